@@ -1,0 +1,32 @@
+"""Golden cases are discovered by file name in the directory that TFBASELINES_GOLDEN names (default: data/golden)."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+GOLDEN = Path(os.environ.get("TFBASELINES_GOLDEN") or Path(__file__).parents[2] / "data" / "golden")
+
+
+def cases(pattern: str) -> list[str]:
+    """Names (without .npz) of the golden files that match a glob such as 'ppo2_*'; at least one must."""
+    found = sorted(path.stem for path in GOLDEN.glob(f"{pattern}.npz"))
+    if not found:
+        raise FileNotFoundError(f"no golden file matches {pattern}.npz in {GOLDEN}")
+    return found
+
+
+def load(name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays of one golden file and its hyper-parameters."""
+    with np.load(GOLDEN / f"{name}.npz", allow_pickle=False) as file:
+        arrays = {key: file[key] for key in file.files}
+    hyper = json.loads(str(arrays.pop("hyper_json"))) if "hyper_json" in arrays else {}
+    return arrays, hyper
+
+
+def group(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The arrays under `prefix/` in creation order, keyed by variable name without its number."""
+    keys = sorted(key for key in arrays if key.startswith(f"{prefix}/"))
+    return {key.split("/", 2)[2]: arrays[key] for key in keys}

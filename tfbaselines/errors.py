@@ -1,0 +1,24 @@
+"""One kind of error for a user's mistake: a ``ValueError`` whose single line names the mistake and the mend."""
+
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(name: str, choices: Iterable[str]) -> str | None:
+    """The choice that `name` most likely meant, or None when nothing resembles it."""
+    by_lower = {choice.lower(): choice for choice in choices}
+    matches = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.5)
+    return by_lower[matches[0]] if matches else None
+
+
+def unknown(kind: str, name: str, choices: Iterable[str]) -> ValueError:
+    """The error for a name that is not one of `choices`, e.g. ``unknown("network", "mpl", ["mlp", "cnn"])``."""
+    choices = list(choices)
+    guess = nearest(name, choices)
+    hint = f"did you mean '{guess}'?" if guess else f"choose from {', '.join(sorted(choices))}"
+    return ValueError(f"unknown {kind} '{name}': {hint}")
+
+
+def bad_argument(name: str, value: object, accepted: str) -> ValueError:
+    """The error for an argument whose value cannot be used, naming what is accepted."""
+    return ValueError(f"{name}={value!r} is not valid: {accepted}")
