@@ -1,0 +1,19 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+# Helpers that tests share: golden cases and the algorithms' small environments.
+sys.path[:0] = [str(HERE / "golden"), str(HERE / "algs")]
+
+
+@pytest.fixture(autouse=True)
+def _fresh_logger(monkeypatch):
+    """No test writes where another's logger was configured, nor where the shell's variables point."""
+    from tfbaselines.running import logger
+
+    for name in ("OPENAI_LOGDIR", "OPENAI_LOG_FORMAT", "OPENAI_LOG_FORMAT_MPI"):
+        monkeypatch.delenv(name, raising=False)
+    yield
+    logger.reset()

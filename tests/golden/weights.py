@@ -1,0 +1,27 @@
+"""Golden weights in and out of Keras variables."""
+
+import numpy as np
+
+
+def in_golden_order(variables: list, named: dict[str, np.ndarray]) -> list:
+    """Keras variables in the order of the golden arrays: layer norm is (beta, gamma) there, (gamma, beta) in Keras."""
+    ordered = list(variables)
+    assert len(ordered) == len(named)
+    names = [name.rsplit(".", 1)[-1] for name in named]
+    for k, (first, second) in enumerate(zip(names, names[1:], strict=False)):
+        if (first, second) == ("beta", "gamma") and ordered[k].name == "gamma":
+            ordered[k], ordered[k + 1] = ordered[k + 1], ordered[k]
+    return ordered
+
+
+def assign(variables: list, named: dict[str, np.ndarray]) -> None:
+    """Give the variables the golden values; a bias of shape [1, n, 1, 1] is the same numbers as one of [n]."""
+    for variable, value in zip(in_golden_order(variables, named), named.values(), strict=True):
+        assert int(np.prod(variable.shape)) == value.size, (variable.path, variable.shape, value.shape)
+        variable.assign(value.reshape(variable.shape))
+
+
+def assert_equal(variables: list, named: dict[str, np.ndarray], rtol: float = 1e-5, atol: float = 1e-5) -> None:
+    """The variables hold the golden values."""
+    for variable, (name, value) in zip(in_golden_order(variables, named), named.items(), strict=True):
+        np.testing.assert_allclose(variable.numpy().reshape(value.shape), value, rtol=rtol, atol=atol, err_msg=name)

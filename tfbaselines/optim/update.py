@@ -1,0 +1,125 @@
+"""The update: many minibatches of gradient steps as one compiled call, or averaged over MPI ranks.
+
+An algorithm brings a loss, ``loss(batch, coefficients) -> (scalar, statistics)``, and gets back one call that runs
+every minibatch of an optimisation phase. Alone, the whole phase is one ``tf.function``: a call per minibatch would
+spend most of its time between Python and TensorFlow. Over several ranks each minibatch is a compiled flat gradient,
+one Allreduce of one float32 buffer, and a compiled step.
+"""
+
+from collections.abc import Callable, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbaselines.parallel import mpi
+
+Batch = dict[str, tf.Tensor]
+Loss = Callable[[Batch, dict[str, tf.Tensor]], tuple[tf.Tensor, tf.Tensor]]
+
+
+def set_precision(precision: str) -> None:
+    """'bfloat16' lets oneDNN do convolutions and matrix products in bfloat16; variables stay float32."""
+    bfloat16 = precision == "bfloat16"
+    tf.config.optimizer.set_experimental_options({"auto_mixed_precision_onednn_bfloat16": bfloat16})
+
+
+class Update:
+    """Gradient steps on one loss.
+
+    Args:
+        loss: function of a batch (tensors whose first axis is the minibatch) and of scalar coefficients (tensors by
+            name) that returns the scalar to minimise and a vector of statistics.
+        variables: the Keras variables to change, in the order of the flat gradient.
+        optimizer: a Keras optimizer; its learning rate is the coefficient 'lr'.
+        max_grad_norm: bound of the global norm of the (averaged) gradient; None for none.
+        jit: compile with XLA. On a CPU that triples the speed of small dense networks and halves that of convolutions.
+        comm: communicator over which gradients are averaged.
+        rank_weight: this rank's weight in that average.
+    """
+
+    def __init__(
+        self,
+        loss: Loss,
+        variables: Sequence[keras.Variable],
+        optimizer: keras.Optimizer,
+        *,
+        max_grad_norm: float | None = None,
+        jit: bool = True,
+        comm: mpi.Communicator | None = None,
+        rank_weight: float = 1.0,
+    ) -> None:
+        self._loss = loss
+        self._variables = list(variables)
+        self._optimizer = optimizer
+        self._max_grad_norm = max_grad_norm
+        self._comm = mpi.wrap(comm)
+        self._rank_weight = rank_weight
+        optimizer.build(self._variables)
+        self._fused = tf.function(self._run_all, jit_compile=jit)
+        self._flat_gradient = tf.function(self._gradient_of_one, jit_compile=jit)
+        self._apply_flat = tf.function(self._apply_flat_gradient, jit_compile=jit)
+
+    def __call__(self, data: dict[str, np.ndarray], indices: np.ndarray, **coefficients: float) -> np.ndarray:
+        """Run one gradient step per row of `indices`.
+
+        Args:
+            data: arrays that share their first axis.
+            indices: [K, B] int32, the rows of `data` that make each of the K minibatches.
+            coefficients: numbers for the loss, and 'lr'.
+
+        Returns:
+            The mean over the K steps of the loss's statistics, each taken before its step.
+        """
+        tensors = {name: tf.convert_to_tensor(array) for name, array in data.items()}
+        scalars = {name: tf.constant(value, tf.float32) for name, value in coefficients.items()}
+        if self._comm.size == 1:
+            return self._fused(tensors, tf.convert_to_tensor(indices, tf.int32), scalars).numpy()
+        statistics = [self._step_over_ranks(tensors, rows, scalars) for rows in np.asarray(indices, np.int32)]
+        return np.mean(statistics, axis=0)
+
+    def traces(self) -> int:
+        """How many times the compiled phase was traced: once, unless shapes change from call to call."""
+        return self._fused.experimental_get_tracing_count()
+
+    def _step_over_ranks(self, data: Batch, rows: np.ndarray, scalars: dict[str, tf.Tensor]) -> np.ndarray:
+        flat, statistics = self._flat_gradient(data, tf.constant(rows), scalars)
+        averaged = self._comm.average(flat.numpy(), weight=self._rank_weight)
+        self._apply_flat(tf.constant(averaged), scalars["lr"])
+        return statistics.numpy()
+
+    def _gradients(self, data: Batch, rows: tf.Tensor, scalars: dict[str, tf.Tensor]) -> tuple[list, tf.Tensor]:
+        batch = {name: tf.gather(array, rows) for name, array in data.items()}
+        with tf.GradientTape() as tape:
+            loss, statistics = self._loss(batch, scalars)
+        values = [variable.value for variable in self._variables]
+        return tape.gradient(loss, values, unconnected_gradients="zero"), statistics
+
+    def _apply(self, gradients: list[tf.Tensor], lr: tf.Tensor) -> None:
+        if self._max_grad_norm is not None:
+            gradients, _ = tf.clip_by_global_norm(gradients, self._max_grad_norm)
+        self._optimizer.learning_rate.assign(lr)
+        self._optimizer.apply(gradients, self._variables)
+
+    def _run_all(self, data: Batch, indices: tf.Tensor, scalars: dict[str, tf.Tensor]) -> tf.Tensor:
+        # The first step stands outside the loop so that the loop's running sum has a known shape.
+        gradients, total = self._gradients(data, indices[0], scalars)
+        self._apply(gradients, scalars["lr"])
+        count = indices.shape[0]
+        for k in tf.range(1, count):
+            gradients, statistics = self._gradients(data, indices[k], scalars)
+            self._apply(gradients, scalars["lr"])
+            total += statistics
+        return total / count
+
+    def _gradient_of_one(
+        self, data: Batch, rows: tf.Tensor, scalars: dict[str, tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        gradients, statistics = self._gradients(data, rows, scalars)
+        return tf.concat([tf.reshape(gradient, [-1]) for gradient in gradients], 0), statistics
+
+    def _apply_flat_gradient(self, flat: tf.Tensor, lr: tf.Tensor) -> None:
+        sizes = [int(np.prod(variable.shape)) for variable in self._variables]
+        parts = tf.split(flat, sizes)
+        shaped = [tf.reshape(part, variable.shape) for part, variable in zip(parts, self._variables, strict=True)]
+        self._apply(shaped, lr)

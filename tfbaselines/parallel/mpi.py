@@ -1,0 +1,182 @@
+"""The only file that touches mpi4py.
+
+mpi4py is imported only in a process that mpirun started (or when asked for): importing it beside environment workers
+that were spawned, or where no MPI is installed, hangs or fails. Alone, a null communicator of one rank stands in, so
+that no caller asks whether there is MPI.
+"""
+
+import functools
+import hashlib
+import os
+import sys
+import traceback
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+# What the launchers of MPICH, Open MPI and their kin tell the processes they start.
+SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE")
+LOCAL_SIZE_VARIABLES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE")
+LAUNCHER_PREFIXES = ("PMI_", "PMIX_", "OMPI_", "MPI_LOCAL", "HYDI_", "HYDRA_", "MV2_")
+
+
+class Communicator:
+    """One rank alone; the interface of every communicator.
+
+    Attributes:
+        rank: this process's number.
+        size: how many processes there are.
+    """
+
+    rank = 0
+    size = 1
+
+    def average(self, flat: np.ndarray, weight: float = 1.0) -> np.ndarray:
+        """The mean over ranks of a float32 vector, each rank's weighted by its `weight`: one Allreduce."""
+        return flat
+
+    def sum(self, array: Any) -> np.ndarray:
+        """The element-wise sum over ranks."""
+        return np.asarray(array)
+
+    def max(self, array: Any) -> np.ndarray:
+        """The element-wise maximum over ranks."""
+        return np.asarray(array)
+
+    def broadcast(self, array: np.ndarray, root: int = 0) -> np.ndarray:
+        """Rank `root`'s array, which has the same shape and type on every rank."""
+        return array
+
+    def broadcast_object(self, obj: Any, root: int = 0) -> Any:
+        """Rank `root`'s object."""
+        return obj
+
+    def gather(self, obj: Any) -> list[Any]:
+        """Every rank's object in the order of ranks, on every rank."""
+        return [obj]
+
+    def barrier(self) -> None:
+        """Wait until every rank is here."""
+
+    def abort(self, code: int = 1) -> None:
+        """End the whole job."""
+        sys.exit(code)
+
+
+class MpiCommunicator(Communicator):
+    """Several ranks through mpi4py.
+
+    Args:
+        comm: the mpi4py communicator.
+    """
+
+    def __init__(self, comm: Any) -> None:
+        self._comm = comm
+        self.rank, self.size = comm.Get_rank(), comm.Get_size()
+
+    def average(self, flat: np.ndarray, weight: float = 1.0) -> np.ndarray:
+        """See Communicator. The weight travels as the buffer's last element, so there is one message."""
+        buffer = np.empty(flat.size + 1, np.float32)
+        np.multiply(flat, weight, out=buffer[:-1])
+        buffer[-1] = weight
+        total = np.empty_like(buffer)
+        self._comm.Allreduce(buffer, total)
+        return total[:-1] / total[-1]
+
+    def sum(self, array: Any) -> np.ndarray:
+        """See Communicator."""
+        array = np.ascontiguousarray(array)
+        total = np.empty_like(array)
+        self._comm.Allreduce(array, total)
+        return total
+
+    def max(self, array: Any) -> np.ndarray:
+        """See Communicator."""
+        from mpi4py import MPI
+
+        array = np.ascontiguousarray(array)
+        largest = np.empty_like(array)
+        self._comm.Allreduce(array, largest, op=MPI.MAX)
+        return largest
+
+    def broadcast(self, array: np.ndarray, root: int = 0) -> np.ndarray:
+        """See Communicator."""
+        array = np.array(array, order="C")
+        self._comm.Bcast(array, root=root)
+        return array
+
+    def broadcast_object(self, obj: Any, root: int = 0) -> Any:
+        """See Communicator."""
+        return self._comm.bcast(obj, root=root)
+
+    def gather(self, obj: Any) -> list[Any]:
+        """See Communicator."""
+        return self._comm.allgather(obj)
+
+    def barrier(self) -> None:
+        """See Communicator."""
+        self._comm.Barrier()
+
+    def abort(self, code: int = 1) -> None:
+        """See Communicator."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._comm.Abort(code)
+
+
+def launched() -> bool:
+    """Whether mpirun (or a kin of it) started this process as one of several."""
+    return any(int(os.environ.get(name) or 1) > 1 for name in SIZE_VARIABLES)
+
+
+@functools.lru_cache(maxsize=1)
+def world() -> Communicator:
+    """All ranks of this job; a null communicator when mpirun did not start it."""
+    if not launched():
+        return Communicator()
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        raise ValueError(f"started by mpirun, but mpi4py does not load ({error}): pip install mpi4py mpich") from error
+    return MpiCommunicator(MPI.COMM_WORLD)
+
+
+def wrap(comm: Any) -> Communicator:
+    """A Communicator from None (the whole job), a Communicator, or one of mpi4py's."""
+    if comm is None:
+        return world()
+    return comm if isinstance(comm, Communicator) else MpiCommunicator(comm)
+
+
+def sync_check(parameters: np.ndarray, comm: Communicator) -> None:
+    """Raise RuntimeError, naming the ranks, unless every rank holds bit-equal parameters."""
+    digests = comm.gather(hashlib.sha256(np.ascontiguousarray(parameters).tobytes()).hexdigest())
+    differing = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
+    if differing:
+        raise RuntimeError(f"parameters differ from rank 0's on ranks {', '.join(map(str, differing))}")
+
+
+def threads_for_rank() -> int:
+    """How many threads this process may use: the machine's cores shared by the ranks on it."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    local = next((int(os.environ[name]) for name in LOCAL_SIZE_VARIABLES if os.environ.get(name)), None)
+    return max(1, cores // (local or world().size))
+
+
+def abort_on_exception() -> None:
+    """From now on an uncaught exception on this rank ends the whole job, so that no other rank waits for it."""
+    if not launched():
+        return
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        traceback.print_exception(kind, error, trace)
+        print(f"rank {world().rank} failed: ending the job", file=sys.stderr)
+        world().abort(1)
+
+    sys.excepthook = hook
+
+
+def without_launcher(environment: dict[str, str]) -> dict[str, str]:
+    """A copy of an environment without the launcher's variables, for child processes that must not join the job."""
+    return {name: value for name, value in environment.items() if not name.startswith(LAUNCHER_PREFIXES)}

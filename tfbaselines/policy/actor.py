@@ -1,0 +1,238 @@
+"""Acting: what a policy does on one step of its environments, with as little time as possible around the arithmetic.
+
+A tf.function call costs some 200 us however small the network, so policies made of dense layers act through a numpy
+copy of their weights (`NumpyActor`); convolutional and recurrent ones through one compiled function (`GraphActor`).
+Both give the same numbers and take their randomness as an argument.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbaselines.policy.encoding import encode_numpy
+from tfbaselines.policy.policy import CLIP_NORMALIZED, Policy, observation_spec
+
+ArrayFunction = Callable[[np.ndarray], np.ndarray]
+
+
+class Step(NamedTuple):
+    """One step of acting: actions [N, ...], values [N], states [N, S] or None, negative log probabilities [N]."""
+
+    actions: np.ndarray
+    values: np.ndarray
+    states: np.ndarray | None
+    neglogps: np.ndarray
+
+
+def make_actor(policy: Policy) -> "NumpyActor | GraphActor":
+    """The fastest actor that can act for this policy."""
+    networks = [policy.network] + ([policy.value_network] if policy.value_network is not None else [])
+    if not policy.recurrent and all(_mirrors(network) for network in networks):
+        return NumpyActor(policy)
+    return GraphActor(policy)
+
+
+class NumpyActor:
+    """Acts through numpy copies of the weights of a policy made of dense layers.
+
+    Choosing an action needs only the policy network, so a rollout calls `act` at each step and `evaluate` once for
+    all of its values and probabilities: one large matrix product instead of many tiny ones.
+    """
+
+    recurrent = False
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._head = policy.head
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Copy the policy's weights; call it after every update."""
+        policy = self._policy
+        self._latent = _numpy_network(policy.network)
+        self._value_latent = None if policy.value_network is None else _numpy_network(policy.value_network)
+        self._pi = _numpy_dense(policy.pi_layer) if policy.pi_layer is not None else None
+        self._vf = _numpy_dense(policy.vf_layer)
+        self._logstd = None if policy.logstd is None else policy.logstd.numpy()
+        if policy.normalizer:
+            self._mean, self._std = policy.normalizer.mean, policy.normalizer.std
+
+    def act(self, obs: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
+        """Actions [N, ...] for observations [N, ...]; noise from the head's draw_noise, or None for the mode."""
+        flat = self._flat(self._latent(self._encode(obs)))
+        return self._head.mode_numpy(flat) if noise is None else self._head.sample_numpy(flat, noise)
+
+    def evaluate(self, obs: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Values [B] and negative log probabilities [B] of a whole block of observations and the actions taken."""
+        encoded = self._encode(obs)
+        latent = self._latent(encoded)
+        return self._value(encoded, latent), self._head.neglogp_numpy(self._flat(latent), actions)
+
+    def value(self, obs: np.ndarray, states: Any = None, masks: Any = None) -> np.ndarray:
+        """Values [B]."""
+        encoded = self._encode(obs)
+        return self._value(encoded, None)
+
+    def step(self, obs: np.ndarray, states: Any, masks: Any, noise: np.ndarray | None) -> Step:
+        """Actions, values and negative log probabilities of one step; states and masks are not used."""
+        actions = self.act(obs, noise)
+        values, neglogps = self.evaluate(obs, actions)
+        return Step(actions, values, None, neglogps)
+
+    def _encode(self, obs: np.ndarray) -> np.ndarray:
+        x = encode_numpy(obs, self._policy.observation_space)
+        if self._policy.normalizer:
+            x = np.clip((x - self._mean) / self._std, -CLIP_NORMALIZED, CLIP_NORMALIZED)
+        return x
+
+    def _flat(self, latent: np.ndarray) -> np.ndarray:
+        pi = latent if self._pi is None else self._pi(latent)
+        if self._logstd is None:
+            return pi
+        flat = np.empty((len(pi), 2 * pi.shape[1]), np.float32)
+        flat[:, : pi.shape[1]] = pi
+        flat[:, pi.shape[1] :] = self._logstd
+        return flat
+
+    def _value(self, encoded: np.ndarray, latent: np.ndarray | None) -> np.ndarray:
+        if self._value_latent is not None:
+            latent = self._value_latent(encoded)
+        elif latent is None:
+            latent = self._latent(encoded)
+        value = self._vf(latent)
+        return value if self._policy.estimate_q else value[:, 0]
+
+
+class GraphActor:
+    """Acts through one compiled function with a fixed signature: for convolutional, recurrent and unusual networks."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self.recurrent = policy.recurrent
+        head = policy.head
+        signature = [
+            observation_spec(policy.observation_space),
+            tf.TensorSpec((None, *head.noise_shape), tf.float32),
+        ]
+        if self.recurrent:
+            signature += [tf.TensorSpec((None,), tf.float32), tf.TensorSpec((None, policy.state_size), tf.float32)]
+
+        def step(obs: tf.Tensor, noise: tf.Tensor, masks: Any = None, states: Any = None) -> tuple:
+            outputs = policy.forward(obs, masks, states)
+            distribution = head.distribution(outputs.flat)
+            actions = distribution.sample(noise)
+            results = (actions, outputs.value, distribution.neglogp(actions), distribution.mode())
+            return (*results, outputs.states) if self.recurrent else results
+
+        def value(obs: tf.Tensor, masks: Any = None, states: Any = None) -> tf.Tensor:
+            return policy.forward(obs, masks, states).value
+
+        self._step = tf.function(step, input_signature=signature)
+        self._value = tf.function(value, input_signature=[signature[0], *signature[2:]])
+
+    def refresh(self) -> None:
+        """Nothing to copy: the compiled function reads the policy's variables."""
+
+    def step(self, obs: np.ndarray, states: Any, masks: Any, noise: np.ndarray | None) -> Step:
+        """Actions, values, new states and negative log probabilities of one step.
+
+        Args:
+            obs: [N, ...].
+            states: [N, S], or None for a feed-forward policy.
+            masks: [N] whether the observation is the first of an episode, or None for a feed-forward policy.
+            noise: [N, ...] from the head's draw_noise, or None for the mode.
+        """
+        head = self._policy.head
+        deterministic = noise is None
+        if deterministic:
+            noise = np.full((len(obs), *head.noise_shape), 0.5, np.float32)
+        actions, values, neglogps, modes, *new_states = self._step(obs, noise, *self._memory(masks, states))
+        return Step(
+            (modes if deterministic else actions).numpy(),
+            values.numpy(),
+            new_states[0].numpy() if new_states else None,
+            neglogps.numpy(),
+        )
+
+    def value(self, obs: np.ndarray, states: Any = None, masks: Any = None) -> np.ndarray:
+        """Values [B]."""
+        return self._value(obs, *self._memory(masks, states)).numpy()
+
+    def _memory(self, masks: Any, states: Any) -> tuple:
+        return (np.asarray(masks, np.float32), states) if self.recurrent else ()
+
+
+_NUMPY_ACTIVATIONS: dict[str, Callable[..., np.ndarray]] = {
+    "linear": lambda x, out: x,
+    "tanh": np.tanh,
+    "relu": lambda x, out: np.maximum(x, 0.0, out=out),
+}
+
+
+def _activation_name(layer: keras.layers.Layer) -> str:
+    return getattr(layer.activation, "__name__", "")
+
+
+def _mirrors(network: keras.Model) -> bool:
+    """Whether the network is a plain chain of layers that numpy can repeat."""
+    layers = keras.layers
+    if getattr(network, "state_size", None) or not isinstance(network, keras.Sequential | keras.Model):
+        return False
+    known = layers.InputLayer | layers.Flatten | layers.Dense | layers.LayerNormalization | layers.Activation
+    chain = list(network.layers)
+    if not chain or any(not isinstance(layer, known) for layer in chain):
+        return False
+    if any(len(getattr(layer, "_inbound_nodes", [None])) > 1 for layer in chain):
+        return False
+    activated = [layer for layer in chain if isinstance(layer, layers.Dense | layers.Activation)]
+    return all(_activation_name(layer) in _NUMPY_ACTIVATIONS for layer in activated)
+
+
+def _numpy_network(network: keras.Model) -> ArrayFunction:
+    functions = [function for function in map(_numpy_layer, network.layers) if function is not None]
+
+    def forward(x: np.ndarray) -> np.ndarray:
+        for function in functions:
+            x = function(x)
+        return x
+
+    return forward
+
+
+def _numpy_layer(layer: keras.layers.Layer) -> ArrayFunction | None:
+    if isinstance(layer, keras.layers.Dense):
+        return _numpy_dense(layer)
+    if isinstance(layer, keras.layers.LayerNormalization):
+        return _numpy_layer_norm(layer)
+    if isinstance(layer, keras.layers.Activation):
+        activation = _NUMPY_ACTIVATIONS[_activation_name(layer)]
+        return lambda x: activation(x, out=x)
+    if isinstance(layer, keras.layers.Flatten):
+        return lambda x: x.reshape(len(x), -1)
+    return None
+
+
+def _numpy_dense(layer: keras.layers.Dense) -> ArrayFunction:
+    kernel, bias = layer.kernel.numpy(), layer.bias.numpy() if layer.use_bias else np.float32(0.0)
+    activation, dot = _NUMPY_ACTIVATIONS[_activation_name(layer)], np.dot
+
+    def dense(x: np.ndarray) -> np.ndarray:
+        y = dot(x, kernel)
+        y += bias
+        return activation(y, out=y)
+
+    return dense
+
+
+def _numpy_layer_norm(layer: keras.layers.LayerNormalization) -> ArrayFunction:
+    gamma, beta, epsilon = layer.gamma.numpy(), layer.beta.numpy(), layer.epsilon
+
+    def layer_norm(x: np.ndarray) -> np.ndarray:
+        centred = x - x.mean(axis=-1, keepdims=True)
+        variance = np.square(centred).mean(axis=-1, keepdims=True)
+        return centred / np.sqrt(variance + epsilon) * gamma + beta
+
+    return layer_norm

@@ -1,0 +1,340 @@
+"""Action heads: from a network's output to a distribution over actions.
+
+The mathematics is TensorFlow Probability's. All randomness is an argument: a head draws noise from a numpy generator
+(which the seed and the checkpoint own), and a sample is a function of flat parameters and noise, in the graph and,
+for fast acting, in numpy.
+"""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+from gymnasium import spaces
+
+tfd = tfp.distributions
+
+LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+class Distribution:
+    """A batch of distributions over actions.
+
+    Args:
+        distribution: the TensorFlow Probability distribution of one row's action.
+        sample: from noise to actions.
+        mode: the most likely actions.
+    """
+
+    def __init__(self, distribution: tfd.Distribution, sample: Any, mode: Any) -> None:
+        self._distribution, self._sample, self._mode = distribution, sample, mode
+
+    def logp(self, actions: tf.Tensor) -> tf.Tensor:
+        """log p(a), [B]."""
+        return self._distribution.log_prob(actions)
+
+    def neglogp(self, actions: tf.Tensor) -> tf.Tensor:
+        """-log p(a), [B]."""
+        return -self.logp(actions)
+
+    def entropy(self) -> tf.Tensor:
+        """Entropy, [B]."""
+        return self._distribution.entropy()
+
+    def kl(self, other: "Distribution") -> tf.Tensor:
+        """KL(self || other), [B]."""
+        return tfd.kl_divergence(self._distribution, other._distribution)
+
+    def sample(self, noise: tf.Tensor) -> tf.Tensor:
+        """Actions [B, ...] from the head's noise."""
+        return self._sample(noise)
+
+    def mode(self) -> tf.Tensor:
+        """The most likely actions [B, ...]."""
+        return self._mode()
+
+    @property
+    def mean(self) -> tf.Tensor:
+        """Mean action, or the probabilities of the categories."""
+        if isinstance(self._distribution, tfd.Categorical):
+            return self._distribution.probs_parameter()
+        return self._distribution.mean()
+
+    @property
+    def std(self) -> tf.Tensor:
+        """Standard deviation of a Gaussian."""
+        return self._distribution.stddev()
+
+
+class CategoricalHead:
+    """Discrete(n): parameters are logits [B, n], noise is Gumbel [B, n].
+
+    Args:
+        space: the action space.
+    """
+
+    def __init__(self, space: spaces.Discrete) -> None:
+        self.width = self.param_size = int(space.n)
+        self._start = int(space.start)
+        self.action_shape: tuple[int, ...] = ()
+        self.action_dtype = np.dtype(np.int64)
+        self.noise_shape = (self.width,)
+
+    def distribution(self, flat: tf.Tensor) -> Distribution:
+        """The distribution with logits `flat`."""
+        return _Categorical(
+            tfd.Categorical(logits=flat),
+            lambda noise: tf.argmax(flat + noise, axis=-1) + self._start,
+            lambda: tf.argmax(flat, axis=-1) + self._start,
+            self._start,
+        )
+
+    def draw_noise(self, rng: np.random.Generator, batch: tuple[int, ...]) -> np.ndarray:
+        """Noise [*batch, n] for sampling."""
+        return rng.gumbel(size=(*batch, self.width)).astype(np.float32)
+
+    def noise_from_uniform(self, uniform: np.ndarray) -> np.ndarray:
+        """The noise that uniform numbers in (0, 1) stand for."""
+        return -np.log(-np.log(uniform))
+
+    def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Actions [B]."""
+        actions = (flat + noise).argmax(axis=-1)
+        return actions + self._start if self._start else actions
+
+    def mode_numpy(self, flat: np.ndarray) -> np.ndarray:
+        """The most likely actions [B]."""
+        return flat.argmax(axis=-1) + self._start
+
+    def neglogp_numpy(self, flat: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """-log p(a), [B]."""
+        rows = np.arange(len(flat))
+        top = flat.max(axis=-1, keepdims=True)
+        log_sum = np.log(np.exp(flat - top).sum(axis=-1)) + top[:, 0]
+        return log_sum - flat[rows, np.asarray(actions, np.int64) - self._start]
+
+
+class _Categorical(Distribution):
+    """A categorical distribution over start, start + 1, ..."""
+
+    def __init__(self, distribution: tfd.Distribution, sample: Any, mode: Any, start: int) -> None:
+        super().__init__(distribution, sample, mode)
+        self._start = start
+
+    def logp(self, actions: tf.Tensor) -> tf.Tensor:
+        return super().logp(tf.cast(actions, tf.int32) - self._start)
+
+
+class MultiCategoricalHead:
+    """MultiDiscrete(nvec): logits of all parts side by side [B, sum(nvec)], Gumbel noise of the same shape.
+
+    Args:
+        space: the action space, nvec of rank 1.
+    """
+
+    def __init__(self, space: spaces.MultiDiscrete) -> None:
+        if space.nvec.ndim != 1:
+            raise ValueError(f"action space {space} is not supported: MultiDiscrete needs nvec of rank 1")
+        self._parts = space.nvec.tolist()
+        self._starts = np.asarray(space.start, np.int64)
+        self.width = self.param_size = int(sum(self._parts))
+        self.action_shape = (len(self._parts),)
+        self.action_dtype = np.dtype(np.int64)
+        self.noise_shape = (self.width,)
+        self._slices = []
+        begin = 0
+        for part in self._parts:
+            self._slices.append(slice(begin, begin + part))
+            begin += part
+
+    def distribution(self, flat: tf.Tensor) -> "_MultiCategorical":
+        """The distribution with logits `flat`."""
+        return _MultiCategorical(flat, self._parts, self._starts)
+
+    draw_noise = CategoricalHead.draw_noise
+    noise_from_uniform = CategoricalHead.noise_from_uniform
+
+    def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Actions [B, parts]."""
+        return self.mode_numpy(flat + noise)
+
+    def mode_numpy(self, flat: np.ndarray) -> np.ndarray:
+        """The most likely actions [B, parts]."""
+        return np.stack([flat[:, part].argmax(axis=-1) for part in self._slices], axis=-1) + self._starts
+
+    def neglogp_numpy(self, flat: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """-log p(a), [B]."""
+        total = np.zeros(len(flat), flat.dtype)
+        chosen = np.asarray(actions, np.int64) - self._starts
+        for column, part in enumerate(self._slices):
+            logits = flat[:, part] - flat[:, part].max(axis=-1, keepdims=True)
+            total += np.log(np.exp(logits).sum(axis=-1)) - logits[np.arange(len(flat)), chosen[:, column]]
+        return total
+
+
+class _MultiCategorical(Distribution):
+    """Independent categorical parts; TensorFlow Probability has no such joint with parts of different sizes."""
+
+    def __init__(self, flat: tf.Tensor, parts: list[int], starts: np.ndarray) -> None:
+        self._logits, self._starts = tf.split(flat, parts, axis=-1), starts
+        self._parts = [tfd.Categorical(logits=logits) for logits in self._logits]
+        self._sizes = parts
+
+    def logp(self, actions: tf.Tensor) -> tf.Tensor:
+        columns = tf.unstack(tf.cast(actions, tf.int64) - self._starts, axis=-1)
+        return tf.add_n([part.log_prob(column) for part, column in zip(self._parts, columns, strict=True)])
+
+    def entropy(self) -> tf.Tensor:
+        return tf.add_n([part.entropy() for part in self._parts])
+
+    def kl(self, other: "_MultiCategorical") -> tf.Tensor:
+        return tf.add_n([tfd.kl_divergence(p, q) for p, q in zip(self._parts, other._parts, strict=True)])
+
+    def sample(self, noise: tf.Tensor) -> tf.Tensor:
+        noises = tf.split(noise, self._sizes, axis=-1)
+        return self._argmax([logits + gumbel for logits, gumbel in zip(self._logits, noises, strict=True)])
+
+    def mode(self) -> tf.Tensor:
+        return self._argmax(self._logits)
+
+    def _argmax(self, rows: list[tf.Tensor]) -> tf.Tensor:
+        return tf.stack([tf.argmax(row, axis=-1) for row in rows], axis=-1) + self._starts
+
+
+class GaussianHead:
+    """Box: a diagonal Gaussian; parameters [mean, logstd] [B, 2 n], standard normal noise [B, n].
+
+    Args:
+        space: the action space; n is its number of elements.
+    """
+
+    def __init__(self, space: spaces.Box) -> None:
+        self.width = int(np.prod(space.shape))
+        self.param_size = 2 * self.width
+        self.action_shape = tuple(space.shape)
+        self.action_dtype = np.dtype(np.float32)
+        self.noise_shape = (self.width,)
+
+    def distribution(self, flat: tf.Tensor) -> Distribution:
+        """The distribution with means and log standard deviations `flat`."""
+        mean, logstd = tf.split(flat, 2, axis=-1)
+        std = tf.exp(logstd)
+        gaussian = tfd.MultivariateNormalDiag(mean, std)
+        if self.action_shape != (self.width,):
+            return _Reshaped(gaussian, mean, std, self.action_shape)
+        return Distribution(gaussian, lambda noise: mean + std * noise, lambda: mean)
+
+    def draw_noise(self, rng: np.random.Generator, batch: tuple[int, ...]) -> np.ndarray:
+        """Noise [*batch, n] for sampling."""
+        return rng.standard_normal(size=(*batch, self.width), dtype=np.float32)
+
+    def noise_from_uniform(self, noise: np.ndarray) -> np.ndarray:
+        """A Gaussian's noise is standard normal already."""
+        return noise
+
+    def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Actions [B, ...]."""
+        n = self.width
+        return (flat[:, :n] + np.exp(flat[:, n:]) * noise).reshape(-1, *self.action_shape)
+
+    def mode_numpy(self, flat: np.ndarray) -> np.ndarray:
+        """The mean actions [B, ...]."""
+        return flat[:, : self.width].reshape(-1, *self.action_shape)
+
+    def neglogp_numpy(self, flat: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """-log p(a), [B]."""
+        mean, logstd = flat[:, : self.width], flat[:, self.width :]
+        scaled = (actions.reshape(-1, self.width) - mean) / np.exp(logstd)
+        return (0.5 * np.square(scaled) + logstd).sum(axis=-1) + np.float32(0.5 * LOG_2PI * self.width)
+
+
+class _Reshaped(Distribution):
+    """A Gaussian over flattened actions of a Box whose rank is not 1."""
+
+    def __init__(self, gaussian: tfd.Distribution, mean: tf.Tensor, std: tf.Tensor, shape: tuple[int, ...]) -> None:
+        super().__init__(
+            gaussian,
+            lambda noise: tf.reshape(mean + std * noise, (-1, *shape)),
+            lambda: tf.reshape(mean, (-1, *shape)),
+        )
+        self._width = int(np.prod(shape))
+
+    def logp(self, actions: tf.Tensor) -> tf.Tensor:
+        return super().logp(tf.reshape(actions, (-1, self._width)))
+
+
+class BernoulliHead:
+    """MultiBinary: logits [B, n], uniform noise [B, n].
+
+    Args:
+        space: the action space; n is its number of elements.
+    """
+
+    def __init__(self, space: spaces.MultiBinary) -> None:
+        self.width = self.param_size = int(np.prod(space.shape))
+        self.action_shape = tuple(space.shape)
+        self.action_dtype = np.dtype(np.int8)
+        self.noise_shape = (self.width,)
+
+    def distribution(self, flat: tf.Tensor) -> Distribution:
+        """The distribution with logits `flat`."""
+        probabilities, shape = tf.sigmoid(flat), (-1, *self.action_shape)
+        # Actions may come as integers of any kind; probabilities of them are computed in float32.
+        distribution = tfd.Independent(tfd.Bernoulli(logits=flat, dtype=tf.float32), 1)
+        return _Binary(
+            distribution,
+            lambda noise: tf.reshape(tf.cast(noise < probabilities, tf.float32), shape),
+            lambda: tf.reshape(tf.round(probabilities), shape),
+            self.width,
+        )
+
+    def draw_noise(self, rng: np.random.Generator, batch: tuple[int, ...]) -> np.ndarray:
+        """Noise [*batch, n] for sampling."""
+        return rng.random(size=(*batch, self.width), dtype=np.float32)
+
+    def noise_from_uniform(self, uniform: np.ndarray) -> np.ndarray:
+        """The noise is uniform already."""
+        return uniform
+
+    def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Actions [B, ...]."""
+        return (noise < 1.0 / (1.0 + np.exp(-flat))).astype(np.int8).reshape(-1, *self.action_shape)
+
+    def mode_numpy(self, flat: np.ndarray) -> np.ndarray:
+        """The most likely actions [B, ...]."""
+        return (flat > 0).astype(np.int8).reshape(-1, *self.action_shape)
+
+    def neglogp_numpy(self, flat: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """-log p(a), [B]."""
+        chosen = actions.reshape(-1, self.width)
+        return (np.logaddexp(0.0, flat) - chosen * flat).sum(axis=-1)
+
+
+class _Binary(Distribution):
+    """Independent Bernoulli components."""
+
+    def __init__(self, distribution: tfd.Distribution, sample: Any, mode: Any, width: int) -> None:
+        super().__init__(distribution, sample, mode)
+        self._width = width
+
+    def logp(self, actions: tf.Tensor) -> tf.Tensor:
+        return super().logp(tf.cast(tf.reshape(actions, (-1, self._width)), tf.float32))
+
+
+Head = CategoricalHead | MultiCategoricalHead | GaussianHead | BernoulliHead
+
+_HEADS = {
+    spaces.Discrete: CategoricalHead,
+    spaces.MultiDiscrete: MultiCategoricalHead,
+    spaces.Box: GaussianHead,
+    spaces.MultiBinary: BernoulliHead,
+}
+
+
+def make_pdtype(space: spaces.Space) -> Head:
+    """The action head of an action space; ValueError for a space that has none."""
+    for kind, head in _HEADS.items():
+        if isinstance(space, kind):
+            return head(space)
+    accepted = "Discrete, MultiDiscrete, MultiBinary and Box"
+    raise ValueError(f"action space {space} is not supported: accepted are {accepted}")

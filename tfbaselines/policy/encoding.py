@@ -1,0 +1,87 @@
+"""How observations reach the networks, in the graph and in numpy, and how spaces are written down and compared."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from gymnasium import spaces
+
+
+def is_image(space: spaces.Space) -> bool:
+    """Whether observations are pixels: uint8 of rank 3, which the convolutional networks scale themselves."""
+    return isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3
+
+
+def observation_dtype(space: spaces.Space) -> np.dtype:
+    """The type in which observations are stored and handed to compiled functions."""
+    return np.dtype(np.float32) if space.dtype == np.float64 else np.dtype(space.dtype)
+
+
+def encoded_shape(space: spaces.Space) -> tuple[int, ...]:
+    """Shape of one encoded observation."""
+    if isinstance(space, spaces.Discrete):
+        return (int(space.n),)
+    if isinstance(space, spaces.MultiDiscrete):
+        return (int(np.sum(space.nvec)),)
+    if isinstance(space, spaces.Box | spaces.MultiBinary):
+        return tuple(space.shape)
+    raise ValueError(
+        f"observation space {space} is not supported: accepted are Box, Discrete, MultiDiscrete and MultiBinary "
+        "(Dict and Tuple are flattened by make_vec_env)"
+    )
+
+
+def encode(obs: tf.Tensor, space: spaces.Space) -> tf.Tensor:
+    """Observations [B, ...] as float32 [B, *encoded_shape]; pixels stay as they are.
+
+    Discrete becomes one-hot and MultiDiscrete a row of one-hots.
+    """
+    if is_image(space):
+        return obs
+    if isinstance(space, spaces.Discrete):
+        return tf.one_hot(tf.cast(obs, tf.int32) - int(space.start), int(space.n))
+    if isinstance(space, spaces.MultiDiscrete):
+        parts, starts = space.nvec.ravel().tolist(), np.ravel(space.start).tolist()
+        columns = tf.unstack(tf.reshape(tf.cast(obs, tf.int32), (-1, len(parts))), axis=-1)
+        one_hots = [tf.one_hot(c - int(s), int(n)) for c, s, n in zip(columns, starts, parts, strict=True)]
+        return tf.concat(one_hots, axis=-1)
+    return tf.cast(obs, tf.float32)
+
+
+def encode_numpy(obs: np.ndarray, space: spaces.Space) -> np.ndarray:
+    """What `encode` gives, in numpy."""
+    if isinstance(space, spaces.Box | spaces.MultiBinary):
+        return obs if is_image(space) else np.asarray(obs, np.float32)
+    if isinstance(space, spaces.Discrete):
+        return np.eye(int(space.n), dtype=np.float32)[np.asarray(obs, np.int64) - int(space.start)]
+    parts, starts = space.nvec.ravel(), np.ravel(space.start)
+    columns = np.asarray(obs, np.int64).reshape(-1, len(parts)) - starts
+    offsets = np.concatenate([[0], np.cumsum(parts)[:-1]])
+    encoded = np.zeros((len(columns), int(parts.sum())), np.float32)
+    encoded[np.arange(len(columns))[:, None], columns + offsets] = 1.0
+    return encoded
+
+
+def describe_space(space: spaces.Space) -> dict[str, Any]:
+    """A space as JSON, for saved files."""
+    if isinstance(space, spaces.Box):
+        return {"type": "Box", "shape": list(space.shape), "dtype": str(space.dtype)}
+    if isinstance(space, spaces.Discrete):
+        return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
+    if isinstance(space, spaces.MultiDiscrete):
+        return {"type": "MultiDiscrete", "nvec": space.nvec.tolist()}
+    if isinstance(space, spaces.MultiBinary):
+        return {"type": "MultiBinary", "shape": list(space.shape)}
+    raise ValueError(f"space {space} is not supported")
+
+
+def spaces_differ(saved: dict[str, Any], present: dict[str, Any]) -> str | None:
+    """What differs between two described spaces, in words; None when they are equal."""
+    if saved == present:
+        return None
+
+    def words(description: dict[str, Any]) -> str:
+        rest = ", ".join(f"{key}={value}" for key, value in description.items() if key != "type")
+        return f"{description['type']}({rest})"
+
+    return f"{words(saved)} was saved, this environment has {words(present)}"

@@ -1,0 +1,313 @@
+"""Networks by name.
+
+A builder takes the network's own arguments and returns ``network_fn(input_shape) -> keras.Model``. A network of one's
+own is one function more:
+
+    @register("two_towers")
+    def two_towers(width=32):
+        def network_fn(input_shape):
+            ...
+            return keras.Model(inputs, latent)
+        return network_fn
+
+Recurrent models are called with [x, masks, states], return [latent, new_states] and say their ``state_size``.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfbaselines.errors import nearest, unknown
+from tfbaselines.policy.recurrent import MaskedLSTM
+
+NetworkFn = Callable[[tuple[int, ...]], keras.Model]
+Builder = Callable[..., NetworkFn]
+
+NETWORKS: dict[str, Builder] = {}
+
+SQRT_2 = float(np.sqrt(2.0))
+
+# The epsilon of the layer norm that the original's mlp uses.
+MLP_LAYER_NORM_EPSILON = 1e-12
+
+
+def register(name: str) -> Callable[[Builder], Builder]:
+    """Decorator: make a builder known under `name`."""
+
+    def add(builder: Builder) -> Builder:
+        NETWORKS[name] = builder
+        return builder
+
+    return add
+
+
+def get_network_builder(name: str | Builder) -> Callable[..., NetworkFn]:
+    """The builder registered as `name` (a function is taken as a builder itself), checking its arguments by name."""
+    if callable(name):
+        return name
+    if name not in NETWORKS:
+        raise unknown("network", name, NETWORKS)
+
+    def checked(**kwargs: Any) -> NetworkFn:
+        check_network_kwargs(name, kwargs)
+        return NETWORKS[name](**kwargs)
+
+    return checked
+
+
+def check_network_kwargs(name: str, kwargs: dict[str, Any]) -> None:
+    """ValueError naming the nearest argument when the network has no argument of some name."""
+    parameters = inspect.signature(NETWORKS[name]).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    accepted = [parameter.name for parameter in parameters]
+    for key in kwargs:
+        if key not in accepted:
+            guess = nearest(key, accepted)
+            hint = f"did you mean '{guess}'?" if guess else f"it has {', '.join(accepted) or 'none'}"
+            raise ValueError(f"unknown argument '{key}' of network '{name}': {hint}")
+
+
+def has_convolutions(network: keras.Model) -> bool:
+    """Whether XLA would slow this network down: on a CPU it halves the speed of convolutions."""
+    return any(isinstance(layer, keras.layers.Conv2D) for layer in network.layers)
+
+
+@register("mlp")
+def mlp(
+    num_layers: int = 2, num_hidden: int = 64, activation: str | Callable = "tanh", layer_norm: bool = False
+) -> NetworkFn:
+    """Fully connected layers.
+
+    Args:
+        num_layers: how many.
+        num_hidden: units in each.
+        activation: a Keras activation's name, or a function.
+        layer_norm: normalise each layer before its activation.
+    """
+    _check_at_least_one(num_layers=num_layers, num_hidden=num_hidden)
+
+    def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
+        x = inputs = keras.Input(input_shape)
+        if len(input_shape) != 1:
+            x = keras.layers.Flatten()(x)
+        for k in range(num_layers):
+            x = _dense(num_hidden, None if layer_norm else activation, f"mlp_fc{k}")(x)
+            if layer_norm:
+                x = keras.layers.LayerNormalization(epsilon=MLP_LAYER_NORM_EPSILON)(x)
+                x = keras.layers.Activation(activation)(x)
+        return keras.Model(inputs, x)
+
+    return network_fn
+
+
+@register("cnn")
+def cnn(**conv_kwargs: Any) -> NetworkFn:
+    """The network of Mnih et al. 2015: three convolutions and 512 units.
+
+    Args:
+        conv_kwargs: arguments for every Conv2D layer, in Keras's or (pad, one_dim_bias) the original's spelling.
+    """
+    return _image_network(lambda x: nature_cnn(x, **conv_kwargs))
+
+
+@register("cnn_small")
+def cnn_small(**conv_kwargs: Any) -> NetworkFn:
+    """Two small convolutions and 128 units.
+
+    Args:
+        conv_kwargs: as for cnn.
+    """
+
+    def features(x: Any) -> Any:
+        x = _conv(8, 8, 4, "c1", **conv_kwargs)(_scaled(x))
+        x = _conv(16, 4, 2, "c2", **conv_kwargs)(x)
+        return _dense(128, "relu", "fc1")(keras.layers.Flatten()(x))
+
+    return _image_network(features)
+
+
+@register("conv_only")
+def conv_only(
+    convs: Sequence[tuple[int, int, int]] = ((32, 8, 4), (64, 4, 2), (64, 3, 1)), **conv_kwargs: Any
+) -> NetworkFn:
+    """Convolutions alone, with padding; the output keeps its rows and columns.
+
+    Args:
+        convs: (number of filters, their size, stride) of each layer.
+        conv_kwargs: further arguments for every Conv2D layer.
+    """
+
+    def features(x: Any) -> Any:
+        x = _scaled(x)
+        for k, (filters, size, stride) in enumerate(convs):
+            options = {"padding": "same", "activation": "relu", "name": f"conv_{k}", **conv_kwargs}
+            x = keras.layers.Conv2D(filters, size, stride, **options)(x)
+        return x
+
+    return _image_network(features)
+
+
+@register("impala_cnn")
+def impala_cnn(depths: Sequence[int] = (16, 32, 32)) -> NetworkFn:
+    """The residual network of Espeholt et al. 2018.
+
+    Args:
+        depths: number of filters of each block.
+    """
+    return _image_network(lambda x: impala_features(x, depths))
+
+
+@register("lstm")
+def lstm(nlstm: int = 128, layer_norm: bool = False) -> NetworkFn:
+    """LSTM on the observation itself.
+
+    Args:
+        nlstm: units.
+        layer_norm: normalise inside the cell.
+    """
+    return _recurrent_network(lambda x: x if len(x.shape) == 2 else keras.layers.Flatten()(x), nlstm, layer_norm)
+
+
+@register("cnn_lstm")
+def cnn_lstm(
+    nlstm: int = 128, layer_norm: bool = False, conv_fn: str | Callable = "nature_cnn", **conv_kwargs: Any
+) -> NetworkFn:
+    """LSTM on the features of a convolutional network.
+
+    Args:
+        nlstm: units.
+        layer_norm: normalise inside the cell.
+        conv_fn: 'nature_cnn', 'impala_cnn', or a function from a Keras tensor of pixels to features.
+        conv_kwargs: its further arguments.
+    """
+    known = {"nature_cnn": nature_cnn, "impala_cnn": impala_features}
+    if isinstance(conv_fn, str) and conv_fn not in known:
+        raise unknown("conv_fn", conv_fn, known)
+    features = known[conv_fn] if isinstance(conv_fn, str) else conv_fn
+    return _recurrent_network(lambda x: features(x, **conv_kwargs), nlstm, layer_norm)
+
+
+@register("cnn_lnlstm")
+def cnn_lnlstm(nlstm: int = 128, **conv_kwargs: Any) -> NetworkFn:
+    """cnn_lstm with layer_norm.
+
+    Args:
+        nlstm: units.
+        conv_kwargs: as for cnn.
+    """
+    return cnn_lstm(nlstm, layer_norm=True, **conv_kwargs)
+
+
+@register("impala_cnn_lstm")
+def impala_cnn_lstm(nlstm: int = 256, layer_norm: bool = False) -> NetworkFn:
+    """LSTM on the features of impala_cnn.
+
+    Args:
+        nlstm: units.
+        layer_norm: normalise inside the cell.
+    """
+    return cnn_lstm(nlstm, layer_norm, conv_fn="impala_cnn")
+
+
+def nature_cnn(x: Any, **conv_kwargs: Any) -> Any:
+    """From a Keras tensor of pixels to 512 features."""
+    x = _conv(32, 8, 4, "c1", **conv_kwargs)(_scaled(x))
+    x = _conv(64, 4, 2, "c2", **conv_kwargs)(x)
+    x = _conv(64, 3, 1, "c3", **conv_kwargs)(x)
+    return _dense(512, "relu", "fc1")(keras.layers.Flatten()(x))
+
+
+def impala_features(x: Any, depths: Sequence[int] = (16, 32, 32)) -> Any:
+    """From a Keras tensor of pixels to 256 features; layers are numbered in order of use."""
+    layers, number = keras.layers, iter(range(1000))
+
+    def conv(x: Any, depth: int) -> Any:
+        return layers.Conv2D(depth, 3, padding="same", name=f"layer_{next(number)}")(x)
+
+    def residual(x: Any) -> Any:
+        depth = x.shape[-1]
+        out = conv(layers.Activation("relu")(x), depth)
+        out = conv(layers.Activation("relu")(out), depth)
+        return layers.Add()([out, x])
+
+    x = _scaled(x)
+    for depth in depths:
+        x = conv(x, depth)
+        x = layers.MaxPooling2D(3, 2, padding="same")(x)
+        x = residual(residual(x))
+    x = layers.Activation("relu")(layers.Flatten()(x))
+    return layers.Dense(256, activation="relu", name=f"layer_{next(number)}")(x)
+
+
+def _image_network(features: Callable[[Any], Any]) -> NetworkFn:
+    def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
+        _check_image(input_shape)
+        inputs = keras.Input(input_shape)
+        return keras.Model(inputs, features(inputs))
+
+    return network_fn
+
+
+def _recurrent_network(features: Callable[[Any], Any], nlstm: int, layer_norm: bool) -> NetworkFn:
+    _check_at_least_one(nlstm=nlstm)
+
+    def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
+        inputs = [keras.Input(input_shape), keras.Input(()), keras.Input((2 * nlstm,))]
+        cell = MaskedLSTM(nlstm, layer_norm, name="lnlstm" if layer_norm else "lstm")
+        model = keras.Model(inputs, cell([features(inputs[0]), *inputs[1:]]))
+        model.state_size = 2 * nlstm
+        return model
+
+    return network_fn
+
+
+def _scaled(x: Any) -> Any:
+    """Pixels from 0..255 to 0..1."""
+    return keras.layers.Rescaling(1.0 / 255.0)(x)
+
+
+def _conv(filters: int, size: int, stride: int, name: str, **conv_kwargs: Any) -> keras.layers.Conv2D:
+    # The original's two spellings: a bias of shape [n] is Keras's own, and numerically the other one too.
+    conv_kwargs.pop("one_dim_bias", None)
+    padding = conv_kwargs.pop("pad", "valid").lower()
+    gain = conv_kwargs.pop("init_scale", SQRT_2)
+    options = {
+        "padding": padding,
+        "activation": "relu",
+        "kernel_initializer": keras.initializers.Orthogonal(gain),
+        **conv_kwargs,
+    }
+    try:
+        return keras.layers.Conv2D(filters, size, stride, name=name, **options)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"convolution arguments {conv_kwargs} are not Keras Conv2D's: {error}".split("\n")[0]
+        ) from None
+
+
+def _dense(width: int, activation: Any, name: str) -> keras.layers.Dense:
+    try:
+        activation = keras.activations.get(activation)
+    except ValueError:
+        known = [key for key in dir(keras.activations) if key.islower() and not key.startswith("_")]
+        raise unknown("activation", str(activation), known) from None
+    return keras.layers.Dense(
+        width, activation=activation, kernel_initializer=keras.initializers.Orthogonal(SQRT_2), name=name
+    )
+
+
+def _check_image(input_shape: tuple[int, ...]) -> None:
+    if len(input_shape) != 3:
+        raise ValueError(
+            f"a convolutional network needs images [rows, columns, channels], not observations of shape {input_shape}"
+        )
+
+
+def _check_at_least_one(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name}={size!r} is not valid: at least 1")

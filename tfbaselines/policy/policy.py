@@ -1,0 +1,274 @@
+"""The policy: networks, action head and value head over one environment's spaces.
+
+``build_policy`` is the one factory of all on-policy algorithms. A Policy holds variables and pure graph functions
+over them; sampling for acting is policy/actor.py's.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+from gymnasium import spaces
+
+from tfbaselines.errors import bad_argument
+from tfbaselines.parallel import mpi
+from tfbaselines.parallel.moments import MpiRunningMeanStd
+from tfbaselines.policy.distributions import make_pdtype
+from tfbaselines.policy.encoding import describe_space, encode, encoded_shape, observation_dtype, spaces_differ
+from tfbaselines.policy.networks import get_network_builder
+
+NetworkSpec = str | Callable[..., Any]
+
+# Normalised observations are clipped to this many standard deviations.
+CLIP_NORMALIZED = 5.0
+
+
+class Outputs(NamedTuple):
+    """What a policy says of a batch of observations: flat distribution parameters [B, P], values [B], new states."""
+
+    flat: tf.Tensor
+    value: tf.Tensor
+    states: tf.Tensor | None
+
+
+class Policy:
+    """Policy and value function.
+
+    Args:
+        observation_space: what the environment shows.
+        action_space: what it takes.
+        policy_network: function of an input shape to a Keras model giving the policy's latent.
+        value_network: the same for the value function, or None to share the policy's latent.
+        normalize_observations: scale Box observations by a running mean and standard deviation kept by the policy.
+        estimate_q: the value head gives a value per (discrete) action instead of one of the state.
+        comm: communicator over which the running mean is merged.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        policy_network: Callable[[tuple[int, ...]], keras.Model],
+        value_network: Callable[[tuple[int, ...]], keras.Model] | None = None,
+        *,
+        normalize_observations: bool = False,
+        estimate_q: bool = False,
+        comm: mpi.Communicator | None = None,
+    ) -> None:
+        if estimate_q and not isinstance(action_space, spaces.Discrete):
+            raise bad_argument("estimate_q", True, f"needs a Discrete action space, not {action_space}")
+        self.observation_space, self.action_space = observation_space, action_space
+        self.head = make_pdtype(action_space)
+        shape = encoded_shape(observation_space)
+        self.normalizer = _Normalizer(shape, comm) if normalize_observations else None
+        if normalize_observations and not isinstance(observation_space, spaces.Box):
+            raise bad_argument("normalize_observations", True, f"needs Box observations, not {observation_space}")
+        self.network = policy_network(shape)
+        self.value_network = value_network(shape) if value_network else None
+        self._pi_states = getattr(self.network, "state_size", None) or 0
+        self._vf_states = getattr(self.value_network, "state_size", None) or 0
+        self.state_size = self._pi_states + self._vf_states
+        latent_width = _flat_width(self.network)
+        # A latent as wide as the head needs is taken as the head's output itself, as in the original.
+        self.pi_layer = None if latent_width == self.head.width else _dense(self.head.width, 0.01, latent_width, "pi")
+        has_logstd = self.head.param_size != self.head.width
+        self.logstd = keras.Variable(np.zeros((1, self.head.width), np.float32), name="logstd") if has_logstd else None
+        value_width = int(action_space.n) if estimate_q else 1
+        self.estimate_q = estimate_q
+        self.vf_layer = _dense(value_width, 1.0, _flat_width(self.value_network or self.network), "vf")
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether acting needs a state."""
+        return self.state_size > 0
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        """Variables in the original's order of creation: policy net, value net, policy head, value head."""
+        variables = list(self.network.trainable_variables)
+        if self.value_network is not None:
+            variables += self.value_network.trainable_variables
+        if self.pi_layer is not None:
+            variables += self.pi_layer.trainable_variables
+        if self.logstd is not None:
+            variables.append(self.logstd)
+        return variables + self.vf_layer.trainable_variables
+
+    def initial_state(self, num_envs: int) -> np.ndarray | None:
+        """Zeros [num_envs, state_size] for a recurrent policy, None for the others."""
+        return np.zeros((num_envs, self.state_size), np.float32) if self.recurrent else None
+
+    def preprocess(self, obs: tf.Tensor) -> tf.Tensor:
+        """Observations as the networks take them: encoded and, if asked for, normalised."""
+        encoded = encode(obs, self.observation_space)
+        return self.normalizer.apply(encoded) if self.normalizer else encoded
+
+    def forward(self, obs: tf.Tensor, masks: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
+        """Distribution parameters, values and new states.
+
+        Args:
+            obs: [B, ...] observations of the space's own dtype; recurrent: B = num_envs * steps, environment-major.
+            masks: [B] 1 where the observation is an episode's first (recurrent only).
+            states: [num_envs, state_size] before the first step (recurrent only).
+        """
+        x = self.preprocess(obs)
+        if states is not None:
+            masks, states = tf.convert_to_tensor(masks, tf.float32), tf.convert_to_tensor(states, tf.float32)
+        pi_states = None if states is None else states[:, : self._pi_states]
+        vf_states = None if states is None else states[:, self._pi_states :]
+        latent, new_pi_states = _run(self.network, x, masks, pi_states)
+        vf_latent, new_vf_states = latent, None
+        if self.value_network is not None:
+            vf_latent, new_vf_states = _run(self.value_network, x, masks, vf_states)
+        pi = latent if self.pi_layer is None else self.pi_layer(latent)
+        flat = pi if self.logstd is None else tf.concat([pi, tf.zeros_like(pi) + self.logstd.value], axis=-1)
+        value = self.vf_layer(vf_latent)
+        new_states = [s for s in (new_pi_states, new_vf_states) if s is not None]
+        return Outputs(
+            flat,
+            value if self.estimate_q else value[:, 0],
+            tf.concat(new_states, axis=-1) if new_states else None,
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Weights by number and name, and the normaliser's statistics."""
+        weights = {
+            f"{number:02d}/{variable.path.replace('/', '.')}": variable.numpy()
+            for number, variable in enumerate(self.trainable_variables)
+        }
+        return {
+            "observation_space": describe_space(self.observation_space),
+            "action_space": describe_space(self.action_space),
+            "weights": _nest(weights),
+            "normalizer": self.normalizer.state() if self.normalizer else None,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over weights; ValueError when they belong to other spaces or another network."""
+        for kind, space in (("observation", self.observation_space), ("action", self.action_space)):
+            difference = spaces_differ(state[f"{kind}_space"], describe_space(space))
+            if difference:
+                raise ValueError(f"the saved model is for another {kind} space: {difference}")
+        arrays = [next(iter(named.values())) for _, named in sorted(state["weights"].items())]
+        shapes = [tuple(array.shape) for array in arrays]
+        wanted = [tuple(variable.shape) for variable in self.trainable_variables]
+        if shapes != wanted:
+            raise ValueError(
+                f"the saved model is of another network: its weights are {shapes}, this network's are {wanted}"
+            )
+        if (state["normalizer"] is None) != (self.normalizer is None):
+            raise ValueError("the saved model and this one differ in normalize_observations")
+        for variable, array in zip(self.trainable_variables, arrays, strict=True):
+            variable.assign(array)
+        if self.normalizer:
+            self.normalizer.restore(state["normalizer"])
+
+
+def build_policy(
+    env: Any,
+    policy_network: NetworkSpec,
+    value_network: NetworkSpec | None = None,
+    normalize_observations: bool = False,
+    estimate_q: bool = False,
+    comm: mpi.Communicator | None = None,
+    **policy_kwargs: Any,
+) -> Policy:
+    """Build the policy of an environment from names.
+
+    Args:
+        env: anything with observation_space and action_space.
+        policy_network: a registered network's name, or a builder.
+        value_network: None or 'shared' to share the policy's latent, 'copy' for a second network of the same kind,
+            another network's name, or a builder.
+        normalize_observations: see Policy.
+        estimate_q: see Policy.
+        comm: see Policy.
+        policy_kwargs: the network builder's own arguments.
+    """
+    network_fn = get_network_builder(policy_network)(**policy_kwargs)
+    if value_network in (None, "shared"):
+        value_fn = None
+    elif value_network == "copy":
+        value_fn = get_network_builder(policy_network)(**policy_kwargs)
+    else:
+        value_fn = get_network_builder(value_network)()
+    return Policy(
+        env.observation_space,
+        env.action_space,
+        network_fn,
+        value_fn,
+        normalize_observations=normalize_observations,
+        estimate_q=estimate_q,
+        comm=comm,
+    )
+
+
+class _Normalizer:
+    """Running mean and standard deviation of observations, mirrored in variables that compiled functions read."""
+
+    def __init__(self, shape: tuple[int, ...], comm: mpi.Communicator | None) -> None:
+        self._statistics = MpiRunningMeanStd(shape=shape, comm=mpi.wrap(comm))
+        self._mean = tf.Variable(self._statistics.mean, dtype=tf.float32, trainable=False)
+        self._std = tf.Variable(self._statistics.std, dtype=tf.float32, trainable=False)
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self._statistics.mean
+
+    @property
+    def std(self) -> np.ndarray:
+        return self._statistics.std
+
+    def apply(self, x: tf.Tensor) -> tf.Tensor:
+        return tf.clip_by_value((x - self._mean) / self._std, -CLIP_NORMALIZED, CLIP_NORMALIZED)
+
+    def update(self, observations: np.ndarray) -> None:
+        """Merge a batch [B, ...] of this rank (and the others') into the statistics."""
+        self._statistics.update(observations)
+        self._refresh()
+
+    def state(self) -> dict[str, Any]:
+        return self._statistics.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._statistics.restore(state)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        self._mean.assign(self._statistics.mean)
+        self._std.assign(self._statistics.std)
+
+
+def observation_spec(space: spaces.Space, batch: int | None = None) -> tf.TensorSpec:
+    """The fixed signature of a batch of observations for compiled functions."""
+    return tf.TensorSpec((batch, *(space.shape or ())), tf.as_dtype(observation_dtype(space)))
+
+
+def _run(network: keras.Model, x: tf.Tensor, masks: Any, states: Any) -> tuple[tf.Tensor, tf.Tensor | None]:
+    if getattr(network, "state_size", None):
+        latent, new_states = network([x, masks, states])
+        return latent, new_states
+    latent = network(x)
+    return (latent if len(latent.shape) == 2 else tf.reshape(latent, (-1, _flat_width(network)))), None
+
+
+def _flat_width(network: keras.Model) -> int:
+    shape = network.output_shape
+    shape = shape[0] if isinstance(shape, list) or isinstance(shape[0], tuple) else shape
+    return int(np.prod(shape[1:]))
+
+
+def _dense(width: int, gain: float, inputs: int, name: str) -> keras.layers.Dense:
+    layer = keras.layers.Dense(width, kernel_initializer=keras.initializers.Orthogonal(gain), name=name)
+    layer.build((None, inputs))
+    return layer
+
+
+def _nest(flat: dict[str, np.ndarray]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for key, value in flat.items():
+        number, name = key.split("/")
+        tree[number] = {name: value}
+    return tree

@@ -1,0 +1,92 @@
+"""LSTM whose state can be cleared in the middle of a sequence, with the originals' gate order and layer norm."""
+
+import keras
+import tensorflow as tf
+
+LAYER_NORM_EPSILON = 1e-5
+
+
+class MaskedLSTM(keras.layers.Layer):
+    """LSTM over rows ordered by environment, then time.
+
+        c, h <- (1 - mask_t) (c, h)
+        i, f, o, u = split(x_t Wx + h Wh + b);  c <- sig(f) c + sig(i) tanh(u);  h <- sig(o) tanh(c)
+
+    With layer_norm, x Wx, h Wh (each over all four gates together) and the c inside the last tanh are normalised.
+
+    Args:
+        width: number of units.
+        layer_norm: normalise as above.
+        gain: of the orthogonal initialisation.
+    """
+
+    def __init__(self, width: int, layer_norm: bool = False, gain: float = 1.0, name: str = "lstm") -> None:
+        super().__init__(name=name)
+        self.width, self.layer_norm, self._gain = width, layer_norm, gain
+
+    def build(self, input_shapes: list) -> None:
+        """Make the weights, in the originals' order."""
+        inputs, gates = input_shapes[0][-1], 4 * self.width
+        orthogonal = keras.initializers.Orthogonal(self._gain)
+
+        def add(name: str, shape: tuple[int, ...], initializer: object) -> keras.Variable:
+            return self.add_weight(name=name, shape=shape, initializer=initializer)
+
+        self.wx = add("wx", (inputs, gates), orthogonal)
+        if self.layer_norm:
+            self.gx, self.bx = add("gx", (gates,), "ones"), add("bx", (gates,), "zeros")
+        # A second initializer: one instance would give both kernels the same numbers.
+        self.wh = add("wh", (self.width, gates), keras.initializers.Orthogonal(self._gain))
+        if self.layer_norm:
+            self.gh, self.bh = add("gh", (gates,), "ones"), add("bh", (gates,), "zeros")
+        self.b = add("b", (gates,), "zeros")
+        if self.layer_norm:
+            self.gc, self.bc = add("gc", (self.width,), "ones"), add("bc", (self.width,), "zeros")
+
+    def compute_output_shape(self, input_shapes: list) -> list:
+        """Latents and states."""
+        return [(input_shapes[0][0], self.width), (input_shapes[2][0], 2 * self.width)]
+
+    def call(self, inputs: list[tf.Tensor]) -> list[tf.Tensor]:
+        """Run the sequences.
+
+        Args:
+            inputs: x [num_envs * steps, n], masks [num_envs * steps], states [num_envs, 2 * width] as (c, h).
+
+        Returns:
+            h of every row [num_envs * steps, width], and the last states [num_envs, 2 * width].
+        """
+        x, masks, states = inputs
+        # What depends on x alone is one product for all steps.
+        z = tf.matmul(x, self.wx.value)
+        if self.layer_norm:
+            z = _normalize(z, self.gx.value, self.bx.value)
+        z += self.b.value
+        environments = states.shape[0] if states.shape[0] is not None else tf.shape(states)[0]
+        static = isinstance(environments, int) and x.shape[0] is not None
+        steps = x.shape[0] // environments if static else tf.shape(x)[0] // environments
+        z_by_time = tf.transpose(tf.reshape(z, (environments, steps, 4 * self.width)), (1, 0, 2))
+        keep_by_time = tf.transpose(1.0 - tf.reshape(masks, (environments, steps, 1)), (1, 0, 2))
+        c, h = tf.split(states, 2, axis=-1)
+        if static and steps == 1:
+            c, h = self._step((c, h), (z_by_time[0], keep_by_time[0]))
+            return [h, tf.concat([c, h], axis=-1)]
+        c_by_time, h_by_time = tf.scan(self._step, (z_by_time, keep_by_time), initializer=(c, h))
+        rows = tf.reshape(tf.transpose(h_by_time, (1, 0, 2)), (-1, self.width))
+        return [rows, tf.concat([c_by_time[-1], h_by_time[-1]], axis=-1)]
+
+    def _step(self, state: tuple[tf.Tensor, tf.Tensor], inputs: tuple[tf.Tensor, tf.Tensor]) -> tuple:
+        (c, h), (zx, keep) = state, inputs
+        c, h = c * keep, h * keep
+        zh = tf.matmul(h, self.wh.value)
+        if self.layer_norm:
+            zh = _normalize(zh, self.gh.value, self.bh.value)
+        i, f, o, u = tf.split(zx + zh, 4, axis=-1)
+        c = tf.sigmoid(f) * c + tf.sigmoid(i) * tf.tanh(u)
+        shown = _normalize(c, self.gc.value, self.bc.value) if self.layer_norm else c
+        return c, tf.sigmoid(o) * tf.tanh(shown)
+
+
+def _normalize(x: tf.Tensor, gain: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    mean, variance = tf.nn.moments(x, axes=[-1], keepdims=True)
+    return (x - mean) / tf.sqrt(variance + LAYER_NORM_EPSILON) * gain + bias

@@ -1,0 +1,149 @@
+"""Files that hold models and checkpoints: arrays and JSON in one npz, never pickle, written whole or not at all."""
+
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# The archive's entry that holds the tree with its arrays replaced by references.
+TREE_ENTRY = "tree.json"
+ARRAY_KEY = "__array__"
+
+Tree = dict[str, Any]
+
+
+def save_tree(path: str | os.PathLike, tree: Tree) -> None:
+    """Write nested dicts of arrays and JSON values to one file.
+
+    The file is written beside its destination, flushed to the disk and renamed: a crash leaves the old file or the
+    new one, never half of one.
+
+    Args:
+        path: the file; missing directories above it are made.
+        tree: dicts with string keys; leaves are numpy arrays and scalars, None, bool, int, float, str and lists.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise ValueError(f"cannot save to '{path}': it is a directory, give a file's name")
+    arrays: list[np.ndarray] = []
+    document = json.dumps(_take_out_arrays(tree, arrays))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise ValueError(f"cannot save to '{path}': {error.strerror or error}") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            text = np.frombuffer(document.encode(), np.uint8)
+            np.savez(file, **{TREE_ENTRY: text}, **{f"array_{k}": array for k, array in enumerate(arrays)})
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+        _sync_directory(path.parent)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
+
+
+def load_tree(path: str | os.PathLike) -> Tree:
+    """Read what `save_tree` wrote; ValueError in one line when the file is missing, cut short or something else."""
+    path = Path(path)
+    if not path.exists():
+        raise ValueError(f"there is no file '{path}'")
+    if not path.is_file():
+        raise ValueError(f"'{path}' is not a file")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            document = json.loads(file[TREE_ENTRY].tobytes())
+            arrays = [file[f"array_{k}"] for k in range(len(file.files) - 1)]
+    except (OSError, ValueError, KeyError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(
+            f"'{path}' cannot be read as a saved model, it is damaged or something else ({reason})"
+        ) from None
+    return _put_back_arrays(document, arrays)
+
+
+class Checkpoints:
+    """The numbered checkpoints of one run.
+
+    Args:
+        directory: where they are: files 00001, 00002, ... and 'best'.
+        keep: how many of the latest to keep.
+    """
+
+    def __init__(self, directory: str | os.PathLike, keep: int = 5) -> None:
+        self.directory = Path(directory)
+        self._keep = keep
+
+    def save(self, number: int, tree: Tree) -> Path:
+        """Write checkpoint `number` and drop all but the latest."""
+        path = self.directory / f"{number:05d}"
+        save_tree(path, tree)
+        for old in self._numbered()[: -self._keep]:
+            old.unlink(missing_ok=True)
+        return path
+
+    def mark_best(self, path: Path) -> None:
+        """Keep a copy of `path` as the best so far, whatever becomes of the numbered one."""
+        scratch = self.directory / f".best.{os.getpid()}"
+        scratch.unlink(missing_ok=True)
+        os.link(path, scratch)
+        os.replace(scratch, self.best_path)
+
+    @property
+    def best_path(self) -> Path:
+        """The best checkpoint, whether it exists or not."""
+        return self.directory / "best"
+
+    def latest(self) -> Path | None:
+        """The newest checkpoint that can be read, or None."""
+        for path in reversed(self._numbered()):
+            try:
+                load_tree(path)
+            except ValueError:
+                continue
+            return path
+        return None
+
+    def _numbered(self) -> list[Path]:
+        if not self.directory.is_dir():
+            return []
+        return sorted((path for path in self.directory.iterdir() if path.name.isdigit()), key=lambda p: int(p.name))
+
+
+def _take_out_arrays(value: Any, arrays: list[np.ndarray]) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _take_out_arrays(item, arrays) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_take_out_arrays(item, arrays) for item in value]
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject:
+            raise TypeError("an array of objects cannot be saved")
+        arrays.append(value)
+        return {ARRAY_KEY: len(arrays) - 1}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _put_back_arrays(value: Any, arrays: list[np.ndarray]) -> Any:
+    if isinstance(value, dict):
+        if value.keys() == {ARRAY_KEY}:
+            return arrays[value[ARRAY_KEY]]
+        return {key: _put_back_arrays(item, arrays) for key, item in value.items()}
+    return [_put_back_arrays(item, arrays) for item in value] if isinstance(value, list) else value
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make a rename last through a power cut, where directories can be synced."""
+    try:
+        handle = os.open(directory, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,73 @@
+"""Shipping a policy: a TensorFlow SavedModel that a process with nothing but TensorFlow can serve."""
+
+import os
+import shutil
+import tempfile
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfbaselines.policy.policy import Policy, observation_spec
+
+
+def export_saved_model(policy: Policy, normalization: dict[str, Any], directory: str) -> None:
+    """Write the policy with its normalisation, whole or not at all.
+
+    The serving signature takes `observations`, raw as the environment gives them, [N, ...], and returns `actions`
+    (the most likely ones) and `values`. A recurrent policy also takes `states` [N, S] and `masks` [N] (1 at an
+    episode's first step) and returns `states`.
+
+    Args:
+        policy: what to ship.
+        normalization: the environment wrapper's statistics, as a saved model holds them; empty for none.
+        directory: where to; it must not exist or be an earlier export.
+    """
+    if os.path.exists(directory) and not os.path.isfile(os.path.join(directory, "saved_model.pb")):
+        raise ValueError(f"cannot export to '{directory}': it exists and is not an exported model")
+    parent = os.path.dirname(os.path.abspath(directory))
+    os.makedirs(parent, exist_ok=True)
+    work = tempfile.mkdtemp(prefix=".export-", dir=parent)
+    try:
+        module = _ServedPolicy(policy, normalization)
+        tf.saved_model.save(module, work, signatures={"serving_default": module.serve})
+        shutil.rmtree(directory, ignore_errors=True)
+        os.rename(work, directory)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+class _ServedPolicy(tf.Module):
+    def __init__(self, policy: Policy, normalization: dict[str, Any]) -> None:
+        super().__init__()
+        # Held by the module so that the SavedModel tracks their variables.
+        self.networks = [policy.network, policy.value_network, policy.pi_layer, policy.vf_layer]
+        self.parameters = [variable.value for variable in policy.trainable_variables]
+        if policy.normalizer:
+            self.statistics = policy.normalizer.variables
+        spec = observation_spec(policy.observation_space)
+        if normalization:
+            # VecNormalize shows the policy normalised numbers; the served policy takes the raw ones.
+            spec = tf.TensorSpec(spec.shape, tf.float32)
+        specs = {"observations": spec}
+        if policy.recurrent:
+            specs["states"] = tf.TensorSpec((None, policy.state_size), tf.float32)
+            specs["masks"] = tf.TensorSpec((None,), tf.float32)
+
+        def serve(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+            obs = _normalize(inputs["observations"], normalization)
+            outputs = policy.forward(obs, inputs.get("masks"), inputs.get("states"))
+            results = {"actions": policy.head.distribution(outputs.flat).mode(), "values": outputs.value}
+            return results | ({"states": outputs.states} if policy.recurrent else {})
+
+        named = {name: tf.TensorSpec(s.shape, s.dtype, name=name) for name, s in specs.items()}
+        self.serve = tf.function(serve).get_concrete_function(**named)
+
+
+def _normalize(obs: tf.Tensor, normalization: dict[str, Any]) -> tf.Tensor:
+    if "ob_mean" not in normalization:
+        return obs
+    scale = 1.0 / np.sqrt(np.asarray(normalization["ob_var"]) + normalization["epsilon"])
+    clip = float(normalization["clipob"])
+    centred = obs - tf.constant(np.asarray(normalization["ob_mean"], np.float32))
+    return tf.clip_by_value(centred * tf.constant(scale.astype(np.float32)), -clip, clip)

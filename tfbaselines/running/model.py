@@ -1,0 +1,141 @@
+"""What learn() returns: a policy that acts, and is saved, loaded and exported together with its statistics."""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from tfbaselines.errors import bad_argument
+from tfbaselines.policy.actor import make_actor
+from tfbaselines.policy.policy import Policy
+from tfbaselines.running.checkpoint import load_tree, save_tree
+
+FORMAT = "tfbaselines-model-1"
+
+
+class PolicyModel:
+    """A policy with its fast actor; what every policy-based algorithm's Model is built on.
+
+    Args:
+        policy: the policy.
+        rng: generator of the noise that `step` and `act` sample with.
+    """
+
+    def __init__(self, policy: Policy, rng: np.random.Generator | None = None) -> None:
+        self.policy = policy
+        self.actor = make_actor(policy)
+        self.rng = rng if rng is not None else np.random.default_rng()
+        self.config: dict[str, Any] = {}
+        self._env: Any = None
+        self._env_state: dict[str, Any] = {}
+
+    def attach(self, env: Any, config: dict[str, Any] | None = None) -> None:
+        """Name the environment whose normalisation belongs to this model, and what made the run.
+
+        A saved file then holds that normalisation, and a loaded one hands it to the environment.
+        """
+        self._env = env
+        if self._env_state:
+            env.restore_normalization(self._env_state)
+        self.config = dict(config or {})
+
+    @property
+    def initial_state(self) -> np.ndarray | None:
+        """The recurrent state an episode starts from, [1, S]; None for a feed-forward policy."""
+        return self.policy.initial_state(1)
+
+    def step(
+        self, obs: np.ndarray, S: np.ndarray | None = None, M: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray]:
+        """Sample actions for a batch, as the originals' models do.
+
+        Args:
+            obs: [N, ...] observations as the (wrapped) environment gives them.
+            S: [N, S] recurrent states; None starts from zeros.
+            M: [N] whether each observation is the first of its episode; None means it is not.
+
+        Returns:
+            actions [N, ...], values [N], new states or None, negative log probabilities [N].
+        """
+        obs = self._batch(obs)
+        noise = self.policy.head.draw_noise(self.rng, (len(obs),))
+        return tuple(self.actor.step(obs, *self._memory(len(obs), S, M), noise))
+
+    def act(
+        self, obs: np.ndarray, state: np.ndarray | None = None, deterministic: bool = False
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Choose actions: sampled, or the most likely ones.
+
+        Args:
+            obs: one observation or a batch of them.
+            state: recurrent state from the call before; None at an episode's start.
+            deterministic: take the mode of the distribution.
+
+        Returns:
+            The action (or a batch of them) and the new recurrent state (None for a feed-forward policy).
+        """
+        single = np.ndim(obs) == len(self.policy.observation_space.shape)
+        batch = self._batch(np.asarray(obs)[None] if single else obs)
+        noise = None if deterministic else self.policy.head.draw_noise(self.rng, (len(batch),))
+        step = self.actor.step(batch, *self._memory(len(batch), state, None), noise)
+        return (step.actions[0] if single else step.actions), step.states
+
+    def value(self, obs: np.ndarray, S: np.ndarray | None = None, M: np.ndarray | None = None) -> np.ndarray:
+        """Values [N] of a batch of observations."""
+        obs = self._batch(obs)
+        return self.actor.value(obs, *self._memory(len(obs), S, M))
+
+    def state(self) -> dict[str, Any]:
+        """Everything the model remembers; algorithms add their optimiser."""
+        return {"policy": self.policy.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `state` gave."""
+        self.policy.restore(state["policy"])
+        self.actor.refresh()
+
+    def tree(self) -> dict[str, Any]:
+        """The content of a saved model."""
+        normalization = self._env.normalization() if self._env is not None else self._env_state
+        return {"format": FORMAT, "config": self.config, "model": self.state(), "normalization": normalization}
+
+    def take(self, tree: dict[str, Any], path: str | os.PathLike) -> None:
+        """Take over a saved model's content; ValueError naming the file when it does not fit."""
+        if tree.get("format") != FORMAT:
+            raise ValueError(f"'{path}' is not a model saved by tfbaselines")
+        try:
+            self.restore(tree["model"])
+        except ValueError as error:
+            raise ValueError(f"cannot load '{path}': {error}") from None
+        self._env_state = tree["normalization"] or {}
+        if self._env is not None and self._env_state:
+            self._env.restore_normalization(self._env_state)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write model, optimiser and the environment's normalisation to one file, whole or not at all."""
+        save_tree(os.path.expanduser(path), self.tree())
+
+    def load(self, path: str | os.PathLike) -> None:
+        """Read a file that `save` or a checkpoint wrote."""
+        path = os.path.expanduser(path)
+        self.take(load_tree(path), path)
+
+    def export(self, directory: str | os.PathLike) -> None:
+        """Write a TensorFlow SavedModel that serves raw observations; see running/export.py."""
+        from tfbaselines.running.export import export_saved_model
+
+        normalization = self._env.normalization() if self._env is not None else self._env_state
+        export_saved_model(self.policy, normalization, os.path.expanduser(directory))
+
+    def _batch(self, obs: np.ndarray) -> np.ndarray:
+        space = self.policy.observation_space
+        obs = np.asarray(obs, np.float32 if space.dtype == np.float64 else space.dtype)
+        if obs.shape[1:] != space.shape:
+            raise bad_argument("obs", obs.shape, f"a batch of observations has the shape {('N', *space.shape)}")
+        return obs
+
+    def _memory(self, count: int, states: Any, masks: Any) -> tuple[Any, Any]:
+        if not self.policy.recurrent:
+            return None, None
+        states = self.policy.initial_state(count) if states is None else np.asarray(states, np.float32)
+        return states, np.zeros(count, bool) if masks is None else masks

@@ -1,0 +1,37 @@
+"""What every algorithm's learn() takes besides its own arguments."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tfbaselines.errors import bad_argument, unknown
+
+PRECISIONS = ("float32", "bfloat16")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is kept, shown and continued: the same for all algorithms, ``learn(..., run=RunOptions(...))``.
+
+    Attributes:
+        resume: directory of an earlier run (its log directory) whose latest checkpoint is continued.
+        keep_checkpoints: how many of the latest checkpoints to keep.
+        callback: called with the Training object after every update; returning False ends the run.
+        progress: show progress; None shows it for runs from the command line only.
+        precision: 'float32', or 'bfloat16' for convolutions and matrix products of half the width where the
+            processor has them.
+        config: what made the run, kept inside each saved file.
+    """
+
+    resume: str | None = None
+    keep_checkpoints: int = 5
+    callback: Callable[[Any], bool | None] | None = None
+    progress: bool | None = None
+    precision: str = "float32"
+    config: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise unknown("precision", self.precision, PRECISIONS)
+        if self.keep_checkpoints < 1:
+            raise bad_argument("keep_checkpoints", self.keep_checkpoints, "at least 1")

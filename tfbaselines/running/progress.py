@@ -1,0 +1,72 @@
+"""Progress of a run: a bar on a terminal, a plain line now and then elsewhere."""
+
+import sys
+import time
+from typing import TextIO
+
+from tqdm import tqdm
+
+# Where there is no terminal, a line at most this often.
+SECONDS_BETWEEN_LINES = 60.0
+
+
+class NoProgress:
+    """Shows nothing."""
+
+    def update(self, steps: int, reward: float) -> None:
+        """Take note of the steps done so far and of the latest mean reward."""
+
+    def close(self) -> None:
+        """End the display."""
+
+
+class ProgressBar:
+    """A tqdm bar with steps, steps per second, reward and time left, on standard error."""
+
+    def __init__(self, name: str, done: int, total: int, stream: TextIO) -> None:
+        self._bar = tqdm(
+            total=total, initial=done, desc=name, unit="step", unit_scale=True, file=stream, dynamic_ncols=True
+        )
+
+    def update(self, steps: int, reward: float) -> None:
+        """Move the bar."""
+        self._bar.set_postfix_str(f"reward={reward:.4g}", refresh=False)
+        self._bar.update(steps - self._bar.n)
+
+    def close(self) -> None:
+        """Leave the bar as it stands."""
+        self._bar.close()
+
+
+class ProgressLines:
+    """A line with steps, share done, steps per second, reward and time left, at most once a minute."""
+
+    def __init__(self, name: str, done: int, total: int, stream: TextIO) -> None:
+        self._name, self._started_at, self._total, self._stream = name, done, total, stream
+        self._start = self._last = time.monotonic()
+
+    def update(self, steps: int, reward: float) -> None:
+        """Print a line when it is time for one, and at the end."""
+        now = time.monotonic()
+        if now - self._last < SECONDS_BETWEEN_LINES and steps < self._total:
+            return
+        self._last = now
+        speed = (steps - self._started_at) / max(now - self._start, 1e-9)
+        left = max(self._total - steps, 0) / max(speed, 1e-9)
+        minutes, seconds = divmod(int(left), 60)
+        print(
+            f"{self._name}: {steps:,} of {self._total:,} steps ({100 * steps / self._total:.0f}%), "
+            f"{speed:,.0f} steps/s, reward {reward:.4g}, {minutes}:{seconds:02d} left",
+            file=self._stream,
+            flush=True,
+        )
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+
+def make_progress(show: bool, name: str, done: int, total: int) -> NoProgress | ProgressBar | ProgressLines:
+    """The display that fits where standard error goes."""
+    if not show or total <= 0:
+        return NoProgress()
+    return (ProgressBar if sys.stderr.isatty() else ProgressLines)(name, done, total, sys.stderr)
