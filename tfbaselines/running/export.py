@@ -65,9 +65,10 @@ class _ServedPolicy(tf.Module):
 
 
 def _normalize(obs: tf.Tensor, normalization: dict[str, Any]) -> tf.Tensor:
-    if "ob_mean" not in normalization:
+    statistics = normalization.get("ob") if normalization else None
+    if statistics is None:
         return obs
-    scale = 1.0 / np.sqrt(np.asarray(normalization["ob_var"]) + normalization["epsilon"])
+    deviation = np.sqrt(np.asarray(statistics["var"]) + normalization["epsilon"])
     clip = float(normalization["clipob"])
-    centred = obs - tf.constant(np.asarray(normalization["ob_mean"], np.float32))
-    return tf.clip_by_value(centred * tf.constant(scale.astype(np.float32)), -clip, clip)
+    centred = obs - tf.constant(np.asarray(statistics["mean"], np.float32))
+    return tf.clip_by_value(centred / tf.constant(deviation.astype(np.float32)), -clip, clip)

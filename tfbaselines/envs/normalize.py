@@ -1,0 +1,120 @@
+"""VecNormalize: observations and rewards scaled by running statistics, which are saved with the model."""
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper
+from tfbaselines.parallel.moments import RunningMeanStd
+
+
+class VecNormalize(VecEnvWrapper):
+    """Scale observations to mean 0 and deviation 1, and rewards by the deviation of their discounted sum.
+
+        obs    <- clip((obs - mean) / sqrt(var + epsilon), -clipob, clipob)
+        ret    <- gamma * ret + reward
+        reward <- clip(reward / sqrt(var(ret) + epsilon), -cliprew, cliprew)
+
+    Episode returns in the infos stay as the environment gave them.
+
+    Args:
+        venv: the environments; their observations are a Box.
+        ob: scale observations.
+        ret: scale rewards.
+        clipob: bound of a scaled observation.
+        cliprew: bound of a scaled reward.
+        gamma: discount of the sum.
+        epsilon: added to variances.
+        use_tf: accepted for compatibility; the statistics are always numpy's and saved with the model.
+        training: update the statistics; when False they are used as they are (playing, evaluating).
+    """
+
+    def __init__(
+        self,
+        venv: VecEnv,
+        ob: bool = True,
+        ret: bool = True,
+        clipob: float = 10.0,
+        cliprew: float = 10.0,
+        gamma: float = 0.99,
+        epsilon: float = 1e-8,
+        use_tf: bool = False,
+        training: bool = True,
+    ) -> None:
+        super().__init__(venv)
+        if ob and not isinstance(venv.observation_space, spaces.Box):
+            raise ValueError(f"VecNormalize scales Box observations, not {venv.observation_space}: use ob=False")
+        self.ob_rms = RunningMeanStd(shape=self.observation_space.shape) if ob else None
+        self.ret_rms = RunningMeanStd(shape=()) if ret else None
+        self.clipob, self.cliprew, self.gamma, self.epsilon = clipob, cliprew, gamma, epsilon
+        self.training = training
+        self.ret = np.zeros(self.num_envs)
+
+    def reset(self) -> np.ndarray:
+        """See VecEnv."""
+        self.ret = np.zeros(self.num_envs)
+        return self._observe(self.venv.reset())
+
+    def step_wait(self) -> StepResult:
+        """See VecEnv."""
+        obs, rewards, dones, infos = self.venv.step_wait()
+        self.ret = self.ret * self.gamma + rewards
+        obs = self._observe(obs)
+        if self.ret_rms is not None:
+            if self.training:
+                self.ret_rms.update(self.ret)
+            rewards = _clip(rewards / np.sqrt(self.ret_rms.var + self.epsilon), self.cliprew)
+            rewards = rewards.astype(np.float32)
+        if dones.any():
+            self.ret[dones] = 0.0
+            for i in np.flatnonzero(dones):
+                infos[i]["final_observation"] = self._scaled(infos[i]["final_observation"])
+        return obs, rewards, dones, infos
+
+    def state(self) -> dict[str, Any]:
+        """See VecEnv."""
+        return self.venv.state() | {"normalization": self.normalization()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See VecEnv."""
+        self.venv.restore(state)
+        self.restore_normalization(state["normalization"])
+
+    def normalization(self) -> dict[str, Any]:
+        """See VecEnv: the statistics, and how they are used."""
+        return {
+            "ob": self.ob_rms.state() if self.ob_rms else None,
+            "ret": self.ret_rms.state() if self.ret_rms else None,
+            "clipob": self.clipob,
+            "epsilon": self.epsilon,
+        }
+
+    def restore_normalization(self, statistics: dict[str, Any]) -> None:
+        """See VecEnv."""
+        for rms, saved in ((self.ob_rms, statistics.get("ob")), (self.ret_rms, statistics.get("ret"))):
+            if rms is not None and saved is not None:
+                rms.restore(saved)
+
+    def merge_statistics(self, comm: Any) -> None:
+        """See VecEnv."""
+        for rms in (self.ob_rms, self.ret_rms):
+            if rms is not None:
+                rms.merge(comm)
+
+    def _observe(self, obs: np.ndarray) -> np.ndarray:
+        if self.ob_rms is None:
+            return obs
+        if self.training:
+            self.ob_rms.update(obs)
+        return self._scaled(obs)
+
+    def _scaled(self, obs: np.ndarray) -> np.ndarray:
+        if self.ob_rms is None:
+            return obs
+        return _clip((obs - self.ob_rms.mean) / np.sqrt(self.ob_rms.var + self.epsilon), self.clipob)
+
+
+def _clip(x: np.ndarray, bound: float) -> np.ndarray:
+    """np.clip at a fraction of its overhead."""
+    return np.minimum(np.maximum(x, -bound), bound)

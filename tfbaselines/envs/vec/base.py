@@ -1,0 +1,208 @@
+"""The vector environment of baselines: several environments stepped together, each begun anew in the step it ends in.
+
+    obs = env.reset()
+    obs, rewards, dones, infos = env.step(actions)
+
+When dones[i] is true, obs[i] is already the first observation of the next episode; the real last one is
+``infos[i]["final_observation"]`` and ``infos[i]["TimeLimit.truncated"]`` says whether a time limit ended it.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import cloudpickle
+import numpy as np
+from gymnasium import spaces
+
+StepResult = tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]
+
+
+class VecEnv(ABC):
+    """Several environments.
+
+    Args:
+        num_envs: how many.
+        observation_space: of one of them.
+        action_space: of one of them.
+    """
+
+    closed = False
+    metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"]}  # noqa: RUF012
+
+    def __init__(self, num_envs: int, observation_space: spaces.Space, action_space: spaces.Space) -> None:
+        self.num_envs = num_envs
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self._viewer: Any = None
+
+    @abstractmethod
+    def reset(self) -> np.ndarray:
+        """Begin an episode in every environment; the first observations [N, ...]."""
+
+    @abstractmethod
+    def step_async(self, actions: np.ndarray) -> None:
+        """Tell the environments to take a step with actions [N, ...]."""
+
+    @abstractmethod
+    def step_wait(self) -> StepResult:
+        """Observations [N, ...], rewards [N] float32, dones [N] bool and an info per environment of that step."""
+
+    def step(self, actions: np.ndarray) -> StepResult:
+        """step_async and step_wait in one."""
+        self.step_async(actions)
+        return self.step_wait()
+
+    def close(self) -> None:
+        """End the environments; a second call does nothing."""
+        if not self.closed:
+            if self._viewer is not None:
+                self._viewer.close()
+            self.close_extras()
+            self.closed = True
+
+    def close_extras(self) -> None:
+        """What a kind of vector environment has to end."""
+
+    def get_images(self) -> list[np.ndarray]:
+        """A picture [rows, columns, 3] of each environment."""
+        raise RuntimeError(f"{type(self).__name__} has no pictures")
+
+    def render(self, mode: str = "human") -> np.ndarray | None:
+        """Show all environments as tiles in a window, or return the picture (mode 'rgb_array')."""
+        from tfbaselines.envs.vec.viewer import Viewer, tile_images
+
+        picture = tile_images(self.get_images())
+        if mode == "rgb_array":
+            return picture
+        if mode != "human":
+            raise ValueError(f"mode={mode!r} is not valid: 'human' or 'rgb_array'")
+        if self._viewer is None:
+            self._viewer = Viewer()
+        self._viewer.show(picture)
+        return None
+
+    @property
+    def unwrapped(self) -> "VecEnv":
+        """The vector environment inside all wrappers."""
+        return self
+
+    def state(self) -> dict[str, Any]:
+        """What must be saved for a run to go on: random streams, and the wrappers' statistics."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `state` gave."""
+
+    def normalization(self) -> dict[str, Any]:
+        """The statistics that a trained policy cannot do without; empty for none."""
+        return {}
+
+    def restore_normalization(self, statistics: dict[str, Any]) -> None:
+        """Take over what `normalization` gave."""
+
+    def merge_statistics(self, comm: Any) -> None:
+        """Give every MPI rank the statistics of all ranks; called between updates."""
+
+
+class VecEnvWrapper(VecEnv):
+    """Something around a vector environment.
+
+    Args:
+        venv: the wrapped one.
+        observation_space: when it changes.
+        action_space: when it changes.
+    """
+
+    def __init__(
+        self,
+        venv: VecEnv,
+        observation_space: spaces.Space | None = None,
+        action_space: spaces.Space | None = None,
+    ) -> None:
+        super().__init__(
+            venv.num_envs,
+            observation_space if observation_space is not None else venv.observation_space,
+            action_space if action_space is not None else venv.action_space,
+        )
+        self.venv = venv
+
+    def step_async(self, actions: np.ndarray) -> None:
+        """See VecEnv."""
+        self.venv.step_async(actions)
+
+    def close(self) -> None:
+        """See VecEnv."""
+        self.venv.close()
+        super().close()
+
+    def get_images(self) -> list[np.ndarray]:
+        """See VecEnv."""
+        return self.venv.get_images()
+
+    @property
+    def unwrapped(self) -> VecEnv:
+        """See VecEnv."""
+        return self.venv.unwrapped
+
+    def state(self) -> dict[str, Any]:
+        """See VecEnv; a wrapper with memory adds its own."""
+        return self.venv.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See VecEnv."""
+        self.venv.restore(state)
+
+    def normalization(self) -> dict[str, Any]:
+        """See VecEnv."""
+        return self.venv.normalization()
+
+    def restore_normalization(self, statistics: dict[str, Any]) -> None:
+        """See VecEnv."""
+        self.venv.restore_normalization(statistics)
+
+    def merge_statistics(self, comm: Any) -> None:
+        """See VecEnv."""
+        self.venv.merge_statistics(comm)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "venv":
+            raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
+        return getattr(self.venv, name)
+
+
+class VecEnvObservationWrapper(VecEnvWrapper):
+    """A wrapper that changes observations alone: `process` for a batch, and for the real last ones in the infos."""
+
+    @abstractmethod
+    def process(self, obs: Any) -> np.ndarray:
+        """Observations [N, ...] from the wrapped ones."""
+
+    def reset(self) -> np.ndarray:
+        """See VecEnv."""
+        return self.process(self.venv.reset())
+
+    def step_wait(self) -> StepResult:
+        """See VecEnv."""
+        obs, rewards, dones, infos = self.venv.step_wait()
+        for i in np.flatnonzero(dones):
+            last = infos[i]["final_observation"]
+            batch = {key: value[None] for key, value in last.items()} if isinstance(last, dict) else last[None]
+            infos[i]["final_observation"] = self.process(batch)[0]
+        return self.process(obs), rewards, dones, infos
+
+
+class CloudpickleWrapper:
+    """A function that is sent to another process by cloudpickle (lambdas and closures too).
+
+    Args:
+        x: the function.
+    """
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def __getstate__(self) -> bytes:
+        return cloudpickle.dumps(self.x)
+
+    def __setstate__(self, data: bytes) -> None:
+        self.x = cloudpickle.loads(data)

@@ -1,0 +1,176 @@
+"""Atari in C++: ale-py steps the games in threads of its own, driven so that episodes are those of baselines' wrappers.
+
+ale-py does the no-ops at a game's start, frame skip, maximum over frames, grey and resizing. What the wrappers do at an
+episode's start (a no-op step after a lost life, FIRE and the action after it where the game has them) takes steps of
+one game that the others do not take, so every game is an AtariVectorEnv of one: as fast as one of all of them.
+"""
+
+import time
+from typing import Any
+
+import numpy as np
+from ale_py.vector_env import AtariVectorEnv
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+
+from tfbaselines.envs.vec.base import StepResult, VecEnv
+
+SIZE = 84
+NOOP, FIRE, AFTER_FIRE = 0, 1, 2
+
+
+class NativeAtariVecEnv(VecEnv):
+    """One game several times: observations are single frames [N, 84, 84, 1] uint8, rewards are clipped to their sign.
+
+    Args:
+        game: the ROM's name, such as 'pong'.
+        num_envs: how many games.
+        seed: of the games' random streams; None for any.
+        noop_max: at most so many frames of doing nothing at a game's start.
+        episode_life: end an episode with each lost life.
+        clip_rewards: rewards are -1, 0 or 1; the 'episode' info keeps the game's own.
+        max_frames: frames after which a game is cut off.
+        writers: a monitor's ResultsWriter for each game, or none.
+    """
+
+    def __init__(
+        self,
+        game: str,
+        num_envs: int,
+        seed: int | None = None,
+        *,
+        noop_max: int = 30,
+        episode_life: bool = True,
+        clip_rewards: bool = True,
+        max_frames: int = 108_000,
+        writers: list[Any] | None = None,
+    ) -> None:
+        writers = writers or [None] * num_envs
+        self._games = [_Game(game, noop_max, max_frames, writer) for writer in writers]
+        actions = self._games[0].num_actions
+        super().__init__(num_envs, spaces.Box(0, 255, (SIZE, SIZE, 1), np.uint8), spaces.Discrete(actions))
+        self._rng = np.random.default_rng(seed)
+        self._episode_life, self._clip_rewards = episode_life, clip_rewards
+        self._frames = np.zeros((num_envs, SIZE, SIZE, 1), np.uint8)
+
+    def reset(self) -> np.ndarray:
+        """See VecEnv."""
+        for i, game in enumerate(self._games):
+            self._frames[i] = game.begin(int(self._rng.integers(2**31)))
+        return self._frames.copy()
+
+    def step_async(self, actions: np.ndarray) -> None:
+        """See VecEnv."""
+        for game, action in zip(self._games, np.asarray(actions, np.int64), strict=True):
+            game.send(action)
+
+    def step_wait(self) -> StepResult:
+        """See VecEnv."""
+        rewards, dones = np.zeros(self.num_envs, np.float32), np.zeros(self.num_envs, bool)
+        infos: list[dict[str, Any]] = []
+        for i, game in enumerate(self._games):
+            frame, rewards[i], lost_life = game.receive()
+            info: dict[str, Any] = {}
+            dones[i] = game.over or (lost_life and self._episode_life)
+            if dones[i]:
+                info = {"final_observation": frame.copy(), "TimeLimit.truncated": game.truncated}
+                if game.over:
+                    info["episode"] = game.episode
+                frame = game.begin() if game.over else game.go_on()
+            self._frames[i] = frame
+            infos.append(info)
+        return self._frames.copy(), np.sign(rewards) if self._clip_rewards else rewards, dones, infos
+
+    def close_extras(self) -> None:
+        """See VecEnv."""
+        for game in self._games:
+            game.close()
+
+    def get_images(self) -> list[np.ndarray]:
+        """See VecEnv: the frames that the agent sees, which are all that ale-py hands out."""
+        return [np.repeat(frame, 3, axis=-1) for frame in self._frames]
+
+    def state(self) -> dict[str, Any]:
+        """See VecEnv: the generator that seeds the games when they are reset."""
+        return {"random": self._rng.bit_generator.state}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See VecEnv."""
+        self._rng.bit_generator.state = state["random"]
+
+
+class _Game:
+    """One game with the account of its episode, as a Monitor inside the frame skip keeps it."""
+
+    def __init__(self, name: str, noop_max: int, max_frames: int, writer: Any) -> None:
+        self._env = AtariVectorEnv(
+            name,
+            1,
+            batch_size=1,
+            num_threads=1,
+            max_num_frames_per_episode=max_frames,
+            stack_num=1,
+            noop_max=noop_max,
+            episodic_life=False,
+            reward_clipping=False,
+            use_fire_reset=False,
+            autoreset_mode=AutoresetMode.NEXT_STEP,
+        )
+        self._ale = self._env.ale
+        actions = [action.name for action in self._ale.get_action_set()]
+        self.num_actions = len(actions)
+        self._start = [FIRE, AFTER_FIRE] if actions[FIRE] == "FIRE" and len(actions) > AFTER_FIRE else []
+        self._action, self._strength = np.zeros(1, np.int64), np.ones(1, np.float32)
+        self._writer = writer
+        self._opened = writer.header.get("t_start", time.time()) if writer else time.time()
+        self._lives, self._return, self._length = 0, 0.0, 0
+        self.over, self.truncated = True, False
+        self.episode: dict[str, Any] = {}
+
+    def send(self, action: int) -> None:
+        """Begin a step; the game's own thread does it."""
+        self._action[0] = action
+        self._ale.send(self._action, self._strength)
+
+    def receive(self) -> tuple[np.ndarray, float, bool]:
+        """The step's frame [84, 84, 1], its reward, and whether it lost a life but not the game."""
+        frames, rewards, terminated, truncated, info = self._ale.recv()
+        reward, lives = float(rewards[0]), int(info["lives"][0])
+        self._return += reward
+        self._length += 1
+        self.truncated = bool(truncated[0] and not terminated[0])
+        self.over = bool(terminated[0] or truncated[0])
+        lost_life = 0 < lives < self._lives
+        self._lives = lives
+        if self.over:
+            seconds = round(time.time() - self._opened, 6)
+            self.episode = {"r": round(self._return, 6), "l": self._length, "t": seconds}
+            if self._writer is not None:
+                self._writer.write_row(self.episode)
+        return frames[0, 0, :, :, None], reward, lost_life
+
+    def begin(self, seed: int | None = None) -> np.ndarray:
+        """A new game; the first frame that an agent sees."""
+        frames, info = self._env.reset(seed=None if seed is None else np.array([seed]))
+        self._lives, self._return, self._length, self.over = int(info["lives"][0]), 0.0, 0, False
+        return self._play_start(frames[0, 0, :, :, None])
+
+    def go_on(self) -> np.ndarray:
+        """The same game after a lost life; the first frame of the episode of the next one."""
+        self.send(NOOP)
+        frame, _, _ = self.receive()
+        return self.begin() if self.over else self._play_start(frame)
+
+    def _play_start(self, frame: np.ndarray) -> np.ndarray:
+        for action in self._start:
+            self.send(action)
+            frame, _, _ = self.receive()
+            if self.over:
+                return self.begin()
+        return frame
+
+    def close(self) -> None:
+        """End the game and its file."""
+        self._env.close()
+        if self._writer is not None:
+            self._writer.close()

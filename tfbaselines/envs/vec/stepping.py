@@ -1,0 +1,37 @@
+"""One environment's side of a vector environment: stepping with the same-step reset, and its random streams."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+NON_FINITE = "environment {} returned an observation or reward that is not a finite number"
+
+
+def step_same(env: gymnasium.Env, action: Any) -> tuple[Any, float, bool, dict[str, Any]]:
+    """Take a step, and begin the next episode when it ended this one.
+
+    Returns:
+        The observation to act on next, the reward, whether the episode ended, and the info, which then holds the real
+        last observation and whether a time limit ended the episode.
+    """
+    obs, reward, terminated, truncated, info = env.step(action)
+    if terminated or truncated:
+        info["final_observation"] = obs
+        info["TimeLimit.truncated"] = bool(truncated and not terminated)
+        return env.reset()[0], reward, True, info
+    return obs, reward, False, info
+
+
+def random_state(env: gymnasium.Env) -> dict[str, Any]:
+    """The states of the random generators of an environment and of its action space."""
+    generators = {"env": getattr(env.unwrapped, "_np_random", None), "actions": env.action_space._np_random}
+    return {name: rng.bit_generator.state for name, rng in generators.items() if isinstance(rng, np.random.Generator)}
+
+
+def restore_random_state(env: gymnasium.Env, state: dict[str, Any]) -> None:
+    """Take over what `random_state` gave."""
+    if "env" in state:
+        env.unwrapped.np_random.bit_generator.state = state["env"]
+    if "actions" in state:
+        env.action_space.np_random.bit_generator.state = state["actions"]

@@ -1,0 +1,163 @@
+"""TensorBoard's event files, written and read without TensorFlow (whose import takes seconds).
+
+An event file is a sequence of records: length (uint64), masked CRC-32C of the length, data, masked
+CRC-32C of the data, all little-endian. The data of a record is one `Event` protocol buffer, of which
+the logger needs six fields; they are encoded here directly:
+
+    Event          1 wall_time (double)   2 step (varint)   3 file_version (string)   5 summary (Summary)
+    Summary        1 value (Value, repeated)
+    Summary.Value  1 tag (string)   2 simple_value (float)   8 tensor (TensorProto)   9 metadata
+"""
+
+import os
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+# Wire types of protocol buffers.
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+
+# SummaryMetadata.plugin_data.plugin_name = "text"; TensorProto.dtype = DT_STRING.
+TEXT_METADATA = b"\x0a\x06\x0a\x04text"
+STRING_DTYPE = b"\x08\x07"
+
+
+def _crc_table() -> list[int]:
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+_CRC_TABLE = _crc_table()
+
+
+def masked_crc(data: bytes) -> int:
+    """CRC-32C (Castagnoli) of `data`, rotated and shifted as the record format asks."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _CRC_TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return _varint(number << 3 | BYTES) + _varint(len(content)) + content
+
+
+def _value(tag: str, value: float | str) -> bytes:
+    name = _field(1, tag.encode())
+    if isinstance(value, str):
+        text = _field(8, STRING_DTYPE + _field(8, value.encode()))
+        return _field(1, name + text + _field(9, TEXT_METADATA))
+    return _field(1, name + bytes([2 << 3 | FIXED32]) + struct.pack("<f", _as_float32(value)))
+
+
+def _as_float32(value: float) -> float:
+    """`struct` refuses what overflows a float32; TensorBoard is shown an infinity instead."""
+    try:
+        struct.pack("<f", value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+    return value
+
+
+def _event(body: bytes) -> bytes:
+    return bytes([1 << 3 | FIXED64]) + struct.pack("<d", time.time()) + body
+
+
+class EventWriter:
+    """Appends events to a new file `events.out.tfevents.<time>.<host>.<pid>` of a directory.
+
+    Args:
+        directory: where the file goes; made if missing.
+    """
+
+    def __init__(self, directory: str | os.PathLike):
+        os.makedirs(directory, exist_ok=True)
+        stamp = f"{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
+        self.path = Path(directory) / f"events.out.tfevents.{stamp}"
+        self._file = open(self.path, "wb")  # noqa: SIM115 (open for the writer's lifetime)
+        self._record(_event(_field(3, b"brain.Event:2")))
+
+    def write(self, step: int, values: dict[str, float | str]) -> None:
+        """One event with the given scalars and texts at `step` (>= 0); on disk when this returns."""
+        summary = b"".join(_value(tag, value) for tag, value in values.items())
+        self._record(_event(bytes([2 << 3 | VARINT]) + _varint(step) + _field(5, summary)))
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        self._file.close()
+
+    def _record(self, data: bytes) -> None:
+        length = struct.pack("<Q", len(data))
+        self._file.write(length + struct.pack("<I", masked_crc(length)) + data + struct.pack("<I", masked_crc(data)))
+        self._file.flush()
+
+
+def read_events(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, float]]]:
+    """(step, scalars) of each event of a file with summaries; ends at a record that a crash cut short."""
+    for data in _records(path):
+        event = _fields(data)
+        step = int.from_bytes(event.get(2, [b"\0"])[-1], "little")
+        for summary in event.get(5, []):
+            values = [_fields(value) for value in _fields(summary).get(1, [])]
+            yield step, {v[1][0].decode(): struct.unpack("<f", v[2][0])[0] for v in values if 2 in v}
+
+
+def _records(path: str | os.PathLike) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        while len(header := file.read(12)) == 12:
+            length, crc = struct.unpack("<QI", header)
+            if crc != masked_crc(header[:8]):
+                raise ValueError(f"{path} is not a TensorBoard event file, or is damaged")
+            data, tail = file.read(length), file.read(4)
+            if len(data) < length or len(tail) < 4:
+                return
+            if struct.unpack("<I", tail)[0] != masked_crc(data):
+                raise ValueError(f"{path} is damaged: a record does not match its checksum")
+            yield data
+
+
+def _fields(message: bytes) -> dict[int, list[bytes]]:
+    """Raw contents of the fields of one protocol buffer by field number; a varint as 8 little-endian bytes."""
+    fields: dict[int, list[bytes]] = {}
+    at = 0
+    while at < len(message):
+        key, at = _read_varint(message, at)
+        wire = key & 7
+        if wire == VARINT:
+            number, at = _read_varint(message, at)
+            content = (number & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little")
+        else:
+            size = {FIXED64: 8, FIXED32: 4}.get(wire)
+            if size is None:
+                size, at = _read_varint(message, at)
+            content, at = message[at : at + size], at + size
+        fields.setdefault(key >> 3, []).append(content)
+    return fields
+
+
+def _read_varint(message: bytes, at: int) -> tuple[int, int]:
+    """The number that starts at `at`, and where the next one does."""
+    number = shift = 0
+    while True:
+        byte = message[at]
+        number |= (byte & 0x7F) << shift
+        at += 1
+        if byte < 0x80:
+            return number, at
+        shift += 7

@@ -1,0 +1,245 @@
+"""Where the logger's values and messages go: a table, text, CSV, JSON lines or TensorBoard."""
+
+import csv
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from tfbaselines.errors import unknown
+from tfbaselines.files import drop_torn_line
+from tfbaselines.running.event_file import EventWriter, read_events
+from tfbaselines.running.jsonable import to_jsonable
+
+# What a cell of the table may be long; longer ones end in "...".
+MAX_CELL = 30
+
+
+class KVWriter:
+    """An output that takes the key-value pairs of a dump."""
+
+    def writekvs(self, kvs: dict[str, Any]) -> None:
+        """Write one row; `kvs` holds Python or NumPy scalars, strings and None."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let go of what is open; called once more it does nothing."""
+
+
+class SeqWriter:
+    """An output that takes log messages."""
+
+    def writeseq(self, seq: Iterable[str]) -> None:
+        """Write one line of the given words."""
+        raise NotImplementedError
+
+
+class HumanOutputFormat(KVWriter, SeqWriter):
+    """A table per dump and messages line by line.
+
+    Args:
+        filename_or_file: path of a text file, or an open stream such as sys.stdout (which stays open on close()).
+        append: continue an existing file.
+    """
+
+    def __init__(self, filename_or_file: str | os.PathLike | TextIO, append: bool = False):
+        self._owned = isinstance(filename_or_file, str | os.PathLike)
+        self.file = _open(filename_or_file, append) if self._owned else filename_or_file
+
+    def writekvs(self, kvs: dict[str, Any]) -> None:
+        cells = [(_cell(key), _cell(_shown(value))) for key, value in sorted(kvs.items(), key=lambda item: item[0])]
+        if not cells:
+            print("WARNING: tried to write an empty key-value dict")
+            return
+        cells.sort(key=lambda cell: cell[0].lower())
+        key_width, value_width = (max(map(len, column)) for column in zip(*cells, strict=True))
+        rule = "-" * (key_width + value_width + 7)
+        rows = [f"| {key:<{key_width}} | {value:<{value_width}} |" for key, value in cells]
+        self.file.write("\n".join([rule, *rows, rule]) + "\n")
+        self.file.flush()
+
+    def writeseq(self, seq: Iterable[str]) -> None:
+        self.file.write(" ".join(seq) + "\n")
+        self.file.flush()
+
+    def close(self) -> None:
+        if self._owned:
+            self.file.close()
+
+
+def _shown(value: Any) -> str:
+    # The trailing spaces of "%-8.3g" belong to the original's format: they widen the column.
+    return f"{float(value):<8.3g}" if hasattr(value, "__float__") else str(value)
+
+
+def _cell(text: str) -> str:
+    return text[: MAX_CELL - 3] + "..." if len(text) > MAX_CELL else text
+
+
+class JSONOutputFormat(KVWriter):
+    """One JSON object per dump and line.
+
+    Args:
+        filename: path of the file.
+        append: continue an existing file.
+    """
+
+    def __init__(self, filename: str | os.PathLike, append: bool = False):
+        if append:
+            drop_torn_line(filename)
+        self.file = _open(filename, append)
+
+    def writekvs(self, kvs: dict[str, Any]) -> None:
+        for key, value in kvs.items():
+            if isinstance(value, np.number | np.bool_):
+                # In place: the outputs after this one see Python floats, as they do in the original, whose
+                # files are reproduced byte by byte. The logger hands out a copy.
+                kvs[key] = float(value)
+        self.file.write(json.dumps(kvs, default=to_jsonable) + "\n")
+        self.file.flush()
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class CSVOutputFormat(KVWriter):
+    """A table as text whose columns may grow: keys that first appear later are added at the right.
+
+    Values that contain the separator, a quote or a newline are quoted; all others are written as they are.
+
+    Args:
+        filename: path of the file.
+        append: continue an existing file with the columns of its header.
+        separator: ',' or '\\t'.
+        sort_keys: new columns in sorted order (baselines) or in the order given (Spinning Up).
+    """
+
+    def __init__(
+        self, filename: str | os.PathLike, append: bool = False, separator: str = ",", sort_keys: bool = True
+    ):
+        self.path = Path(filename)
+        self._separator = separator
+        self._sort_keys = sort_keys
+        if append:
+            drop_torn_line(self.path)
+        self.file = _open(self.path, append)
+        self.keys = next(iter(self._rows()), [])
+
+    def writekvs(self, kvs: dict[str, Any]) -> None:
+        new = [key for key in kvs if key not in self.keys]
+        if new:
+            self._add_columns(sorted(new) if self._sort_keys else new)
+        values = (kvs.get(key) for key in self.keys)
+        self._writer(self.file).writerow(["" if value is None else str(value) for value in values])
+        self.file.flush()
+
+    def close(self) -> None:
+        self.file.close()
+
+    def _add_columns(self, new: list[str]) -> None:
+        """Rewrite the file with wider rows; whatever happens in between, the old or the new file is there."""
+        self.keys = self.keys + new
+        rows = self._rows()[1:]
+        scratch = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
+        with open(scratch, "w", encoding="utf-8", newline="") as file:
+            writer = self._writer(file)
+            writer.writerow(self.keys)
+            writer.writerows(row + [""] * (len(self.keys) - len(row)) for row in rows)
+            file.flush()
+            os.fsync(file.fileno())
+        self.file.close()
+        os.replace(scratch, self.path)
+        self.file = _open(self.path, append=True)
+
+    def _rows(self) -> list[list[str]]:
+        with open(self.path, encoding="utf-8", newline="") as file:
+            return list(csv.reader(file, delimiter=self._separator))
+
+    def _writer(self, file: TextIO) -> Any:
+        return csv.writer(file, delimiter=self._separator, lineterminator="\n")
+
+
+class TensorBoardOutputFormat(KVWriter):
+    """Event files for TensorBoard: the n-th dump is step n. Texts go to its text tab.
+
+    Args:
+        directory: where the event files are; a new one is begun at the first dump.
+        append: go on counting after the last step in the directory.
+    """
+
+    def __init__(self, directory: str | os.PathLike, append: bool = False):
+        self.directory = Path(directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        if not append:
+            for old in self.directory.glob("events.*"):
+                # A run that begins anew begins its curves anew, like the other formats do.
+                old.unlink()
+        self.step = 1 + max((_last_step(path) for path in self.directory.glob("events.*")), default=0)
+        self._writer: EventWriter | None = None
+
+    def writekvs(self, kvs: dict[str, Any]) -> None:
+        if self._writer is None:
+            self._writer = EventWriter(self.directory)
+        drawn = {key: value if isinstance(value, str) else float(value) for key, value in kvs.items() if _drawable(value)}
+        self._writer.write(self.step, drawn)
+        self.step += 1
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+def _drawable(value: Any) -> bool:
+    return isinstance(value, str) or hasattr(value, "__float__")
+
+
+def _last_step(path: Path) -> int:
+    """The last step that can be read from an event file."""
+    last = 0
+    try:
+        for step, _ in read_events(path):
+            last = max(last, step)
+    except ValueError:
+        # A damaged file must not keep a run from being continued: what was readable counts.
+        pass
+    return last
+
+
+def _open(path: str | os.PathLike, append: bool) -> TextIO:
+    return open(path, "a" if append else "w", encoding="utf-8", newline="")
+
+
+FORMATS = ("stdout", "log", "csv", "json", "tensorboard")
+
+
+def check_format(name: str, source: str = "format_strs") -> None:
+    """ValueError that names the nearest format unless `name` is one; `source` is where the name was given."""
+    if name not in FORMATS:
+        raise unknown(f"log format in {source}", name, FORMATS)
+
+
+def make_output_format(name: str, directory: str | os.PathLike, log_suffix: str = "", append: bool = False) -> KVWriter:
+    """The output called `name` (one of FORMATS) with its file in `directory`, which is made if missing.
+
+    Args:
+        name: 'stdout', 'log', 'csv', 'json' or 'tensorboard'.
+        directory: the log directory.
+        log_suffix: put before the file's extension, e.g. '-rank001'.
+        append: continue existing files.
+    """
+    check_format(name)
+    directory = Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    if name == "stdout":
+        return HumanOutputFormat(sys.stdout)
+    if name == "log":
+        return HumanOutputFormat(directory / f"log{log_suffix}.txt", append)
+    if name == "csv":
+        return CSVOutputFormat(directory / f"progress{log_suffix}.csv", append)
+    if name == "json":
+        return JSONOutputFormat(directory / f"progress{log_suffix}.json", append)
+    return TensorBoardOutputFormat(directory / f"tb{log_suffix}", append)

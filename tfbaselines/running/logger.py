@@ -1,0 +1,388 @@
+"""The logger: values and messages of a run, as a table, text, CSV, JSON lines and TensorBoard curves.
+
+A `Logger` is what parts of the library are given; the functions of this module speak to the current one
+(`Logger.CURRENT`), as scripts written for baselines expect:
+
+    logger.configure("/tmp/run", ["stdout", "csv"])
+    logger.logkv("loss", 0.5)
+    logger.dumpkvs()
+"""
+
+import contextlib
+import datetime
+import functools
+import json
+import os
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from glob import escape, glob
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tfbaselines.errors import bad_argument
+from tfbaselines.parallel import mpi
+from tfbaselines.running.event_file import read_events
+from tfbaselines.running.log_formats import KVWriter, SeqWriter, check_format, make_output_format
+
+if TYPE_CHECKING:
+    import pandas
+
+DEBUG, INFO, WARN, ERROR, DISABLED = 10, 20, 30, 40, 50
+
+# Set by the launchers of Open MPI, MPICH and their kin; read instead of asking MPI, because a worker process
+# that inherits them must be able to log without starting MPI.
+RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK")
+
+PLAIN = (float, int, str, np.generic, type(None))
+
+
+class Logger:
+    """Collects key-value pairs and writes them, and messages, to its outputs.
+
+    Args:
+        dir: the log directory, or None when nothing is written to files.
+        output_formats: outputs from `log_formats.make_output_format`, or any KVWriter / SeqWriter.
+        comm: when given, `dumpkvs` averages the values over its ranks (every rank must dump). A
+            `parallel.mpi.Communicator` or a raw mpi4py one.
+    """
+
+    DEFAULT: "Logger | None" = None
+    CURRENT: "Logger | None" = None
+
+    def __init__(self, dir: str | None, output_formats: Sequence[KVWriter | SeqWriter], comm: Any = None):
+        self.name2val: dict[str, Any] = defaultdict(float)
+        self.name2cnt: dict[str, int] = defaultdict(int)
+        self.level = INFO
+        self.dir = dir
+        self.output_formats = list(output_formats)
+        self.set_comm(comm)
+
+    def logkv(self, key: str, val: Any) -> None:
+        """Log a value; a later one under the same key replaces it. Scalars of Python, NumPy and TensorFlow, or text."""
+        self.name2val[key] = val
+
+    def logkv_mean(self, key: str, val: Any) -> None:
+        """Log a value that is averaged with the others logged under the same key before the next dump."""
+        old, count = self.name2val[key], self.name2cnt[key]
+        self.name2val[key] = old * count / (count + 1) + val / (count + 1)
+        self.name2cnt[key] = count + 1
+
+    def logkvs(self, kvs: Mapping[str, Any]) -> None:
+        """Log several values."""
+        self.name2val.update(kvs)
+
+    def dumpkvs(self) -> dict[str, Any]:
+        """Write one row of everything logged since the last dump; returns it."""
+        row = {key: _scalar(key, value) for key, value in self.name2val.items()}
+        if self.comm is not None and self.comm.size > 1:
+            row = _averaged(self.comm, row, self.name2cnt)
+        written = dict(row)
+        for output in self.output_formats:
+            if isinstance(output, KVWriter):
+                output.writekvs(written)
+        self.name2val.clear()
+        self.name2cnt.clear()
+        return row
+
+    def log(self, *args: Any, level: int = INFO) -> None:
+        """Write a message of the words `args` when `level` is at or above the logger's."""
+        if self.level <= level:
+            for output in self.output_formats:
+                if isinstance(output, SeqWriter):
+                    output.writeseq(map(str, args))
+
+    def set_level(self, level: int) -> None:
+        """Messages below this level (DEBUG, INFO, WARN, ERROR, DISABLED) are not written."""
+        self.level = level
+
+    def set_comm(self, comm: Any) -> None:
+        """The communicator over whose ranks dumped values are averaged, or None."""
+        self.comm = None if comm is None else mpi.wrap(comm)
+
+    def get_dir(self) -> str | None:
+        """The log directory."""
+        return self.dir
+
+    def close(self) -> None:
+        """Close the files of all outputs."""
+        for output in self.output_formats:
+            if isinstance(output, KVWriter):
+                output.close()
+
+
+def _scalar(key: str, value: Any) -> Any:
+    """`value` as a Python or NumPy scalar, a string or None; TensorFlow values and one-element arrays are unpacked."""
+    if isinstance(value, PLAIN):
+        return value
+    if hasattr(value, "numpy"):
+        value = value.numpy()
+    if hasattr(value, "dtype"):
+        if np.size(value) != 1:
+            raise ValueError(f"{key} cannot be logged: an array of shape {np.shape(value)}, accepted is a single value")
+        return np.asarray(value).reshape(())[()]
+    return value
+
+
+def _averaged(comm: Any, row: dict[str, Any], counts: Mapping[str, int]) -> dict[str, Any]:
+    """Means over all ranks, weighted with the number of values behind each; texts are the lowest rank's that has one."""
+    gathered: dict[str, list[tuple[Any, int]]] = {}
+    for of_rank in comm.gather({key: (value, counts.get(key, 1)) for key, value in row.items()}):
+        for key, pair in of_rank.items():
+            gathered.setdefault(key, []).append(pair)
+    means = {}
+    for key, pairs in gathered.items():
+        if all(hasattr(value, "__float__") for value, _ in pairs):
+            total = sum(count for _, count in pairs)
+            means[key] = sum(float(value) * count for value, count in pairs) / total
+        else:
+            means[key] = pairs[0][0]
+    return means
+
+
+def configure(
+    dir: str | os.PathLike | None = None,
+    format_strs: Sequence[str] | str | None = None,
+    comm: Any = None,
+    log_suffix: str = "",
+    resume: bool = False,
+) -> None:
+    """Make a new logger the current one and say where it logs.
+
+    Args:
+        dir: log directory, made if missing. Default: the variable OPENAI_LOGDIR, else a dated directory
+            `openai-%Y-%m-%d-%H-%M-%S-%f` in the system's temporary one.
+        format_strs: some of 'stdout', 'log', 'csv', 'json', 'tensorboard'. Default: the comma list in
+            OPENAI_LOG_FORMAT (else stdout, log, csv); on ranks above 0 in OPENAI_LOG_FORMAT_MPI (else log).
+        comm: values are averaged over the ranks of this communicator at each dump.
+        log_suffix: put before the extension of the file names; ranks above 0 add '-rank001' and so on.
+        resume: continue the files of an earlier run instead of beginning them anew.
+    """
+    rank = mpi.wrap(comm).rank if comm is not None else _launched_rank()
+    formats = _formats(format_strs, rank)
+    if rank > 0:
+        log_suffix += f"-rank{rank:03d}"
+    directory = _directory(dir, comm)
+    outputs: list[KVWriter] = []
+    try:
+        os.makedirs(directory, exist_ok=True)
+        for name in formats:
+            outputs.append(make_output_format(name, directory, log_suffix, append=resume))
+    except OSError as error:
+        for output in outputs:
+            output.close()
+        why = (error.strerror or str(error)).lower()
+        raise bad_argument("log directory", directory, f"a directory that can be written to ({why})") from None
+    Logger.CURRENT = Logger(dir=directory, output_formats=outputs, comm=comm)
+    if outputs:
+        log(f"Logging to {directory}")
+
+
+def _directory(dir: str | os.PathLike | None, comm: Any) -> str:
+    """The log directory that the argument or the environment names, or a new dated one, the same on all ranks."""
+    given = os.getenv("OPENAI_LOGDIR") if dir is None else os.fspath(dir)
+    if given is not None:
+        if not given.strip():
+            raise bad_argument("log directory" if dir is None else "dir", given, "the name of a directory")
+        return os.path.expanduser(given)
+    dated = os.path.join(tempfile.gettempdir(), datetime.datetime.now().strftime("openai-%Y-%m-%d-%H-%M-%S-%f"))
+    return dated if comm is None else mpi.wrap(comm).broadcast_object(dated)
+
+
+def _formats(format_strs: Sequence[str] | str | None, rank: int) -> list[str]:
+    """The checked names of the outputs, each once."""
+    source = "format_strs"
+    if format_strs is None:
+        source, default = ("OPENAI_LOG_FORMAT_MPI", "log") if rank > 0 else ("OPENAI_LOG_FORMAT", "stdout,log,csv")
+        format_strs = os.getenv(source, default)
+    if isinstance(format_strs, str):
+        format_strs = format_strs.split(",")
+    names = list(dict.fromkeys(name.strip() for name in format_strs if name.strip()))
+    for name in names:
+        check_format(name, source)
+    return names
+
+
+def _launched_rank() -> int:
+    """This process's MPI rank as its launcher told it, 0 outside MPI."""
+    return next((int(os.environ[name]) for name in RANK_VARIABLES if os.environ.get(name, "").isdigit()), 0)
+
+
+def get_current() -> Logger:
+    """The current logger; without an earlier configure(), a default one is configured now."""
+    if Logger.CURRENT is None:
+        configure()
+        Logger.DEFAULT = Logger.CURRENT
+    return Logger.CURRENT
+
+
+def configured_dir() -> str | None:
+    """The log directory that configure() was called for, or None when it was not (nothing is configured by asking)."""
+    return None if Logger.CURRENT is None or Logger.CURRENT is Logger.DEFAULT else Logger.CURRENT.dir
+
+
+def reset() -> None:
+    """Close the current logger and return to the default one."""
+    if Logger.CURRENT is not None and Logger.CURRENT is not Logger.DEFAULT:
+        Logger.CURRENT.close()
+        Logger.CURRENT = Logger.DEFAULT
+        if Logger.CURRENT is not None:
+            log("Reset logger")
+
+
+@contextlib.contextmanager
+def scoped_configure(
+    dir: str | os.PathLike | None = None,
+    format_strs: Sequence[str] | str | None = None,
+    comm: Any = None,
+    log_suffix: str = "",
+    resume: bool = False,
+) -> Iterator[None]:
+    """configure() for the length of a `with` block; afterwards the logger before it is the current one again."""
+    before = Logger.CURRENT
+    configure(dir, format_strs, comm, log_suffix, resume)
+    inside = Logger.CURRENT
+    try:
+        yield
+    finally:
+        inside.close()
+        Logger.CURRENT = before
+
+
+def logkv(key: str, val: Any) -> None:
+    """Log a value under a key; a later one replaces it."""
+    get_current().logkv(key, val)
+
+
+def logkv_mean(key: str, val: Any) -> None:
+    """Log a value that is averaged with the others under the same key."""
+    get_current().logkv_mean(key, val)
+
+
+def logkvs(d: Mapping[str, Any]) -> None:
+    """Log the values of a mapping."""
+    get_current().logkvs(d)
+
+
+def dumpkvs() -> dict[str, Any]:
+    """Write one row of everything logged since the last dump; returns it."""
+    return get_current().dumpkvs()
+
+
+def getkvs() -> dict[str, Any]:
+    """What has been logged since the last dump."""
+    return get_current().name2val
+
+
+def log(*args: Any, level: int = INFO) -> None:
+    """Write a message of the given words to the outputs that take messages."""
+    get_current().log(*args, level=level)
+
+
+def debug(*args: Any) -> None:
+    """A message of level DEBUG."""
+    log(*args, level=DEBUG)
+
+
+def info(*args: Any) -> None:
+    """A message of level INFO."""
+    log(*args, level=INFO)
+
+
+def warn(*args: Any) -> None:
+    """A message of level WARN."""
+    log(*args, level=WARN)
+
+
+def error(*args: Any) -> None:
+    """A message of level ERROR."""
+    log(*args, level=ERROR)
+
+
+def set_level(level: int) -> None:
+    """Messages below this level are not written by the current logger."""
+    get_current().set_level(level)
+
+
+def set_comm(comm: Any) -> None:
+    """The communicator over whose ranks the current logger averages."""
+    get_current().set_comm(comm)
+
+
+def get_dir() -> str | None:
+    """The log directory of the current logger."""
+    return get_current().get_dir()
+
+
+record_tabular = logkv
+dump_tabular = dumpkvs
+
+
+@contextlib.contextmanager
+def profile_kv(scopename: str) -> Iterator[None]:
+    """Adds the seconds spent inside the `with` block to the value `wait_<scopename>`."""
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        get_current().name2val[f"wait_{scopename}"] += time.perf_counter() - start
+
+
+def profile(n: str) -> Callable[[Callable], Callable]:
+    """Decorator that adds the seconds spent in a function to the value `wait_<n>`."""
+
+    def decorate(function: Callable) -> Callable:
+        @functools.wraps(function)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            with profile_kv(n):
+                return function(*args, **kwargs)
+
+        return timed
+
+    return decorate
+
+
+def read_json(fname: str | os.PathLike) -> "pandas.DataFrame":
+    """The rows of a progress.json; a last line that a crash cut short is left out."""
+    import pandas
+
+    with open(fname, encoding="utf-8") as file:
+        lines = [line for line in file if line.endswith("\n") and line.strip()]
+    try:
+        return pandas.DataFrame([json.loads(line) for line in lines])
+    except json.JSONDecodeError:
+        raise ValueError(f"{fname} is not a log of JSON lines") from None
+
+
+def read_csv(fname: str | os.PathLike, separator: str = ",") -> "pandas.DataFrame":
+    """The rows of a progress.csv, or of a monitor file (whose first line is skipped)."""
+    import pandas
+
+    with open(fname, encoding="utf-8", newline="") as file:
+        if not file.readline().startswith("# {"):
+            file.seek(0)
+        try:
+            return pandas.read_csv(file, index_col=None, sep=separator)
+        except pandas.errors.EmptyDataError:
+            return pandas.DataFrame()
+        except pandas.errors.ParserError as why:
+            raise ValueError(f"{fname} is not a table of values: {str(why).strip().splitlines()[-1]}") from None
+
+
+def read_tb(path: str | os.PathLike) -> "pandas.DataFrame":
+    """The scalars of a TensorBoard directory or event file: row i is step i + 1, one column per tag, NaN where absent."""
+    import pandas
+
+    path = os.fspath(path)
+    files = sorted(glob(os.path.join(escape(path), "events.*"))) if os.path.isdir(path) else [path]
+    table: dict[str, dict[int, float]] = {}
+    last = 0
+    for name in files:
+        for step, values in read_events(name):
+            last = max(last, step)
+            for tag, value in values.items():
+                table.setdefault(tag, {})[step] = value
+    columns = {tag: [by_step.get(step, np.nan) for step in range(1, last + 1)] for tag, by_step in table.items()}
+    return pandas.DataFrame(columns, columns=sorted(columns))
