@@ -27,7 +27,6 @@ class VecEnv(ABC):
     """
 
     closed = False
-    metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"]}  # noqa: RUF012
 
     def __init__(self, num_envs: int, observation_space: spaces.Space, action_space: spaces.Space) -> None:
         self.num_envs = num_envs
@@ -60,7 +59,7 @@ class VecEnv(ABC):
             self.close_extras()
             self.closed = True
 
-    def close_extras(self) -> None:
+    def close_extras(self) -> None:  # noqa: B027
         """What a kind of vector environment has to end."""
 
     def get_images(self) -> list[np.ndarray]:
@@ -90,17 +89,17 @@ class VecEnv(ABC):
         """What must be saved for a run to go on: random streams, and the wrappers' statistics."""
         return {}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:  # noqa: B027
         """Take over what `state` gave."""
 
     def normalization(self) -> dict[str, Any]:
         """The statistics that a trained policy cannot do without; empty for none."""
         return {}
 
-    def restore_normalization(self, statistics: dict[str, Any]) -> None:
+    def restore_normalization(self, statistics: dict[str, Any]) -> None:  # noqa: B027
         """Take over what `normalization` gave."""
 
-    def merge_statistics(self, comm: Any) -> None:
+    def merge_statistics(self, comm: Any) -> None:  # noqa: B027
         """Give every MPI rank the statistics of all ranks; called between updates."""
 
 

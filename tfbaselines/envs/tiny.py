@@ -1,0 +1,343 @@
+"""Tiny environments on which it is known what an algorithm must reach: used by tests and by the documentation.
+
+They are registered as ``tfbaselines/...`` when this module is imported, so that they work from the command line too:
+``--env=tfbaselines.envs.tiny:tfbaselines/DiscreteIdentity-v0``.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+Step = tuple[Any, float, bool, bool, dict[str, Any]]
+
+
+class _Tiny(gymnasium.Env):
+    """An environment whose episodes have a fixed length, unless a subclass ends them.
+
+    Args:
+        episode_len: steps in an episode.
+        timeout: the end is a time limit (truncated), not a terminal state.
+    """
+
+    def __init__(self, episode_len: int, timeout: bool = False) -> None:
+        self.episode_len, self._timeout = episode_len, timeout
+        self._time = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        super().reset(seed=seed)
+        self._time = 0
+        return self._begin(), {}
+
+    def step(self, action: Any) -> Step:
+        """Reward the action and go on."""
+        obs, reward = self._react(action)
+        self._time += 1
+        over = self._time >= self.episode_len
+        return obs, float(reward), over and not self._timeout, over and self._timeout, {}
+
+    def _begin(self) -> Any:
+        raise NotImplementedError("an environment says how its episodes begin")
+
+    def _react(self, action: Any) -> tuple[Any, float]:
+        raise NotImplementedError("an environment says how it reacts")
+
+
+class _Identity(_Tiny):
+    """The observation is the action that earns most."""
+
+    def __init__(self, space: spaces.Space, episode_len: int) -> None:
+        super().__init__(episode_len)
+        self.observation_space = self.action_space = space
+
+    def _begin(self) -> Any:
+        self._wanted = self._draw()
+        return self._wanted
+
+    def _react(self, action: Any) -> tuple[Any, float]:
+        reward = self._reward(action)
+        self._wanted = self._draw()
+        return self._wanted, reward
+
+    def _draw(self) -> Any:
+        raise NotImplementedError("an identity environment says what it draws")
+
+    def _reward(self, action: Any) -> float:
+        return float(np.all(np.asarray(action) == self._wanted))
+
+
+class DiscreteIdentityEnv(_Identity):
+    """1 for repeating the number that is shown.
+
+    Args:
+        dim: how many numbers there are.
+        episode_len: steps in an episode.
+    """
+
+    def __init__(self, dim: int = 10, episode_len: int = 100) -> None:
+        super().__init__(spaces.Discrete(dim), episode_len)
+
+    def _draw(self) -> int:
+        return int(self.np_random.integers(self.action_space.n))
+
+
+class MultiDiscreteIdentityEnv(_Identity):
+    """1 for repeating all of the numbers that are shown.
+
+    Args:
+        dims: how many there are of each.
+        episode_len: steps in an episode.
+    """
+
+    def __init__(self, dims: Sequence[int] = (3, 3), episode_len: int = 100) -> None:
+        super().__init__(spaces.MultiDiscrete(list(dims)), episode_len)
+
+    def _draw(self) -> np.ndarray:
+        return self.np_random.integers(self.action_space.nvec)
+
+
+class MultiBinaryIdentityEnv(_Identity):
+    """The share of the bits that are repeated.
+
+    Args:
+        n: how many bits.
+        episode_len: steps in an episode.
+    """
+
+    def __init__(self, n: int = 3, episode_len: int = 100) -> None:
+        super().__init__(spaces.MultiBinary(n), episode_len)
+
+    def _draw(self) -> np.ndarray:
+        return self.np_random.integers(0, 2, self.action_space.shape, dtype=np.int8)
+
+    def _reward(self, action: Any) -> float:
+        return float(np.mean(np.asarray(action) == self._wanted))
+
+
+class BoxIdentityEnv(_Identity):
+    """Minus half the squared distance to the point that is shown.
+
+    Args:
+        shape: of the point.
+        episode_len: steps in an episode.
+    """
+
+    def __init__(self, shape: Sequence[int] = (1,), episode_len: int = 100) -> None:
+        super().__init__(spaces.Box(-1.0, 1.0, tuple(shape), np.float32), episode_len)
+
+    def _draw(self) -> np.ndarray:
+        return self.np_random.uniform(-1.0, 1.0, self.action_space.shape).astype(np.float32)
+
+    def _reward(self, action: Any) -> float:
+        return -0.5 * float(np.square(action - self._wanted).sum())
+
+
+class FixedSequenceEnv(_Tiny):
+    """1 for each right action of a sequence that is always the same; nothing is shown, so memory is needed.
+
+    Args:
+        n_actions: number of actions.
+        episode_len: length of the sequence.
+    """
+
+    def __init__(self, n_actions: int = 10, episode_len: int = 5) -> None:
+        super().__init__(episode_len)
+        self.observation_space = spaces.Discrete(1)
+        self.action_space = spaces.Discrete(n_actions)
+        self._sequence = np.random.default_rng(0).integers(n_actions, size=episode_len)
+
+    def _begin(self) -> int:
+        return 0
+
+    def _react(self, action: Any) -> tuple[int, float]:
+        return 0, float(action == self._sequence[self._time])
+
+
+class CueMemoryEnv(_Tiny):
+    """The cue is shown in the first step only; 1 for answering it in the last.
+
+    Args:
+        n_cues: number of cues, and of actions.
+        episode_len: steps in an episode.
+    """
+
+    def __init__(self, n_cues: int = 2, episode_len: int = 5) -> None:
+        super().__init__(episode_len)
+        self.observation_space = spaces.Box(0.0, 1.0, (n_cues + 1,), np.float32)
+        self.action_space = spaces.Discrete(n_cues)
+
+    def _begin(self) -> np.ndarray:
+        self._cue = int(self.np_random.integers(self.action_space.n))
+        return self._show(self._cue)
+
+    def _react(self, action: Any) -> tuple[np.ndarray, float]:
+        last = self._time == self.episode_len - 1
+        return self._show(None), float(last and action == self._cue)
+
+    def _show(self, cue: int | None) -> np.ndarray:
+        obs = np.zeros(self.observation_space.shape, np.float32)
+        obs[self.action_space.n if cue is None else cue] = 1.0
+        return obs
+
+
+class Target1DEnv(gymnasium.Env):
+    """Reach the end of a line that is shown at the start: +1 there, -1 at the other end, a little off for each step.
+
+    Args:
+        continuous: move by a number in [-1, 1], not one step left or right.
+        episode_len: steps after which the episode is cut off.
+    """
+
+    STEP, PENALTY = 0.2, 0.1
+
+    def __init__(self, continuous: bool = False, episode_len: int = 50) -> None:
+        self.observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32) if continuous else spaces.Discrete(2)
+        self._continuous, self._episode_len = continuous, episode_len
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin in the middle."""
+        super().reset(seed=seed)
+        self._goal = float(self.np_random.choice([-1.0, 1.0]))
+        self._position, self._time = 0.0, 0
+        return self._observe(), {}
+
+    def step(self, action: Any) -> Step:
+        """Move."""
+        move = float(np.ravel(action)[0]) if self._continuous else float(2 * int(action) - 1)
+        self._position = float(np.clip(self._position + self.STEP * np.clip(move, -1, 1), -1.0, 1.0))
+        self._time += 1
+        arrived = abs(self._position) >= 1.0 - 1e-6
+        reward = (1.0 if self._position * self._goal > 0 else -1.0) if arrived else -self.PENALTY
+        return self._observe(), reward, arrived, not arrived and self._time >= self._episode_len, {}
+
+    def _observe(self) -> np.ndarray:
+        return np.array([self._goal, self._position], np.float32)
+
+
+class ImageClassificationEnv(_Tiny):
+    """1 for naming which of ten noisy pictures is shown.
+
+    Args:
+        episode_len: steps in an episode.
+        size: rows and columns of a picture.
+        n_classes: how many pictures there are.
+    """
+
+    def __init__(self, episode_len: int = 100, size: int = 36, n_classes: int = 10) -> None:
+        super().__init__(episode_len)
+        self.observation_space = spaces.Box(0, 255, (size, size, 1), np.uint8)
+        self.action_space = spaces.Discrete(n_classes)
+        coarse = np.random.default_rng(0).integers(0, 2, (n_classes, 6, 6, 1)) * 200
+        self._pictures = coarse.repeat(size // 6, axis=1).repeat(size // 6, axis=2)
+
+    def _begin(self) -> np.ndarray:
+        self._shown = int(self.np_random.integers(self.action_space.n))
+        noise = self.np_random.integers(0, 55, self.observation_space.shape)
+        return (self._pictures[self._shown] + noise).astype(np.uint8)
+
+    def _react(self, action: Any) -> tuple[np.ndarray, float]:
+        reward = float(action == self._shown)
+        return self._begin(), reward
+
+
+class SparseMazeEnv(gymnasium.Env):
+    """A square of rooms; 1 at the far corner and nothing before.
+
+    Args:
+        size: rooms in a row.
+        episode_len: steps after which the episode is cut off.
+    """
+
+    MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
+
+    def __init__(self, size: int = 5, episode_len: int = 100) -> None:
+        self.observation_space = spaces.MultiDiscrete([size, size])
+        self.action_space = spaces.Discrete(4)
+        self._size, self._episode_len = size, episode_len
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin in the near corner."""
+        super().reset(seed=seed)
+        self._room, self._time = np.zeros(2, np.int64), 0
+        return self._room.copy(), {}
+
+    def step(self, action: Any) -> Step:
+        """Go up, down, left or right."""
+        self._room = np.clip(self._room + self.MOVES[int(action)], 0, self._size - 1)
+        self._time += 1
+        found = bool((self._room == self._size - 1).all())
+        return self._room.copy(), float(found), found, not found and self._time >= self._episode_len, {}
+
+
+class ConstantRewardEnv(_Tiny):
+    """Reward 1 whatever is done, cut off by a time limit: worth 1 / (1 - gamma) from anywhere.
+
+    Args:
+        episode_len: steps before the cut.
+    """
+
+    def __init__(self, episode_len: int = 10) -> None:
+        super().__init__(episode_len, timeout=True)
+        self.observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self.action_space = spaces.Discrete(2)
+
+    def _begin(self) -> np.ndarray:
+        return np.zeros(1, np.float32)
+
+    def _react(self, action: Any) -> tuple[np.ndarray, float]:
+        return np.zeros(1, np.float32), 1.0
+
+
+class NaNEnv(ConstantRewardEnv):
+    """Shows a number that is none after some steps.
+
+    Args:
+        after: how many.
+    """
+
+    def __init__(self, after: int = 20) -> None:
+        super().__init__(episode_len=10 * after)
+        self._after = after
+
+    def _react(self, action: Any) -> tuple[np.ndarray, float]:
+        return np.full(1, np.nan if self._time + 1 >= self._after else 0.0, np.float32), 1.0
+
+
+class CrashingEnv(ConstantRewardEnv):
+    """Raises after some steps.
+
+    Args:
+        after: how many.
+    """
+
+    def __init__(self, after: int = 20) -> None:
+        super().__init__(episode_len=10 * after)
+        self._after = after
+
+    def _react(self, action: Any) -> tuple[np.ndarray, float]:
+        if self._time + 1 >= self._after:
+            raise RuntimeError("the simulator gave up")
+        return super()._react(action)
+
+
+ENVIRONMENTS = {
+    "DiscreteIdentity": DiscreteIdentityEnv,
+    "MultiDiscreteIdentity": MultiDiscreteIdentityEnv,
+    "MultiBinaryIdentity": MultiBinaryIdentityEnv,
+    "BoxIdentity": BoxIdentityEnv,
+    "FixedSequence": FixedSequenceEnv,
+    "CueMemory": CueMemoryEnv,
+    "Target1D": Target1DEnv,
+    "ImageClassification": ImageClassificationEnv,
+    "SparseMaze": SparseMazeEnv,
+    "ConstantReward": ConstantRewardEnv,
+    "NaN": NaNEnv,
+    "Crashing": CrashingEnv,
+}
+
+for _name, _entry_point in ENVIRONMENTS.items():
+    gymnasium.register(f"tfbaselines/{_name}-v0", entry_point=f"{__name__}:{_entry_point.__name__}")
