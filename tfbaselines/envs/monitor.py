@@ -149,7 +149,10 @@ class Monitor(gymnasium.Wrapper):
 
 def _number(reward: Any) -> float:
     """A reward of any numeric kind as a Python number."""
-    return reward.item() if hasattr(reward, "item") else reward
+    try:
+        return reward.item()
+    except AttributeError:
+        return reward
 
 
 class ResultsWriter:
@@ -260,8 +263,12 @@ def load_results(dir: str | os.PathLike) -> "pandas.DataFrame":
                 file.seek(0)
             try:
                 frame = pandas.read_csv(file, index_col=None)
-            except (pandas.errors.EmptyDataError, pandas.errors.ParserError):
+            except pandas.errors.EmptyDataError:
                 continue
+            except pandas.errors.ParserError:
+                raise ValueError(f"{filename} is not a monitor file: its rows have different lengths") from None
+        if not {*COLUMNS} <= {*frame.columns}:
+            raise ValueError(f"{filename} is not a monitor file: it lacks the columns {','.join(COLUMNS)}")
         frame["t"] += header.get("t_start", 0.0)
         frames.append(frame)
         headers.append(header)

@@ -20,7 +20,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfbaselines.errors import nearest, unknown
+from tfbaselines.errors import bad_argument, nearest, unknown
 from tfbaselines.policy.recurrent import MaskedLSTM
 
 NetworkFn = Callable[[tuple[int, ...]], keras.Model]
@@ -105,47 +105,45 @@ def mlp(
 
 
 @register("cnn")
-def cnn(**conv_kwargs: Any) -> NetworkFn:
+def cnn(pad: str = "VALID", one_dim_bias: bool = False) -> NetworkFn:
     """The network of Mnih et al. 2015: three convolutions and 512 units.
 
     Args:
-        conv_kwargs: arguments for every Conv2D layer, in Keras's or (pad, one_dim_bias) the original's spelling.
+        pad: 'VALID', or 'SAME' to pad the picture in every convolution.
+        one_dim_bias: accepted for compatibility: biases have one dimension either way, the numbers are the same.
     """
-    return _image_network(lambda x: nature_cnn(x, **conv_kwargs))
+    return _image_network(lambda x: nature_cnn(x, pad))
 
 
 @register("cnn_small")
-def cnn_small(**conv_kwargs: Any) -> NetworkFn:
+def cnn_small(pad: str = "VALID", one_dim_bias: bool = False) -> NetworkFn:
     """Two small convolutions and 128 units.
 
     Args:
-        conv_kwargs: as for cnn.
+        pad: as for cnn.
+        one_dim_bias: as for cnn.
     """
 
     def features(x: Any) -> Any:
-        x = _conv(8, 8, 4, "c1", **conv_kwargs)(_scaled(x))
-        x = _conv(16, 4, 2, "c2", **conv_kwargs)(x)
+        x = _conv(8, 8, 4, "c1", pad)(_scaled(x))
+        x = _conv(16, 4, 2, "c2", pad)(x)
         return _dense(128, "relu", "fc1")(keras.layers.Flatten()(x))
 
     return _image_network(features)
 
 
 @register("conv_only")
-def conv_only(
-    convs: Sequence[tuple[int, int, int]] = ((32, 8, 4), (64, 4, 2), (64, 3, 1)), **conv_kwargs: Any
-) -> NetworkFn:
-    """Convolutions alone, with padding; the output keeps its rows and columns.
+def conv_only(convs: Sequence[tuple[int, int, int]] = ((32, 8, 4), (64, 4, 2), (64, 3, 1))) -> NetworkFn:
+    """Padded convolutions alone; the output keeps its rows and columns.
 
     Args:
         convs: (number of filters, their size, stride) of each layer.
-        conv_kwargs: further arguments for every Conv2D layer.
     """
 
     def features(x: Any) -> Any:
         x = _scaled(x)
         for k, (filters, size, stride) in enumerate(convs):
-            options = {"padding": "same", "activation": "relu", "name": f"conv_{k}", **conv_kwargs}
-            x = keras.layers.Conv2D(filters, size, stride, **options)(x)
+            x = keras.layers.Conv2D(filters, size, stride, padding="same", activation="relu", name=f"conv_{k}")(x)
         return x
 
     return _image_network(features)
@@ -173,33 +171,28 @@ def lstm(nlstm: int = 128, layer_norm: bool = False) -> NetworkFn:
 
 
 @register("cnn_lstm")
-def cnn_lstm(
-    nlstm: int = 128, layer_norm: bool = False, conv_fn: str | Callable = "nature_cnn", **conv_kwargs: Any
-) -> NetworkFn:
+def cnn_lstm(nlstm: int = 128, layer_norm: bool = False, conv_fn: str | Callable = "nature_cnn") -> NetworkFn:
     """LSTM on the features of a convolutional network.
 
     Args:
         nlstm: units.
         layer_norm: normalise inside the cell.
         conv_fn: 'nature_cnn', 'impala_cnn', or a function from a Keras tensor of pixels to features.
-        conv_kwargs: its further arguments.
     """
     known = {"nature_cnn": nature_cnn, "impala_cnn": impala_features}
     if isinstance(conv_fn, str) and conv_fn not in known:
         raise unknown("conv_fn", conv_fn, known)
-    features = known[conv_fn] if isinstance(conv_fn, str) else conv_fn
-    return _recurrent_network(lambda x: features(x, **conv_kwargs), nlstm, layer_norm)
+    return _recurrent_network(known[conv_fn] if isinstance(conv_fn, str) else conv_fn, nlstm, layer_norm)
 
 
 @register("cnn_lnlstm")
-def cnn_lnlstm(nlstm: int = 128, **conv_kwargs: Any) -> NetworkFn:
+def cnn_lnlstm(nlstm: int = 128) -> NetworkFn:
     """cnn_lstm with layer_norm.
 
     Args:
         nlstm: units.
-        conv_kwargs: as for cnn.
     """
-    return cnn_lstm(nlstm, layer_norm=True, **conv_kwargs)
+    return cnn_lstm(nlstm, layer_norm=True)
 
 
 @register("impala_cnn_lstm")
@@ -213,11 +206,11 @@ def impala_cnn_lstm(nlstm: int = 256, layer_norm: bool = False) -> NetworkFn:
     return cnn_lstm(nlstm, layer_norm, conv_fn="impala_cnn")
 
 
-def nature_cnn(x: Any, **conv_kwargs: Any) -> Any:
+def nature_cnn(x: Any, pad: str = "VALID") -> Any:
     """From a Keras tensor of pixels to 512 features."""
-    x = _conv(32, 8, 4, "c1", **conv_kwargs)(_scaled(x))
-    x = _conv(64, 4, 2, "c2", **conv_kwargs)(x)
-    x = _conv(64, 3, 1, "c3", **conv_kwargs)(x)
+    x = _conv(32, 8, 4, "c1", pad)(_scaled(x))
+    x = _conv(64, 4, 2, "c2", pad)(x)
+    x = _conv(64, 3, 1, "c3", pad)(x)
     return _dense(512, "relu", "fc1")(keras.layers.Flatten()(x))
 
 
@@ -270,23 +263,13 @@ def _scaled(x: Any) -> Any:
     return keras.layers.Rescaling(1.0 / 255.0)(x)
 
 
-def _conv(filters: int, size: int, stride: int, name: str, **conv_kwargs: Any) -> keras.layers.Conv2D:
-    # The original's two spellings: a bias of shape [n] is Keras's own, and numerically the other one too.
-    conv_kwargs.pop("one_dim_bias", None)
-    padding = conv_kwargs.pop("pad", "valid").lower()
-    gain = conv_kwargs.pop("init_scale", SQRT_2)
-    options = {
-        "padding": padding,
-        "activation": "relu",
-        "kernel_initializer": keras.initializers.Orthogonal(gain),
-        **conv_kwargs,
-    }
-    try:
-        return keras.layers.Conv2D(filters, size, stride, name=name, **options)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"convolution arguments {conv_kwargs} are not Keras Conv2D's: {error}".split("\n")[0]
-        ) from None
+def _conv(filters: int, size: int, stride: int, name: str, pad: str) -> keras.layers.Conv2D:
+    if pad.upper() not in ("VALID", "SAME"):
+        raise bad_argument("pad", pad, "'VALID' or 'SAME'")
+    initializer = keras.initializers.Orthogonal(SQRT_2)
+    return keras.layers.Conv2D(
+        filters, size, stride, padding=pad.lower(), activation="relu", kernel_initializer=initializer, name=name
+    )
 
 
 def _dense(width: int, activation: Any, name: str) -> keras.layers.Dense:
@@ -310,4 +293,4 @@ def _check_image(input_shape: tuple[int, ...]) -> None:
 def _check_at_least_one(**sizes: int) -> None:
     for name, size in sizes.items():
         if size < 1:
-            raise ValueError(f"{name}={size!r} is not valid: at least 1")
+            raise bad_argument(name, size, "at least 1")

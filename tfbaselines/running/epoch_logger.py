@@ -1,5 +1,7 @@
 """Spinning Up's EpochLogger: values stored during an epoch, a row of their statistics at its end.
 
+An epoch:
+
     logger = EpochLogger(output_dir="/tmp/run", exp_name="walk")
     logger.store(EpRet=12.5, VVals=values)
     logger.log_tabular("Epoch", 0)
@@ -59,7 +61,7 @@ class EpochLogger:
         resume: bool = False,
         format_strs: Sequence[str] = ("stdout",),
     ):
-        self.comm = mpi.world() if comm is None else mpi.wrap(comm)
+        self.comm = mpi.wrap(comm)
         self.exp_name = exp_name
         self.output_dir = _directory(output_dir)
         self._stored: dict[str, list[np.ndarray]] = {}

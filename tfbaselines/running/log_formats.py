@@ -118,9 +118,7 @@ class CSVOutputFormat(KVWriter):
         sort_keys: new columns in sorted order (baselines) or in the order given (Spinning Up).
     """
 
-    def __init__(
-        self, filename: str | os.PathLike, append: bool = False, separator: str = ",", sort_keys: bool = True
-    ):
+    def __init__(self, filename: str | os.PathLike, append: bool = False, separator: str = ",", sort_keys: bool = True):
         self.path = Path(filename)
         self._separator = separator
         self._sort_keys = sort_keys
@@ -184,7 +182,7 @@ class TensorBoardOutputFormat(KVWriter):
     def writekvs(self, kvs: dict[str, Any]) -> None:
         if self._writer is None:
             self._writer = EventWriter(self.directory)
-        drawn = {key: value if isinstance(value, str) else float(value) for key, value in kvs.items() if _drawable(value)}
+        drawn = {key: _drawn(value) for key, value in kvs.items() if _drawable(value)}
         self._writer.write(self.step, drawn)
         self.step += 1
 
@@ -195,6 +193,10 @@ class TensorBoardOutputFormat(KVWriter):
 
 def _drawable(value: Any) -> bool:
     return isinstance(value, str) or hasattr(value, "__float__")
+
+
+def _drawn(value: Any) -> float | str:
+    return value if isinstance(value, str) else float(value)
 
 
 def _last_step(path: Path) -> int:

@@ -127,7 +127,7 @@ def _scalar(key: str, value: Any) -> Any:
 
 
 def _averaged(comm: Any, row: dict[str, Any], counts: Mapping[str, int]) -> dict[str, Any]:
-    """Means over all ranks, weighted with the number of values behind each; texts are the lowest rank's that has one."""
+    """Means over all ranks, weighted with the number of values behind each; texts are the lowest rank's."""
     gathered: dict[str, list[tuple[Any, int]]] = {}
     for of_rank in comm.gather({key: (value, counts.get(key, 1)) for key, value in row.items()}):
         for key, pair in of_rank.items():
@@ -372,7 +372,7 @@ def read_csv(fname: str | os.PathLike, separator: str = ",") -> "pandas.DataFram
 
 
 def read_tb(path: str | os.PathLike) -> "pandas.DataFrame":
-    """The scalars of a TensorBoard directory or event file: row i is step i + 1, one column per tag, NaN where absent."""
+    """The scalars of a TensorBoard directory or event file: row i is step i + 1, NaN where it has no value."""
     import pandas
 
     path = os.fspath(path)

@@ -2,11 +2,35 @@
 
 from tfbaselines.envs.vec.base import CloudpickleWrapper, VecEnv, VecEnvObservationWrapper, VecEnvWrapper
 from tfbaselines.envs.vec.dummy import DummyVecEnv
+from tfbaselines.envs.vec.extract_dict import VecExtractDictObs
+from tfbaselines.envs.vec.frame_stack import VecFrameStack
+from tfbaselines.envs.vec.monitor import VecMonitor
+from tfbaselines.envs.vec.shmem import ShmemVecEnv
+from tfbaselines.envs.vec.subproc import SubprocVecEnv
+from tfbaselines.envs.vec.video import VecVideoRecorder
+from tfbaselines.envs.vec.worker import WorkerError
 
 __all__ = [
     "CloudpickleWrapper",
     "DummyVecEnv",
+    "ShmemVecEnv",
+    "SubprocVecEnv",
     "VecEnv",
     "VecEnvObservationWrapper",
     "VecEnvWrapper",
+    "VecExtractDictObs",
+    "VecFrameStack",
+    "VecMonitor",
+    "VecNormalize",
+    "VecVideoRecorder",
+    "WorkerError",
 ]
+
+
+def __getattr__(name: str) -> type:
+    # VecNormalize stands beside this package because it is built on it.
+    if name == "VecNormalize":
+        from tfbaselines.envs.normalize import VecNormalize
+
+        return VecNormalize
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -1,0 +1,265 @@
+"""Atari wrappers with the semantics of baselines: the way for one environment at a time.
+
+The native way for several games at once is envs/vec/native_atari.py; both give the same observations.
+"""
+
+from collections import deque
+from typing import Any
+
+import cv2
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from tfbaselines.envs.wrappers import TimeLimit
+
+# Frames are so small that threads for resizing only get in each other's way.
+cv2.ocl.setUseOpenCL(False)
+
+StepResult = tuple[Any, float, bool, bool, dict[str, Any]]
+
+
+class NoopResetEnv(gymnasium.Wrapper):
+    """Do nothing for 1 to noop_max frames at the start of a game, so that games begin differently.
+
+    Args:
+        env: the game, without frame skip.
+        noop_max: the most.
+    """
+
+    def __init__(self, env: gymnasium.Env, noop_max: int = 30) -> None:
+        super().__init__(env)
+        self.noop_max = noop_max
+        self.override_num_noops: int | None = None
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        """Begin a game and do nothing for a while."""
+        obs, info = self.env.reset(**kwargs)
+        noops = self.override_num_noops
+        if noops is None:
+            noops = int(self.unwrapped.np_random.integers(1, self.noop_max + 1)) if self.noop_max else 0
+        for _ in range(noops):
+            obs, _, terminated, truncated, info = self.env.step(0)
+            if terminated or truncated:
+                obs, info = self.env.reset()
+        return obs, info
+
+
+class FireResetEnv(gymnasium.Wrapper):
+    """Press FIRE at an episode's start in games that do not begin without it, then the action after it.
+
+    Args:
+        env: a game whose action 1 is FIRE.
+    """
+
+    def __init__(self, env: gymnasium.Env) -> None:
+        super().__init__(env)
+        meanings = env.unwrapped.get_action_meanings()
+        if meanings[1] != "FIRE" or len(meanings) < 3:
+            raise ValueError(f"FireResetEnv needs a game whose action 1 is FIRE, not one with {meanings}")
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        """Begin, and press FIRE."""
+        obs, info = self.env.reset(**kwargs)
+        for action in (1, 2):
+            obs, _, terminated, truncated, info = self.env.step(action)
+            if terminated or truncated:
+                return self.env.reset()
+        return obs, info
+
+
+class EpisodicLifeEnv(gymnasium.Wrapper):
+    """End an episode with each lost life; a new game begins only when all are lost.
+
+    Args:
+        env: the game.
+    """
+
+    def __init__(self, env: gymnasium.Env) -> None:
+        super().__init__(env)
+        self.lives = 0
+        self.was_real_done = True
+
+    def step(self, action: Any) -> StepResult:
+        """Step; losing a life terminates."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self.was_real_done = terminated or truncated
+        lives = self.unwrapped.ale.lives()
+        lost = 0 < lives < self.lives
+        self.lives = lives
+        return obs, reward, terminated or (lost and not truncated), truncated, info
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        """A new game, or a step of nothing when the game goes on with another life."""
+        if self.was_real_done or kwargs.get("seed") is not None:
+            obs, info = self.env.reset(**kwargs)
+        else:
+            obs, _, terminated, truncated, info = self.env.step(0)
+            if terminated or truncated:
+                obs, info = self.env.reset(**kwargs)
+        self.was_real_done = False
+        self.lives = self.unwrapped.ale.lives()
+        return obs, info
+
+
+class MaxAndSkipEnv(gymnasium.Wrapper):
+    """Repeat each action and show the brightest of the last two frames, since sprites flicker.
+
+    Args:
+        env: the game, without frame skip.
+        skip: how often an action is repeated.
+    """
+
+    def __init__(self, env: gymnasium.Env, skip: int = 4) -> None:
+        super().__init__(env)
+        self._skip = skip
+
+    def step(self, action: Any) -> StepResult:
+        """Repeat the action; rewards add up."""
+        total, last_two = 0.0, deque(maxlen=2)
+        for _ in range(self._skip):
+            obs, reward, terminated, truncated, info = self.env.step(action)
+            last_two.append(obs)
+            total += float(reward)
+            if terminated or truncated:
+                break
+        return np.maximum.reduce(list(last_two)), total, terminated, truncated, info
+
+
+class ClipRewardEnv(gymnasium.RewardWrapper):
+    """Rewards become their sign: -1, 0 or 1."""
+
+    def reward(self, reward: Any) -> float:
+        """The sign."""
+        return float(np.sign(reward))
+
+
+class WarpFrame(gymnasium.ObservationWrapper):
+    """Shrink frames by area interpolation, to grey unless asked otherwise.
+
+    Args:
+        env: the game; frames are RGB or grey.
+        width: columns of a new frame.
+        height: rows of a new frame.
+        grayscale: to one channel.
+    """
+
+    def __init__(self, env: gymnasium.Env, width: int = 84, height: int = 84, grayscale: bool = True) -> None:
+        super().__init__(env)
+        self._size, self._grayscale = (width, height), grayscale
+        channels = 1 if grayscale else 3
+        self.observation_space = spaces.Box(0, 255, (height, width, channels), np.uint8)
+
+    def observation(self, frame: np.ndarray) -> np.ndarray:
+        """The new frame."""
+        if self._grayscale and frame.ndim == 3:
+            frame = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY)
+        frame = cv2.resize(frame, self._size, interpolation=cv2.INTER_AREA)
+        return frame[:, :, None] if frame.ndim == 2 else frame
+
+
+class FrameStack(gymnasium.Wrapper):
+    """Show the latest k frames along the last axis, the first of an episode k times.
+
+    Args:
+        env: the environment.
+        k: how many.
+    """
+
+    def __init__(self, env: gymnasium.Env, k: int) -> None:
+        super().__init__(env)
+        self._frames: deque[np.ndarray] = deque(maxlen=k)
+        space = env.observation_space
+        low, high = np.repeat(space.low, k, axis=-1), np.repeat(space.high, k, axis=-1)
+        self.observation_space = spaces.Box(low, high, dtype=space.dtype)
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        """Begin with the first frame k times."""
+        obs, info = self.env.reset(**kwargs)
+        self._frames.extend([obs] * self._frames.maxlen)
+        return LazyFrames(list(self._frames)), info
+
+    def step(self, action: Any) -> StepResult:
+        """Step; the oldest frame goes."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self._frames.append(obs)
+        return LazyFrames(list(self._frames)), reward, terminated, truncated, info
+
+
+class LazyFrames:
+    """Frames that are put together only when an array is asked for: neighbours in a replay share theirs.
+
+    Args:
+        frames: arrays [..., C].
+    """
+
+    def __init__(self, frames: list[np.ndarray]) -> None:
+        self._frames = frames
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        stacked = np.concatenate(self._frames, axis=-1)
+        return stacked if dtype is None else stacked.astype(dtype)
+
+    def __len__(self) -> int:
+        return len(np.asarray(self))
+
+    def __getitem__(self, i: Any) -> np.ndarray:
+        return np.asarray(self)[i]
+
+
+class ScaledFloatFrame(gymnasium.ObservationWrapper):
+    """Pixels as float32 from 0 to 1; it undoes the saving of memory that LazyFrames bring.
+
+    Args:
+        env: the environment.
+    """
+
+    def __init__(self, env: gymnasium.Env) -> None:
+        super().__init__(env)
+        self.observation_space = spaces.Box(0.0, 1.0, env.observation_space.shape, np.float32)
+
+    def observation(self, obs: Any) -> np.ndarray:
+        """The scaled pixels."""
+        return np.asarray(obs, np.float32) / 255.0
+
+
+def make_atari(env_id: str, max_episode_steps: int | None = None, **env_kwargs: Any) -> gymnasium.Env:
+    """A game with no-op starts and frame skip.
+
+    Args:
+        env_id: a NoFrameskip id.
+        max_episode_steps: a further limit, in steps of four frames.
+        env_kwargs: for gymnasium.make.
+    """
+    if "NoFrameskip" not in env_id:
+        raise ValueError(f"env={env_id!r} is not valid: frame skip is done here, use an id with NoFrameskip in it")
+    env = gymnasium.make(env_id, disable_env_checker=True, **env_kwargs)
+    return TimeLimit(MaxAndSkipEnv(NoopResetEnv(env)), max_episode_steps)
+
+
+def wrap_deepmind(
+    env: gymnasium.Env,
+    episode_life: bool = True,
+    clip_rewards: bool = True,
+    frame_stack: bool = False,
+    scale: bool = False,
+) -> gymnasium.Env:
+    """The preprocessing of Mnih et al. 2015 after make_atari.
+
+    Args:
+        env: from make_atari.
+        episode_life: end an episode with each life.
+        clip_rewards: rewards become their sign.
+        frame_stack: show four frames.
+        scale: pixels as floats from 0 to 1.
+    """
+    if episode_life:
+        env = EpisodicLifeEnv(env)
+    if "FIRE" in env.unwrapped.get_action_meanings():
+        env = FireResetEnv(env)
+    env = WarpFrame(env)
+    if scale:
+        env = ScaledFloatFrame(env)
+    if clip_rewards:
+        env = ClipRewardEnv(env)
+    return FrameStack(env, 4) if frame_stack else env

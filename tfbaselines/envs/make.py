@@ -1,0 +1,293 @@
+"""From an environment's id to a vector environment, wrapped as baselines wraps it."""
+
+import importlib
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+from gymnasium import spaces
+
+from tfbaselines.envs.monitor import Monitor, ResultsWriter
+from tfbaselines.envs.normalize import VecNormalize
+from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv, VecEnv, VecFrameStack
+from tfbaselines.envs.wrappers import ClipActions, RewardScaler, flattened
+from tfbaselines.errors import bad_argument, unknown
+
+ENV_TYPES = ("atari", "box2d", "classic_control", "mujoco", "retro", "robotics", "toy_text")
+
+WORKERS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
+
+# Packages that register environments when they are first asked for, and the modules that an entry point starts with.
+_PROVIDERS = {"ale_py": "atari", "gymnasium_robotics": "robotics"}
+
+ATARI_FRAME_STACK = 4
+
+
+def env_type_of(env_id: str, env_type: str | None = None) -> tuple[str, str]:
+    """The type of an environment and its id without a module.
+
+    Args:
+        env_id: a registered id, or 'module:id' to import the module that registers it first.
+        env_type: overrides what the registry says.
+
+    Returns:
+        (type, id); the type is one of ENV_TYPES, or the package of an environment of the user's own.
+    """
+    if env_type is not None and env_type not in ENV_TYPES:
+        raise unknown("env_type", env_type, ENV_TYPES)
+    if ":" in env_id:
+        module, env_id = env_id.split(":", 1)
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise bad_argument("env", f"{module}:{env_id}", f"module '{module}' cannot be imported ({error})") from None
+    if env_type == "retro":
+        raise ValueError("env_type='retro' needs the package stable-retro, which is not supported yet")
+    spec = _spec(env_id)
+    if env_type is not None:
+        return env_type, env_id
+    entry_point = spec.entry_point if isinstance(spec.entry_point, str) else spec.entry_point.__module__
+    parts = re.split(r"[.:]", entry_point)
+    if parts[0] in _PROVIDERS:
+        return _PROVIDERS[parts[0]], env_id
+    return next((part for part in parts if part in ENV_TYPES), parts[0]), env_id
+
+
+def _spec(env_id: str) -> Any:
+    """The registry's entry; ValueError naming the nearest id when there is none."""
+    if env_id not in gymnasium.registry:
+        for provider in _PROVIDERS:
+            try:
+                gymnasium.register_envs(importlib.import_module(provider))
+            except ImportError:
+                continue
+    if env_id in gymnasium.registry:
+        return gymnasium.registry[env_id]
+    base = re.sub(r"-v\d+$", "", env_id)
+    versions = [name for name in gymnasium.registry if re.sub(r"-v\d+$", "", name) == base]
+    if versions:
+        newest = max(versions, key=lambda name: int(name.rpartition("v")[2] or 0))
+        raise ValueError(f"unknown environment '{env_id}': did you mean '{newest}'?")
+    if "NoFrameskip" in env_id and not _installed("ale_py"):
+        raise ValueError(f"environment '{env_id}' needs ale-py: pip install 'tfbaselines[atari]'")
+    raise unknown("environment", env_id, gymnasium.registry)
+
+
+def _installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def make_env(
+    env_id: str,
+    env_type: str,
+    mpi_rank: int = 0,
+    subrank: int = 0,
+    seed: int | None = None,
+    reward_scale: float = 1.0,
+    gamestate: str | None = None,
+    flatten_dict_observations: bool = True,
+    wrapper_kwargs: dict[str, Any] | None = None,
+    env_kwargs: dict[str, Any] | None = None,
+    logger_dir: str | None = None,
+    initializer: Callable[[int, int], None] | None = None,
+    append: bool = False,
+) -> gymnasium.Env:
+    """Make one environment with its monitor and wrappers.
+
+    Args:
+        env_id: a registered id.
+        env_type: see env_type_of.
+        mpi_rank: this process's rank, for the monitor's file name.
+        subrank: the environment's number within the rank; added to the seed.
+        seed: None for any.
+        reward_scale: rewards are multiplied by it.
+        gamestate: retro games only.
+        flatten_dict_observations: show Dict and Tuple observations as one flat Box.
+        wrapper_kwargs: for wrap_deepmind (atari).
+        env_kwargs: for gymnasium.make.
+        logger_dir: where `RANK.SUBRANK.monitor.csv` goes; None for no file.
+        initializer: called with (mpi_rank, subrank) before the environment is made.
+        append: continue the monitor's file.
+    """
+    if initializer is not None:
+        initializer(mpi_rank, subrank)
+    if gamestate is not None and env_type != "retro":
+        raise bad_argument("gamestate", gamestate, "for retro games only")
+    if wrapper_kwargs and env_type != "atari":
+        raise bad_argument("wrapper_kwargs", wrapper_kwargs, "for Atari games only")
+    env = _bare(env_id, env_type, env_kwargs or {})
+    if flatten_dict_observations:
+        env = flattened(env)
+    # The monitor sits under everything that changes rewards.
+    env = Monitor(env, _monitor_path(logger_dir, mpi_rank, subrank), allow_early_resets=True, append=append)
+    if env_type == "atari":
+        from tfbaselines.envs.atari import wrap_deepmind
+
+        env = wrap_deepmind(env, **(wrapper_kwargs or {}))
+    if isinstance(env.action_space, spaces.Box):
+        env = ClipActions(env)
+    if reward_scale != 1:
+        env = RewardScaler(env, reward_scale)
+    env_seed = None if seed is None else seed + subrank
+    env.reset(seed=env_seed)
+    env.action_space.seed(env_seed)
+    return env
+
+
+def _bare(env_id: str, env_type: str, env_kwargs: dict[str, Any]) -> gymnasium.Env:
+    try:
+        if env_type == "atari":
+            from tfbaselines.envs.atari import make_atari
+
+            # ALE's own grey, as its vector environment shows it.
+            return make_atari(env_id, **{"obs_type": "grayscale", **env_kwargs})
+        return gymnasium.make(env_id, disable_env_checker=True, **env_kwargs)
+    except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
+        extra = env_type if env_type in ("atari", "box2d", "mujoco", "robotics") else "all"
+        reason = str(error).splitlines()[0]
+        raise ValueError(
+            f"environment '{env_id}' cannot be made ({reason}): pip install 'tfbaselines[{extra}]'"
+        ) from None
+    except TypeError as error:
+        raise bad_argument("env_kwargs", env_kwargs, f"what {env_id} takes ({error})") from None
+
+
+def _monitor_path(logger_dir: str | None, mpi_rank: int, subrank: int) -> str | None:
+    return os.path.join(logger_dir, f"{mpi_rank}.{subrank}") if logger_dir else None
+
+
+def make_vec_env(
+    env_id: str,
+    env_type: str,
+    num_env: int,
+    seed: int | None,
+    wrapper_kwargs: dict[str, Any] | None = None,
+    env_kwargs: dict[str, Any] | None = None,
+    start_index: int = 0,
+    reward_scale: float = 1.0,
+    flatten_dict_observations: bool = True,
+    gamestate: str | None = None,
+    initializer: Callable[[int, int], None] | None = None,
+    force_dummy: bool = False,
+    worker: str | None = None,
+    logger_dir: str | None = None,
+    append: bool = False,
+    mpi_rank: int = 0,
+) -> VecEnv:
+    """Make several environments that are stepped together.
+
+    Args:
+        env_id: a registered id.
+        env_type: see env_type_of.
+        num_env: how many.
+        seed: of the first; rank r adds 10,000 r and environment i adds i.
+        wrapper_kwargs: see make_env.
+        env_kwargs: see make_env.
+        start_index: number of the first environment.
+        reward_scale: see make_env.
+        flatten_dict_observations: see make_env.
+        gamestate: see make_env.
+        initializer: see make_env.
+        force_dummy: step them in this process.
+        worker: 'dummy' in this process (the default: most environments are cheaper than a pipe), 'subproc' or 'shmem'
+            in processes of their own. Atari games by default run in ale-py's threads.
+        logger_dir: see make_env.
+        append: see make_env.
+        mpi_rank: this process's rank.
+    """
+    if num_env < 1:
+        raise bad_argument("num_env", num_env, "at least 1")
+    if worker is not None and worker not in WORKERS:
+        raise unknown("worker", worker, WORKERS)
+    seed = None if seed is None else seed + 10_000 * mpi_rank
+    game = _native_game(env_id) if env_type == "atari" else None
+    plain = not (force_dummy or worker or env_kwargs or initializer or start_index or reward_scale != 1)
+    if game is not None and plain and set(wrapper_kwargs or {}) <= {"episode_life", "clip_rewards"}:
+        return _native_atari(game, env_id, num_env, seed, wrapper_kwargs or {}, logger_dir, append, mpi_rank)
+
+    def maker(subrank: int) -> Callable[[], gymnasium.Env]:
+        return lambda: make_env(
+            env_id,
+            env_type,
+            mpi_rank,
+            subrank,
+            seed,
+            reward_scale,
+            gamestate,
+            flatten_dict_observations,
+            wrapper_kwargs,
+            env_kwargs,
+            logger_dir,
+            initializer,
+            append,
+        )
+
+    vec = DummyVecEnv if force_dummy else WORKERS[worker or "dummy"]
+    return vec([maker(start_index + i) for i in range(num_env)])
+
+
+def _native_game(env_id: str) -> str | None:
+    """The ROM of a NoFrameskip-v4 game, whose settings are the native environment's; None for others."""
+    if not env_id.endswith("NoFrameskip-v4"):
+        return None
+    kwargs = _spec(env_id).kwargs
+    return kwargs["game"] if kwargs.get("repeat_action_probability", 0.0) == 0.0 else None
+
+
+def _native_atari(
+    game: str,
+    env_id: str,
+    num_env: int,
+    seed: int | None,
+    options: dict[str, Any],
+    logger_dir: str | None,
+    append: bool,
+    mpi_rank: int,
+) -> VecEnv:
+    import time
+
+    from tfbaselines.envs.vec.native_atari import NativeAtariVecEnv
+
+    writers = None
+    if logger_dir:
+        header = {"t_start": time.time(), "env_id": env_id}
+        paths = [_monitor_path(logger_dir, mpi_rank, i) for i in range(num_env)]
+        writers = [ResultsWriter(path, header, append=append) for path in paths]
+    return NativeAtariVecEnv(game, num_env, seed, writers=writers, **options)
+
+
+def build_env(
+    config: dict[str, Any],
+    training: bool = True,
+    logger_dir: str | None = None,
+    append: bool = False,
+    mpi_rank: int = 0,
+) -> VecEnv:
+    """The environments of a run, wrapped as its algorithm needs them: what config.json is made from and rebuilds.
+
+    Args:
+        config: env, env_type, num_env, seed, reward_scale, gamestate, worker, env_kwargs; absent ones take defaults.
+        training: False freezes the statistics of VecNormalize.
+        logger_dir: where monitor files go; None for none.
+        append: continue the monitor files of an earlier run.
+        mpi_rank: this process's rank.
+    """
+    env_type, env_id = env_type_of(config["env"], config.get("env_type"))
+    env = make_vec_env(
+        env_id,
+        env_type,
+        config.get("num_env") or 1,
+        config.get("seed"),
+        reward_scale=config.get("reward_scale", 1.0),
+        gamestate=config.get("gamestate"),
+        worker=config.get("worker"),
+        env_kwargs=config.get("env_kwargs"),
+        logger_dir=logger_dir,
+        append=append,
+        mpi_rank=mpi_rank,
+    )
+    if env_type == "atari":
+        return VecFrameStack(env, ATARI_FRAME_STACK)
+    return VecNormalize(env, training=training) if env_type == "mujoco" else env

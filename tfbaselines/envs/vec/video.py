@@ -1,0 +1,83 @@
+"""VecVideoRecorder: films the environments now and then."""
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+
+from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper
+from tfbaselines.envs.vec.viewer import tile_images
+
+FRAMES_PER_SECOND = 30
+
+
+class VecVideoRecorder(VecEnvWrapper):
+    """Record all environments as tiles: `vecenv.video.NUMBER.mp4`, or .gif where there is no ffmpeg.
+
+    Args:
+        venv: environments that give pictures (made with render_mode='rgb_array').
+        directory: where the videos go.
+        record_video_trigger: whether a video begins, from the number of steps done.
+        video_length: steps in a video.
+    """
+
+    def __init__(
+        self,
+        venv: VecEnv,
+        directory: str,
+        record_video_trigger: Callable[[int], bool],
+        video_length: int = 200,
+    ) -> None:
+        super().__init__(venv)
+        if video_length < 1:
+            raise ValueError(f"video_length={video_length!r} is not valid: at least 1")
+        self._directory, self._trigger, self._length = os.path.abspath(directory), record_video_trigger, video_length
+        os.makedirs(self._directory, exist_ok=True)
+        self._steps, self._number = 0, 0
+        self._frames: list[np.ndarray] | None = None
+
+    def reset(self) -> np.ndarray:
+        """See VecEnv; a video begins here when it is time."""
+        obs = self.venv.reset()
+        self._begin_when_due()
+        return obs
+
+    def step_wait(self) -> StepResult:
+        """See VecEnv."""
+        result = self.venv.step_wait()
+        self._steps += 1
+        if self._frames is not None:
+            self._frames.append(self._picture())
+            if len(self._frames) > self._length:
+                self._write()
+        else:
+            self._begin_when_due()
+        return result
+
+    def close(self) -> None:
+        """See VecEnv; a video that is not full yet is kept."""
+        if not self.closed:
+            self._write()
+        super().close()
+
+    def _begin_when_due(self) -> None:
+        if self._frames is None and self._trigger(self._steps):
+            self._frames = [self._picture()]
+
+    def _picture(self) -> np.ndarray:
+        return tile_images([np.asarray(picture, np.uint8) for picture in self.venv.get_images()])
+
+    def _write(self) -> None:
+        if not self._frames:
+            return
+        import imageio
+
+        start = self._steps - len(self._frames) + 1
+        path = os.path.join(self._directory, f"vecenv.video.{self._number}.step{start}.mp4")
+        frames, self._frames = self._frames, None
+        self._number += 1
+        try:
+            imageio.mimsave(path, frames, fps=FRAMES_PER_SECOND, macro_block_size=1)
+        except (ImportError, ValueError, RuntimeError, OSError):
+            # No ffmpeg here: a gif needs nothing but pillow.
+            imageio.mimsave(path.replace(".mp4", ".gif"), frames, duration=1000 / FRAMES_PER_SECOND)

@@ -1,0 +1,259 @@
+"""baselines' plot_util: load the results of many runs and draw them, for notebooks and scripts.
+
+For example:
+
+    results = plot_util.load_results("~/logs")
+    figure, axes = plot_util.plot_results(results, average_group=True, resample=512)
+"""
+
+import json
+import os
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tfbaselines.envs.monitor import LoadMonitorResultsError
+from tfbaselines.envs.monitor import load_results as load_monitor
+from tfbaselines.errors import unknown
+from tfbaselines.plot.smoothing import one_sided_ema, smooth, symmetric_ema
+from tfbaselines.running.logger import read_csv, read_json
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = [
+    "COLORS",
+    "Result",
+    "default_split_fn",
+    "default_xy_fn",
+    "load_results",
+    "one_sided_ema",
+    "plot_results",
+    "smooth",
+    "symmetric_ema",
+]
+
+COLORS = (
+    *("blue", "green", "red", "cyan", "magenta", "goldenrod", "black", "purple", "pink", "brown", "orange", "teal"),
+    *("lightblue", "lime", "lavender", "turquoise", "darkgreen", "tan", "salmon", "gold", "darkred", "darkblue"),
+)
+
+METADATA = ("metadata.json", "config.json")
+MONITOR = re.compile(r"(\d+\.)?(\d+\.)?monitor\.csv$")
+TILINGS = ("vertical", "horizontal", "symmetric")
+PANEL = 6.0
+
+
+class Result(NamedTuple):
+    """One run: frames of its episodes and of its log, what is known of its making, and where it is."""
+
+    monitor: "pandas.DataFrame | None" = None
+    progress: "pandas.DataFrame | None" = None
+    dirname: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+def load_results(
+    root_dir_or_dirs: str | os.PathLike | Iterable[str | os.PathLike],
+    enable_progress: bool = True,
+    enable_monitor: bool = True,
+    verbose: bool = False,
+) -> list[Result]:
+    """Every run below the given directories, which are walked; directories named `...-proc...` are passed over.
+
+    Args:
+        root_dir_or_dirs: a directory or several.
+        enable_progress: read progress.json, or else progress.csv.
+        enable_monitor: read the monitor files.
+        verbose: print what is loaded and what is not.
+
+    Returns:
+        A Result for each directory that has any of these files with rows in it.
+    """
+    if isinstance(root_dir_or_dirs, str | os.PathLike):
+        root_dir_or_dirs = [root_dir_or_dirs]
+    results = []
+    for root in map(os.path.expanduser, root_dir_or_dirs):
+        if not os.path.isdir(root):
+            raise ValueError(f"{root} is not a directory")
+        for dirname, subdirs, files in os.walk(root):
+            subdirs.sort()
+            if "-proc" in dirname:
+                continue
+            result = _load(dirname, files, enable_progress, enable_monitor, verbose)
+            if result.monitor is not None or result.progress is not None:
+                results.append(result)
+                if verbose:
+                    print(f"loaded {dirname}")
+    return results
+
+
+def _load(dirname: str, files: Sequence[str], progress: bool, monitor: bool, verbose: bool) -> Result:
+    """What one directory holds of a run."""
+    say = print if verbose else lambda *_: None
+    metadata, log, episodes = None, None, None
+    for name in METADATA:
+        if name in files and metadata is None:
+            metadata = _read_metadata(os.path.join(dirname, name), say)
+    if progress:
+        log = _read_progress(dirname, files, say)
+    if monitor and any(map(MONITOR.match, files)):
+        try:
+            episodes = load_monitor(dirname)
+        except (LoadMonitorResultsError, ValueError) as error:
+            say(f"skipping the episodes of {dirname}: {error}")
+    return Result(monitor=episodes, progress=log, dirname=dirname, metadata=metadata)
+
+
+def _read_metadata(path: str, say: Callable[..., None]) -> dict[str, Any] | None:
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError:
+        say(f"skipping {path}: not JSON")
+        return None
+
+
+def _read_progress(dirname: str, files: Sequence[str], say: Callable[..., None]) -> "pandas.DataFrame | None":
+    """The first of progress.json and progress.csv that has rows."""
+    for name, read in (("progress.json", read_json), ("progress.csv", read_csv)):
+        if name not in files:
+            continue
+        try:
+            frame = read(os.path.join(dirname, name))
+        except ValueError as error:
+            say(f"skipping {dirname}/{name}: {error}")
+            continue
+        if len(frame):
+            return frame
+    say(f"no progress file with rows in {dirname}")
+    return None
+
+
+def default_xy_fn(r: Result) -> tuple[np.ndarray, np.ndarray]:
+    """Steps so far and the smoothed reward of each episode."""
+    if r.monitor is None:
+        raise ValueError(f"{r.dirname} has no monitor files: give plot_results an xy_fn that reads its progress")
+    return np.cumsum(r.monitor["l"].to_numpy()), smooth(r.monitor["r"].to_numpy(), radius=10)
+
+
+def default_split_fn(r: Result) -> str | None:
+    """The name of a run's directory without the number of its repetition: `logs/pong-2` is `pong`."""
+    match = re.search(r"[^/-]+(?=(-\d+)?\Z)", r.dirname or "")
+    return match.group(0) if match else None
+
+
+def plot_results(
+    allresults: Sequence[Result],
+    *,
+    xy_fn: Callable[[Result], tuple[np.ndarray, np.ndarray]] = default_xy_fn,
+    split_fn: Callable[[Result], str | None] = default_split_fn,
+    group_fn: Callable[[Result], str | None] = default_split_fn,
+    average_group: bool = False,
+    shaded_std: bool = True,
+    shaded_err: bool = True,
+    figsize: tuple[float, float] | None = None,
+    legend_outside: bool = False,
+    resample: int = 0,
+    smooth_step: float = 1.0,
+    tiling: str = "vertical",
+    xlabel: str | None = None,
+    ylabel: str | None = None,
+) -> tuple[Any, np.ndarray]:
+    """Draw runs: a panel for each value of `split_fn`, a colour for each value of `group_fn`.
+
+    Args:
+        allresults: from load_results.
+        xy_fn: a run's curve, two [N] arrays, x ascending.
+        split_fn: which panel a run belongs to.
+        group_fn: which runs are one group.
+        average_group: draw the mean of each group instead of its runs.
+        shaded_std: with average_group, a band of one standard deviation.
+        shaded_err: with average_group, a band of one standard error.
+        figsize: inches; by default 6 x 6 for each panel.
+        legend_outside: put the legend at the right of the panel.
+        resample: draw each curve at this many even points, smoothed by symmetric_ema; 0: as it is. Needed to
+            average runs whose x differ.
+        smooth_step: memory of that smoothing, in points.
+        tiling: 'vertical', 'horizontal' or 'symmetric' arrangement of the panels.
+        xlabel, ylabel: labels of the axes.
+
+    Returns:
+        (figure, two-dimensional array of axes)
+    """
+    import matplotlib.pyplot as plt
+
+    panels: dict[str, list[Result]] = defaultdict(list)
+    for result in allresults:
+        panels[str(split_fn(result))].append(result)
+    if not panels:
+        raise ValueError("allresults is empty: there is nothing to plot")
+    rows, columns = _tiles(len(panels), tiling)
+    size = figsize or (PANEL * columns, PANEL * rows)
+    figure, axes = plt.subplots(rows, columns, sharex=False, squeeze=False, figsize=size)
+    groups = sorted({str(group_fn(result)) for result in allresults})
+    colors = {group: COLORS[i % len(COLORS)] for i, group in enumerate(groups)}
+    for axis, name in zip(axes.flat, sorted(panels), strict=False):
+        curves: dict[str, list[tuple[np.ndarray, np.ndarray]]] = defaultdict(list)
+        for result in panels[name]:
+            curves[str(group_fn(result))].append(tuple(map(np.asarray, xy_fn(result))))
+        legend = {}
+        for group in sorted(curves):
+            if average_group:
+                line = _draw_mean(axis, curves[group], colors[group], resample, smooth_step, shaded_std, shaded_err)
+                legend[f"{group} ({len(curves[group])})"] = line
+            else:
+                legend[group] = _draw_each(axis, curves[group], colors[group], resample, smooth_step)
+        outside = {"loc": 2, "bbox_to_anchor": (1, 1)} if legend_outside else {}
+        axis.legend(legend.values(), legend.keys(), **outside)
+        axis.set(title=name, xlabel=xlabel, ylabel=ylabel)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_axis_off()
+    figure.tight_layout()
+    return figure, axes
+
+
+def _tiles(count: int, tiling: str) -> tuple[int, int]:
+    """Rows and columns for `count` panels."""
+    if tiling not in TILINGS:
+        raise unknown("tiling", tiling, TILINGS)
+    if tiling == "symmetric":
+        columns = int(np.ceil(np.sqrt(count)))
+        return int(np.ceil(count / columns)), columns
+    return (count, 1) if tiling == "vertical" else (1, count)
+
+
+def _draw_each(axis: Any, curves: list, color: str, resample: int, smooth_step: float) -> Any:
+    """Every curve of a group; returns the last line, for the legend."""
+    for x, y in curves:
+        if resample:
+            x, y, _ = symmetric_ema(x, y, x[0], x[-1], resample, decay_steps=smooth_step)
+        (line,) = axis.plot(x, y, color=color)
+    return line
+
+
+def _draw_mean(
+    axis: Any, curves: list, color: str, resample: int, smooth_step: float, shaded_std: bool, shaded_err: bool
+) -> Any:
+    """The mean of a group's curves and its bands; returns the line."""
+    if resample:
+        low, high = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
+        grid = np.linspace(low, high, resample)
+        ys = [symmetric_ema(x, y, low, high, resample, decay_steps=smooth_step)[1] for x, y in curves]
+    else:
+        length = min(len(x) for x, _ in curves)
+        grid = curves[0][0][:length]
+        if not all(np.array_equal(x[:length], grid) for x, _ in curves):
+            raise ValueError("curves with different x cannot be averaged: give resample=<number of points>")
+        ys = [y[:length] for _, y in curves]
+    mean, std = np.mean(ys, axis=0), np.std(ys, axis=0)
+    (line,) = axis.plot(grid, mean, color=color)
+    if shaded_err:
+        error = std / np.sqrt(len(ys))
+        axis.fill_between(grid, mean - error, mean + error, color=color, alpha=0.4)
+    if shaded_std:
+        axis.fill_between(grid, mean - std, mean + std, color=color, alpha=0.2)
+    return line

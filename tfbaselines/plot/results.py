@@ -1,0 +1,194 @@
+"""Learning curves from log directories: which runs there are, which belong together, and their numbers."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tfbaselines.envs.monitor import get_monitor_files
+from tfbaselines.envs.monitor import load_results as load_monitor
+from tfbaselines.errors import unknown
+from tfbaselines.plot.smoothing import moving_average
+from tfbaselines.running.logger import read_csv, read_json
+
+if TYPE_CHECKING:
+    import pandas
+
+# What the algorithms call the steps so far and the return, in order of preference. `steps` and `r` are of monitor
+# files.
+XAXES = (
+    *("misc/total_timesteps", "total_timesteps", "TotalEnvInteracts", "TimestepsSoFar", "total/steps", "timesteps"),
+    *("steps", "Epoch"),
+)
+RETURNS = (
+    *("eprewmean", "EpRewMean", "AverageTestEpRet", "AverageEpRet", "mean 100 episode reward", "mean_episode_reward"),
+    *("rollout/return", "test/success_rate", "r"),
+)
+# Spinning Up's name for "how well it does".
+PERFORMANCE = "Performance"
+
+# A value per episode is noise; this many episodes are averaged unless the user says otherwise.
+EPISODES_SMOOTHED = 21
+MAX_POINTS = 1000
+READERS: dict[str, Callable[..., "pandas.DataFrame"]] = {
+    "progress.csv": read_csv,
+    "progress.txt": lambda path: read_csv(path, separator="\t"),
+    "progress.json": read_json,
+}
+
+
+class Run(NamedTuple):
+    """One directory with logs.
+
+    Attributes:
+        dirname: the directory.
+        group: runs of one group are repetitions of one experiment.
+        tables: frames by kind ('progress' before 'monitor'), those with rows only.
+    """
+
+    dirname: str
+    group: str
+    tables: dict[str, "pandas.DataFrame"]
+
+
+class Series(NamedTuple):
+    """One run's numbers: [N] x ascending, [N] y, and the names of their columns."""
+
+    x: np.ndarray
+    y: np.ndarray
+    x_name: str
+    y_name: str
+
+
+class Curve(NamedTuple):
+    """One line of a plot: [N] x, [N] y, and the band around it, [N] each."""
+
+    label: str
+    x: np.ndarray
+    y: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def expand(path: str) -> list[str]:
+    """A directory itself, or all directories whose path begins with what is given (as Spinning Up completes them)."""
+    path = os.path.expanduser(path)
+    if os.path.isdir(path):
+        return [path]
+    parent, prefix = os.path.split(path)
+    names = sorted(os.listdir(parent or ".")) if os.path.isdir(parent or ".") else []
+    found = [os.path.join(parent, name) for name in names if prefix and name.startswith(prefix)]
+    found = [name for name in found if os.path.isdir(name)]
+    if not found:
+        raise ValueError(f"{path} is not a directory, nor do any begin with it")
+    return found
+
+
+def find_runs(root: str, legend: str | None = None) -> list[Run]:
+    """The runs in `root` and below it; `legend` is their group, by default the experiment's name."""
+    runs = []
+    for dirname, subdirs, files in os.walk(root):
+        subdirs.sort()
+        tables = {"progress": _read_progress(dirname, files), "monitor": _read_monitor(dirname)}
+        tables = {kind: table for kind, table in tables.items() if table is not None and len(table)}
+        if tables:
+            runs.append(Run(dirname, legend or group_of(dirname), tables))
+    return runs
+
+
+def _read_progress(dirname: str, files: Sequence[str]) -> "pandas.DataFrame | None":
+    for name, read in READERS.items():
+        if name in files:
+            return read(os.path.join(dirname, name))
+    return None
+
+
+def _read_monitor(dirname: str) -> "pandas.DataFrame | None":
+    """Episodes with the steps taken up to each one's end."""
+    if not any(map(os.path.getsize, get_monitor_files(dirname))):
+        return None
+    episodes = load_monitor(dirname)
+    episodes["timesteps"] = episodes["l"].cumsum()
+    return episodes
+
+
+def group_of(dirname: str) -> str:
+    """The experiment a run belongs to: exp_name of its config.json, or its directory's name without the seed.
+
+    `logs/pong-2`, `logs/pong_s2`, `logs/pong/seed2` and `logs/pong/2` are all `pong`.
+    """
+    try:
+        config = json.loads(Path(dirname, "config.json").read_text(encoding="utf-8"))
+        if isinstance(config, dict) and isinstance(config.get("exp_name"), str):
+            return config["exp_name"]
+    except (OSError, ValueError):
+        # No readable config: the name of the directory tells.
+        pass
+    path = Path(dirname).resolve()
+    name = re.sub(r"(^|[-_.])(s|seed|run)?[-_.]?\d+$", "", path.name)
+    return name or path.parent.name or path.name
+
+
+def check_column(runs: Sequence[Run], name: str, option: str) -> None:
+    """ValueError that names the nearest column unless some run has one called `name`."""
+    columns = {str(column): None for run in runs for table in run.tables.values() for column in table.columns}
+    if name not in columns:
+        raise unknown(f"column in {option}", name, columns)
+
+
+def series(run: Run, xaxes: Sequence[str], values: Sequence[str], smooth: int | None = None) -> Series | None:
+    """A run's curve; None when no table of the run has numbers for it.
+
+    Args:
+        run: the run.
+        xaxes: columns for x; the first that stands beside the value is taken.
+        values: columns for y; the first that the run has is taken.
+        smooth: width of a moving average; None smooths single episodes only.
+    """
+    for value in values:
+        for kind, table in run.tables.items():
+            x_name = next((name for name in xaxes if name in table.columns), None)
+            if value not in table.columns or x_name is None:
+                continue
+            x, y = (_numbers(table[name], run.dirname) for name in (x_name, value))
+            # Before the first episode ends there is no mean return yet.
+            kept = np.isfinite(x) & np.isfinite(y)
+            if kept.any():
+                x, y = x[kept], y[kept]
+                order = np.argsort(x, kind="stable")
+                width = smooth or (EPISODES_SMOOTHED if kind == "monitor" else 1)
+                return Series(x[order], moving_average(y[order], width), x_name, value)
+    return None
+
+
+def _numbers(column: Any, dirname: str) -> np.ndarray:
+    try:
+        return column.to_numpy(dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"the column '{column.name}' in {dirname} does not hold numbers") from None
+
+
+def merge(label: str, curves: Sequence[Series], estimate: str = "mean") -> Curve:
+    """One curve from those of several seeds, with a band of one standard deviation around their mean.
+
+    Args:
+        label: its name.
+        curves: one of each seed; their x may differ, and some may be shorter.
+        estimate: 'mean', 'max' or 'min' over the seeds that have come so far is the line.
+    """
+    xs = [curve.x for curve in curves]
+    same = all(np.array_equal(x, xs[0]) for x in xs[1:])
+    grid = xs[0] if same else np.unique(np.concatenate(xs))
+    if len(grid) > MAX_POINTS and not same:
+        grid = np.linspace(grid[0], grid[-1], MAX_POINTS)
+    ys = np.array([c.y if same else np.interp(grid, c.x, c.y, left=np.nan, right=np.nan) for c in curves])
+    # Between the end of one run and the start of another there may be nothing.
+    covered = np.isfinite(ys).any(axis=0)
+    grid, ys = grid[covered], ys[:, covered]
+    mean, std = np.nanmean(ys, axis=0), np.nanstd(ys, axis=0)
+    line = {"mean": np.nanmean, "max": np.nanmax, "min": np.nanmin}[estimate](ys, axis=0)
+    return Curve(label, grid, line, mean - std, mean + std)
