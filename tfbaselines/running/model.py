@@ -62,7 +62,11 @@ class PolicyModel:
         return tuple(self.actor.step(obs, *self._memory(len(obs), S, M), noise))
 
     def act(
-        self, obs: np.ndarray, state: np.ndarray | None = None, deterministic: bool = False
+        self,
+        obs: np.ndarray,
+        state: np.ndarray | None = None,
+        deterministic: bool = False,
+        mask: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Choose actions: sampled, or the most likely ones.
 
@@ -70,6 +74,7 @@ class PolicyModel:
             obs: one observation or a batch of them.
             state: recurrent state from the call before; None at an episode's start.
             deterministic: take the mode of the distribution.
+            mask: [N] whether each observation of a batch is the first of its episode; None means it is not.
 
         Returns:
             The action (or a batch of them) and the new recurrent state (None for a feed-forward policy).
@@ -77,7 +82,7 @@ class PolicyModel:
         single = np.ndim(obs) == len(self.policy.observation_space.shape)
         batch = self._batch(np.asarray(obs)[None] if single else obs)
         noise = None if deterministic else self.policy.head.draw_noise(self.rng, (len(batch),))
-        step = self.actor.step(batch, *self._memory(len(batch), state, None), noise)
+        step = self.actor.step(batch, *self._memory(len(batch), state, mask), noise)
         return (step.actions[0] if single else step.actions), step.states
 
     def value(self, obs: np.ndarray, S: np.ndarray | None = None, M: np.ndarray | None = None) -> np.ndarray:

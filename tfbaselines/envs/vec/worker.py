@@ -1,5 +1,6 @@
 """What the environments in processes of their own share: the worker's loop, starting, talking and ending."""
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -84,10 +85,8 @@ def _obey(command: str, data: Any, envs: list[gymnasium.Env], hand_on: Deliver) 
 
 
 def _send_quietly(pipe: Connection, message: Any) -> None:
-    try:
+    with contextlib.suppress(BrokenPipeError, OSError):
         pipe.send(message)
-    except (BrokenPipeError, OSError):
-        pass
 
 
 class Workers:

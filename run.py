@@ -1,0 +1,4 @@
+from tfbaselines.run import console
+
+if __name__ == "__main__":
+    console()

@@ -1,0 +1,44 @@
+"""Packaging: `pip install -e ".[all]"` brings everything, a working mpirun included."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+
+extras = {
+    "atari": ["ale-py>=0.11,<0.13", "opencv-python-headless>=4.9"],
+    "mujoco": ["gymnasium[mujoco]>=1.1,<2", "mujoco>=3.1.5"],
+    "robotics": ["gymnasium-robotics>=1.3,<2"],
+    "box2d": ["gymnasium[box2d]>=1.1,<2"],
+    # mpirun and libmpi for a machine that has none.
+    "mpi": ["mpich>=4.2"],
+    "plot": ["matplotlib>=3.8", "imageio[ffmpeg]>=2.34"],
+    "test": ["pytest>=8", "hypothesis>=6.100", "ruff>=0.6"],
+}
+extras["all"] = sorted({requirement for group in extras.values() for requirement in group})
+
+setup(
+    name="tfbaselines",
+    version=re.search(r'__version__ = "(.+)"', (HERE / "tfbaselines" / "__init__.py").read_text()).group(1),
+    description="The algorithms of OpenAI baselines and Spinning Up on TensorFlow 2, Keras and Gymnasium",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="MIT",
+    packages=find_packages(include=["tfbaselines", "tfbaselines.*"]),
+    python_requires=">=3.10,<3.14",
+    install_requires=[
+        "tensorflow>=2.18,<2.22",
+        # TensorFlow Probability needs tf-keras of TensorFlow's own version, which its extra asks for.
+        "tensorflow-probability[tf]>=0.25,<0.26",
+        "gymnasium>=1.1,<2",
+        "numpy>=1.26",
+        "mpi4py>=4,<5",
+        "cloudpickle>=3",
+        "pandas>=2",
+        "tqdm>=4.66",
+    ],
+    extras_require=extras,
+    entry_points={"console_scripts": ["tfbaselines = tfbaselines.run:console"]},
+)

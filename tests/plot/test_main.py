@@ -1,0 +1,122 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib.image
+import pytest
+
+import tfbaselines
+from tfbaselines.plot.__main__ import main
+
+
+@pytest.fixture
+def logs(tmp_path):
+    for seed in range(3):
+        run = tmp_path / "logs" / f"pong-{seed}"
+        run.mkdir(parents=True)
+        rows = "".join(f"{i * 1000},{i + seed},{9 - i}\n" for i in range(10))
+        (run / "progress.csv").write_text(f"misc/total_timesteps,eprewmean,fps\n{rows}")
+    return tmp_path / "logs"
+
+
+def size(path):
+    return matplotlib.image.imread(path).shape[:2]
+
+
+def test_writes_a_picture_and_says_where(logs, capsys):
+    assert main([str(logs)]) == 0
+    assert capsys.readouterr().out == f"Wrote {logs / 'plot.png'}\n"
+    image = matplotlib.image.imread(logs / "plot.png")
+    assert image.std() > 0.01
+
+
+def test_options(logs, capsys):
+    out = logs / "pictures/two.png"
+    options = [
+        "--value",
+        "eprewmean",
+        "fps",
+        "--xaxis",
+        "misc/total_timesteps",
+        "--smooth",
+        "3",
+        "--count",
+        "--est",
+        "max",
+        "--legend",
+        "Pong",
+    ]
+    assert main([str(logs / "pong"), *options, "--out", str(out)]) == 0
+    assert main([str(logs)]) == 0
+    assert size(out)[0] == 2 * size(logs / "plot.png")[0]
+
+
+def drawn(monkeypatch, *argv):
+    """The panels that would be drawn."""
+    panels = []
+    monkeypatch.setattr("tfbaselines.plot.__main__.draw", lambda given, out: panels.extend(given))
+    assert main([*map(str, argv)]) == 0
+    return panels
+
+
+def test_seeds_are_one_curve_unless_counted(logs, monkeypatch):
+    (panel,) = drawn(monkeypatch, logs)
+    (curve,) = panel.curves
+    assert (panel.xlabel, panel.ylabel, curve.label) == ("misc/total_timesteps", "eprewmean", "pong (3)")
+    assert curve.y.tolist() == [i + 1 for i in range(10)]
+    (panel,) = drawn(monkeypatch, logs, "--est", "min", "--legend", "Pong")
+    assert panel.curves[0].y.tolist() == list(range(10)) and panel.curves[0].label == "Pong (3)"
+    (panel,) = drawn(monkeypatch, logs, "--count", "--smooth", "99")
+    assert len(panel.curves) == 3 and panel.curves[1].y[5] == pytest.approx(5.5)
+
+
+def test_select_and_exclude(logs, monkeypatch):
+    (panel,) = drawn(monkeypatch, logs, "--select", "pong", "-1")
+    assert [curve.label for curve in panel.curves] == ["pong"]
+    (panel,) = drawn(monkeypatch, logs, "--exclude", "pong-1")
+    assert [curve.label for curve in panel.curves] == ["pong (2)"]
+
+
+def test_runs_without_the_value_are_named(logs, monkeypatch, capsys):
+    (logs / "pong-9").mkdir()
+    (logs / "pong-9/progress.csv").write_text("misc/total_timesteps,eprewmean\n0,nan\n")
+    (panel,) = drawn(monkeypatch, logs)
+    assert panel.curves[0].label == "pong (3)" and "pong-9" in capsys.readouterr().err
+
+
+BAD = {
+    "": "arguments are required: DIR",
+    "none": "none is not a directory",
+    "LOGS --value eprewmen": "did you mean 'eprewmean'",
+    "LOGS --xaxis misc/total_timestep": "did you mean 'misc/total_timesteps'",
+    "LOGS --vlaue fps": "did you mean --value?",
+    "LOGS --smooth 0": "--smooth=0 is not valid",
+    "LOGS --smooth x": "invalid int value",
+    "LOGS --est median": "invalid choice",
+    "LOGS --legend a b": "--legend has 2 names for 1 directories",
+    "LOGS --select zzz": "leave none of the 3 runs",
+    "LOGS --out plot.pdf": "ends in .png",
+    "LOGS --out LOGS/pong-0/progress.csv/x.png": "can be written",
+    "LOGS/empty": "no progress.csv",
+    "LOGS/torn": "is not a table of values",
+}
+
+
+@pytest.mark.parametrize("line", BAD)
+def test_mistakes_are_one_line_and_status_2(logs, capsys, line):
+    (logs / "empty").mkdir()
+    if "torn" in line:
+        (logs / "torn").mkdir()
+        (logs / "torn/progress.csv").write_text("a,b\n1,2,\n3,4,5,6\n")
+    with pytest.raises(SystemExit) as status:
+        main(line.replace("LOGS", str(logs)).split())
+    errors = capsys.readouterr().err
+    assert status.value.code == 2 and BAD[line] in errors and errors.count("\n") == 1
+
+
+def test_as_a_user_types_it(logs):
+    root = Path(tfbaselines.__file__).parents[1]
+    command = [sys.executable, "-m", "tfbaselines.plot", str(logs), "--out", str(logs / "p.png")]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"Wrote {logs / 'p.png'}\n"), done.stderr
+    assert (logs / "p.png").read_bytes().startswith(b"\x89PNG")

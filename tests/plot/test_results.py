@@ -1,0 +1,111 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfbaselines.plot.results import (
+    RETURNS,
+    XAXES,
+    Series,
+    check_column,
+    expand,
+    find_runs,
+    group_of,
+    merge,
+    series,
+)
+
+
+def curve(x, y):
+    return Series(np.asarray(x, float), np.asarray(y, float), "x", "y")
+
+
+def test_every_kind_of_log_is_read(tmp_path):
+    texts = {
+        "csv/progress.csv": "misc/total_timesteps,eprewmean\n0,nan\n10,1\n20,2\n",
+        "txt/progress.txt": "AverageEpRet\tTotalEnvInteracts\n1\t10\n2\t20\n",
+        "json/progress.json": '{"EpRewMean": 1, "TimestepsSoFar": 10}\n{"EpRewMean": 2, "TimestepsSoFar": 20}\n',
+        "monitor/0.monitor.csv": '# {"t_start": 0} \nr,l,t\r\n1,10,1\r\n2,10,2\r\n',
+        "empty/progress.csv": "",
+        "empty/0.monitor.csv": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    runs = find_runs(str(tmp_path))
+    assert [run.group for run in runs] == ["csv", "json", "monitor", "txt"]
+    for run in runs:
+        found = series(run, XAXES, RETURNS, smooth=1)
+        assert (found.x.tolist(), found.y.tolist()) == ([10.0, 20.0], [1.0, 2.0]), run.dirname
+    assert series(runs[0], XAXES, ["nothing"]) is None
+    assert series(runs[0], ["nothing"], RETURNS) is None
+    assert series(runs[2], XAXES, RETURNS).y.tolist() == [1.5, 1.5]
+    with pytest.raises(ValueError, match="'eprewmen': did you mean 'eprewmean'"):
+        check_column(runs, "eprewmen", "--value")
+
+
+def test_text_cannot_be_drawn(tmp_path):
+    (tmp_path / "progress.csv").write_text("steps,note\n1,hello\n")
+    with pytest.raises(ValueError, match="column 'note'"):
+        series(find_runs(str(tmp_path))[0], XAXES, ["note"])
+
+
+@pytest.mark.parametrize(
+    ("path", "group"),
+    [
+        ("pong-2", "pong"),
+        ("pong_s20", "pong"),
+        ("pong/3", "pong"),
+        ("pong/seed3", "pong"),
+        ("pong-seed_3", "pong"),
+        ("ppo2", "ppo2"),
+        ("CartPole-v1", "CartPole-v1"),
+    ],
+)
+def test_groups_by_name(tmp_path, path, group):
+    assert group_of(str(tmp_path / path)) == group
+
+
+def test_groups_by_experiment(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"exp_name": "walk"}))
+    assert group_of(str(tmp_path)) == "walk"
+    (tmp_path / "config.json").write_text("{torn")
+    assert group_of(str(tmp_path / "x-1")) == "x"
+
+
+def test_expand_completes_prefixes(tmp_path):
+    for name in ("run-0", "run-1", "other"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "run-file").write_text("")
+    assert expand(str(tmp_path / "run")) == [str(tmp_path / "run-0"), str(tmp_path / "run-1")]
+    assert expand(str(tmp_path)) == [str(tmp_path)]
+    with pytest.raises(ValueError, match="is not a directory"):
+        expand(str(tmp_path / "none"))
+
+
+def test_merge_of_equal_grids():
+    merged = merge("m", [curve([0, 1], [0, 4]), curve([0, 1], [2, 8])])
+    assert merged.y.tolist() == [1, 6] and merged.low.tolist() == [0, 4] and merged.high.tolist() == [2, 8]
+    assert merge("m", [curve([0, 1], [0, 4]), curve([0, 1], [2, 8])], "max").y.tolist() == [2, 8]
+    assert merge("m", [curve([0, 1], [0, 4]), curve([0, 1], [2, 8])], "min").y.tolist() == [0, 4]
+
+
+def test_merge_interpolates_and_goes_on_with_the_longer_runs():
+    merged = merge("m", [curve([0, 2], [0, 2]), curve([1, 4], [3, 3])])
+    assert merged.x.tolist() == [0, 1, 2, 4] and merged.y.tolist() == [0, 2, 2.5, 3]
+
+
+def test_merge_keeps_a_gap_out():
+    merged = merge("m", [curve([0], [0]), curve([5], [1])])
+    assert merged.x.tolist() == [0, 5] and np.isfinite(merged.y).all()
+
+
+@given(st.lists(st.lists(st.integers(0, 10**6), min_size=1, max_size=50), min_size=1, max_size=4))
+def test_merged_curves_lie_between_the_runs(xs):
+    curves = [curve(np.sort(x), np.full(len(x), float(number))) for number, x in enumerate(xs)]
+    merged = merge("m", curves)
+    assert np.isfinite(merged.y).all() and len(merged.x)
+    assert (merged.y >= 0).all() and (merged.y <= len(xs) - 1).all()
+    assert (merged.low <= merged.y + 1e-12).all() and (merged.y <= merged.high + 1e-12).all()

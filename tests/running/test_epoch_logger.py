@@ -1,0 +1,131 @@
+import json
+
+import numpy as np
+import pytest
+
+from tfbaselines.parallel.mpi import Communicator
+from tfbaselines.running.epoch_logger import EpochLogger
+from tfbaselines.running.logger import read_csv
+
+
+class Ranks(Communicator):
+    """One of two ranks whose other one stored `other`, five moments at a time."""
+
+    size = 2
+
+    def __init__(self, rank, other):
+        self.rank, self.other = rank, other
+
+    def gather(self, obj):
+        values = np.asarray(self.other, dtype=float)
+        moments = (values.size, values.mean(), np.square(values - values.mean()).sum(), values.min(), values.max())
+        return [obj, moments]
+
+
+@pytest.fixture
+def make(tmp_path):
+    made = []
+
+    def build(**kwargs):
+        made.append(EpochLogger(tmp_path / "run", **{"format_strs": (), **kwargs}))
+        return made[-1]
+
+    yield build
+    for logger in made:
+        logger.close()
+
+
+def epoch(logger, number, **extra):
+    logger.store(EpRet=number)
+    logger.store(EpRet=number + 2.0, VVals=np.arange(4.0).reshape(2, 2))
+    logger.log_tabular("Epoch", number)
+    logger.log_tabular("EpRet", with_min_and_max=True)
+    logger.log_tabular("VVals", average_only=True)
+    for key, value in extra.items():
+        logger.log_tabular(key, value)
+    logger.dump_tabular()
+
+
+def test_table_is_tab_separated_in_the_order_of_the_first_epoch(make, tmp_path):
+    logger = make()
+    epoch(logger, 0, Time=1.5)
+    epoch(logger, 1)
+    text = (tmp_path / "run/progress.txt").read_text()
+    assert text == (
+        "Epoch\tAverageEpRet\tStdEpRet\tMaxEpRet\tMinEpRet\tVVals\tTime\n"
+        "0\t1.0\t1.0\t2.0\t0.0\t1.5\t1.5\n"
+        "1\t2.0\t1.0\t3.0\t1.0\t1.5\t\n"
+    )
+
+
+def test_statistics_are_over_all_ranks(make):
+    logger = make(comm=Ranks(0, [5.0, 6.0, -1.0]))
+    logger.store(R=[1.0, 2.0])
+    everything = [1.0, 2.0, 5.0, 6.0, -1.0]
+    assert logger.get_stats("R") == (pytest.approx(np.mean(everything)), pytest.approx(np.std(everything)))
+    logger.log_tabular("R", with_min_and_max=True)
+    assert logger._row["MaxR"] == 6.0 and logger._row["MinR"] == -1.0
+    # The other rank alone: this one has stored nothing since.
+    assert logger.get_stats("R")[0] == pytest.approx(10 / 3)
+
+
+def test_only_rank_zero_writes(make, tmp_path, capsys):
+    logger = make(comm=Ranks(1, [1.0]), format_strs=("stdout", "csv"))
+    epoch(logger, 0)
+    logger.save_config({"a": 1})
+    assert not (tmp_path / "run").exists() and capsys.readouterr().out == ""
+
+
+def test_nothing_stored_is_nan(make, tmp_path):
+    logger = make()
+    logger.log_tabular("EpRet", with_min_and_max=True)
+    logger.dump_tabular()
+    assert np.isnan(logger.get_stats("EpRet")).all()
+    assert read_csv(tmp_path / "run/progress.txt", separator="\t").isna().all(axis=None)
+
+
+def test_new_keys_and_keys_set_twice_are_errors(make):
+    logger = make()
+    epoch(logger, 0)
+    with pytest.raises(ValueError, match="'Epock' is a new key.*did you mean 'Epoch'"):
+        logger.log_tabular("Epock", 1)
+    logger.log_tabular("Epoch", 1)
+    with pytest.raises(ValueError, match="'Epoch' was already set"):
+        logger.log_tabular("Epoch", 1)
+
+
+def test_resume_continues_the_table_and_its_columns(make, tmp_path):
+    epoch(make(), 0)
+    logger = make(resume=True)
+    epoch(logger, 1)
+    assert read_csv(tmp_path / "run/progress.txt", separator="\t")["Epoch"].tolist() == [0, 1]
+    with pytest.raises(ValueError, match="new key"):
+        logger.log_tabular("Other", 1)
+
+
+def test_other_formats_and_stdout(make, tmp_path, capsys):
+    epoch(make(format_strs=("stdout", "json", "tensorboard"), output_fname="table.txt"), 0)
+    out = capsys.readouterr().out
+    assert out.startswith(f"Logging data to {tmp_path / 'run/table.txt'}\n---") and "| AverageEpRet | 1 " in out
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"table.txt", "progress.json", "tb"}
+
+
+def test_config_is_readable(make, tmp_path):
+    make(exp_name="walk").save_config({"fn": np.mean, "sizes": (64, 64), "env_fn": lambda: None})
+    config = json.loads((tmp_path / "run/config.json").read_text())
+    assert config["exp_name"] == "walk" and config["fn"] == "numpy.mean" and config["sizes"] == [64, 64]
+    assert "lambda" in config["env_fn"]
+
+
+@pytest.mark.parametrize("bad", ["", "file", "file/below"])
+def test_directories_that_cannot_be(tmp_path, bad):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="output_dir=.*directory"):
+        EpochLogger(tmp_path / bad if bad else bad)
+
+
+def test_default_directory(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    logger = EpochLogger()
+    assert logger.output_dir.startswith(str(tmp_path / "experiments"))
+    logger.close()

@@ -1,0 +1,130 @@
+import io
+import json
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfbaselines.running import log_formats
+from tfbaselines.running.log_formats import CSVOutputFormat, HumanOutputFormat, JSONOutputFormat, make_output_format
+from tfbaselines.running.logger import read_csv, read_json, read_tb
+
+KEYS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=5)
+ROWS = st.lists(st.dictionaries(KEYS, st.integers() | st.floats(allow_nan=False), min_size=1), min_size=1, max_size=6)
+
+
+def cells(path, separator=","):
+    import csv
+
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.reader(file, delimiter=separator))
+
+
+@given(ROWS, st.integers(0, 6))
+def test_csv_columns_grow_and_a_resumed_file_goes_on(tmp_path_factory, rows, stop):
+    path = tmp_path_factory.mktemp("csv") / "progress.csv"
+    for append, part in ((False, rows[:stop]), (True, rows[stop:])):
+        output = CSVOutputFormat(path, append=append)
+        for row in part:
+            output.writekvs(row)
+        output.close()
+    header, *written = cells(path)
+    columns = []
+    for row in rows:
+        columns += sorted(row.keys() - set(columns))
+    assert header == columns
+    assert written == [[str(row[key]) if key in row else "" for key in columns] for row in rows]
+    assert os.listdir(path.parent) == ["progress.csv"]
+
+
+def test_csv_text_with_separators_survives(tmp_path):
+    output = CSVOutputFormat(tmp_path / "p.csv")
+    output.writekvs({"a, b": 'say "hi", then\nleave', "n": 1})
+    output.writekvs({"c": 2})
+    output.close()
+    frame = read_csv(tmp_path / "p.csv")
+    assert list(frame.columns) == ["a, b", "n", "c"] and frame["a, b"][0] == 'say "hi", then\nleave'
+
+
+def test_csv_growth_that_fails_loses_nothing(tmp_path, monkeypatch):
+    output = CSVOutputFormat(tmp_path / "p.csv")
+    output.writekvs({"a": 1})
+    before = (tmp_path / "p.csv").read_bytes()
+    monkeypatch.setattr(log_formats.os, "fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        output.writekvs({"b": 2})
+    assert (tmp_path / "p.csv").read_bytes() == before
+
+
+def test_csv_row_cut_short_by_a_crash_is_dropped_when_resumed(tmp_path):
+    path = tmp_path / "p.csv"
+    path.write_text("a,b\n1,2\n3,")
+    output = CSVOutputFormat(path, append=True)
+    output.writekvs({"a": 5, "b": 6})
+    output.close()
+    assert path.read_text() == "a,b\n1,2\n5,6\n"
+
+
+@given(st.lists(st.dictionaries(st.text(), st.integers() | st.floats(allow_nan=False) | st.text()), max_size=5))
+def test_json_lines_round_trip(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("json") / "progress.json"
+    output = JSONOutputFormat(path)
+    for row in rows:
+        output.writekvs(dict(row))
+    output.close()
+    assert [json.loads(line) for line in path.read_bytes().decode().split("\n")[:-1]] == rows
+    assert len(read_json(path)) == len(rows)
+
+
+def test_json_hands_floats_to_the_outputs_after_it(tmp_path):
+    kvs = {"i": np.int64(2), "f": np.float32(0.5), "s": "x", "p": 3}
+    output = JSONOutputFormat(tmp_path / "p.json")
+    output.writekvs(kvs)
+    output.close()
+    assert [type(value) for value in kvs.values()] == [float, float, str, int]
+
+
+def test_table_shows_every_key_even_those_that_are_cut_to_the_same_text():
+    stream = io.StringIO()
+    output = HumanOutputFormat(stream)
+    output.writekvs({"k" * 40 + "1": 1, "k" * 40 + "2": 2, "None": None})
+    output.close()
+    assert not stream.closed
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 5 and len({*map(len, lines)}) == 1
+    assert lines[1].startswith(f"| {'k' * 27}... | 1 ")
+
+
+def test_empty_table_warns(capsys):
+    HumanOutputFormat(io.StringIO()).writekvs({})
+    assert "empty" in capsys.readouterr().out
+
+
+def test_tensorboard_steps_go_on_when_resumed_and_begin_anew_otherwise(tmp_path):
+    for append in (False, True):
+        output = make_output_format("tensorboard", tmp_path, append=append)
+        for _ in range(2):
+            output.writekvs({"a": output.step, "text": "t", "none": None})
+        output.close()
+    frame = read_tb(tmp_path / "tb")
+    assert frame.to_dict("list") == {"a": [1.0, 2.0, 3.0, 4.0]}
+    output = make_output_format("tensorboard", tmp_path)
+    output.writekvs({"a": np.float32(7)})
+    output.close()
+    assert read_tb(tmp_path / "tb")["a"].tolist() == [7.0]
+
+
+def test_tensorboard_resumes_beside_a_damaged_file(tmp_path):
+    output = make_output_format("tensorboard", tmp_path)
+    output.writekvs({"a": 1})
+    output.close()
+    (path,) = (tmp_path / "tb").iterdir()
+    path.write_bytes(path.read_bytes() + b"x" * 40)
+    assert make_output_format("tensorboard", tmp_path, append=True).step == 2
+
+
+def test_unknown_format_names_the_nearest(tmp_path):
+    with pytest.raises(ValueError, match="'tensorbord': did you mean 'tensorboard'"):
+        make_output_format("tensorbord", tmp_path)

@@ -1,0 +1,190 @@
+"""The command line: parse, build, learn, save, play. ``python -m tfbaselines.run --help`` tells the rest."""
+
+import importlib
+import itertools
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from tfbaselines.parallel import mpi
+from tfbaselines.running.arguments import Arguments, parse, split
+from tfbaselines.running.config import make_config, read_config, write_config
+from tfbaselines.running.help import help_text
+
+# Without a display --play ends by itself.
+EPISODES_WITHOUT_DISPLAY = 10
+
+TRACEBACK_VARIABLE = "TFBASELINES_TRACEBACK"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        argv: the words after the command; None for the process's own.
+
+    Returns:
+        The exit status: 0, 2 for a user's mistake (told in one line), 128 + the number of a signal that ended the run.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    mpi.abort_on_exception()
+    from tfbaselines.envs.vec import WorkerError
+
+    try:
+        return _main(sys.argv[1:] if argv is None else argv)
+    except (ValueError, WorkerError) as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        print(f"tfbaselines: error: {' '.join(str(error).split())}", file=sys.stderr)
+        if mpi.launched():
+            # The other ranks must not wait for this one.
+            mpi.world().abort(2)
+        return 2
+
+
+def _main(argv: list[str]) -> int:
+    given = split(argv)
+    if "help" in given or argv in (["-h"], ["help"]):
+        alg = given.get("alg")
+        sys.stdout.write(help_text(alg if isinstance(alg, str) else None))
+        return 0
+    resume = given.get("resume")
+    if resume is not None:
+        if resume is True:
+            raise ValueError("--resume needs a value: the log directory of the run to continue")
+        # What the run was started with; what is given now comes on top.
+        given = read_config(resume)["given"] | given
+        given["log_path"] = resume
+    args = parse(given)
+    _check_save_path(args.save_path)
+    return _run(args)
+
+
+def _check_save_path(path: str | None) -> None:
+    """Refuse a path that could not be written to after hours of training."""
+    if path is None:
+        return
+    target = Path(path).expanduser()
+    if target.is_dir():
+        raise ValueError(f"save_path='{path}' is not valid: it is a directory, give the name of a file")
+    parent = next(folder for folder in target.absolute().parents if folder.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise ValueError(f"save_path='{path}' is not valid: '{parent}' is not a directory that can be written to")
+
+
+def _run(args: Arguments) -> int:
+    from tfbaselines.running import logger
+
+    comm = mpi.world()
+    args.flags["seed"] = comm.broadcast_object(_seed(args.seed))
+    directory = args.log_path and os.path.abspath(os.path.expanduser(args.log_path))
+    logger.configure(directory, comm=comm if comm.size > 1 else None, resume=args.resume is not None)
+    # Values are means over this rank's episodes, as in the original; only rank 0 logs them.
+    logger.get_current().set_comm(None)
+    config = make_config(args, comm.size)
+    if comm.rank == 0:
+        write_config(logger.get_dir(), config)
+    _use_threads(comm)
+
+    from tfbaselines.running.training import Interrupted
+
+    try:
+        model = _learn(args, config, logger.get_dir())
+    except Interrupted as stop:
+        if comm.rank == 0:
+            again = f"python -m tfbaselines.run --resume={shlex.quote(logger.get_dir())}"
+            print(f"\n{stop}\nto continue: {again}", flush=True)
+        return 128 + stop.signal
+    if args.save_path is not None and comm.rank == 0:
+        model.save(args.save_path)
+    if args.play and comm.rank == 0:
+        _play(model, config)
+    return 0
+
+
+def _seed(seed: int | None) -> int:
+    return int.from_bytes(os.urandom(4), "little") >> 1 if seed is None else seed
+
+
+def _use_threads(comm: mpi.Communicator) -> None:
+    """Ranks on one machine share its cores."""
+    import tensorflow as tf
+
+    if comm.size > 1:
+        threads = mpi.threads_for_rank()
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+        tf.config.threading.set_inter_op_parallelism_threads(threads)
+
+
+def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
+    from tfbaselines.running.options import RunOptions
+
+    learn = importlib.import_module(f"tfbaselines.algs.{args.alg}").learn
+    env = _training_env(args, config, directory)
+    options = RunOptions(
+        resume=args.resume,
+        keep_checkpoints=args.keep_checkpoints,
+        progress=True,
+        precision=args.precision,
+        config=config,
+    )
+    try:
+        return learn(
+            network=args.network,
+            env=env,
+            total_timesteps=args.num_timesteps,
+            seed=args.seed,
+            run=options,
+            **args.learn,
+        )
+    finally:
+        env.close()
+
+
+def _training_env(args: Arguments, config: dict[str, Any], directory: str) -> Any:
+    from tfbaselines.envs.make import build_env
+    from tfbaselines.envs.vec import VecVideoRecorder
+
+    rank = mpi.world().rank
+    films = args.save_video_interval > 0 and rank == 0
+    env_config = config["env"] | ({"env_kwargs": {"render_mode": "rgb_array"}} if films else {})
+    env = build_env(env_config, logger_dir=directory, append=args.resume is not None, mpi_rank=rank)
+    if not films:
+        return env
+    interval, videos = args.save_video_interval, os.path.join(directory, "videos")
+    return VecVideoRecorder(env, videos, lambda step: step % interval == 0, args.save_video_length)
+
+
+def _play(model: Any, config: dict[str, Any]) -> None:
+    """Run the policy, in a window where there is a display."""
+    from tfbaselines.envs.make import build_env
+    from tfbaselines.envs.vec.viewer import has_display
+    from tfbaselines.running.play import episodes
+
+    shown = has_display()
+    if not shown:
+        print(
+            f"no display: playing {EPISODES_WITHOUT_DISPLAY} episodes unseen; --save_video_interval=N records videos",
+            flush=True,
+        )
+    kwargs = {"render_mode": "human"} if shown else None
+    env = build_env(config["env"] | {"num_env": 1, "worker": None, "env_kwargs": kwargs}, training=False)
+    model.attach(env, config)
+    try:
+        for episode in itertools.islice(episodes(model, env), None if shown else EPISODES_WITHOUT_DISPLAY):
+            print(f"episode_rew={episode['r']}", flush=True)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        env.close()
+
+
+def console() -> None:
+    """The `tfbaselines` command."""
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    console()

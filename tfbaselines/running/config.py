@@ -1,0 +1,93 @@
+"""config.json: everything that made a run, from which it is repeated, resumed and evaluated."""
+
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tfbaselines import __version__
+from tfbaselines.errors import bad_argument
+from tfbaselines.files import write_whole
+from tfbaselines.running.arguments import Arguments
+from tfbaselines.running.jsonable import to_jsonable
+
+FILE_NAME = "config.json"
+
+PACKAGES = ("tensorflow", "tensorflow-probability", "keras", "gymnasium", "numpy", "mpi4py", "ale-py", "mujoco")
+
+
+def make_config(args: Arguments, ranks: int = 1) -> dict[str, Any]:
+    """Describe a run that is about to start.
+
+    Args:
+        args: the checked command line.
+        ranks: MPI processes.
+    """
+    return to_jsonable(
+        {
+            "alg": args.alg,
+            "network": args.network,
+            "env": env_config(args),
+            "learn": args.learn,
+            "arguments": args.flags,
+            "given": args.given,
+            "command": [sys.executable, *sys.argv],
+            "ranks": ranks,
+            "started": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+            "versions": {"tfbaselines": __version__, "python": platform.python_version()} | _versions(),
+            "git_commit": {"tfbaselines": _commit(Path(__file__).parent), "working_directory": _commit(Path.cwd())},
+            "host": platform.node(),
+            "platform": platform.platform(),
+        }
+    )
+
+
+def env_config(args: Arguments) -> dict[str, Any]:
+    """What envs.make.build_env rebuilds the environments from."""
+    names = ("env", "env_type", "num_env", "seed", "reward_scale", "gamestate", "worker")
+    return {name: args.flags[name] for name in names}
+
+
+def write_config(directory: str | os.PathLike, config: dict[str, Any]) -> None:
+    """Write config.json whole or not at all."""
+    write_whole(Path(directory) / FILE_NAME, json.dumps(config, indent=2) + "\n")
+
+
+def read_config(directory: str | os.PathLike) -> dict[str, Any]:
+    """Read a run's config.json; ValueError in one line when there is none or it is not one."""
+    path = Path(directory) / FILE_NAME
+    if not Path(directory).is_dir():
+        raise bad_argument("directory", os.fspath(directory), "the log directory of a run")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise ValueError(f"'{directory}' has no {FILE_NAME}: it is not the log directory of a run") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"'{path}' is damaged: {error}") from None
+    if not isinstance(config, dict) or not {"alg", "env", "network", "learn"} <= config.keys():
+        raise ValueError(f"'{path}' does not describe a run")
+    return config
+
+
+def _versions() -> dict[str, str]:
+    versions = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def _commit(directory: Path) -> str | None:
+    """The checkout's commit, marked when files differ from it; None outside a checkout."""
+    try:
+        command = ["git", "-C", str(directory), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
