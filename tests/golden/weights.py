@@ -1,5 +1,7 @@
 """Golden weights in and out of Keras variables."""
 
+import itertools
+
 import numpy as np
 
 
@@ -8,7 +10,7 @@ def in_golden_order(variables: list, named: dict[str, np.ndarray]) -> list:
     ordered = list(variables)
     assert len(ordered) == len(named)
     names = [name.rsplit(".", 1)[-1] for name in named]
-    for k, (first, second) in enumerate(zip(names, names[1:], strict=False)):
+    for k, (first, second) in enumerate(itertools.pairwise(names)):
         if (first, second) == ("beta", "gamma") and ordered[k].name == "gamma":
             ordered[k], ordered[k + 1] = ordered[k + 1], ordered[k]
     return ordered

@@ -31,7 +31,7 @@ def test_parse_schedule(given, at_start, at_half):
     ],
 )
 def test_a_bad_schedule_is_named(given, message):
-    with pytest.raises(ValueError, match="schedule|valid") as error:
+    with pytest.raises(ValueError, match=r"schedule|valid") as error:
         parse_schedule(given)
     assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)

@@ -42,8 +42,8 @@ def test_every_kind_of_log_is_read(tmp_path):
     assert series(runs[0], XAXES, ["nothing"]) is None
     assert series(runs[0], ["nothing"], RETURNS) is None
     assert series(runs[2], XAXES, RETURNS).y.tolist() == [1.5, 1.5]
-    with pytest.raises(ValueError, match="'eprewmen': did you mean 'eprewmean'"):
-        check_column(runs, "eprewmen", "--value")
+    with pytest.raises(ValueError, match="'EpRet': did you mean 'AverageEpRet'"):
+        check_column(runs, "EpRet", "--value")
 
 
 def test_text_cannot_be_drawn(tmp_path):

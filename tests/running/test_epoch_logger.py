@@ -87,7 +87,7 @@ def test_nothing_stored_is_nan(make, tmp_path):
 def test_new_keys_and_keys_set_twice_are_errors(make):
     logger = make()
     epoch(logger, 0)
-    with pytest.raises(ValueError, match="'Epock' is a new key.*did you mean 'Epoch'"):
+    with pytest.raises(ValueError, match=r"'Epock' is a new key.*did you mean 'Epoch'"):
         logger.log_tabular("Epock", 1)
     logger.log_tabular("Epoch", 1)
     with pytest.raises(ValueError, match="'Epoch' was already set"):
@@ -120,7 +120,7 @@ def test_config_is_readable(make, tmp_path):
 @pytest.mark.parametrize("bad", ["", "file", "file/below"])
 def test_directories_that_cannot_be(tmp_path, bad):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="output_dir=.*directory"):
+    with pytest.raises(ValueError, match=r"output_dir=.*directory"):
         EpochLogger(tmp_path / bad if bad else bad)
 
 

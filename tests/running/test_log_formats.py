@@ -11,7 +11,7 @@ from tfbaselines.running import log_formats
 from tfbaselines.running.log_formats import CSVOutputFormat, HumanOutputFormat, JSONOutputFormat, make_output_format
 from tfbaselines.running.logger import read_csv, read_json, read_tb
 
-KEYS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=5)
+KEYS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\n"), min_size=1, max_size=5)
 ROWS = st.lists(st.dictionaries(KEYS, st.integers() | st.floats(allow_nan=False), min_size=1), min_size=1, max_size=6)
 
 
@@ -41,11 +41,12 @@ def test_csv_columns_grow_and_a_resumed_file_goes_on(tmp_path_factory, rows, sto
 
 def test_csv_text_with_separators_survives(tmp_path):
     output = CSVOutputFormat(tmp_path / "p.csv")
-    output.writekvs({"a, b": 'say "hi", then\nleave', "n": 1})
-    output.writekvs({"c": 2})
+    output.writekvs({"a,\nb": 'say "hi", then\r\nleave', "n": 1})
+    output.writekvs({"a,\nb": "x", "c": 2})
     output.close()
     frame = read_csv(tmp_path / "p.csv")
-    assert list(frame.columns) == ["a, b", "n", "c"] and frame["a, b"][0] == 'say "hi", then\nleave'
+    assert list(frame.columns) == ["a, b", "n", "c"] and frame["a, b"].tolist() == ['say "hi", then  leave', "x"]
+    assert (tmp_path / "p.csv").read_bytes().count(b"\n") == 3
 
 
 def test_csv_growth_that_fails_loses_nothing(tmp_path, monkeypatch):

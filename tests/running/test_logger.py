@@ -109,7 +109,7 @@ def test_directories_that_cannot_be(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("mine")
     (tmp_path / "busy/log.txt").mkdir(parents=True)
     for bad in ("", " ", tmp_path / "file", tmp_path / "file/below", tmp_path / "busy"):
-        with pytest.raises(ValueError, match="is not valid: .*directory") as caught:
+        with pytest.raises(ValueError, match=r"is not valid: .*directory") as caught:
             logger.configure(bad)
         assert "\n" not in str(caught.value)
     monkeypatch.setenv("OPENAI_LOGDIR", "")

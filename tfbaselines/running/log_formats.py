@@ -76,7 +76,12 @@ def _shown(value: Any) -> str:
     return f"{float(value):<8.3g}" if hasattr(value, "__float__") else str(value)
 
 
+def _one_line(text: str) -> str:
+    return text.replace("\r", " ").replace("\n", " ")
+
+
 def _cell(text: str) -> str:
+    text = _one_line(text)
     return text[: MAX_CELL - 3] + "..." if len(text) > MAX_CELL else text
 
 
@@ -109,7 +114,8 @@ class JSONOutputFormat(KVWriter):
 class CSVOutputFormat(KVWriter):
     """A table as text whose columns may grow: keys that first appear later are added at the right.
 
-    Values that contain the separator, a quote or a newline are quoted; all others are written as they are.
+    Values that contain the separator or a quote are quoted, newlines become spaces (a row is a line, so that a
+    torn one can be told and dropped); all others are written as they are.
 
     Args:
         filename: path of the file.
@@ -128,11 +134,12 @@ class CSVOutputFormat(KVWriter):
         self.keys = next(iter(self._rows()), [])
 
     def writekvs(self, kvs: dict[str, Any]) -> None:
+        kvs = {_one_line(key): value for key, value in kvs.items()}
         new = [key for key in kvs if key not in self.keys]
         if new:
             self._add_columns(sorted(new) if self._sort_keys else new)
         values = (kvs.get(key) for key in self.keys)
-        self._writer(self.file).writerow(["" if value is None else str(value) for value in values])
+        self._writer(self.file).writerow(["" if value is None else _one_line(str(value)) for value in values])
         self.file.flush()
 
     def close(self) -> None:
