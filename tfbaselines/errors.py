@@ -19,6 +19,20 @@ def unknown(kind: str, name: str, choices: Iterable[str]) -> ValueError:
     return ValueError(f"unknown {kind} '{name}': {hint}")
 
 
+def check_at_least(least: float, **values: float) -> None:
+    """Refuse numbers below `least`, by the names they are given under."""
+    for name, value in values.items():
+        if not value >= least:
+            raise bad_argument(name, value, f"at least {least}")
+
+
+def check_between(low: float, high: float, **values: float) -> None:
+    """Refuse numbers outside of [low, high], by the names they are given under."""
+    for name, value in values.items():
+        if not low <= value <= high:
+            raise bad_argument(name, value, f"between {low} and {high}")
+
+
 def bad_argument(name: str, value: object, accepted: str) -> ValueError:
     """The error for an argument whose value cannot be used, naming what is accepted."""
     return ValueError(f"{name}={value!r} is not valid: {accepted}")

@@ -18,14 +18,13 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.errors import bad_argument
+from tfbaselines.errors import bad_argument, check_at_least, check_between
 from tfbaselines.experience.returns import explained_variance, gae
 from tfbaselines.experience.rollout import Rollout, Runner, env_major
 from tfbaselines.optim.schedules import FractionSchedule, parse_schedule
 from tfbaselines.optim.update import Update, set_precision
 from tfbaselines.parallel import mpi
-from tfbaselines.policy.networks import has_convolutions
-from tfbaselines.policy.policy import NetworkSpec, Policy, build_policy
+from tfbaselines.policy.policy import NetworkSpec, Policy, build_policy, policy_of_run
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.options import RunOptions
 from tfbaselines.running.training import Training, seed_everything
@@ -134,17 +133,16 @@ class Model(PolicyModel):
         mpi_rank_weight: float = 1.0,
         comm: Any = None,
     ) -> None:
-        super().__init__(policy)
+        super().__init__(policy, keras.optimizers.Adam(epsilon=ADAM_EPSILON))
         self.ob_space, self.ac_space = ob_space, ac_space
         self.nbatch_act, self.nbatch_train, self.nsteps = nbatch_act, nbatch_train, nsteps
-        self.optimizer = keras.optimizers.Adam(epsilon=ADAM_EPSILON)
         self.loss_names = LOSS_NAMES
         self._update = Update(
             lambda batch, coefficients: loss(policy, batch, coefficients, ent_coef, vf_coef),
             policy.trainable_variables,
             self.optimizer,
             max_grad_norm=max_grad_norm,
-            jit=not has_convolutions(policy.network),
+            jit=not policy.convolutional,
             comm=comm,
             rank_weight=mpi_rank_weight,
         )
@@ -185,17 +183,6 @@ class Model(PolicyModel):
         statistics = self._update(data, indices, lr=lr, cliprange=cliprange)
         self.actor.refresh()
         return statistics.tolist()
-
-    def state(self) -> dict[str, Any]:
-        """Policy and optimiser."""
-        slots = {f"{number:02d}": slot.numpy() for number, slot in enumerate(self.optimizer.variables)}
-        return super().state() | {"optimizer": slots}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave."""
-        super().restore(state)
-        for slot, (_, value) in zip(self.optimizer.variables, sorted(state["optimizer"].items()), strict=True):
-            slot.assign(value)
 
 
 def learn(
@@ -265,15 +252,17 @@ def learn(
     run = run or RunOptions()
     comm = mpi.wrap(comm)
     lr, cliprange = parse_schedule(lr, "lr"), parse_schedule(cliprange, "cliprange")
-    nbatch = env.num_envs * nsteps
-    _check_sizes(locals())
+    check_at_least(1, nsteps=nsteps, nminibatches=nminibatches, noptepochs=noptepochs, log_interval=log_interval)
+    check_at_least(0, total_timesteps=total_timesteps, save_interval=save_interval)
+    check_between(0, 1, gamma=gamma, lam=lam)
     set_precision(run.precision)
     rng = seed_everything(seed, comm)
     policy = build_policy(env, network, value_network, normalize_observations, comm=comm, **network_kwargs)
-    if policy.recurrent and env.num_envs % nminibatches:
-        raise bad_argument(
-            "nminibatches", nminibatches, f"a recurrent policy needs a divisor of the {env.num_envs} envs"
-        )
+    nbatch = env.num_envs * nsteps
+    rows = env.num_envs if policy.recurrent else nbatch
+    if rows % nminibatches:
+        what = "envs, since the policy is recurrent" if policy.recurrent else "steps of a rollout (num_env x nsteps)"
+        raise bad_argument("nminibatches", nminibatches, f"a divisor of the {rows} {what}")
     model = (model_fn or Model)(
         policy=policy,
         ob_space=env.observation_space,
@@ -291,13 +280,12 @@ def learn(
     model.attach(env, run.config)
     if load_path is not None:
         model.load(load_path)
-    num_updates = int(total_timesteps) // nbatch
     training = Training(
         "ppo2",
         model,
         env,
         rng,
-        num_updates=num_updates,
+        total_timesteps=int(total_timesteps),
         steps_per_update=nbatch,
         save_interval=save_interval,
         run=run,
@@ -359,18 +347,15 @@ def shuffled(rng: np.random.Generator, rows: int, nminibatches: int, noptepochs:
     return np.concatenate(epochs).astype(np.int32)
 
 
-def build_model(network: NetworkSpec, env: Any, config: dict[str, Any]) -> PolicyModel:
+def build_model(network: NetworkSpec, env: Any, arguments: dict[str, Any]) -> PolicyModel:
     """The model of a saved run, ready to load its weights, for playing and evaluating.
 
     Args:
         network: as given to learn.
         env: an environment with the run's spaces.
-        config: the arguments that learn was called with.
+        arguments: the others that learn was called with.
     """
-    names = ("value_network", "normalize_observations")
-    training_only = set(learn.__annotations__) - set(names)
-    arguments = {name: value for name, value in config.items() if name not in training_only}
-    return PolicyModel(build_policy(env, network, **arguments))
+    return PolicyModel(policy_of_run(env, network, arguments))
 
 
 def _minibatch_by_minibatch(model: Model) -> Callable[..., list[float]]:
@@ -413,22 +398,6 @@ def _statistics(
         return values | {f"loss/{name}": value for name, value in zip(names, losses, strict=True)}
 
     return row
-
-
-def _check_sizes(arguments: dict[str, Any]) -> None:
-    """Refuse numbers that no training can be done with."""
-    for name in ("nsteps", "nminibatches", "noptepochs", "log_interval"):
-        if arguments[name] < 1:
-            raise bad_argument(name, arguments[name], "at least 1")
-    for name in ("total_timesteps", "save_interval"):
-        if arguments[name] < 0:
-            raise bad_argument(name, arguments[name], "zero or more")
-    for name in ("gamma", "lam"):
-        if not 0 <= arguments[name] <= 1:
-            raise bad_argument(name, arguments[name], "between 0 and 1")
-    if arguments["nbatch"] % arguments["nminibatches"]:
-        accepted = f"a divisor of the {arguments['nbatch']} steps of a rollout (environments times nsteps)"
-        raise bad_argument("nminibatches", arguments["nminibatches"], accepted)
 
 
 def _merge_leading(array: tf.Tensor) -> tf.Tensor:

@@ -20,7 +20,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfbaselines.errors import bad_argument, nearest, unknown
+from tfbaselines.errors import bad_argument, check_at_least, nearest, unknown
 from tfbaselines.policy.recurrent import MaskedLSTM
 
 NetworkFn = Callable[[tuple[int, ...]], keras.Model]
@@ -88,7 +88,7 @@ def mlp(
         activation: a Keras activation's name, or a function.
         layer_norm: normalise each layer before its activation.
     """
-    _check_at_least_one(num_layers=num_layers, num_hidden=num_hidden)
+    check_at_least(1, num_layers=num_layers, num_hidden=num_hidden)
 
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
         x = inputs = keras.Input(input_shape)
@@ -246,7 +246,7 @@ def _image_network(features: Callable[[Any], Any]) -> NetworkFn:
 
 
 def _recurrent_network(features: Callable[[Any], Any], nlstm: int, layer_norm: bool) -> NetworkFn:
-    _check_at_least_one(nlstm=nlstm)
+    check_at_least(1, nlstm=nlstm)
 
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
         inputs = [keras.Input(input_shape), keras.Input(()), keras.Input((2 * nlstm,))]
@@ -288,9 +288,3 @@ def _check_image(input_shape: tuple[int, ...]) -> None:
         raise ValueError(
             f"a convolutional network needs images [rows, columns, channels], not observations of shape {input_shape}"
         )
-
-
-def _check_at_least_one(**sizes: int) -> None:
-    for name, size in sizes.items():
-        if size < 1:
-            raise bad_argument(name, size, "at least 1")

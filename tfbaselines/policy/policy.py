@@ -4,6 +4,7 @@
 over them; sampling for acting is policy/actor.py's.
 """
 
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from tfbaselines.parallel import mpi
 from tfbaselines.parallel.moments import MpiRunningMeanStd
 from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.encoding import describe_space, encode, encoded_shape, observation_dtype, spaces_differ
-from tfbaselines.policy.networks import get_network_builder
+from tfbaselines.policy.networks import get_network_builder, has_convolutions
 
 NetworkSpec = str | Callable[..., Any]
 
@@ -78,6 +79,11 @@ class Policy:
         value_width = int(action_space.n) if estimate_q else 1
         self.estimate_q = estimate_q
         self.vf_layer = _dense(value_width, 1.0, _flat_width(self.value_network or self.network), "vf")
+
+    @property
+    def convolutional(self) -> bool:
+        """Whether a network convolves images."""
+        return any(has_convolutions(network) for network in (self.network, self.value_network) if network is not None)
 
     @property
     def recurrent(self) -> bool:
@@ -205,6 +211,18 @@ def build_policy(
     )
 
 
+def policy_of_run(env: Any, network: NetworkSpec, arguments: dict[str, Any]) -> Policy:
+    """The policy that learn(network, env, **arguments) built, with fresh weights.
+
+    Args:
+        env: anything with the run's spaces.
+        network: as given to learn.
+        arguments: of learn; those that are not about the policy are left alone.
+    """
+    names = {"value_network", "normalize_observations", *inspect.signature(get_network_builder(network)).parameters}
+    return build_policy(env, network, **{name: value for name, value in arguments.items() if name in names})
+
+
 class _Normalizer:
     """Running mean and standard deviation of observations, mirrored in variables that compiled functions read."""
 
@@ -212,6 +230,10 @@ class _Normalizer:
         self._statistics = MpiRunningMeanStd(shape=shape, comm=mpi.wrap(comm))
         self._mean = tf.Variable(self._statistics.mean, dtype=tf.float32, trainable=False)
         self._std = tf.Variable(self._statistics.std, dtype=tf.float32, trainable=False)
+
+    @property
+    def variables(self) -> list[tf.Variable]:
+        return [self._mean, self._std]
 
     @property
     def mean(self) -> np.ndarray:

@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+import keras
 import numpy as np
 
 from tfbaselines.errors import bad_argument
@@ -18,11 +19,17 @@ class PolicyModel:
 
     Args:
         policy: the policy.
+        optimizer: what trains it, if it is trained; its slots are saved with the weights.
         rng: generator of the noise that `step` and `act` sample with.
     """
 
-    def __init__(self, policy: Policy, rng: np.random.Generator | None = None) -> None:
-        self.policy = policy
+    def __init__(
+        self,
+        policy: Policy,
+        optimizer: keras.Optimizer | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        self.policy, self.optimizer = policy, optimizer
         self.actor = make_actor(policy)
         self.rng = rng if rng is not None else np.random.default_rng()
         self.config: dict[str, Any] = {}
@@ -91,13 +98,20 @@ class PolicyModel:
         return self.actor.value(obs, *self._memory(len(obs), S, M))
 
     def state(self) -> dict[str, Any]:
-        """Everything the model remembers; algorithms add their optimiser."""
-        return {"policy": self.policy.state()}
+        """Everything the model remembers."""
+        slots = [] if self.optimizer is None else self.optimizer.variables
+        return {
+            "policy": self.policy.state(),
+            "optimizer": {f"{number:02d}": slot.numpy() for number, slot in enumerate(slots)},
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what `state` gave."""
         self.policy.restore(state["policy"])
         self.actor.refresh()
+        if self.optimizer is not None:
+            for slot, (_, value) in zip(self.optimizer.variables, sorted(state["optimizer"].items()), strict=True):
+                slot.assign(value)
 
     def tree(self) -> dict[str, Any]:
         """The content of a saved model."""

@@ -105,7 +105,7 @@ class Training:
         model: what is trained; it is saved and restored.
         env: its environments; their normalisation and random streams are saved and restored.
         rng: the run's generator; saved and restored.
-        num_updates: after how many updates the run ends.
+        total_timesteps: environment steps (of this rank) of the run; whole updates only, the rest is dropped.
         steps_per_update: environment steps in one update (of this rank).
         save_interval: updates between checkpoints; 0 saves only the last and on a signal.
         run: the run's options.
@@ -119,14 +119,17 @@ class Training:
         env: Any,
         rng: np.random.Generator,
         *,
-        num_updates: int,
+        total_timesteps: int,
         steps_per_update: int,
         save_interval: int = 0,
         run: RunOptions | None = None,
         comm: mpi.Communicator | None = None,
     ) -> None:
         self.name, self.model, self.env, self.rng = name, model, env, rng
-        self.num_updates, self.steps_per_update, self.save_interval = num_updates, steps_per_update, save_interval
+        self.num_updates, self.steps_per_update = total_timesteps // steps_per_update, steps_per_update
+        self.save_interval = save_interval
+        if 0 < total_timesteps < steps_per_update:
+            logger.warn(f"nothing to train: {total_timesteps} steps are less than one update of {steps_per_update}")
         self.run = run or RunOptions()
         self.comm = mpi.wrap(comm)
         self.update, self.elapsed = 0, 0.0
@@ -198,7 +201,8 @@ class Training:
         now = time.perf_counter()
         self.elapsed = now - self._start
         self.fps = int(self.steps_per_update / max(now - self._update_start, 1e-9))
-        if self.is_root and (self.update == 1 or self.update % log_interval == 0):
+        self.env.merge_statistics(self.comm)
+        if self.update == 1 or self.update % log_interval == 0:
             logger.logkvs(statistics(self))
             logger.dumpkvs()
         if self.update % UPDATES_BETWEEN_SYNC_CHECKS == 0:
@@ -247,6 +251,8 @@ class Training:
         if mine is not None:
             self.rng.bit_generator.state = mine["rng"]
             self.env.restore(mine["env"])
+        if self.update >= self.num_updates:
+            logger.warn(f"nothing left to train: {self.timesteps} steps are done; a larger total goes on from there")
 
     def _share_parameters(self) -> None:
         if self.comm.size > 1:
