@@ -14,7 +14,8 @@ extras = {
     "box2d": ["gymnasium[box2d]>=1.1,<2"],
     # mpirun and libmpi for a machine that has none.
     "mpi": ["mpich>=4.2"],
-    "plot": ["matplotlib>=3.8", "imageio[ffmpeg]>=2.34"],
+    # Curves, videos and windows.
+    "plot": ["matplotlib>=3.8", "imageio[ffmpeg]>=2.34", "gymnasium[classic-control]>=1.1,<2"],
     "test": ["pytest>=8", "hypothesis>=6.100", "ruff>=0.6"],
 }
 extras["all"] = sorted({requirement for group in extras.values() for requirement in group})

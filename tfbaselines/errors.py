@@ -4,6 +4,10 @@ import difflib
 from collections.abc import Iterable
 
 
+class WorkerError(RuntimeError):
+    """An environment's process failed; the message names it and what it said."""
+
+
 def nearest(name: str, choices: Iterable[str]) -> str | None:
     """The choice that `name` most likely meant, or None when nothing resembles it."""
     by_lower = {choice.lower(): choice for choice in choices}

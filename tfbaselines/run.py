@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tfbaselines.command import exit_status, load_tensorflow
 from tfbaselines.parallel import mpi
 from tfbaselines.running.arguments import Arguments, parse, split
 from tfbaselines.running.config import make_config, read_config, write_config
@@ -15,8 +16,6 @@ from tfbaselines.running.help import help_text
 
 # Without a display --play ends by itself.
 EPISODES_WITHOUT_DISPLAY = 10
-
-TRACEBACK_VARIABLE = "TFBASELINES_TRACEBACK"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -28,20 +27,12 @@ def main(argv: list[str] | None = None) -> int:
     Returns:
         The exit status: 0, 2 for a user's mistake (told in one line), 128 + the number of a signal that ended the run.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     mpi.abort_on_exception()
-    from tfbaselines.envs.vec import WorkerError
-
-    try:
-        return _main(sys.argv[1:] if argv is None else argv)
-    except (ValueError, WorkerError) as error:
-        if os.environ.get(TRACEBACK_VARIABLE):
-            raise
-        print(f"tfbaselines: error: {' '.join(str(error).split())}", file=sys.stderr)
-        if mpi.launched():
-            # The other ranks must not wait for this one.
-            mpi.world().abort(2)
-        return 2
+    status = exit_status("tfbaselines", lambda: _main(sys.argv[1:] if argv is None else argv))
+    if status == 2 and mpi.launched():
+        # The other ranks must not wait for this one.
+        mpi.world().abort(status)
+    return status
 
 
 def _main(argv: list[str]) -> int:
@@ -86,7 +77,7 @@ def _run(args: Arguments) -> int:
     config = make_config(args, comm.size)
     if comm.rank == 0:
         write_config(logger.get_dir(), config)
-    _use_threads(comm)
+    _start_tensorflow(comm)
 
     from tfbaselines.running.training import Interrupted
 
@@ -108,11 +99,12 @@ def _seed(seed: int | None) -> int:
     return int.from_bytes(os.urandom(4), "little") >> 1 if seed is None else seed
 
 
-def _use_threads(comm: mpi.Communicator) -> None:
+def _start_tensorflow(comm: mpi.Communicator) -> None:
     """Ranks on one machine share its cores."""
-    import tensorflow as tf
-
+    load_tensorflow()
     if comm.size > 1:
+        import tensorflow as tf
+
         threads = mpi.threads_for_rank()
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(threads)

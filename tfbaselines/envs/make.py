@@ -122,6 +122,10 @@ def make_env(
         env = flattened(env)
     # The monitor sits under everything that changes rewards.
     env = Monitor(env, _monitor_path(logger_dir, mpi_rank, subrank), allow_early_resets=True, append=append)
+    # Seeding begins an episode, which EpisodicLifeEnv must not go on with: the wrappers come after it.
+    env_seed = None if seed is None else seed + subrank
+    env.reset(seed=env_seed)
+    env.action_space.seed(env_seed)
     if env_type == "atari":
         from tfbaselines.envs.atari import wrap_deepmind
 
@@ -130,9 +134,6 @@ def make_env(
         env = ClipActions(env)
     if reward_scale != 1:
         env = RewardScaler(env, reward_scale)
-    env_seed = None if seed is None else seed + subrank
-    env.reset(seed=env_seed)
-    env.action_space.seed(env_seed)
     return env
 
 

@@ -2,12 +2,12 @@
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
-from tfbaselines.errors import bad_argument, nearest
+from tfbaselines.command import Parser, exit_status
+from tfbaselines.errors import bad_argument
 
 if TYPE_CHECKING:
     from tfbaselines.plot.results import Curve, Run
@@ -22,16 +22,6 @@ class Panel(NamedTuple):
     xlabel: str
     ylabel: str
     curves: list["Curve"]
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse, but a mistake is one line that names the nearest option."""
-
-    def error(self, message: str) -> NoReturn:
-        """Exit with status 2 and one line."""
-        typo = re.match(r"unrecognized arguments: (--[\w-]+)", message)
-        guess = nearest(typo.group(1), self._option_string_actions) if typo else None
-        self.exit(2, f"{self.prog}: {message}{f'; did you mean {guess}?' if guess else ''}\n")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -58,12 +48,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Plot as the arguments say; returns the exit status."""
     parser = make_parser()
     args = parser.parse_args(argv)
-    try:
-        out = plot(args)
-    except ValueError as error:
-        parser.error(str(error))
-    print(f"Wrote {out}")
-    return 0
+
+    def command() -> int:
+        print(f"Wrote {plot(args)}")
+        return 0
+
+    return exit_status(parser.prog, command)
 
 
 def plot(args: argparse.Namespace) -> str:

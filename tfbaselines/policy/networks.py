@@ -13,6 +13,8 @@ own is one function more:
 Recurrent models are called with [x, masks, states], return [latent, new_states] and say their ``state_size``.
 """
 
+import functools
+import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -45,12 +47,24 @@ def register(name: str) -> Callable[[Builder], Builder]:
 
 
 def get_network_builder(name: str | Builder) -> Callable[..., NetworkFn]:
-    """The builder registered as `name` (a function is taken as a builder itself), checking its arguments by name."""
+    """The builder registered as `name`, which checks its arguments by name.
+
+    Args:
+        name: a registered name; 'module:name' imports the module that registers it; a function is a builder itself.
+    """
     if callable(name):
         return name
+    if ":" in name:
+        module, name = name.split(":", 1)
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            whole = f"{module}:{name}"
+            raise bad_argument("network", whole, f"module '{module}' cannot be imported ({error})") from None
     if name not in NETWORKS:
         raise unknown("network", name, NETWORKS)
 
+    @functools.wraps(NETWORKS[name])
     def checked(**kwargs: Any) -> NetworkFn:
         check_network_kwargs(name, kwargs)
         return NETWORKS[name](**kwargs)

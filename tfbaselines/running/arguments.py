@@ -1,7 +1,6 @@
 """The command line: flags of the run, arguments of the algorithm and of its network, checked before anything starts."""
 
 import ast
-import importlib
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -166,29 +165,20 @@ def _check_ranges(flags: dict[str, Any]) -> None:
 
 def _network(name: str) -> Network:
     if ":" in name:
-        module, name = name.split(":", 1)
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise bad_argument(
-                "network", f"{module}:{name}", f"module '{module}' cannot be imported ({error})"
-            ) from None
-        return _registered(name)
+        return _imported(name)
     if name not in networks():
         raise unknown("network", name, networks())
     return networks()[name]
 
 
-def _registered(name: str) -> Network:
-    """A network of the user's own: its module is imported by now, and TensorFlow with it."""
+def _imported(name: str) -> Network:
+    """A network of the user's own: its module is imported, and TensorFlow with it."""
     import inspect
 
-    from tfbaselines.policy.networks import NETWORKS
+    from tfbaselines.policy.networks import get_network_builder
 
-    if name not in NETWORKS:
-        raise unknown("network", name, NETWORKS)
     arguments = {}
-    for parameter in inspect.signature(NETWORKS[name]).parameters.values():
+    for parameter in inspect.signature(get_network_builder(name)).parameters.values():
         default = None if parameter.default is parameter.empty else parameter.default
         annotation = type(default).__name__ if isinstance(default, bool | int | float | str) else "str | float | None"
         arguments[parameter.name] = Argument(parameter.name, annotation, default, "")

@@ -110,6 +110,20 @@ class Checkpoints:
             return path
         return None
 
+    def named(self, name: str) -> Path:
+        """The checkpoint called 'last', 'best' or a number; ValueError naming those that there are."""
+        numbers = [path.name for path in self._numbered()]
+        if name == "last":
+            path = self.latest()
+        elif name == "best":
+            path = self.best_path
+        else:
+            path = next((path for path in self._numbered() if name.isdigit() and int(path.name) == int(name)), None)
+        if path is None or not path.exists():
+            there = f"last, best, {', '.join(numbers)}" if numbers else "there are none"
+            raise ValueError(f"'{self.directory}' has no checkpoint '{name}': {there}")
+        return path
+
     def _numbered(self) -> list[Path]:
         if not self.directory.is_dir():
             return []

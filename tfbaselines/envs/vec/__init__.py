@@ -8,7 +8,7 @@ from tfbaselines.envs.vec.monitor import VecMonitor
 from tfbaselines.envs.vec.shmem import ShmemVecEnv
 from tfbaselines.envs.vec.subproc import SubprocVecEnv
 from tfbaselines.envs.vec.video import VecVideoRecorder
-from tfbaselines.envs.vec.worker import WorkerError
+from tfbaselines.errors import WorkerError
 
 __all__ = [
     "CloudpickleWrapper",

@@ -8,7 +8,7 @@ import numpy as np
 
 from tfbaselines.envs.vec.base import StepResult, VecEnv
 from tfbaselines.envs.vec.observations import Observations
-from tfbaselines.envs.vec.stepping import NON_FINITE, random_state, restore_random_state, step_same
+from tfbaselines.envs.vec.stepping import NON_FINITE, picture, random_state, restore_random_state, step_same
 
 
 class DummyVecEnv(VecEnv):
@@ -60,7 +60,7 @@ class DummyVecEnv(VecEnv):
 
     def get_images(self) -> list[np.ndarray]:
         """See VecEnv."""
-        return [env.render() for env in self.envs]
+        return [picture(env) for env in self.envs]
 
     def state(self) -> dict[str, Any]:
         """See VecEnv."""

@@ -23,6 +23,17 @@ def step_same(env: gymnasium.Env, action: Any) -> tuple[Any, float, bool, dict[s
     return obs, reward, False, info
 
 
+def picture(env: gymnasium.Env) -> np.ndarray:
+    """What an environment made with render_mode='rgb_array' looks like, [rows, columns, 3]."""
+    try:
+        image = env.render()
+    except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
+        raise ValueError(f"no pictures of {env.unwrapped}: {error}: pip install 'tfbaselines[plot]'") from None
+    if not isinstance(image, np.ndarray):
+        raise ValueError(f"no pictures of {env.unwrapped}: make it with env_kwargs={{'render_mode': 'rgb_array'}}")
+    return image
+
+
 def random_state(env: gymnasium.Env) -> dict[str, Any]:
     """The states of the random generators of an environment and of its action space."""
     generators = {"env": getattr(env.unwrapped, "_np_random", None), "actions": env.action_space._np_random}

@@ -12,17 +12,14 @@ import gymnasium
 import numpy as np
 
 from tfbaselines.envs.vec.base import CloudpickleWrapper
-from tfbaselines.envs.vec.stepping import random_state, restore_random_state, step_same
+from tfbaselines.envs.vec.stepping import picture, random_state, restore_random_state, step_same
+from tfbaselines.errors import WorkerError
 from tfbaselines.parallel import mpi
 
 # How a worker hands on an observation: given the environment's number within the worker's share and the observation.
 Deliver = Callable[[int, Any], Any]
 
 SECONDS_TO_END = 5.0
-
-
-class WorkerError(RuntimeError):
-    """An environment's process failed; the message names it and what it said."""
 
 
 def serve(pipe: Connection, makers: CloudpickleWrapper, shared: tuple | None) -> None:
@@ -74,7 +71,7 @@ def _obey(command: str, data: Any, envs: list[gymnasium.Env], hand_on: Deliver) 
     if command == "reset":
         return [hand_on(i, env.reset()[0]) for i, env in enumerate(envs)]
     if command == "render":
-        return [env.render() for env in envs]
+        return [picture(env) for env in envs]
     if command == "state":
         return [random_state(env) for env in envs]
     if command == "restore":

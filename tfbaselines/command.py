@@ -1,0 +1,68 @@
+"""What the commands share: a parser whose mistakes are one line, and errors that are one line."""
+
+import argparse
+import contextlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import NoReturn
+
+from tfbaselines.errors import WorkerError, nearest
+
+# Set it to see where an error comes from.
+TRACEBACK_VARIABLE = "TFBASELINES_TRACEBACK"
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, but a mistake is one line that names the nearest option."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with status 2 and one line."""
+        typo = re.match(r"unrecognized arguments: (--[\w-]+)", message)
+        guess = nearest(typo.group(1), self._option_string_actions) if typo else None
+        self.exit(2, f"{self.prog}: error: {message}{f'; did you mean {guess}?' if guess else ''}\n")
+
+
+def load_tensorflow() -> None:
+    """Import TensorFlow without what its libraries print while they look for devices."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    with silent_stderr():
+        import tensorflow as tf
+
+        tf.config.list_physical_devices()
+
+
+@contextlib.contextmanager
+def silent_stderr() -> Iterator[None]:
+    """Drop what C libraries write to standard error; it is shown after all when the block fails."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as scratch:
+        os.dup2(scratch.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            scratch.seek(0)
+            os.write(kept, scratch.read())
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+def exit_status(name: str, command: Callable[[], int]) -> int:
+    """Run a command; a user's mistake (ValueError) or a failed environment is one line on standard error and status 2.
+
+    Args:
+        name: of the command, which begins the line.
+        command: returns the exit status.
+    """
+    try:
+        return command()
+    except (ValueError, WorkerError) as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        print(f"{name}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2

@@ -1,0 +1,120 @@
+"""Evaluate a saved run: ``python -m tfbaselines.evaluate DIR --episodes 20``.
+
+The environment and the policy are rebuilt from the run's config.json, the weights and frozen normalisation from a
+checkpoint.
+"""
+
+import importlib
+import itertools
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfbaselines.command import Parser, exit_status, load_tensorflow
+from tfbaselines.errors import check_at_least
+from tfbaselines.running.checkpoint import Checkpoints
+from tfbaselines.running.config import read_config
+
+
+def evaluate(
+    directory: str,
+    episodes: int = 20,
+    deterministic: bool = False,
+    seed: int = 0,
+    num_env: int = 1,
+    checkpoint: str = "last",
+    video: str | None = None,
+) -> dict[str, Any]:
+    """Run the policy of a saved run and collect its episodes.
+
+    Args:
+        directory: the run's log directory.
+        episodes: how many.
+        deterministic: take the most likely actions instead of sampling.
+        seed: of environments and sampling.
+        num_env: environments at once; with several, short episodes are more often among the first to end.
+        checkpoint: 'last', 'best', or a checkpoint's number.
+        video: a directory for a video of all of it; None for none.
+
+    Returns:
+        'returns' and 'lengths' of the episodes; 'mean', 'std', 'min' and 'max' of the returns, 'mean_length', and
+        'checkpoint', the file that was evaluated.
+    """
+    check_at_least(1, episodes=episodes, num_env=num_env)
+    config = read_config(directory)
+    path = Checkpoints(Path(directory) / "checkpoints").named(checkpoint)
+    from tfbaselines.envs.make import build_env
+    from tfbaselines.envs.vec import VecVideoRecorder
+    from tfbaselines.running.play import episodes as play
+
+    own = {"num_env": num_env, "seed": seed, "worker": None}
+    own["env_kwargs"] = {"render_mode": "rgb_array"} if video else None
+    env = build_env(config["env"] | own, training=False)
+    if video:
+        env = VecVideoRecorder(env, video, lambda step: step == 0, video_length=sys.maxsize)
+    try:
+        model = load_model(config, env, path)
+        model.rng = np.random.default_rng(seed)
+        played = list(itertools.islice(play(model, env, deterministic), episodes))
+    finally:
+        env.close()
+    returns = [float(episode["r"]) for episode in played]
+    lengths = [int(episode["l"]) for episode in played]
+    summary = {name: float(getattr(np, name)(returns)) for name in ("mean", "std", "min", "max")}
+    return summary | {
+        "mean_length": float(np.mean(lengths)),
+        "returns": returns,
+        "lengths": lengths,
+        "checkpoint": str(path),
+    }
+
+
+def load_model(config: dict[str, Any], env: Any, path: str | Path) -> Any:
+    """The trained model of a run.
+
+    Args:
+        config: the run's config.json.
+        env: environments with the run's spaces, which take over the run's normalisation.
+        path: the saved model or checkpoint.
+    """
+    build_model = importlib.import_module(f"tfbaselines.algs.{config['alg']}").build_model
+    model = build_model(config["network"], env, config["learn"])
+    model.attach(env, config)
+    model.load(path)
+    return model
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command; returns its exit status."""
+    parser = Parser(prog="python -m tfbaselines.evaluate", description="Evaluate a saved run.")
+    parser.add_argument("directory", help="the run's log directory (--log_path)")
+    parser.add_argument("--episodes", type=int, default=20, help="how many (default %(default)s)")
+    parser.add_argument("--deterministic", action="store_true", help="most likely actions instead of sampled ones")
+    parser.add_argument("--seed", type=int, default=0, help="of environments and sampling (default %(default)s)")
+    parser.add_argument("--num_env", type=int, default=1, help="environments at once (default %(default)s)")
+    parser.add_argument("--checkpoint", default="last", help="last, best, or a number (default %(default)s)")
+    parser.add_argument("--video", metavar="DIR", help="record a video into this directory")
+    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
+    args = vars(parser.parse_args(argv))
+    as_json = args.pop("json")
+
+    def command() -> int:
+        load_tensorflow()
+        result = evaluate(**args)
+        print(json.dumps(result) if as_json else in_words(result))
+        return 0
+
+    return exit_status(parser.prog, command)
+
+
+def in_words(result: dict[str, Any]) -> str:
+    """What `evaluate` found, for people."""
+    numbers = "mean {mean:.4f}  std {std:.4f}  min {min:.4f}  max {max:.4f}  mean length {mean_length:.1f}"
+    return f"{result['checkpoint']}: {len(result['returns'])} episodes\n{numbers.format(**result)}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
