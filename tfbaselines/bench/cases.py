@@ -1,0 +1,60 @@
+"""What the speed comparison runs: one dictionary per case, read by our side and by the peer's alike.
+
+Only the standard library is imported here: the peer's process loads this file by its path.
+"""
+
+CASES = {
+    "halfcheetah": {
+        "env": "HalfCheetah-v5",
+        "num_env": 1,
+        "network": "mlp",
+        "steps": 40 * 2048,
+        "normalize": True,
+        "learn": {
+            "nsteps": 2048,
+            "nminibatches": 32,
+            "noptepochs": 10,
+            "gamma": 0.99,
+            "lam": 0.95,
+            "lr": 3e-4,
+            "cliprange": 0.2,
+            "ent_coef": 0.0,
+            "value_network": "copy",
+        },
+    },
+    "cartpole": {
+        "env": "CartPole-v1",
+        "num_env": 8,
+        "network": "mlp",
+        "steps": 300 * 1024,
+        "normalize": False,
+        "learn": {
+            "nsteps": 128,
+            "nminibatches": 4,
+            "noptepochs": 4,
+            "gamma": 0.99,
+            "lam": 0.95,
+            "lr": 3e-4,
+            "cliprange": 0.2,
+            "ent_coef": 0.0,
+            "value_network": "copy",
+        },
+    },
+    "pong": {
+        "env": "PongNoFrameskip-v4",
+        "num_env": 8,
+        "network": "cnn",
+        "steps": 16 * 1024,
+        "normalize": False,
+        "learn": {
+            "nsteps": 128,
+            "nminibatches": 4,
+            "noptepochs": 4,
+            "gamma": 0.99,
+            "lam": 0.95,
+            "lr": 2.5e-4,
+            "cliprange": 0.1,
+            "ent_coef": 0.01,
+        },
+    },
+}

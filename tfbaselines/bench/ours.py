@@ -1,0 +1,65 @@
+"""Our side of one speed measurement, in its own process: ``python -m tfbaselines.bench.ours CASE STEPS PRECISION``.
+
+Prints one JSON object. Speed is counted from the end of the first update, so that imports and compilation are left
+out, as they are on the peer's side.
+"""
+
+import json
+import resource
+import sys
+import time
+from typing import Any
+
+from tfbaselines.bench.cases import CASES
+from tfbaselines.command import load_tensorflow
+
+
+def run(name: str, steps: int, precision: str) -> dict[str, float]:
+    """Train one case.
+
+    Args:
+        name: of the case.
+        steps: environment steps.
+        precision: see RunOptions.
+
+    Returns:
+        steps_per_second, and peak_mib: the process's largest resident memory.
+    """
+    load_tensorflow()
+    from tfbaselines.algs import ppo2
+    from tfbaselines.envs.make import build_env
+    from tfbaselines.running import logger
+    from tfbaselines.running.options import RunOptions
+
+    case = CASES[name]
+    times: list[float] = []
+    sizes: list[float] = []
+
+    def note(training: Any) -> None:
+        times.append(time.perf_counter())
+        sizes.append(resident_mib())
+
+    env = build_env({"env": case["env"], "num_env": case["num_env"], "seed": 0})
+    with logger.scoped_configure(format_strs=["csv"]):
+        options = RunOptions(callback=note, precision=precision)
+        ppo2.learn(case["network"], env, steps, seed=0, run=options, **case["learn"])
+    env.close()
+    per_update = case["num_env"] * case["learn"]["nsteps"]
+    return {
+        "steps_per_second": per_update * (len(times) - 1) / (times[-1] - times[0]),
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "growth_mib": sizes[-1] - sizes[len(sizes) // 2],
+    }
+
+
+def resident_mib() -> float:
+    """Memory that this process holds now (Linux; 0 elsewhere)."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize() / 2**20
+    except OSError:
+        return 0.0
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(sys.argv[1], int(sys.argv[2]), sys.argv[3])))

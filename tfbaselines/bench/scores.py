@@ -1,0 +1,71 @@
+"""Learning results: the runs under some directories as one CSV, one PNG and a table of last-100-episode means."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tfbaselines.files import write_whole
+
+COLUMNS = ("alg", "env", "seed", "total_timesteps", "eprewmean")
+# Rows kept of each run: a curve needs no more, and the files stay small.
+POINTS = 200
+
+
+def collect(directories: list[str]) -> Any:
+    """The learning curves of all runs found below the directories, as a data frame with COLUMNS.
+
+    Args:
+        directories: log directories, or directories above them.
+    """
+    import pandas as pd
+
+    tables = []
+    for top in directories:
+        for path in sorted(Path(top).rglob("config.json")):
+            config, progress = json.loads(path.read_text(encoding="utf-8")), path.parent / "progress.csv"
+            if progress.exists():
+                tables.append(_curve(config, pd.read_csv(progress)))
+    if not tables:
+        raise ValueError(f"no runs (config.json and progress.csv) under {', '.join(directories)}")
+    return pd.concat(tables, ignore_index=True)
+
+
+def _curve(config: dict[str, Any], progress: Any) -> Any:
+    import numpy as np
+    import pandas as pd
+
+    steps = next(progress[name] for name in ("misc/total_timesteps", "total_timesteps") if name in progress)
+    keep = np.unique(np.linspace(0, len(progress) - 1, POINTS).astype(int))
+    columns = (config["alg"], config["env"]["env"], config["env"]["seed"], steps[keep], progress["eprewmean"][keep])
+    return pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
+
+
+def final_scores(curves: Any) -> Any:
+    """The last mean over 100 episodes of every run, and its mean over the seeds."""
+    last = curves.groupby(["alg", "env", "seed"], as_index=False).last()
+    last["mean_of_seeds"] = last.groupby(["alg", "env"])["eprewmean"].transform("mean")
+    return last
+
+
+def write(curves: Any, out: str) -> list[Path]:
+    """Write OUT.csv and OUT.png: a panel per environment, a line per seed.
+
+    Args:
+        curves: from `collect`.
+        out: path without extension.
+    """
+    from matplotlib.figure import Figure
+
+    table, picture = Path(f"{out}.csv"), Path(f"{out}.png")
+    table.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(table, curves.to_csv(index=False))
+    panels = list(curves.groupby("env"))
+    figure = Figure(figsize=(5.0 * len(panels), 3.8), layout="constrained")
+    for axis, (env, of_env) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        for (alg, seed), curve in of_env.groupby(["alg", "seed"]):
+            axis.plot(curve["total_timesteps"], curve["eprewmean"], label=f"{alg} seed {seed}")
+        axis.set(title=env, xlabel="environment steps", ylabel="mean return of 100 episodes")
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize="small")
+    figure.savefig(picture, dpi=100)
+    return [table, picture]

@@ -1,0 +1,105 @@
+"""Environment steps per second end to end, ours and a peer's in turn in one run: A B A B."""
+
+import csv
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from tfbaselines.bench.cases import CASES
+from tfbaselines.errors import check_at_least, unknown
+from tfbaselines.running.options import PRECISIONS
+
+HERE = Path(__file__).parent
+COLUMNS = ("case", "program", "round", "steps_per_second", "peak_mib", "growth_mib", "matmul_seconds")
+YARDSTICK_SIZE = 2048
+PEER = "stable-baselines3"
+
+
+def matmul_seconds(repeats: int = 10) -> float:
+    """Median time of a float32 matrix product, the yardstick by which numbers of two machines are compared."""
+    matrix = np.random.default_rng(0).standard_normal((YARDSTICK_SIZE, YARDSTICK_SIZE), np.float32)
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        matrix @ matrix
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def measure(
+    cases: Iterable[str], precisions: Iterable[str], peer_python: str | None, rounds: int, fraction: float
+) -> list[dict[str, object]]:
+    """Run every case; returns a row of COLUMNS per measurement.
+
+    Args:
+        cases: names.
+        precisions: of our side; those beyond float32 are measured for convolutions only.
+        peer_python: the Python that has Stable-Baselines3, or None to measure our side alone.
+        rounds: how often each program runs.
+        fraction: of each case's steps; less is faster and noisier.
+    """
+    cases, precisions = list(cases), list(precisions)
+    check_at_least(1, rounds=rounds)
+    for kind, given, known in (("case", cases, CASES), ("precision", precisions, PRECISIONS)):
+        for name in given:
+            if name not in known:
+                raise unknown(kind, name, known)
+    rows = []
+    for case in cases:
+        steps = max(3, round(fraction * CASES[case]["steps"] / _per_update(case))) * _per_update(case)
+        programs = {}
+        for precision in precisions:
+            if precision == "float32" or CASES[case]["network"] == "cnn":
+                ours = [sys.executable, "-m", "tfbaselines.bench.ours", case, str(steps), precision]
+                programs[f"tfbaselines {precision}"] = ours
+        if peer_python:
+            programs[PEER] = [peer_python, str(HERE / "peer_sb3.py"), case, str(steps)]
+        for number in range(rounds):
+            for program, command in programs.items():
+                row = {"case": case, "program": program, "round": number + 1, "matmul_seconds": matmul_seconds()}
+                rows.append(row | _result(command))
+                print(f"{case:<12} {program:<22} {rows[-1]['steps_per_second']:>10,.0f} steps/s", flush=True)
+    return rows
+
+
+def _per_update(case: str) -> int:
+    return CASES[case]["num_env"] * CASES[case]["learn"]["nsteps"]
+
+
+def _result(command: list[str]) -> dict[str, float]:
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"})
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise ValueError(f"{' '.join(command)} failed: {last}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def summary(rows: list[dict[str, object]]) -> str:
+    """Medians, peak memory and the ratios to the peer, as a table."""
+    lines = [f"{'case':<12} {'program':<22} {'steps/s':>10} {'ratio':>7} {'peak MiB':>9}"]
+    for case in dict.fromkeys(row["case"] for row in rows):
+        of_case = [row for row in rows if row["case"] == case]
+        programs = dict.fromkeys(row["program"] for row in of_case)
+        speeds = {p: statistics.median(r["steps_per_second"] for r in of_case if r["program"] == p) for p in programs}
+        for program, speed in speeds.items():
+            ratio = f"{speed / speeds[PEER]:.2f}x" if PEER in speeds else ""
+            peak = max(row["peak_mib"] for row in of_case if row["program"] == program)
+            lines.append(f"{case:<12} {program:<22} {speed:>10,.0f} {ratio:>7} {peak:>9,.0f}")
+    seconds = statistics.median(row["matmul_seconds"] for row in rows)
+    lines.append(f"float32 matrix product {YARDSTICK_SIZE}x{YARDSTICK_SIZE} in the same run: {seconds:.4f} s")
+    return "\n".join(lines)
+
+
+def write_rows(rows: list[dict[str, object]], path: str) -> None:
+    """The measurements as CSV."""
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS, restval="")
+        writer.writeheader()
+        writer.writerows(rows)
