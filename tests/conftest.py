@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-# Helpers that tests share: golden cases and the algorithms' small environments.
-sys.path[:0] = [str(HERE / "golden"), str(HERE / "algs")]
+# Helpers that tests share: commands, golden cases, and small environments.
+sys.path[:0] = [str(HERE), str(HERE / "golden"), str(HERE / "algs")]
 
 
 @pytest.fixture(autouse=True)

@@ -55,12 +55,17 @@ def silent_stderr() -> Iterator[None]:
 def exit_status(name: str, command: Callable[[], int]) -> int:
     """Run a command; a user's mistake (ValueError) or a failed environment is one line on standard error and status 2.
 
+    Ctrl-C, where the command does not see to it itself, is status 130.
+
     Args:
         name: of the command, which begins the line.
         command: returns the exit status.
     """
     try:
         return command()
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted", file=sys.stderr)
+        return 130
     except (ValueError, WorkerError) as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise

@@ -5,6 +5,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 
 from tfbaselines.envs.vec.base import StepResult, VecEnv
 from tfbaselines.envs.vec.observations import Observations
@@ -26,6 +27,7 @@ class DummyVecEnv(VecEnv):
         self._rewards = np.zeros(self.num_envs, np.float32)
         self._dones = np.zeros(self.num_envs, bool)
         self._actions: Any = None
+        self._discrete = isinstance(self.action_space, spaces.Discrete)
 
     def reset(self) -> np.ndarray:
         """See VecEnv."""
@@ -35,9 +37,9 @@ class DummyVecEnv(VecEnv):
 
     def step_async(self, actions: np.ndarray) -> None:
         """See VecEnv."""
-        if len(actions) != self.num_envs:
-            raise ValueError(f"actions for {len(actions)} environments were given, there are {self.num_envs}")
-        self._actions = actions
+        self.check_actions(actions)
+        # Environments check plain integers several times faster than numpy's.
+        self._actions = np.asarray(actions).tolist() if self._discrete else actions
 
     def step_wait(self) -> StepResult:
         """See VecEnv."""

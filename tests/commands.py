@@ -1,0 +1,32 @@
+"""Commands as a user types them: in a process of their own, in a directory of the test's."""
+
+import os
+import subprocess
+import sys
+
+# A run small enough for a test: some 10 updates a second.
+SMALL = ["--env=CartPole-v1", "--nsteps=64", "--noptepochs=1", "--num_hidden=8", "--seed=1"]
+
+
+def environment(**extra):
+    """The shell's variables without those that say where the logger writes."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
+    return kept | extra
+
+
+def start(module, *arguments, cwd, launcher=(), **extra):
+    """Start ``python -m module arguments``."""
+    command = [*launcher, sys.executable, "-m", module, *map(str, arguments)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=cwd, env=environment(**extra), stdout=pipe, stderr=pipe, text=True)
+
+
+def finish(process, timeout=120):
+    """Wait for it: (exit status, standard output, standard error)."""
+    out, err = process.communicate(timeout=timeout)
+    return process.returncode, out, err
+
+
+def run(module, *arguments, cwd, **extra):
+    """Start it and wait."""
+    return finish(start(module, *arguments, cwd=cwd, **extra))

@@ -1,0 +1,167 @@
+"""The command line as a user types it: the files it leaves, stopping, resuming, playing, several ranks."""
+
+import json
+import signal
+import time
+
+import pytest
+from commands import SMALL, finish, run, start
+
+from tfbaselines.run import main
+from tfbaselines.running.checkpoint import Checkpoints, load_tree
+from tfbaselines.running.logger import read_csv
+
+RUN = "tfbaselines.run"
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+def rows(directory):
+    return read_csv(directory / "progress.csv").drop(columns=["fps", "misc/time_elapsed"])
+
+
+def test_a_run_leaves_its_files(tmp_path):
+    status, out, err = run(RUN, *SMALL, "--num_timesteps=320", "--log_path=log", "--save_path=model", cwd=tmp_path)
+    assert status == 0, err
+    assert out.startswith(f"Logging to {tmp_path / 'log'}")
+    assert "100%" in err
+    assert "oneDNN" not in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "model"]
+    files = sorted(path.name for path in (tmp_path / "log").iterdir())
+    assert files == ["0.0.monitor.csv", "checkpoints", "config.json", "log.txt", "progress.csv"]
+    config = json.loads((tmp_path / "log/config.json").read_text())
+    assert config["given"]["nsteps"] == "64"
+    assert config["learn"]["nsteps"] == 64
+    assert config["env"]["env"] == "CartPole-v1"
+    assert config["versions"]["tensorflow"]
+    assert load_tree(tmp_path / "model")["config"]["alg"] == "ppo2"
+
+
+def test_a_seed_that_was_not_given_is_noted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main([*SMALL[:-1], "--num_timesteps=0", "--log_path=log"]) == 0
+    assert isinstance(json.loads((tmp_path / "log/config.json").read_text())["env"]["seed"], int)
+
+
+def test_the_logs_go_where_the_variable_says_unless_a_path_is_given(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_LOGDIR", str(tmp_path / "variable"))
+    monkeypatch.setenv("OPENAI_LOG_FORMAT", "csv,json,tensorboard")
+    assert main([*SMALL, "--num_timesteps=64"]) == 0
+    assert {"progress.csv", "progress.json", "tb"} <= {path.name for path in (tmp_path / "variable").iterdir()}
+    assert main([*SMALL, "--num_timesteps=64", f"--log_path={tmp_path / 'flag'}"]) == 0
+    assert (tmp_path / "flag/progress.csv").exists()
+
+
+def test_a_saved_model_is_loaded_and_played(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    assert main([*SMALL, "--num_timesteps=320", "--save_path=model", "--log_path=a"]) == 0
+    assert main([*SMALL, "--num_timesteps=0", "--load_path=model", "--play", "--log_path=b"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("episode_rew=") == 10
+    assert "no display" in out
+    assert "--save_video_interval" in out
+
+
+def test_videos_are_recorded(tmp_path):
+    flags = ["--num_timesteps=320", "--save_video_interval=100", "--save_video_length=20", f"--log_path={tmp_path}"]
+    assert main([*SMALL, *flags]) == 0
+    videos = list((tmp_path / "videos").glob("vecenv.video.*"))
+    assert len(videos) >= 2
+    assert all(path.stat().st_size > 0 for path in videos)
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
+    process = start(RUN, *SMALL, "--num_timesteps=1e7", "--log_interval=1", "--log_path=log", cwd=tmp_path)
+    progress = tmp_path / "log/progress.csv"
+    wait_for(lambda: progress.exists() and progress.read_text().count("\n") > 3)
+    process.send_signal(signal.SIGINT)
+    status, out, _ = finish(process)
+    assert status == 130
+    assert "checkpoint saved in" in out
+    assert f"--resume={tmp_path / 'log'}" in out
+    before = rows(tmp_path / "log")
+    assert run(RUN, "--resume=log", f"--num_timesteps={64 * (len(before) + 5)}", cwd=tmp_path)[0] == 0
+    after = rows(tmp_path / "log")
+    assert after["misc/nupdates"].tolist() == list(range(1, len(before) + 6))
+    assert after[: len(before)].equals(before)
+    monitor = (tmp_path / "log/0.0.monitor.csv").read_text()
+    assert monitor.count("t_start") == 1
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path):
+    flags = ["--num_timesteps=1e7", "--log_interval=1", "--save_interval=2", "--log_path=log"]
+    process = start(RUN, *SMALL, *flags, cwd=tmp_path)
+    checkpoints = Checkpoints(tmp_path / "log/checkpoints")
+    wait_for(lambda: checkpoints.latest() is not None and int(checkpoints.latest().name) >= 4)
+    process.kill()
+    assert finish(process)[0] == -signal.SIGKILL
+    saved = int(checkpoints.latest().name)
+    status, _, err = run(RUN, "--resume=log", f"--num_timesteps={64 * (saved + 4)}", cwd=tmp_path)
+    assert status == 0, err
+    assert rows(tmp_path / "log")["misc/nupdates"].iloc[-1] == saved + 4
+    # The rows of updates that were done again stand twice; none is missing.
+    assert set(range(1, saved + 5)) <= set(rows(tmp_path / "log")["misc/nupdates"])
+
+
+@pytest.mark.slow
+def test_two_ranks_train_one_model(tmp_path):
+    flags = ["--num_timesteps=640", "--log_interval=1", "--log_path=log", "--save_path=model"]
+    process = start(RUN, *SMALL, *flags, cwd=tmp_path, launcher=("mpirun", "-np", "2"))
+    status, _, err = finish(process)
+    assert status == 0, err
+    names = {path.name for path in (tmp_path / "log").iterdir()}
+    assert names == {
+        "0.0.monitor.csv",
+        "1.0.monitor.csv",
+        "checkpoints",
+        "config.json",
+        "log.txt",
+        "log-rank001.txt",
+        "progress.csv",
+    }
+    assert json.loads((tmp_path / "log/config.json").read_text())["ranks"] == 2
+    # Each rank has a random stream of its own, kept in the one checkpoint.
+    ranks = load_tree(Checkpoints(tmp_path / "log/checkpoints").latest())["training"]["ranks"]
+    assert ranks["0"]["rng"] != ranks["1"]["rng"]
+    assert err.count("100%") == 1
+
+
+@pytest.mark.slow
+def test_a_mistake_on_several_ranks_ends_all_of_them(tmp_path):
+    process = start(RUN, *SMALL, "--nminibatches=7", cwd=tmp_path, launcher=("mpirun", "-np", "2"))
+    status, _, err = finish(process, timeout=60)
+    assert status != 0
+    assert "nminibatches=7 is not valid" in err
+
+
+def test_the_script_at_the_top_is_the_same_command(tmp_path):
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    script = Path(__file__).parents[1] / "run.py"
+    done = subprocess.run([sys.executable, script, "--help"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == run(RUN, "--help", cwd=tmp_path)[1]
+
+
+def test_help_is_quick_and_without_tensorflow(tmp_path):
+    start_time = time.monotonic()
+    status, out, _ = run(RUN, "--alg=ppo2", "--help", cwd=tmp_path, PYTHONPROFILEIMPORTTIME="")
+    assert status == 0
+    # The bar is a second on an idle machine.
+    assert time.monotonic() - start_time < 3
+    assert "--cliprange" in out
+
+
+def test_resuming_what_is_no_run_is_an_error(tmp_path, capsys):
+    assert main([f"--resume={tmp_path}"]) == 2
+    assert "config.json" in capsys.readouterr().err
