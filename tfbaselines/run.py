@@ -5,6 +5,7 @@ import itertools
 import os
 import shlex
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,12 @@ def _check_save_path(path: str | None) -> None:
     target = Path(path).expanduser()
     if target.is_dir():
         raise ValueError(f"save_path='{path}' is not valid: it is a directory, give the name of a file")
-    parent = next(folder for folder in target.absolute().parents if folder.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise ValueError(f"save_path='{path}' is not valid: '{parent}' is not a directory that can be written to")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=target.parent).close()
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise ValueError(f"save_path='{path}' is not valid: '{target.parent}' cannot be written to ({why})") from None
 
 
 def _run(args: Arguments) -> int:

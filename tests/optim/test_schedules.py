@@ -24,7 +24,7 @@ def test_parse_schedule(given, at_start, at_half):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("linaer_3e-4", "unknown schedule 'linaer': did you mean 'linear'?"),
+        ("linaer_3e-4", "lr='linaer_3e-4' is not valid: unknown schedule 'linaer': did you mean 'linear'?"),
         ("linear_fast", "lr='linear_fast' is not valid"),
         (None, "lr=None is not valid"),
         (True, "lr=True is not valid"),

@@ -69,12 +69,13 @@ def parse_schedule(value: float | str | FractionSchedule, name: str = "lr") -> F
     if isinstance(value, str):
         shape, _, number = value.rpartition("_")
         try:
-            return fraction_schedule(shape or "constant", float(number))
+            initial = float(number)
+        except ValueError:
+            raise bad_argument(name, value, "a number or SHAPE_NUMBER such as linear_3e-4") from None
+        try:
+            return fraction_schedule(shape or "constant", initial)
         except ValueError as error:
-            if str(error).startswith("unknown"):
-                raise
-            accepted = "a number or SHAPE_NUMBER such as linear_3e-4"
-            raise bad_argument(name, value, accepted) from None
+            raise bad_argument(name, value, str(error)) from None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise bad_argument(name, value, "a number, a function of the fraction of training left, or such as linear_3e-4")
     return fraction_schedule("constant", float(value))
