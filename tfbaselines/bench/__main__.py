@@ -13,9 +13,7 @@ def make_parser() -> argparse.ArgumentParser:
     speed = commands.add_parser("speed", help="environment steps per second, beside Stable-Baselines3's")
     speed.add_argument("--cases", nargs="+", default=["halfcheetah", "cartpole", "pong"], metavar="CASE")
     speed.add_argument("--precision", nargs="+", default=["float32", "bfloat16"], metavar="P", help="of our side")
-    speed.add_argument(
-        "--peer-python", metavar="PATH", help="the Python that has Stable-Baselines3; default: none"
-    )
+    speed.add_argument("--peer-python", metavar="PATH", help="the Python that has Stable-Baselines3; default: none")
     speed.add_argument("--rounds", type=int, default=2, help="runs of each program, in turn (default %(default)s)")
     speed.add_argument("--fraction", type=float, default=1.0, help="of each case's steps (default %(default)s)")
     speed.add_argument("--out", metavar="FILE.csv", help="write every measurement")

@@ -69,6 +69,6 @@ def _entry(
 def _line(head: str, text: str) -> str:
     wrapped = textwrap.wrap(text, WIDTH - INDENT) or [""]
     lead = f"  {head}".ljust(INDENT)
-    if len(lead) > INDENT:
+    if not lead.endswith(" "):
         lead += "\n" + " " * INDENT
     return lead + ("\n" + " " * INDENT).join(wrapped)

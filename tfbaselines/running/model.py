@@ -150,7 +150,7 @@ class PolicyModel:
         space = self.policy.observation_space
         obs = np.asarray(obs, np.float32 if space.dtype == np.float64 else space.dtype)
         if obs.shape[1:] != space.shape:
-            raise bad_argument("obs", obs.shape, f"a batch of observations has the shape {('N', *space.shape)}")
+            raise bad_argument("obs.shape", obs.shape, f"a batch of observations has the shape {('N', *space.shape)}")
         return obs
 
     def _memory(self, count: int, states: Any, masks: Any) -> tuple[Any, Any]:

@@ -1,0 +1,98 @@
+"""An exported policy answers in a process that has nothing but TensorFlow as the model answers here."""
+
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+from helpers import vec
+
+from tfbaselines.algs import ppo2
+from tfbaselines.envs import tiny
+from tfbaselines.envs.normalize import VecNormalize
+
+SERVE = """
+import sys
+import numpy as np, tensorflow as tf
+given = np.load(sys.argv[2])
+served = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+answers = served(**{name: tf.constant(given[name]) for name in given.files})
+np.savez(sys.argv[3], **{name: value.numpy() for name, value in answers.items()})
+assert "tfbaselines" not in sys.modules
+"""
+
+SMALL = {"nsteps": 16, "nminibatches": 1, "noptepochs": 1, "seed": 0}
+
+
+def served(directory, tmp_path, **inputs):
+    """The answers of the exported model in `directory`, from a process of its own."""
+    np.savez(tmp_path / "inputs.npz", **inputs)
+    arguments = [str(directory), str(tmp_path / "inputs.npz"), str(tmp_path / "answers.npz")]
+    subprocess.run([sys.executable, "-c", SERVE, *arguments], check=True, capture_output=True, cwd=tmp_path)
+    with np.load(tmp_path / "answers.npz") as file:
+        return {name: file[name] for name in file.files}
+
+
+@pytest.mark.slow
+def test_normalised_continuous_policy(tmp_path):
+    env = VecNormalize(vec(lambda: tiny.BoxIdentityEnv((3,), episode_len=10)))
+    model = ppo2.learn("mlp", env, 64, normalize_observations=True, **SMALL)
+    model.export(tmp_path / "served")
+    raw = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    answers = served(tmp_path / "served", tmp_path, observations=raw)
+    seen = np.clip((raw - env.ob_rms.mean) / np.sqrt(env.ob_rms.var + env.epsilon), -10, 10)
+    np.testing.assert_allclose(answers["actions"], model.act(seen, deterministic=True)[0], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(answers["values"], model.value(seen), rtol=1e-4, atol=1e-6)
+    assert np.ptp(answers["values"]) > 0
+
+
+@pytest.mark.slow
+def test_recurrent_policy(tmp_path):
+    env = vec(lambda: tiny.FixedSequenceEnv(4, episode_len=8))
+    model = ppo2.learn("lstm", env, 64, nlstm=8, **SMALL)
+    model.export(tmp_path / "served")
+    obs = np.asarray([env.reset()[0]] * 3)
+    states = np.random.default_rng(0).normal(size=(3, 16)).astype(np.float32)
+    masks = np.array([0, 1, 0], np.float32)
+    answers = served(tmp_path / "served", tmp_path, observations=obs, states=states, masks=masks)
+    actions, new_states = model.act(obs, states, deterministic=True, mask=masks)
+    np.testing.assert_array_equal(answers["actions"], actions)
+    np.testing.assert_allclose(answers["states"], new_states, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "space", [gymnasium.spaces.MultiBinary(4), gymnasium.spaces.MultiDiscrete([3, 2]), gymnasium.spaces.Discrete(3)]
+)
+def test_every_kind_of_action(space, tmp_path):
+    class Any(gymnasium.Env):
+        observation_space, action_space = space, space
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return self.observation_space.sample(), {}
+
+        def step(self, action):
+            assert self.action_space.contains(np.asarray(action, self.action_space.dtype)), action
+            return self.observation_space.sample(), 1.0, False, False, {}
+
+    env = vec(Any, 2)
+    model = ppo2.learn("mlp", env, 64, **SMALL)
+    model.export(tmp_path / "served")
+    obs = env.reset()
+    answers = served(tmp_path / "served", tmp_path, observations=obs)
+    np.testing.assert_array_equal(answers["actions"], model.act(obs, deterministic=True)[0])
+
+
+def test_an_export_replaces_an_earlier_one_and_nothing_else(tmp_path):
+    env = vec(lambda: tiny.DiscreteIdentityEnv(3))
+    model = ppo2.learn("mlp", env, 0, **SMALL)
+    model.export(tmp_path / "served")
+    model.export(tmp_path / "served")
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").write_text("precious")
+    with pytest.raises(ValueError, match="not an exported model"):
+        model.export(tmp_path / "precious")
+    assert (tmp_path / "precious" / "file").read_text() == "precious"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["precious", "served"]

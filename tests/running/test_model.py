@@ -1,0 +1,96 @@
+"""What learn() returns acts as the originals' models do, and keeps everything a trained policy needs."""
+
+import numpy as np
+import pytest
+from helpers import vec
+
+from tfbaselines.algs import ppo2
+from tfbaselines.envs import tiny
+from tfbaselines.envs.normalize import VecNormalize
+from tfbaselines.running.checkpoint import load_tree, save_tree
+
+SMALL = {"nsteps": 16, "nminibatches": 1, "noptepochs": 1, "seed": 0}
+
+
+def box(normalized=False):
+    env = vec(lambda: tiny.BoxIdentityEnv((2,), episode_len=10), 2)
+    return VecNormalize(env) if normalized else env
+
+
+@pytest.fixture(scope="module")
+def model():
+    return ppo2.learn("mlp", box(), 64, **SMALL)
+
+
+def test_step_gives_what_the_originals_give(model):
+    obs = np.zeros((2, 2), np.float32)
+    actions, values, states, neglogps = model.step(obs)
+    assert actions.shape == (2, 2)
+    assert values.shape == neglogps.shape == (2,)
+    assert states is None
+    assert model.initial_state is None
+    np.testing.assert_allclose(values, model.value(obs), rtol=1e-5)
+
+
+def test_one_observation_gives_one_action(model):
+    obs = np.array([0.3, -0.2], np.float32)
+    action, state = model.act(obs, deterministic=True)
+    assert action.shape == (2,)
+    assert state is None
+    np.testing.assert_allclose(action, model.act(obs[None], deterministic=True)[0][0], rtol=1e-6)
+    assert not np.array_equal(model.act(obs)[0], model.act(obs)[0])
+
+
+def test_a_wrong_shape_is_named(model):
+    with pytest.raises(ValueError, match=r"obs.shape=\(4, 3\)"):
+        model.act(np.zeros((4, 3), np.float32))
+
+
+def test_a_recurrent_model_is_given_its_state_back():
+    env = vec(lambda: tiny.FixedSequenceEnv(4, episode_len=8), 3)
+    model = ppo2.learn("lstm", env, 48, nlstm=4, **SMALL)
+    obs = env.reset()
+    assert model.initial_state.shape == (1, 8)
+    _, state = model.act(obs)
+    again = model.act(obs, state, deterministic=True)[1]
+    fresh = model.act(obs, state, deterministic=True, mask=np.ones(3, bool))[1]
+    np.testing.assert_allclose(fresh, model.act(obs, deterministic=True)[1], rtol=1e-5)
+    assert np.abs(again - fresh).max() > 1e-4
+
+
+def test_the_environments_statistics_travel_with_the_model(tmp_path):
+    env = box(normalized=True)
+    model = ppo2.learn("mlp", env, 64, **SMALL)
+    model.save(tmp_path / "model")
+    other = box(normalized=True)
+    loaded = ppo2.learn("mlp", other, 0, load_path=tmp_path / "model", **SMALL)
+    # learn() itself resets the environments once, which is one more observation each.
+    assert other.ob_rms.count == pytest.approx(env.ob_rms.count + 2)
+    np.testing.assert_allclose(other.ret_rms.var, env.ret_rms.var)
+    for one, two in zip(model.policy.trainable_variables, loaded.policy.trainable_variables, strict=True):
+        np.testing.assert_array_equal(one.numpy(), two.numpy())
+    for one, two in zip(model.optimizer.variables, loaded.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(one.numpy(), two.numpy())
+
+
+def test_a_failed_load_changes_nothing(model, tmp_path):
+    model.save(tmp_path / "model")
+    tree = load_tree(tmp_path / "model")
+    tree["format"] = "another"
+    save_tree(tmp_path / "foreign", tree)
+    before = [variable.numpy() for variable in model.policy.trainable_variables]
+    with pytest.raises(ValueError, match="not a model saved by tfbaselines"):
+        model.load(tmp_path / "foreign")
+    for variable, value in zip(model.policy.trainable_variables, before, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+
+
+def test_a_saved_file_can_be_read_without_the_library(tmp_path, model):
+    """It is an npz of arrays with one JSON entry; nothing in it is pickled."""
+    import json
+
+    model.save(tmp_path / "model")
+    with np.load(tmp_path / "model", allow_pickle=False) as file:
+        tree = json.loads(file["tree.json"].tobytes())
+        assert all(file[name].dtype != object for name in file.files)
+    assert tree["model"]["policy"]["action_space"]["type"] == "Box"
