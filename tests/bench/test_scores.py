@@ -1,0 +1,26 @@
+"""Learning curves of runs become one table and one picture."""
+
+import pytest
+
+from tfbaselines.bench import scores
+from tfbaselines.bench.__main__ import main
+from tfbaselines.run import main as train
+
+
+def test_curves_of_runs_are_collected(tmp_path, capsys):
+    for seed in (0, 1):
+        flags = [f"--seed={seed}", "--nsteps=64", "--num_timesteps=640", "--num_hidden=4", "--log_interval=1"]
+        assert train([*flags, f"--log_path={tmp_path / 'runs' / str(seed)}"]) == 0
+    assert main(["scores", str(tmp_path / "runs"), "--out", str(tmp_path / "scores")]) == 0
+    assert "CartPole-v1" in capsys.readouterr().out
+    assert (tmp_path / "scores.png").stat().st_size > 1000
+    curves = scores.collect([str(tmp_path / "runs")])
+    assert sorted(curves["seed"].unique()) == [0, 1]
+    final = scores.final_scores(curves)
+    assert final["total_timesteps"].tolist() == [640, 640]
+    assert final["mean_of_seeds"].iloc[0] == pytest.approx(final["eprewmean"].mean())
+
+
+def test_no_runs_is_an_error(tmp_path, capsys):
+    assert main(["scores", str(tmp_path)]) == 2
+    assert "no runs" in capsys.readouterr().err

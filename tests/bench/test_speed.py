@@ -1,0 +1,66 @@
+"""The benchmark command measures both sides with the same numbers."""
+
+import csv
+import shutil
+
+import pytest
+
+from tfbaselines.bench import speed
+from tfbaselines.bench.__main__ import main
+from tfbaselines.bench.cases import CASES
+
+
+@pytest.mark.slow
+def test_speed_is_measured_and_written(tmp_path, capsys):
+    flags = ["--cases", "cartpole", "--rounds", "1", "--fraction", "0.01", "--out", str(tmp_path / "speed.csv")]
+    assert main(["speed", *flags]) == 0
+    with open(tmp_path / "speed.csv", newline="", encoding="utf-8") as file:
+        (row,) = csv.DictReader(file)
+    assert row["case"] == "cartpole"
+    assert float(row["steps_per_second"]) > 100
+    assert float(row["peak_mib"]) > 100
+    out = capsys.readouterr().out
+    assert "steps/s" in out
+    assert "matrix product" in out
+
+
+def test_the_summary_compares_medians_with_the_peers():
+    rows = [
+        {"case": "a", "program": program, "steps_per_second": value, "peak_mib": 100.0, "matmul_seconds": 0.1}
+        for program, values in (("tfbaselines float32", (90, 100, 500)), (speed.PEER, (10, 20, 30)))
+        for value in values
+    ]
+    lines = speed.summary(rows).splitlines()
+    assert "5.00x" in lines[1]
+    assert "1.00x" in lines[2]
+
+
+def test_a_peer_that_is_missing_is_an_error_in_one_line():
+    with pytest.raises(ValueError, match="failed") as error:
+        speed._result([shutil.which("false")])
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--cases", "cartpol"], "did you mean 'cartpole'"),
+        (["--precision", "float16"], "unknown precision"),
+        (["--rounds", "0"], "rounds=0"),
+    ],
+)
+def test_a_mistake_is_one_line(flags, words, capsys):
+    assert main(["speed", *flags]) == 2
+    err = capsys.readouterr().err
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_both_sides_divide_a_rollout_alike():
+    for case in CASES.values():
+        assert (case["num_env"] * case["learn"]["nsteps"]) % case["learn"]["nminibatches"] == 0
+        assert case["steps"] % (case["num_env"] * case["learn"]["nsteps"]) == 0
+
+
+def test_matrix_products_take_time():
+    assert 0 < speed.matmul_seconds(1) < 60

@@ -1,0 +1,64 @@
+"""Errors are one line, and what C libraries print is kept back only while nothing fails."""
+
+import os
+
+import pytest
+
+from tfbaselines.command import Parser, exit_status, silent_stderr
+from tfbaselines.errors import WorkerError
+
+
+def fail(error):
+    def command():
+        raise error
+
+    return command
+
+
+@pytest.mark.parametrize("error", [ValueError("this\nthat"), WorkerError("this that")])
+def test_a_users_mistake_is_one_line(error, capsys):
+    assert exit_status("name", fail(error)) == 2
+    assert capsys.readouterr().err == "name: error: this that\n"
+
+
+def test_other_errors_keep_their_traceback():
+    with pytest.raises(KeyError):
+        exit_status("name", fail(KeyError("bug")))
+
+
+def test_the_traceback_is_shown_when_asked_for(monkeypatch):
+    monkeypatch.setenv("TFBASELINES_TRACEBACK", "1")
+    with pytest.raises(ValueError, match="mistake"):
+        exit_status("name", fail(ValueError("mistake")))
+
+
+def test_ctrl_c_has_its_own_status(capsys):
+    assert exit_status("name", fail(KeyboardInterrupt())) == 130
+    assert capsys.readouterr().err == "name: interrupted\n"
+
+
+def test_a_success_is_its_own_status():
+    assert exit_status("name", lambda: 5) == 5
+
+
+def test_an_unknown_option_names_the_nearest(capsys):
+    parser = Parser(prog="name")
+    parser.add_argument("--episodes")
+    with pytest.raises(SystemExit) as stop:
+        parser.parse_args(["--epsodes=3"])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == "name: error: unrecognized arguments: --epsodes=3; did you mean --episodes?\n"
+
+
+def test_noise_of_c_libraries_is_dropped(capfd):
+    with silent_stderr():
+        os.write(2, b"noise\n")
+    os.write(2, b"news\n")
+    assert capfd.readouterr().err == "news\n"
+
+
+def test_noise_is_shown_when_something_fails(capfd):
+    with pytest.raises(RuntimeError), silent_stderr():
+        os.write(2, b"the reason\n")
+        raise RuntimeError
+    assert capfd.readouterr().err == "the reason\n"

@@ -1,0 +1,97 @@
+"""A saved run is evaluated from its directory alone, with the statistics it was trained with."""
+
+import json
+
+import numpy as np
+import pytest
+from commands import SMALL, run
+
+from tfbaselines.evaluate import evaluate, main
+from tfbaselines.run import main as train
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("saved") / "log"
+    assert train([*SMALL, "--num_timesteps=640", "--save_interval=5", f"--log_path={directory}"]) == 0
+    return directory
+
+
+def test_the_numbers_are_those_of_the_episodes(saved, capsys):
+    assert main([str(saved), "--episodes", "7", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    returns = result["returns"]
+    assert len(returns) == len(result["lengths"]) == 7
+    assert [result[name] for name in ("mean", "std", "min", "max")] == pytest.approx(
+        [np.mean(returns), np.std(returns), min(returns), max(returns)]
+    )
+    assert result["checkpoint"].endswith("00010")
+    assert main([str(saved), "--episodes", "7"]) == 0
+    out = capsys.readouterr().out
+    assert f"mean {result['mean']:.4f}  std {result['std']:.4f}  min {result['min']:.4f}" in out
+
+
+def test_one_seed_gives_one_result(saved):
+    first, again, other = (evaluate(str(saved), 5, seed=seed)["returns"] for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_most_likely_actions_leave_chance_to_the_environment(saved):
+    sampled = evaluate(str(saved), 20, seed=3, num_env=4)
+    likely = evaluate(str(saved), 20, seed=3, num_env=4, deterministic=True)
+    assert sampled["returns"] != likely["returns"]
+
+
+def test_checkpoints_are_chosen_by_name(saved, capsys):
+    assert evaluate(str(saved), 1, checkpoint="5")["checkpoint"].endswith("00005")
+    assert evaluate(str(saved), 1, checkpoint="best")["checkpoint"].endswith("best")
+    assert main([str(saved), "--checkpoint", "7"]) == 2
+    assert "00005, 00010" in capsys.readouterr().err
+
+
+def test_a_video_is_recorded(saved, tmp_path):
+    evaluate(str(saved), 1, video=str(tmp_path))
+    (video,) = tmp_path.iterdir()
+    assert video.stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere"], "nowhere"),
+        (["--episodes", "0"], "episodes=0"),
+        (["--epsodes", "3"], "did you mean --episodes?"),
+        (["--num_env", "many"], "invalid int"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments, words, saved, capsys):
+    if arguments != ["nowhere"]:
+        arguments = [str(saved), *arguments]
+    try:
+        status = main(arguments)
+    except SystemExit as stop:
+        status = stop.code
+    err = capsys.readouterr().err
+    assert status == 2
+    assert words in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--env=Pendulum-v1", "--normalize_observations=True", "--nsteps=64", "--value_network=copy"],
+        ["--env=FrozenLake-v1", "--nsteps=64", "--network=lstm", "--nlstm=4", "--nminibatches=1"],
+        ["--env=HalfCheetah-v5", "--nsteps=64", "--nminibatches=2", "--num_env=2"],
+    ],
+)
+def test_every_kind_of_run_can_be_evaluated_elsewhere(flags, tmp_path):
+    assert train([*flags, "--num_timesteps=256", "--noptepochs=1", f"--log_path={tmp_path / 'log'}"]) == 0
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    status, out, err = run("tfbaselines.evaluate", tmp_path / "log", "--episodes", "2", cwd=elsewhere)
+    assert status == 0, err
+    assert "2 episodes" in out
+    assert err == ""
+    assert list(elsewhere.iterdir()) == []
