@@ -37,8 +37,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _main(argv: list[str]) -> int:
-    given = split(argv)
-    if "help" in given or argv in (["-h"], ["help"]):
+    given = {"help": True} if argv in (["-h"], ["help"]) else split(argv)
+    if "help" in given:
         alg = given.get("alg")
         sys.stdout.write(help_text(alg if isinstance(alg, str) else None))
         return 0

@@ -1,13 +1,16 @@
 """The command line: flags of the run, arguments of the algorithm and of its network, checked before anything starts."""
 
 import ast
+import math
 import os
+import sys
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
 from tfbaselines import ALGORITHMS
 from tfbaselines.envs.make import ENV_TYPES, WORKERS, env_type_of
-from tfbaselines.errors import bad_argument, nearest, unknown
+from tfbaselines.errors import bad_argument, check_at_least, nearest, unknown
 from tfbaselines.optim.schedules import parse_schedule
 from tfbaselines.running.options import PRECISIONS
 from tfbaselines.running.signatures import Algorithm, Argument, Network, algorithm, networks
@@ -17,10 +20,14 @@ ACTIVATIONS = [
     "elu",
     "exponential",
     "gelu",
+    "hard_shrink",
     "hard_sigmoid",
     "hard_silu",
+    "hard_swish",
+    "hard_tanh",
     "leaky_relu",
     "linear",
+    "log_sigmoid",
     "log_softmax",
     "mish",
     "relu",
@@ -28,15 +35,22 @@ ACTIVATIONS = [
     "selu",
     "sigmoid",
     "silu",
+    "soft_shrink",
     "softmax",
     "softplus",
     "softsign",
+    "sparse_plus",
+    "sparse_sigmoid",
+    "sparsemax",
+    "squareplus",
     "swish",
     "tanh",
+    "tanh_shrink",
 ]
 
 # What is accepted, in words.
-KINDS = {"bool": "True or False", "int": "a whole number", "float": "a number", "Sequence": "a list", "None": "None"}
+KINDS = {"bool": "True or False", "int": "a whole number", "float": "a number", "None": "None"}
+KINDS |= dict.fromkeys(("Sequence", "list", "tuple"), "a list")
 
 
 @dataclass(frozen=True)
@@ -155,12 +169,15 @@ def _flag_value(flag: Flag, text: str | bool) -> Any:
 
 
 def _check_ranges(flags: dict[str, Any]) -> None:
-    for name, least in (("num_timesteps", 0), ("save_video_interval", 0), ("save_video_length", 1), ("num_env", 1)):
-        if flags[name] is not None and flags[name] < least:
-            raise bad_argument(name, flags[name], f"at least {least}")
+    check_at_least(0, **_present(flags, "num_timesteps", "save_video_interval", "seed"))
+    check_at_least(1, **_present(flags, "save_video_length", "num_env", "keep_checkpoints"))
     for name in ("log_path", "save_path", "resume"):
         if flags[name] is not None and not flags[name].strip():
             raise bad_argument(name, flags[name], "a path, not an empty text")
+
+
+def _present(flags: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: flags[name] for name in names if flags[name] is not None}
 
 
 def _network(name: str) -> Network:
@@ -180,7 +197,8 @@ def _imported(name: str) -> Network:
     arguments = {}
     for parameter in inspect.signature(get_network_builder(name)).parameters.values():
         default = None if parameter.default is parameter.empty else parameter.default
-        annotation = type(default).__name__ if isinstance(default, bool | int | float | str) else "str | float | None"
+        literal = isinstance(default, bool | int | float | str | list | tuple)
+        annotation = type(default).__name__ if literal else "str | float | None"
         arguments[parameter.name] = Argument(parameter.name, annotation, default, "")
     return Network(name, "", arguments)
 
@@ -196,15 +214,12 @@ def _learn_value(name: str, text: str | bool, alg: Algorithm, network: Network) 
         raise ValueError(
             f"--{name} takes a Python object: give it to tfbaselines.{alg.name}.learn, not on the command line"
         )
-    if name == "activation" and text not in ACTIVATIONS:
-        raise unknown("activation", str(text), ACTIVATIONS)
-    if name in alg.schedules:
-        try:
-            return float(text)
-        except ValueError:
-            parse_schedule(text, name)
-            return text
-    return parse_value(name, text, argument.annotation)
+    value = parse_value(name, text, argument.annotation)
+    if name == "activation" and value is not None and value not in ACTIVATIONS:
+        raise unknown("activation", value, ACTIVATIONS)
+    if name in alg.schedules and not math.isfinite(parse_schedule(value, name)(1.0)):
+        raise bad_argument(name, text, "a finite number")
+    return value
 
 
 def parse_value(name: str, text: str | bool, annotation: str) -> Any:
@@ -234,19 +249,16 @@ def parse_value(name: str, text: str | bool, annotation: str) -> Any:
         return value
     if "str" in kinds or "NetworkSpec" in kinds:
         return text
-    words = {
-        "bool": "True or False",
-        "int": "a whole number",
-        "float": "a number",
-        "Sequence": "a list",
-        "None": "None",
-    }
-    raise bad_argument(name, text, " or ".join(words[kind] for kind in kinds if kind in words))
+    raise bad_argument(name, text, " or ".join(KINDS[kind] for kind in kinds if kind in KINDS))
 
 
 def _literal(text: str) -> Any:
     try:
-        value = ast.literal_eval(text)
-        return value if not isinstance(value, float) or (value == value and abs(value) != float("inf")) else None
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            value = ast.literal_eval(text)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
+    # Neither nan nor infinite, nor a whole number that no float can hold.
+    finite = not isinstance(value, int | float) or abs(value) <= sys.float_info.max
+    return value if finite else None

@@ -2,8 +2,7 @@
 
 import json
 import os
-import tempfile
-import zipfile
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +30,14 @@ def save_tree(path: str | os.PathLike, tree: Tree) -> None:
         raise ValueError(f"cannot save to '{path}': it is a directory, give a file's name")
     arrays: list[np.ndarray] = []
     document = json.dumps(_take_out_arrays(tree, arrays))
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        file = open(scratch, "wb")  # noqa: SIM115 (closed below; here only its own failure counts)
     except OSError as error:
         raise ValueError(f"cannot save to '{path}': {error.strerror or error}") from None
     try:
-        with os.fdopen(handle, "wb") as file:
+        with file:
             text = np.frombuffer(document.encode(), np.uint8)
             np.savez(file, **{TREE_ENTRY: text}, **{f"array_{k}": array for k, array in enumerate(arrays)})
             file.flush()
@@ -45,7 +45,7 @@ def save_tree(path: str | os.PathLike, tree: Tree) -> None:
         os.replace(scratch, path)
         _sync_directory(path.parent)
     except BaseException:
-        Path(scratch).unlink(missing_ok=True)
+        scratch.unlink(missing_ok=True)
         raise
 
 
@@ -60,12 +60,12 @@ def load_tree(path: str | os.PathLike) -> Tree:
         with np.load(path, allow_pickle=False) as file:
             document = json.loads(file[TREE_ENTRY].tobytes())
             arrays = [file[f"array_{k}"] for k in range(len(file.files) - 1)]
-    except (OSError, ValueError, KeyError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
+        return dict(_put_back_arrays(document, arrays))
+    except Exception as error:  # A damaged archive makes zipfile, zlib, numpy and json raise almost anything.
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(
             f"'{path}' cannot be read as a saved model, it is damaged or something else ({reason})"
         ) from None
-    return _put_back_arrays(document, arrays)
 
 
 class Checkpoints:
@@ -81,18 +81,24 @@ class Checkpoints:
         self._keep = keep
 
     def save(self, number: int, tree: Tree) -> Path:
-        """Write checkpoint `number` and drop all but the latest."""
+        """Write checkpoint `number` and drop all but the latest; later numbers are of a run that was begun anew."""
         path = self.directory / f"{number:05d}"
         save_tree(path, tree)
-        for old in self._numbered()[: -self._keep]:
-            old.unlink(missing_ok=True)
+        kept = [old for old in self._numbered() if int(old.name) <= number][-self._keep :]
+        for old in self._numbered():
+            if old not in kept:
+                old.unlink(missing_ok=True)
         return path
 
     def mark_best(self, path: Path) -> None:
         """Keep a copy of `path` as the best so far, whatever becomes of the numbered one."""
         scratch = self.directory / f".best.{os.getpid()}"
         scratch.unlink(missing_ok=True)
-        os.link(path, scratch)
+        try:
+            os.link(path, scratch)
+        except OSError:
+            # A file system without links.
+            shutil.copyfile(path, scratch)
         os.replace(scratch, self.best_path)
 
     @property

@@ -67,9 +67,9 @@ def read_config(directory: str | os.PathLike) -> dict[str, Any]:
         config = json.loads(path.read_text(encoding="utf-8"))
     except OSError:
         raise ValueError(f"'{directory}' has no {FILE_NAME}: it is not the log directory of a run") from None
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         raise ValueError(f"'{path}' is damaged: {error}") from None
-    if not isinstance(config, dict) or not {"alg", "env", "network", "learn"} <= config.keys():
+    if not isinstance(config, dict) or not {"alg", "env", "network", "learn", "given"} <= config.keys():
         raise ValueError(f"'{path}' does not describe a run")
     return config
 

@@ -60,7 +60,7 @@ def _entry(
     by_type: dict[str, Any] | None = None,
 ) -> str:
     notes = [f"one of {', '.join(choices)}"] if choices else []
-    if default not in (None, False):
+    if default is not None and default is not False:
         notes.append(f"default {default}")
     notes += [f"{kind}: {value}" for kind, value in (by_type or {}).items()]
     return _line(f"--{name}", f"{meaning} ({'; '.join(notes)})" if notes else meaning)

@@ -1,0 +1,293 @@
+import os
+import types
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tfbaselines import ALGORITHMS
+from tfbaselines.policy import networks as built
+from tfbaselines.running.arguments import ACTIVATIONS, FLAGS, parse, parse_value, split
+from tfbaselines.running.signatures import algorithm, networks
+
+OWN_NETWORK = """
+import keras
+from tfbaselines.policy.networks import register
+
+@register("towers")
+def towers(width=32, scale=1.0, names="ab", sizes=(1, 2), wide=False, limit=None):
+    return lambda shape: keras.Sequential([keras.Input(shape), keras.layers.Dense(width)])
+"""
+
+# The arguments of everything, but not those whose text names modules to import.
+ARGUMENTS = {name: argument for alg in ALGORITHMS for name, argument in algorithm(alg).arguments.items()}
+ARGUMENTS |= {name: argument for network in networks().values() for name, argument in network.arguments.items()}
+NAMES = sorted({*FLAGS, *ARGUMENTS} - {"env", "network"})
+ANNOTATIONS = sorted({argument.annotation for argument in [*FLAGS.values(), *ARGUMENTS.values()]})
+TYPES = {"bool": bool, "int": int, "float": float, "str": str, "NetworkSpec": str, "None": types.NoneType}
+
+# Lines of any text, and of what looks much like Python.
+WORDS = [*"()[]{},:-+*01j'\"\\ ", "9e9", "1e999", "0x", "1_0", "None", "True", "nan", "inf", "if", "lambda:", "9" * 400]
+TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=20)
+TEXTS |= st.lists(st.sampled_from(WORDS)).map("".join)
+
+
+def arguments(*words):
+    return parse(split(list(words)))
+
+
+def one_line(error):
+    return len(str(error).splitlines()) == 1
+
+
+def test_words_are_split():
+    words = ["--env=A-v0", "--seed", "3", "--reward-scale", "-2", "--play", "--load_path=a=b", "--seed=4", "--x="]
+    assert split(words) == {
+        "env": "A-v0",
+        "seed": "4",
+        "reward_scale": "-2",
+        "play": True,
+        "load_path": "a=b",
+        "x": "",
+    }
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z_]+", fullmatch=True), st.text()))
+def test_every_value_survives_the_splitting(given):
+    assert split([f"--{name}={text}" for name, text in given.items()]) == given
+
+
+@pytest.mark.parametrize("word", ["ppo2", "-seed=3", "--", ""])
+def test_words_that_are_no_arguments(word):
+    with pytest.raises(ValueError, match=f"'{word}' is not an argument: write --name=value"):
+        split([word])
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text", "value"),
+    [
+        ("int", "3", 3),
+        ("int", "-2", -2),
+        ("int", "1e3", 1000),
+        ("int | None", "None", None),
+        ("int | None", "7", 7),
+        ("float", "3", 3.0),
+        ("float", "2.5e-4", 2.5e-4),
+        ("float | None", "none", None),
+        ("bool", "True", True),
+        ("bool", "false", False),
+        ("bool", "1", True),
+        ("bool", "0", False),
+        ("bool", True, True),
+        ("str", "3", "3"),
+        ("str", "None", "None"),
+        ("str | None", "None", None),
+        ("str | None", "", ""),
+        ("NetworkSpec | None", "copy", "copy"),
+        ("Sequence[int]", "[1, 2]", [1, 2]),
+        ("Sequence[tuple[int, int, int]]", "((8, 4, 2), (16, 2, 1))", ((8, 4, 2), (16, 2, 1))),
+        ("tuple", "(1,)", (1,)),
+    ],
+)
+def test_text_becomes_a_value_of_the_arguments_type(annotation, text, value):
+    found = parse_value("x", text, annotation)
+    assert found == value and type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text", "accepted"),
+    [
+        ("int", "1.5", "a whole number"),
+        ("int", "True", "a whole number"),
+        ("int | None", "many", "a whole number or None"),
+        ("int", "", "a whole number"),
+        ("float", "fast", "a number"),
+        ("float", "nan", "a number"),
+        ("float", "1e999", "a number"),
+        ("float", "1" + "0" * 400, "a number"),
+        ("float", "[1]", "a number"),
+        ("float", "1 + 1", "a number"),
+        ("float", "{[]: 1}", "a number"),
+        ("float | None", "__import__('os')", "a number or None"),
+        ("bool", "2", "True or False"),
+        ("bool", "yes", "True or False"),
+        ("Sequence[int]", "3", "a list"),
+        ("list", "{1}", "a list"),
+    ],
+)
+def test_text_of_another_type_is_refused(annotation, text, accepted):
+    with pytest.raises(ValueError, match=f"is not valid: {accepted}$") as caught:
+        parse_value("x", text, annotation)
+    assert str(caught.value).startswith(f"x={text!r}")
+
+
+def test_defaults_of_the_command():
+    args = arguments()
+    assert args.flags == {name: flag.default for name, flag in FLAGS.items()} | {"network": "mlp", "num_env": 1}
+    assert (args.alg, args.env, args.seed, args.num_timesteps) == ("ppo2", "CartPole-v1", None, 1e6)
+    assert (args.learn, args.given, args.env_type, args.env_id) == ({}, {}, "classic_control", "CartPole-v1")
+    with pytest.raises(AttributeError, match="no_flag"):
+        _ = args.no_flag
+
+
+@pytest.mark.parametrize("alg", ALGORITHMS)
+@pytest.mark.parametrize("env_type", ["atari", "mujoco", "classic_control"])
+def test_defaults_of_an_environments_type(alg, env_type):
+    args = arguments(f"--alg={alg}", f"--env_type={env_type}")
+    assert args.learn | {"network": args.network} == {
+        "network": "cnn" if env_type == "atari" else "mlp",
+        **algorithm(alg).defaults.get(env_type, {}),
+    }
+    assert args.num_env == (os.cpu_count() if env_type == "atari" else 1)
+
+
+def test_what_is_given_comes_before_defaults_and_leaves_them_as_they_are():
+    args = arguments("--env_type=atari", "--nsteps=7", "--network=mlp", "--num_env=3", "--num_hidden=8", "--seed", "5")
+    assert args.learn == {**algorithm("ppo2").defaults["atari"], "nsteps": 7, "num_hidden": 8}
+    assert (args.network, args.num_env, args.seed) == ("mlp", 3, 5)
+    assert args.given["nsteps"] == "7" and args.given["seed"] == "5"
+    assert arguments("--env_type=atari").learn["nsteps"] == 128
+
+
+def test_arguments_of_algorithm_and_network():
+    assert arguments("--max_grad_norm=None", "--value_network=copy", "--normalize_observations").learn == {
+        "max_grad_norm": None,
+        "value_network": "copy",
+        "normalize_observations": True,
+    }
+    assert arguments("--network=conv_only", "--convs=[(8, 4, 2)]").learn == {"convs": [(8, 4, 2)]}
+    with pytest.raises(ValueError, match="unknown argument --convs of ppo2 with network mlp"):
+        arguments("--convs=[(8, 4, 2)]")
+
+
+@pytest.mark.parametrize("text", ["linear_3e-4", "middle_drop_1", "constant_2", "double_middle_drop_0.1"])
+def test_schedules_stay_text(text):
+    assert arguments(f"--lr={text}", f"--cliprange={text}").learn == {"lr": text, "cliprange": text}
+
+
+def test_a_constant_rate_is_a_number():
+    assert arguments("--lr=3e-4", "--cliprange=1").learn == {"lr": 3e-4, "cliprange": 1.0}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_are_those_of_keras(name):
+    import keras
+
+    assert arguments(f"--activation={name}").learn == {"activation": name}
+    values = keras.ops.linspace(-1.0, 1.0, 6)[None]
+    assert keras.activations.get(name)(values).shape == (1, 6)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--nstep=5"], "unknown argument --nstep of ppo2 with network mlp: did you mean --nsteps?"),
+        (["--num_timestep=5"], "did you mean --num_timesteps?"),
+        (["--num-hiden=5"], "did you mean --num_hidden?"),
+        (["--qqq=5"], "--alg=ppo2 --help lists what there is"),
+        (["--alg=pp02"], "unknown algorithm 'pp02': did you mean 'ppo2'?"),
+        (["--network=mpl"], "unknown network 'mpl': did you mean 'mlp'?"),
+        (["--env=CartPol-v1"], "unknown environment 'CartPol-v1': did you mean 'CartPole-v1'?"),
+        (["--env=CartPole-v7"], "unknown environment 'CartPole-v7': did you mean 'CartPole-v1'?"),
+        (["--env_type=atri"], "unknown env_type 'atri': did you mean 'atari'?"),
+        (["--worker=shmen"], "unknown worker 'shmen': did you mean 'shmem'?"),
+        (["--precision=float23"], "unknown precision 'float23': did you mean 'float32'?"),
+        (["--activation=tahn"], "unknown activation 'tahn': did you mean 'tanh'?"),
+        (["--lr=linaer_1"], "unknown schedule 'linaer': did you mean 'linear'?"),
+        (["--env=nowhere:A-v0"], "env='nowhere:A-v0' is not valid: module 'nowhere' cannot be imported"),
+        (["--network=nowhere:net"], "network='nowhere:net' is not valid: module 'nowhere' cannot be imported"),
+    ],
+)
+def test_a_typo_names_the_nearest(words, message):
+    with pytest.raises(ValueError) as caught:
+        arguments(*words)
+    assert message in str(caught.value) and one_line(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("--num_timesteps=-1", "num_timesteps=-1.0 is not valid: at least 0"),
+        ("--save_video_interval=-1", "save_video_interval=-1 is not valid: at least 0"),
+        ("--save_video_length=0", "save_video_length=0 is not valid: at least 1"),
+        ("--num_env=0", "num_env=0 is not valid: at least 1"),
+        ("--keep_checkpoints=0", "keep_checkpoints=0 is not valid: at least 1"),
+        ("--seed=-1", "seed=-1 is not valid: at least 0"),
+        ("--seed=one", "seed='one' is not valid: a whole number or None"),
+        ("--num_timesteps=1e999", "num_timesteps='1e999' is not valid: a number"),
+        ("--log_path=", "log_path='' is not valid: a path"),
+        ("--save_path= ", "save_path=' ' is not valid: a path"),
+        ("--resume=", "resume='' is not valid: a path"),
+        ("--seed", "--seed needs a value: --seed=..."),
+        ("--lr", "--lr needs a value: --lr=..."),
+        ("--activation", "--activation needs a value: --activation=..."),
+        ("--play=maybe", "play='maybe' is not valid: True or False"),
+        ("--lr=fast", "lr='fast' is not valid: a number or SHAPE_NUMBER such as linear_3e-4"),
+        ("--lr=linear_", "lr='linear_' is not valid: a number or SHAPE_NUMBER"),
+        ("--lr=nan", "lr='nan' is not valid: a finite number"),
+        ("--cliprange=linear_inf", "cliprange='linear_inf' is not valid: a finite number"),
+        ("--update_fn=print", "--update_fn takes a Python object: give it to tfbaselines.ppo2.learn"),
+        ("--comm=world", "--comm takes a Python object"),
+    ],
+)
+def test_a_value_that_cannot_be_is_named_before_anything_starts(word, message):
+    with pytest.raises(ValueError) as caught:
+        arguments(word)
+    assert str(caught.value).startswith(message) and one_line(caught.value)
+
+
+def test_a_network_of_the_users_own(tmp_path, monkeypatch):
+    (tmp_path / "own_network.py").write_text(OWN_NETWORK)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(built, "NETWORKS", dict(built.NETWORKS))
+    words = ["--width=8", "--scale=2", "--names=c", "--sizes=[3]", "--wide", "--limit=5"]
+    args = arguments("--network=own_network:towers", *words)
+    assert args.network == "own_network:towers"
+    assert args.learn == {"width": 8, "scale": 2.0, "names": "c", "sizes": [3], "wide": True, "limit": 5.0}
+    with pytest.raises(ValueError, match=r"--widht .* did you mean --width\?"):
+        arguments("--network=own_network:towers", "--widht=8")
+    with pytest.raises(ValueError, match="sizes='3' is not valid: a list"):
+        arguments("--network=own_network:towers", "--sizes=3")
+
+
+@given(st.sampled_from(ANNOTATIONS), TEXTS)
+def test_any_text_is_a_value_of_its_type_or_a_mistake_in_one_line(annotation, text):
+    kinds = {kind.strip().split("[")[0] for kind in annotation.split("|")}
+    try:
+        value = parse_value("x", text, annotation)
+    except ValueError as error:
+        assert one_line(error)
+        return
+    accepted = {TYPES[kind] for kind in kinds if kind in TYPES} | ({list, tuple} if "Sequence" in kinds else set())
+    assert type(value) in accepted
+    assert not isinstance(value, str) or value == text
+    assert not isinstance(value, float) or abs(value) < float("inf")
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.sampled_from(NAMES) | TEXTS, TEXTS | st.just(True), max_size=3))
+def test_any_command_parses_or_is_a_mistake_in_one_line(given):
+    given = {name: text for name, text in given.items() if name not in ("env", "network")}
+    try:
+        assert parse(given).given == given
+    except ValueError as error:
+        assert one_line(error)
+
+
+@pytest.mark.parametrize("form", ["{}", "[{}]", "({},)", "linear_{}", "{{1: {}}}", "f'{{{}}}'"])
+def test_nothing_is_ever_evaluated(tmp_path, monkeypatch, form):
+    monkeypatch.chdir(tmp_path)
+    text = form.format("__import__('pathlib').Path('ran').touch()")
+    for name in [*NAMES, "network", "env"]:
+        try:
+            arguments(f"--{name}={text}", *(["--network=conv_only"] if name == "convs" else []))
+        except ValueError as error:
+            assert one_line(error)
+    assert not Path("ran").exists()
+
+
+@pytest.mark.parametrize("text", ["1if 1else 2", "'\\d'", "0or 1", "C:\\data"])
+def test_no_warnings_of_the_python_compiler(text, recwarn):
+    arguments(f"--log_path={text}")
+    assert [str(warning.message) for warning in recwarn] == []

@@ -1,0 +1,41 @@
+import dataclasses
+import importlib
+import inspect
+
+import pytest
+
+from tfbaselines import ALGORITHMS
+from tfbaselines.running.options import PRECISIONS, RunOptions
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"precision": "float3"}, "unknown precision 'float3': did you mean 'float32'"),
+        ({"precision": ""}, "choose from bfloat16, float32"),
+        ({"keep_checkpoints": 0}, "keep_checkpoints=0 is not valid: at least 1"),
+    ],
+)
+def test_bad_options_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        RunOptions(**arguments)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_good_options_are_kept(precision):
+    options = RunOptions(precision=precision, keep_checkpoints=1)
+    assert (options.precision, options.keep_checkpoints) == (precision, 1)
+
+
+def test_options_are_not_shared_and_do_not_change():
+    one, other = RunOptions(), RunOptions()
+    one.config["alg"] = "ppo2"
+    assert other.config == {}
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.resume = "elsewhere"
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_takes_them(name):
+    learn = importlib.import_module(f"tfbaselines.algs.{name}").learn
+    assert inspect.signature(learn).parameters["run"].default is None

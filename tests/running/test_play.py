@@ -1,0 +1,99 @@
+import itertools
+
+import numpy as np
+import pytest
+from helpers import vec
+
+from tfbaselines.envs import tiny
+from tfbaselines.policy.policy import build_policy
+from tfbaselines.running.model import PolicyModel
+from tfbaselines.running.play import episodes
+
+
+class Recording(tiny.FixedSequenceEnv):
+    """Keeps the actions of each episode and can be drawn."""
+
+    def __init__(self, episode_len=5):
+        super().__init__(n_actions=10, episode_len=episode_len)
+        self.actions, self.drawn = [], 0
+
+    def reset(self, **kwargs):
+        self.actions.append([])
+        return super().reset(**kwargs)
+
+    def step(self, action):
+        self.actions[-1].append(int(action))
+        return super().step(action)
+
+
+def recorded(*lengths):
+    """An environment per length, and the environments without their wrappers."""
+    inner = [Recording(length) for length in lengths]
+    makers = iter(inner)
+    return vec(lambda: next(makers), len(inner)), inner
+
+
+def random_model(env, network, scale, seed=0, **kwargs):
+    """A policy with normal weights: large ones do what depends on all that is shown and remembered."""
+    policy = build_policy(env, network, **kwargs)
+    rng = np.random.default_rng(0)
+    for variable in policy.trainable_variables:
+        variable.assign(rng.normal(0, scale, variable.shape))
+    return PolicyModel(policy, rng=np.random.default_rng(seed))
+
+
+def play(model, env, count, **kwargs):
+    return list(itertools.islice(episodes(model, env, **kwargs), count))
+
+
+def complete(env):
+    """Actions of the episodes that were ended; seeding began one that was not played."""
+    return [actions for actions in env.actions if len(actions) == env.episode_len]
+
+
+def test_an_entry_for_each_episode_in_the_order_they_end():
+    env, _ = recorded(2, 3)
+    played = play(random_model(env, "mlp", 0.3, num_hidden=4), env, 5)
+    assert [episode["l"] for episode in played] == [2, 3, 2, 2, 3]
+    assert all(episode.keys() >= {"r", "l", "t"} for episode in played)
+
+
+def test_the_return_is_the_environments_own():
+    env, (inner,) = recorded(5)
+    played = play(random_model(env, "mlp", 0.3, num_hidden=4), env, 20)
+    returns = [sum(np.equal(actions, inner._sequence)) for actions in complete(inner)]
+    assert [episode["r"] for episode in played] == returns and len(set(returns)) > 1
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_only_sampled_actions_depend_on_chance(deterministic):
+    seen = []
+    for seed in (1, 1, 2):
+        env = vec(lambda: tiny.DiscreteIdentityEnv(4, episode_len=10))
+        model = random_model(env, "mlp", 0.3, seed, num_hidden=4)
+        seen.append([episode["r"] for episode in play(model, env, 10, deterministic=deterministic)])
+    assert seen[0] == seen[1]
+    assert (seen[0] == seen[2]) is deterministic
+
+
+def test_memory_begins_anew_with_each_episode():
+    """Nothing is shown, so that the most likely actions depend on memory alone: all episodes are alike."""
+    env, inner = recorded(4, 7)
+    play(random_model(env, "lstm", 2.0, nlstm=8), env, 12, deterministic=True)
+    for one in inner:
+        first, *others = complete(one)
+        assert len(others) >= 3 and all(actions == first for actions in others)
+        assert len(set(first)) > 1, "the memory must make a difference, or this test says nothing"
+    short, long = (complete(one)[0] for one in inner)
+    assert long[: len(short)] == short
+
+
+def test_episodes_are_shown_when_asked_for(monkeypatch):
+    env, _ = recorded(3)
+    shown = []
+    monkeypatch.setattr(env, "render", lambda: shown.append(1))
+    model = random_model(env, "mlp", 0.3, num_hidden=4)
+    play(model, env, 2)
+    assert shown == []
+    play(model, env, 2, render=True)
+    assert len(shown) == 6
