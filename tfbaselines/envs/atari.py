@@ -234,7 +234,8 @@ def make_atari(env_id: str, max_episode_steps: int | None = None, **env_kwargs: 
     if "NoFrameskip" not in env_id:
         raise ValueError(f"env={env_id!r} is not valid: frame skip is done here, use an id with NoFrameskip in it")
     env = gymnasium.make(env_id, disable_env_checker=True, **env_kwargs)
-    return TimeLimit(MaxAndSkipEnv(NoopResetEnv(env)), max_episode_steps)
+    env = MaxAndSkipEnv(NoopResetEnv(env))
+    return env if max_episode_steps is None else TimeLimit(env, max_episode_steps)
 
 
 def wrap_deepmind(

@@ -1,6 +1,6 @@
 """From an environment's id to a vector environment, wrapped as baselines wraps it."""
 
-import importlib
+import importlib.util
 import os
 import re
 from collections.abc import Callable
@@ -19,8 +19,11 @@ ENV_TYPES = ("atari", "box2d", "classic_control", "mujoco", "retro", "robotics",
 
 WORKERS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
 
-# Packages that register environments when they are first asked for, and the modules that an entry point starts with.
-_PROVIDERS = {"ale_py": "atari", "gymnasium_robotics": "robotics"}
+# Packages that register environments when they are first asked for, the type of these, and what their ids look like.
+_PROVIDERS = {
+    "ale_py": ("atari", r"NoFrameskip|^ALE/"),
+    "gymnasium_robotics": ("robotics", r"^(Fetch|Hand|Adroit|PointMaze|AntMaze|FrankaKitchen)"),
+}
 
 ATARI_FRAME_STACK = 4
 
@@ -41,7 +44,7 @@ def env_type_of(env_id: str, env_type: str | None = None) -> tuple[str, str]:
         module, env_id = env_id.split(":", 1)
         try:
             importlib.import_module(module)
-        except ImportError as error:
+        except (ImportError, TypeError) as error:
             raise bad_argument("env", f"{module}:{env_id}", f"module '{module}' cannot be imported ({error})") from None
     if env_type == "retro":
         raise ValueError("env_type='retro' needs the package stable-retro, which is not supported yet")
@@ -51,7 +54,7 @@ def env_type_of(env_id: str, env_type: str | None = None) -> tuple[str, str]:
     entry_point = spec.entry_point if isinstance(spec.entry_point, str) else spec.entry_point.__module__
     parts = re.split(r"[.:]", entry_point)
     if parts[0] in _PROVIDERS:
-        return _PROVIDERS[parts[0]], env_id
+        return _PROVIDERS[parts[0]][0], env_id
     return next((part for part in parts if part in ENV_TYPES), parts[0]), env_id
 
 
@@ -68,10 +71,12 @@ def _spec(env_id: str) -> Any:
     base = re.sub(r"-v\d+$", "", env_id)
     versions = [name for name in gymnasium.registry if re.sub(r"-v\d+$", "", name) == base]
     if versions:
-        newest = max(versions, key=lambda name: int(name.rpartition("v")[2] or 0))
+        newest = max(versions, key=lambda name: int(re.search(r"\d*$", name)[0] or 0))
         raise ValueError(f"unknown environment '{env_id}': did you mean '{newest}'?")
-    if "NoFrameskip" in env_id and not _installed("ale_py"):
-        raise ValueError(f"environment '{env_id}' needs ale-py: pip install 'tfbaselines[atari]'")
+    for package, (extra, ids) in _PROVIDERS.items():
+        if re.search(ids, env_id) and not _installed(package):
+            name = package.replace("_", "-")
+            raise ValueError(f"environment '{env_id}' needs {name}: pip install 'tfbaselines[{extra}]'")
     raise unknown("environment", env_id, gymnasium.registry)
 
 
@@ -204,26 +209,20 @@ def make_vec_env(
         raise unknown("worker", worker, WORKERS)
     seed = None if seed is None else seed + 10_000 * mpi_rank
     game = _native_game(env_id) if env_type == "atari" else None
-    plain = not (force_dummy or worker or env_kwargs or initializer or start_index or reward_scale != 1)
+    plain = not (force_dummy or worker or env_kwargs or initializer or start_index or gamestate or reward_scale != 1)
     if game is not None and plain and set(wrapper_kwargs or {}) <= {"episode_life", "clip_rewards"}:
         return _native_atari(game, env_id, num_env, seed, wrapper_kwargs or {}, logger_dir, append, mpi_rank)
 
+    spec = _spec(env_id)
+    settings = (seed, reward_scale, gamestate, flatten_dict_observations, wrapper_kwargs, env_kwargs, logger_dir)
+
     def maker(subrank: int) -> Callable[[], gymnasium.Env]:
-        return lambda: make_env(
-            env_id,
-            env_type,
-            mpi_rank,
-            subrank,
-            seed,
-            reward_scale,
-            gamestate,
-            flatten_dict_observations,
-            wrapper_kwargs,
-            env_kwargs,
-            logger_dir,
-            initializer,
-            append,
-        )
+        def make() -> gymnasium.Env:
+            # A process of its own has not imported the module that registers the environment.
+            gymnasium.registry.setdefault(env_id, spec)
+            return make_env(env_id, env_type, mpi_rank, subrank, *settings, initializer, append)
+
+        return make
 
     vec = DummyVecEnv if force_dummy else WORKERS[worker or "dummy"]
     return vec([maker(start_index + i) for i in range(num_env)])

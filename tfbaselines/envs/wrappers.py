@@ -1,5 +1,6 @@
 """Wrappers of one environment that are not about a particular kind of it."""
 
+import sys
 from typing import Any
 
 import gymnasium
@@ -53,9 +54,8 @@ class TimeLimit(gymnasium.wrappers.TimeLimit):
         max_episode_steps: the limit; None for none.
     """
 
-    def __new__(cls, env: gymnasium.Env, max_episode_steps: int | None = None) -> Any:
-        """No wrapper at all without a limit."""
-        return super().__new__(cls) if max_episode_steps else env
+    def __init__(self, env: gymnasium.Env, max_episode_steps: int | None = None) -> None:
+        super().__init__(env, sys.maxsize if max_episode_steps is None else max_episode_steps)
 
 
 def flattened(env: gymnasium.Env) -> gymnasium.Env:

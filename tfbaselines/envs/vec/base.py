@@ -51,6 +51,11 @@ class VecEnv(ABC):
         self.step_async(actions)
         return self.step_wait()
 
+    def check_actions(self, actions: np.ndarray) -> None:
+        """ValueError unless there is an action for each environment."""
+        if len(actions) != self.num_envs:
+            raise ValueError(f"actions for {len(actions)} environments were given, there are {self.num_envs}")
+
     def close(self) -> None:
         """End the environments; a second call does nothing."""
         if not self.closed:
@@ -185,7 +190,10 @@ class VecEnvObservationWrapper(VecEnvWrapper):
         obs, rewards, dones, infos = self.venv.step_wait()
         for i in np.flatnonzero(dones):
             last = infos[i]["final_observation"]
-            batch = {key: value[None] for key, value in last.items()} if isinstance(last, dict) else last[None]
+            if isinstance(last, dict):
+                batch = {key: np.asarray(value)[None] for key, value in last.items()}
+            else:
+                batch = np.asarray(last)[None]
             infos[i]["final_observation"] = self.process(batch)[0]
         return self.process(obs), rewards, dones, infos
 

@@ -61,6 +61,7 @@ class NativeAtariVecEnv(VecEnv):
 
     def step_async(self, actions: np.ndarray) -> None:
         """See VecEnv."""
+        self.check_actions(actions)
         for game, action in zip(self._games, np.asarray(actions, np.int64), strict=True):
             game.send(action)
 

@@ -1,5 +1,6 @@
 """One environment's side of a vector environment: stepping with the same-step reset, and its random streams."""
 
+import copy
 from typing import Any
 
 import gymnasium
@@ -17,7 +18,8 @@ def step_same(env: gymnasium.Env, action: Any) -> tuple[Any, float, bool, dict[s
     """
     obs, reward, terminated, truncated, info = env.step(action)
     if terminated or truncated:
-        info["final_observation"] = obs
+        # Some environments hand out the array that they change in reset().
+        info["final_observation"] = copy.deepcopy(obs)
         info["TimeLimit.truncated"] = bool(truncated and not terminated)
         return env.reset()[0], reward, True, info
     return obs, reward, False, info

@@ -46,8 +46,7 @@ class SubprocVecEnv(VecEnv):
 
     def step_async(self, actions: np.ndarray) -> None:
         """See VecEnv."""
-        if len(actions) != self.num_envs:
-            raise ValueError(f"actions for {len(actions)} environments were given, there are {self.num_envs}")
+        self.check_actions(actions)
         self._waiting = True
         for number, share in enumerate(self._workers.shares(actions)):
             self._workers.send(number, "step", share)

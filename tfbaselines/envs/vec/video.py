@@ -12,7 +12,7 @@ FRAMES_PER_SECOND = 30
 
 
 class VecVideoRecorder(VecEnvWrapper):
-    """Record all environments as tiles: `vecenv.video.NUMBER.mp4`, or .gif where there is no ffmpeg.
+    """Record all environments as tiles: `vecenv.video.NUMBER.stepSTEP.mp4`, or .gif where there is no ffmpeg.
 
     Args:
         venv: environments that give pictures (made with render_mode='rgb_array').
@@ -65,7 +65,7 @@ class VecVideoRecorder(VecEnvWrapper):
             self._frames = [self._picture()]
 
     def _picture(self) -> np.ndarray:
-        return tile_images([np.asarray(picture, np.uint8) for picture in self.venv.get_images()])
+        return tile_images(self.venv.get_images()).astype(np.uint8, copy=False)
 
     def _write(self) -> None:
         if not self._frames:
@@ -77,7 +77,8 @@ class VecVideoRecorder(VecEnvWrapper):
         frames, self._frames = self._frames, None
         self._number += 1
         try:
-            imageio.mimsave(path, frames, fps=FRAMES_PER_SECOND, macro_block_size=1)
+            # The usual codec needs even sides: odd pictures are stretched by a pixel.
+            imageio.mimsave(path, frames, fps=FRAMES_PER_SECOND, macro_block_size=2)
         except (ImportError, ValueError, RuntimeError, OSError):
             # No ffmpeg here: a gif needs nothing but pillow.
             imageio.mimsave(path.replace(".mp4", ".gif"), frames, duration=1000 / FRAMES_PER_SECOND)

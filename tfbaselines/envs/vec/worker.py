@@ -22,16 +22,18 @@ Deliver = Callable[[int, Any], Any]
 SECONDS_TO_END = 5.0
 
 
-def serve(pipe: Connection, makers: CloudpickleWrapper, shared: tuple | None) -> None:
+def serve(pipe: Connection, parents_end: Connection, makers: CloudpickleWrapper, shared: tuple | None) -> None:
     """Run a worker's environments until the pipe closes, which it also does when the parent is killed.
 
     Args:
         pipe: carries (command, data) in, (True, answer) or (False, error's text) out.
+        parents_end: of the pipe; a forked worker has a copy, which would keep the pipe open.
         makers: functions that make the worker's environments.
         shared: arguments of SharedDelivery, which hands on observations; None sends them through the pipe.
     """
     # Ctrl-C reaches the whole group of processes; the parent decides when the workers end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parents_end.close()
     envs: list[gymnasium.Env] = []
     try:
         envs.extend(make() for make in makers.x)
@@ -42,11 +44,9 @@ def serve(pipe: Connection, makers: CloudpickleWrapper, shared: tuple | None) ->
             if command == "close":
                 break
             pipe.send((True, _obey(command, data, envs, hand_on)))
-    except (EOFError, BrokenPipeError, KeyboardInterrupt):
-        pass
     except Exception as error:
-        message = f"{type(error).__name__}: {error}"
-        _send_quietly(pipe, (False, message))
+        # Nobody listens when the error is that the parent is gone.
+        _send_quietly(pipe, (False, f"{type(error).__name__}: {error}"))
     finally:
         for env in envs:
             env.close()
@@ -123,7 +123,7 @@ class Workers:
 
     def _start(self, spawner: Any, share: Sequence[Callable], shared: tuple | None) -> None:
         ours, theirs = spawner.Pipe()
-        arguments = (theirs, CloudpickleWrapper(list(share)), shared)
+        arguments = (theirs, ours, CloudpickleWrapper(list(share)), shared)
         process = spawner.Process(target=serve, args=arguments, daemon=True)
         process.start()
         theirs.close()
@@ -139,15 +139,17 @@ class Workers:
 
     def send(self, number: int, command: str, data: Any = None) -> None:
         """Tell a worker something."""
+        pipe = self._pipe(number)
         try:
-            self._pipes[number].send((command, data))
+            pipe.send((command, data))
         except (BrokenPipeError, OSError):
             self.receive(number)
 
     def receive(self, number: int) -> Any:
         """A worker's answer; when it failed, every worker is ended and a WorkerError says which and why."""
+        pipe = self._pipe(number)
         try:
-            fine, answer = self._pipes[number].recv()
+            fine, answer = pipe.recv()
         except (EOFError, ConnectionResetError, OSError):
             self._processes[number].join(SECONDS_TO_END)
             fine, answer = False, f"its process ended without a word (exit code {self._processes[number].exitcode})"
@@ -155,6 +157,11 @@ class Workers:
             self.end()
             raise WorkerError(f"environment worker {number} failed: {answer}")
         return answer
+
+    def _pipe(self, number: int) -> Connection:
+        if self._pipes[number].closed:
+            raise WorkerError("the environment workers have ended, by close() or after an error")
+        return self._pipes[number]
 
     def ask_all(self, command: str, data: list[Any] | None = None) -> list[Any]:
         """Tell every worker, then collect one answer per environment."""
@@ -167,14 +174,13 @@ class Workers:
         """End every process, by force when it does not listen."""
         for pipe in self._pipes:
             _send_quietly(pipe, ("close", None))
+            # A worker whose answer nobody will read does not wait for a reader any longer.
+            pipe.close()
         for process in self._processes:
             process.join(SECONDS_TO_END)
             if process.is_alive():
                 process.kill()
                 process.join()
-        for pipe in self._pipes:
-            pipe.close()
-        self._pipes = []
 
 
 def stack_infos(results: list[tuple]) -> tuple[list[Any], np.ndarray, np.ndarray, list[dict[str, Any]]]:

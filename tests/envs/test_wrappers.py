@@ -1,0 +1,107 @@
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from tfbaselines.envs.tiny import ConstantRewardEnv
+from tfbaselines.envs.wrappers import ClipActions, RewardScaler, TimeLimit, flattened
+
+
+class Told(gymnasium.Env):
+    """Pays 2 and remembers the action."""
+
+    observation_space = spaces.Box(-1, 1, (1,), np.float32)
+
+    def __init__(self, low=-1.0, high=1.0, shape=(3,)):
+        self.action_space = spaces.Box(low, high, shape, np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.action = action
+        return np.zeros(1, np.float32), 2.0, False, False, {}
+
+
+@given(hnp.arrays(np.float32, 3, elements=st.floats(width=32, allow_nan=True, allow_infinity=True)))
+def test_actions_stay_in_their_bounds_and_nan_becomes_0(action):
+    env = ClipActions(Told())
+    env.step(action)
+    expected = [0.0 if np.isnan(x) else min(max(x, -1.0), 1.0) for x in action.tolist()]
+    np.testing.assert_array_equal(env.unwrapped.action, expected)
+
+
+def test_nan_becomes_the_bound_that_is_nearest_to_0():
+    env = ClipActions(Told(low=0.5, high=np.float32(2.0), shape=(2,)))
+    env.step(np.array([np.nan, 1.0]))
+    np.testing.assert_array_equal(env.unwrapped.action, [0.5, 1.0])
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_actions_without_bounds_stay_finite():
+    env = ClipActions(Told(low=-np.inf, high=np.inf))
+    env.step(np.array([np.inf, -np.inf, 3.0], np.float32))
+    assert np.isfinite(env.unwrapped.action).all() and env.unwrapped.action[2] == 3.0
+
+
+def test_the_policys_action_is_not_changed_in_place():
+    action = np.array([5.0, np.nan, 0.0])
+    ClipActions(Told()).step(action)
+    np.testing.assert_array_equal(action, [5.0, np.nan, 0.0])
+
+
+def test_rewards_are_scaled():
+    assert RewardScaler(Told(), 0.25).step(np.zeros(3))[1] == 0.5
+    assert RewardScaler(Told()).step(np.zeros(3))[1] == pytest.approx(0.02)
+
+
+def lengths(env, steps=9):
+    """Lengths and kinds of end of the episodes within some steps."""
+    env.reset()
+    ends, length = [], 0
+    for _ in range(steps):
+        _, _, terminated, truncated, _ = env.step(0)
+        length += 1
+        if terminated or truncated:
+            ends.append((length, terminated, truncated))
+            length = 0
+            env.reset()
+    return ends
+
+
+def test_time_limit_truncates_every_episode():
+    assert lengths(TimeLimit(ConstantRewardEnv(100), 4)) == [(4, False, True)] * 2
+
+
+def test_the_shorter_of_two_limits_holds():
+    for inner, outer, length in ((3, 4, 3), (4, 3, 3), (3, None, 3)):
+        assert lengths(TimeLimit(TimeLimit(ConstantRewardEnv(100), inner), outer))[0][0] == length
+
+
+def test_no_time_limit():
+    assert lengths(TimeLimit(ConstantRewardEnv(100))) == []
+
+
+@pytest.mark.parametrize(
+    ("space", "obs", "flat"),
+    [
+        (spaces.Dict(a=spaces.Discrete(2), b=spaces.Box(0, 9, (2,), np.float32)), {"a": 1, "b": [7, 8]}, [0, 1, 7, 8]),
+        (spaces.Tuple([spaces.Box(0, 9, (2,), np.float32), spaces.Discrete(2)]), ([7, 8], 0), [7, 8, 1, 0]),
+    ],
+)
+def test_several_parts_become_one_box(space, obs, flat):
+    env = Told()
+    env.observation_space = space
+    env.reset = lambda **_: (obs, {})
+    env = flattened(env)
+    assert isinstance(env.observation_space, spaces.Box) and env.observation_space.shape == (4,)
+    np.testing.assert_array_equal(env.reset()[0], flat)
+
+
+def test_one_part_stays_as_it_is():
+    env = Told()
+    assert flattened(env) is env

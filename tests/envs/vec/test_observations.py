@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfbaselines.envs.vec.observations import Observations
+
+BOX = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+NONE = np.zeros(3, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("space", "obs"),
+    [
+        (BOX, [1.5, 2.5]),
+        (spaces.Box(0, 255, (2, 2, 1), np.uint8), np.full((2, 2, 1), 255)),
+        (spaces.Discrete(4), 3),
+        (spaces.MultiDiscrete([3, 4]), [2, 3]),
+        (spaces.MultiBinary(3), [0, 1, 1]),
+    ],
+)
+def test_each_space_has_its_array(space, obs):
+    batch = Observations(3, space)
+    batch.put(1, obs)
+    copy = batch.copy()
+    assert copy.shape == (3, *space.shape) and copy.dtype == space.dtype
+    np.testing.assert_array_equal(copy[1], obs)
+    assert not copy[[0, 2]].any()
+    batch.put(1, np.zeros(space.shape))
+    np.testing.assert_array_equal(copy[1], obs)
+
+
+def test_dictionaries_are_copied_too():
+    batch = Observations(2, spaces.Dict(a=BOX, b=spaces.Discrete(4)))
+    batch.put(1, {"a": [1, 2], "b": 3})
+    copy = batch.copy()
+    batch.put(1, {"a": [0, 0], "b": 0})
+    assert copy["a"].tolist() == [[0, 0], [1, 2]] and copy["b"].tolist() == [0, 3]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@given(st.integers(0, 2), st.sampled_from([np.nan, np.inf, -np.inf]), st.booleans())
+def test_the_first_number_that_is_none_is_found(i, bad, in_reward):
+    batch, rewards = Observations(3, spaces.Dict(a=BOX, b=spaces.Discrete(4))), NONE.copy()
+    assert batch.finite(rewards)
+    if in_reward:
+        rewards[i:] = bad
+    else:
+        for later in range(i, 3):
+            batch.put(later, {"a": [0.0, bad], "b": 1})
+    assert not batch.finite(rewards) and batch.first_not_finite(rewards) == i
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_infinities_do_not_cancel_and_large_numbers_are_no_error():
+    batch = Observations(3, BOX)
+    batch.put(0, [np.inf, -np.inf])
+    assert not batch.finite(NONE)
+    for i in range(3):
+        batch.put(i, [3e38, 3e38])
+    assert batch.finite(NONE)
+
+
+def test_memory_can_be_given():
+    given_memory = np.zeros((3, 2), np.float32)
+    Observations(3, BOX, lambda shape, dtype: given_memory).put(2, [1, 2])
+    assert given_memory.tolist() == [[0, 0], [0, 0], [1, 2]]

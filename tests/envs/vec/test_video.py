@@ -1,0 +1,75 @@
+import sys
+
+import imageio
+import numpy as np
+import pytest
+
+from tfbaselines.envs.tiny import ConstantRewardEnv
+from tfbaselines.envs.vec import DummyVecEnv, VecVideoRecorder
+
+
+class Pictured(ConstantRewardEnv):
+    """Pictures full of ten times the time."""
+
+    def __init__(self, size=(16, 32), kind=np.uint8):
+        super().__init__(episode_len=100)
+        self._size, self._kind = size, kind
+
+    def render(self):
+        return np.full((*self._size, 3), 10 * self._time, self._kind)
+
+
+@pytest.fixture(autouse=True)
+def _no_display(monkeypatch):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def record(directory, steps, trigger=lambda step: step == 0, make=Pictured, **kwargs):
+    """The names of the files after some steps and close()."""
+    env = VecVideoRecorder(DummyVecEnv([make] * 2), str(directory), trigger, **kwargs)
+    env.reset()
+    for _ in range(steps):
+        env.step(np.zeros(2, np.int64))
+    env.close(), env.close()
+    return sorted(path.name for path in directory.iterdir())
+
+
+def brightness(path):
+    """Mean of each frame of a film, in tens."""
+    return [round(float(np.mean(frame)) / 10) for frame in imageio.mimread(path)]
+
+
+def test_a_video_has_the_tiles_of_as_many_steps_as_asked(tmp_path):
+    assert record(tmp_path / "new", 9, video_length=5) == ["vecenv.video.0.step0.mp4"]
+    path = tmp_path / "new" / "vecenv.video.0.step0.mp4"
+    assert np.shape(imageio.mimread(path)) == (6, 32, 32, 3)
+    assert brightness(path) == [0, 1, 2, 3, 4, 5]
+
+
+def test_videos_begin_when_the_trigger_says_so_and_none_is_lost(tmp_path):
+    names = record(tmp_path, 9, lambda step: step % 4 == 0, video_length=2)
+    assert names == [f"vecenv.video.{i}.step{4 * i}.mp4" for i in range(3)]
+    assert [brightness(tmp_path / name) for name in names] == [[0, 1, 2], [4, 5, 6], [8, 9]]
+
+
+def test_no_video_without_a_trigger(tmp_path):
+    assert record(tmp_path, 3, lambda step: False) == []
+
+
+@pytest.mark.parametrize(("size", "kind"), [((15, 31), np.uint8), ((16, 16), np.float64)])
+def test_odd_sizes_and_other_numbers_are_filmed_too(tmp_path, size, kind):
+    (name,) = record(tmp_path, 3, make=lambda: Pictured(size, kind))
+    assert brightness(tmp_path / name) == [0, 1, 2, 3]
+
+
+def test_a_gif_where_there_is_no_ffmpeg(tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "imageio.plugins.ffmpeg", raising=False)
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    assert record(tmp_path, 3) == ["vecenv.video.0.step0.gif"]
+    assert brightness(tmp_path / "vecenv.video.0.step0.gif") == [0, 1, 2, 3]
+
+
+def test_a_video_has_at_least_one_step(tmp_path):
+    with pytest.raises(ValueError, match="video_length=0 is not valid: at least 1"):
+        record(tmp_path, 1, video_length=0)

@@ -1,0 +1,227 @@
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
+from tfbaselines.policy.encoding import observation_dtype
+from tfbaselines.policy.policy import build_policy
+
+BOX = spaces.Box(-3, 3, (3,), np.float32)
+DISCRETE = spaces.Discrete(4, start=-1)
+OBSERVATIONS = {
+    "box": BOX,
+    "doubles": spaces.Box(-3, 3, (2, 3), np.float64),
+    "bytes": spaces.Box(0, 255, (4,), np.uint8),
+    "image": spaces.Box(0, 255, (4, 4, 2), np.uint8),
+    "discrete": DISCRETE,
+    "multidiscrete": spaces.MultiDiscrete([3, 2], start=[1, 0]),
+    "multibinary": spaces.MultiBinary([2, 2]),
+}
+ACTIONS = {
+    "discrete": DISCRETE,
+    "multidiscrete": spaces.MultiDiscrete([3, 2], start=[1, 0]),
+    "box": spaces.Box(-1, 1, (2,), np.float32),
+    "table": spaces.Box(-1, 1, (2, 2), np.float32),
+    "multibinary": spaces.MultiBinary(3),
+}
+VARIANTS = {
+    "copy": {"value_network": "copy"},
+    "layer_norm": {"layer_norm": True},
+    "relu": {"activation": "relu", "num_layers": 3},
+    "linear": {"activation": "linear", "layer_norm": True},
+    "no head": {"num_hidden": 4},
+    "normalised": {"normalize_observations": True},
+    "q": {"estimate_q": True},
+}
+
+
+def make(network="mlp", obs=BOX, action=DISCRETE, value_network=None, **kwargs):
+    env = SimpleNamespace(observation_space=obs, action_space=action)
+    policy = build_policy(env, network, value_network, **kwargs)
+    rng = np.random.default_rng(0)
+    for variable in policy.trainable_variables:
+        variable.assign(variable.numpy() + rng.normal(scale=0.1, size=variable.shape))
+    if policy.normalizer:
+        policy.normalizer.update(rng.normal(1, 2, (50, *obs.shape)))
+    return policy
+
+
+def batch(space=BOX, rows=5):
+    space.seed(0)
+    return np.stack([space.sample() for _ in range(rows)]).astype(observation_dtype(space))
+
+
+def noise_of(policy, rows=5):
+    return policy.head.draw_noise(np.random.default_rng(0), (rows,))
+
+
+def assert_equal(policy):
+    """Both actors give the same step, sampled and most likely, and the same values."""
+    ours, graph = NumpyActor(policy), GraphActor(policy)
+    obs = batch(policy.observation_space)
+    for noise in (noise_of(policy), None):
+        one, other = (actor.step(obs, None, None, noise) for actor in (ours, graph))
+        assert one.states is other.states is None
+        for name in ("actions", "values", "neglogps"):
+            a, b = getattr(one, name), getattr(other, name)
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5, err_msg=name)
+            assert a.dtype == b.dtype == (policy.head.action_dtype if name == "actions" else np.float32), name
+    np.testing.assert_allclose(ours.value(obs), graph.value(obs), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(graph.value(obs), one.values, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("obs", OBSERVATIONS.values(), ids=OBSERVATIONS)
+def test_numpy_acts_on_every_observation_as_the_graph_does(obs):
+    assert_equal(make(obs=obs))
+
+
+@pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
+def test_numpy_takes_every_action_as_the_graph_does(action):
+    assert_equal(make(action=action, value_network="copy"))
+
+
+@pytest.mark.parametrize("kwargs", VARIANTS.values(), ids=VARIANTS)
+def test_numpy_repeats_every_dense_network(kwargs):
+    policy = make(**kwargs)
+    assert isinstance(make_actor(policy), NumpyActor)
+    assert_equal(policy)
+
+
+def chain(*layers):
+    """A builder of a network of layers in a row."""
+    return lambda: lambda shape: keras.Sequential([keras.Input(shape), *(layer() for layer in layers)])
+
+
+def skipping():
+    def network_fn(shape):
+        inputs = keras.Input(shape)
+        return keras.Model(inputs, keras.layers.Concatenate()([inputs, keras.layers.Dense(2)(inputs)]))
+
+    return network_fn
+
+
+def twice_the_same():
+    def network_fn(shape):
+        inputs, layer = keras.Input(shape), keras.layers.Dense(shape[0])
+        return keras.Model(inputs, layer(layer(inputs)))
+
+    return network_fn
+
+
+L = keras.layers
+MIRRORED = {
+    "no bias": chain(lambda: L.Dense(5, use_bias=False)),
+    "activation first": chain(lambda: L.Activation("relu"), lambda: L.Dense(5)),
+    "activation last": chain(lambda: L.Dense(5), lambda: L.Activation("tanh")),
+    "flatten": chain(L.Flatten, lambda: L.Dense(5)),
+    "norm": chain(L.LayerNormalization, lambda: L.Dense(5)),
+}
+NOT_MIRRORED = {
+    "other activation": chain(lambda: L.Dense(5, activation="elu")),
+    "other layer": chain(lambda: L.Dense(5), L.LeakyReLU),
+    "norm without scale": chain(lambda: L.LayerNormalization(scale=False)),
+    "norm without centre": chain(lambda: L.LayerNormalization(center=False)),
+    "norm over rows": chain(lambda: L.LayerNormalization(axis=1), L.Flatten),
+    "skipping": skipping,
+    "twice the same": twice_the_same,
+}
+
+
+@pytest.mark.parametrize("network", MIRRORED.values(), ids=MIRRORED)
+def test_numpy_repeats_chains_of_dense_layers(network):
+    policy = make(network)
+    assert isinstance(make_actor(policy), NumpyActor)
+    assert_equal(policy)
+
+
+@pytest.mark.parametrize("network", NOT_MIRRORED.values(), ids=NOT_MIRRORED)
+def test_other_networks_act_in_the_graph(network):
+    policy = make(network, OBSERVATIONS["doubles"] if network is NOT_MIRRORED["norm over rows"] else BOX)
+    actor = make_actor(policy)
+    assert isinstance(actor, GraphActor)
+    obs = batch(policy.observation_space)
+    np.testing.assert_allclose(actor.value(obs), policy.forward(obs).value, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("network", "obs"), [("lstm", BOX), ("cnn_small", spaces.Box(0, 255, (36, 36, 1), np.uint8))], ids=["lstm", "cnn"]
+)
+def test_recurrent_and_convolutional_networks_act_in_the_graph(network, obs):
+    assert isinstance(make_actor(make(network, obs)), GraphActor)
+
+
+def test_an_unusual_value_network_acts_in_the_graph():
+    assert isinstance(make_actor(make(value_network=skipping)), GraphActor)
+
+
+@pytest.mark.parametrize("network", [*MIRRORED.values(), "mlp"], ids=[*MIRRORED, "mlp"])
+def test_acting_leaves_observations_alone(network):
+    actor, obs = NumpyActor(make(network)), batch()
+    before = obs.copy()
+    actor.step(obs, None, None, None)
+    actor.value(obs)
+    np.testing.assert_array_equal(obs, before)
+
+
+def test_numpy_copies_the_weights_when_told_to():
+    policy = make(normalize_observations=True, value_network="copy", action=ACTIONS["box"])
+    actor, obs = NumpyActor(policy), batch()
+    before = actor.step(obs, None, None, None)
+    for variable in policy.trainable_variables:
+        variable.assign(variable + 0.3)
+    policy.normalizer.update(batch() + 9.0)
+    same = actor.step(obs, None, None, None)
+    np.testing.assert_array_equal(same.values, before.values)
+    np.testing.assert_array_equal(same.neglogps, before.neglogps)
+    actor.refresh()
+    assert np.abs(actor.value(obs) - before.values).min() > 1e-3
+    assert_equal(policy)
+
+
+def test_the_graph_reads_the_policys_own_weights():
+    policy = make()
+    actor, obs = GraphActor(policy), batch()
+    before = actor.value(obs)
+    policy.vf_layer.bias.assign(policy.vf_layer.bias + 7.0)
+    np.testing.assert_allclose(actor.value(obs), before + 7.0, rtol=1e-5)
+
+
+def test_a_block_is_evaluated_as_its_steps_were():
+    policy = make(action=ACTIONS["box"])
+    actor, obs = NumpyActor(policy), batch(rows=6)
+    steps = [actor.step(obs[k : k + 2], None, None, noise_of(policy, 2)) for k in (0, 2, 4)]
+    values, neglogps = actor.evaluate(obs, np.concatenate([step.actions for step in steps]))
+    np.testing.assert_allclose(values, np.concatenate([step.values for step in steps]), rtol=1e-5)
+    np.testing.assert_allclose(neglogps, np.concatenate([step.neglogps for step in steps]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("value_network", [None, "copy"])
+def test_recurrent_steps_are_the_policys_sequence(value_network):
+    policy = make("lstm", value_network=value_network, nlstm=4)
+    actor, envs, steps = GraphActor(policy), 2, 5
+    obs = batch(rows=envs * steps)
+    masks = np.zeros((envs, steps), bool)
+    masks[0, 3] = masks[1, 0] = True
+    first = states = np.random.default_rng(1).normal(size=(envs, policy.state_size)).astype(np.float32)
+    values = []
+    for t in range(steps):
+        step = actor.step(obs[t::steps], states, masks[:, t], None)
+        np.testing.assert_allclose(actor.value(obs[t::steps], states, masks[:, t]), step.values, rtol=1e-5)
+        states = step.states
+        values.append(step.values)
+    outputs = policy.forward(obs, masks.ravel(), first)
+    np.testing.assert_allclose(np.stack(values, 1).ravel(), outputs.value, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(states, outputs.states, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"network": "lstm", "nlstm": 4}], ids=["mlp", "lstm"])
+def test_batches_of_any_size_share_one_trace(kwargs):
+    policy = make(**kwargs)
+    actor = GraphActor(policy)
+    for rows in (1, 3, 5):
+        states, masks = policy.initial_state(rows), np.zeros(rows, bool)
+        assert actor.step(batch(rows=rows), states, masks, noise_of(policy, rows)).actions.shape == (rows,)
+    assert actor._step.experimental_get_tracing_count() == 1

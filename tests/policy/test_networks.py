@@ -1,0 +1,191 @@
+import inspect
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfbaselines.policy.networks import NETWORKS, get_network_builder, has_convolutions, register
+
+IMAGE, VECTOR = (44, 40, 2), (5,)
+RECURRENT = ["lstm", "cnn_lstm", "cnn_lnlstm", "impala_cnn_lstm"]
+BUILT_IN = list(NETWORKS)
+
+
+def input_shape(name):
+    return VECTOR if name in ("mlp", "lstm") else IMAGE
+
+
+def build(name, shape=None, **kwargs):
+    return get_network_builder(name)(**kwargs)(shape or input_shape(name))
+
+
+def batch(shape, rows=4):
+    numbers = np.random.default_rng(0).integers(0, 256, (rows, *shape))
+    return numbers.astype(np.uint8) if len(shape) == 3 else (numbers / 255).astype(np.float32)
+
+
+@pytest.fixture
+def registry():
+    """Whatever a test registers is gone afterwards."""
+    before = dict(NETWORKS)
+    yield NETWORKS
+    NETWORKS.clear()
+    NETWORKS.update(before)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_network_builds_and_runs(name):
+    network = build(name)
+    x = batch(input_shape(name))
+    if name in RECURRENT:
+        states = np.zeros((2, network.state_size), np.float32)
+        latent, states = network([x, np.zeros(4, np.float32), states])
+        assert latent.shape == (4, network.state_size // 2) and states.shape == (2, network.state_size)
+        assert tf.reduce_any(states != 0.0)
+    else:
+        assert not hasattr(network, "state_size")
+        latent = network(x)
+        assert latent.shape == (4, *network.output_shape[1:])
+    assert np.isfinite(latent).all() and np.ptp(latent, axis=0).max() > 0
+    assert has_convolutions(network) == (input_shape(name) == IMAGE)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_argument_has_a_default(name):
+    assert all(p.default is not p.empty for p in inspect.signature(get_network_builder(name)).parameters.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "kwargs", "width"),
+    [
+        ("mlp", {"num_layers": 3, "num_hidden": 7}, 7),
+        ("lstm", {"nlstm": 6}, 6),
+        ("cnn_lstm", {"nlstm": 6, "conv_fn": "impala_cnn"}, 6),
+        ("cnn_lstm", {"nlstm": 6, "conv_fn": keras.layers.Flatten()}, 6),
+        ("cnn_lnlstm", {"nlstm": 6}, 6),
+        ("impala_cnn_lstm", {"nlstm": 6, "layer_norm": True}, 6),
+        ("conv_only", {"convs": [(5, 3, 2), (6, 3, 1)]}, 6),
+    ],
+)
+def test_arguments_say_the_width(name, kwargs, width):
+    output = build(name, **kwargs).output_shape
+    assert (output[0] if isinstance(output, list) else output)[-1] == width
+
+
+def test_mlp_is_a_chain_of_products_and_activations():
+    network = build("mlp", num_layers=3, num_hidden=4, activation="relu")
+    expected = x = batch(VECTOR)
+    for layer in network.trainable_variables[::2]:
+        expected = np.maximum(expected @ layer.numpy(), 0.0)
+    np.testing.assert_allclose(network(x), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_mlp_takes_an_activation_function():
+    np.testing.assert_array_equal(build("mlp", activation=lambda x: 0.0 * x + 2.0)(batch(VECTOR)), 2.0)
+
+
+def test_mlp_normalises_before_its_activation():
+    latent = build("mlp", num_hidden=16, layer_norm=True, activation="linear")(batch(VECTOR))
+    np.testing.assert_allclose(np.mean(latent, axis=-1), 0.0, atol=1e-5)
+    np.testing.assert_allclose(np.std(latent, axis=-1), 1.0, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["mlp", "lstm"])
+def test_tables_are_flattened(name):
+    assert build(name, (3, 4)).trainable_variables[0].shape[0] == 12
+
+
+@pytest.mark.parametrize(("pad", "size"), [("VALID", 2), ("SAME", 6), ("same", 6)])
+def test_padding_keeps_rows_and_columns(pad, size):
+    network = build("cnn", pad=pad)
+    assert network.get_layer("c3").output.shape[1] == size
+
+
+def test_pixels_are_scaled():
+    layer = build("conv_only", convs=[(1, 1, 1)]).layers[1]
+    np.testing.assert_allclose(layer(np.array([[0.0, 51.0, 255.0]])), [[0.0, 0.2, 1.0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn", "lstm"])
+def test_kernels_begin_orthogonal_and_biases_zero(name):
+    gain = 1.0 if name == "lstm" else np.sqrt(2.0)
+    for variable in build(name).trainable_variables:
+        value = variable.numpy().reshape(-1, variable.shape[-1])
+        if variable.name in ("bias", "b"):
+            np.testing.assert_array_equal(value, 0.0)
+        else:
+            value = value if value.shape[0] < value.shape[1] else value.T
+            np.testing.assert_allclose(value @ value.T, gain**2 * np.eye(len(value)), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_no_two_kernels_begin_alike(name):
+    network, again = build(name), build(name)
+    kernels = [v.numpy() for v in network.trainable_variables + again.trainable_variables if np.ptp(v.numpy()) > 0]
+    pairs = [(a, b) for a, b in itertools.combinations(kernels, 2) if a.shape == b.shape]
+    assert pairs and not any(np.array_equal(a, b) for a, b in pairs)
+
+
+@pytest.mark.parametrize("name", [name for name in BUILT_IN if input_shape(name) == IMAGE])
+def test_convolutions_refuse_vectors(name):
+    with pytest.raises(ValueError, match=r"needs images \[rows, columns, channels\], not observations of shape \(5,\)"):
+        build(name, VECTOR)
+
+
+def test_a_network_of_ones_own_is_known_by_its_name(registry):
+    @register("twice")
+    def twice(factor=2.0):
+        """Doubles."""
+
+        def network_fn(input_shape):
+            inputs = keras.Input(input_shape)
+            return keras.Model(inputs, keras.layers.Rescaling(factor)(inputs))
+
+        return network_fn
+
+    x = batch(VECTOR)
+    np.testing.assert_allclose(build("twice", VECTOR)(x), 2 * x)
+    np.testing.assert_allclose(build("twice", VECTOR, factor=3.0)(x), 3 * x)
+    assert get_network_builder("twice").__doc__ == "Doubles."
+    with pytest.raises(ValueError, match="unknown argument 'facto' of network 'twice': did you mean 'factor'"):
+        build("twice", VECTOR, facto=3.0)
+    assert build(twice, VECTOR, factor=1.0)(x).shape == x.shape
+
+
+def test_a_network_may_take_any_arguments(registry):
+    register("any")(lambda **kwargs: lambda shape: kwargs)
+    assert get_network_builder("any")(a=1)(VECTOR) == {"a": 1}
+
+
+def test_a_module_is_imported_for_its_network(registry, tmp_path, monkeypatch):
+    text = "from tfbaselines.policy.networks import mlp, register\nregister('narrow')(lambda: mlp(num_hidden=3))\n"
+    (tmp_path / "own_networks.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert build("own_networks:narrow", VECTOR).output_shape[-1] == 3
+    with pytest.raises(ValueError, match="unknown network 'narow': did you mean 'narrow'"):
+        get_network_builder("own_networks:narow")
+
+
+@pytest.mark.parametrize(
+    ("name", "kwargs", "message"),
+    [
+        ("mpl", {}, "unknown network 'mpl': did you mean 'mlp'"),
+        ("?", {}, r"unknown network '\?': choose from cnn, cnn_lnlstm"),
+        ("no_such_module:mlp", {}, "network='no_such_module:mlp' is not valid: module 'no_such_module' cannot"),
+        ("mlp", {"num_hiden": 3}, "unknown argument 'num_hiden' of network 'mlp': did you mean 'num_hidden'"),
+        ("cnn", {"???": 3}, "of network 'cnn': it has pad, one_dim_bias"),
+        ("mlp", {"num_layers": 0}, "num_layers=0 is not valid: at least 1"),
+        ("mlp", {"num_hidden": -1}, "num_hidden=-1 is not valid: at least 1"),
+        ("lstm", {"nlstm": 0}, "nlstm=0 is not valid: at least 1"),
+        ("mlp", {"activation": "thn"}, "unknown activation 'thn': did you mean 'tanh'"),
+        ("mlp", {"activation": "thn", "layer_norm": True}, "unknown activation 'thn': did you mean 'tanh'"),
+        ("cnn", {"pad": "some"}, "pad='some' is not valid: 'VALID' or 'SAME'"),
+        ("cnn_lstm", {"conv_fn": "nature"}, "unknown conv_fn 'nature': did you mean 'nature_cnn'"),
+    ],
+)
+def test_mistakes_are_named_in_one_line(name, kwargs, message):
+    with pytest.raises(ValueError, match=message) as error:
+        build(name, **kwargs)
+    assert "\n" not in str(error.value)
