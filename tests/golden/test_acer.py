@@ -45,7 +45,7 @@ def test_updates(case):
         "rewards": arrays["rewards"].reshape(count, steps),
         "ended": arrays["dones"].reshape(count, steps).astype(np.float32),
         "cut": np.zeros((count, steps), np.float32),
-        "mus": arrays["mus"].reshape(count, steps, -1),
+        "mus": np.log(arrays["mus"]).reshape(count, steps, -1),
     }
     if "states" in arrays:
         batch |= {"masks": arrays["masks"].reshape(count, steps + 1).astype(np.float32), "states": arrays["states"]}

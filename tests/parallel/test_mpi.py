@@ -81,7 +81,11 @@ print("waited in vain")
 def mpirun(path: Path, text: str):
     """Run a script's text on two ranks: (exit status, standard output, standard error)."""
     (path / "script.py").write_text(text)
-    return finish(start("script", cwd=path, launcher=("mpirun", "-np", "2")), timeout=60)
+    process = start("script", cwd=path, launcher=("mpirun", "-np", "2"))
+    try:
+        return finish(process, timeout=60)
+    finally:
+        process.terminate()
 
 
 @pytest.fixture(scope="module")

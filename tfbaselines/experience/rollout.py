@@ -21,6 +21,7 @@ class Rollout:
         values: [T, N] value of obs.
         neglogps: [T, N] negative log probability of actions.
         dones: [T, N] whether obs is the first of an episode (the originals' masks).
+        timeouts: [T, N] whether the step was the last before a time limit.
         timeout_values: [T, N] value of the real last observation where the step was cut by a time limit, else 0.
         last_values: [N] value of the observation after the last step.
         last_dones: [N] whether that observation is the first of an episode.
@@ -34,6 +35,7 @@ class Rollout:
     values: np.ndarray
     neglogps: np.ndarray
     dones: np.ndarray
+    timeouts: np.ndarray
     timeout_values: np.ndarray
     last_values: np.ndarray | None = None
     last_dones: np.ndarray | None = None
@@ -72,6 +74,7 @@ class Runner:
             values=np.zeros(shape, np.float32),
             neglogps=np.zeros(shape, np.float32),
             dones=np.zeros(shape, bool),
+            timeouts=np.zeros(shape, bool),
             timeout_values=np.zeros(shape, np.float32),
         )
         self._obs = np.zeros(shape[1:] + space.shape, obs_dtype)
@@ -81,10 +84,7 @@ class Runner:
 
     def run(self) -> Rollout:
         """Step every environment nsteps times."""
-        rollout = self._rollout
-        rollout.states, rollout.episodes = self._states, []
-        rollout.timeout_values.fill(0.0)
-        noise = self._head.draw_noise(self._rng, (self.nsteps, self._env.num_envs))
+        rollout, noise = self._begin()
         if isinstance(self._actor, NumpyActor):
             self._collect_then_evaluate(rollout, noise)
         else:
@@ -92,6 +92,14 @@ class Runner:
         rollout.last_values = self._actor.value(self._obs, self._states, self._dones)
         rollout.last_dones = self._dones
         return rollout
+
+    def _begin(self) -> tuple[Rollout, np.ndarray]:
+        """An empty rollout, and the noise of its actions."""
+        rollout = self._rollout
+        rollout.states, rollout.episodes = self._states, []
+        rollout.timeouts.fill(False)
+        rollout.timeout_values.fill(0.0)
+        return rollout, self._head.draw_noise(self._rng, (self.nsteps, self._env.num_envs))
 
     def _collect_then_evaluate(self, rollout: Rollout, noise: np.ndarray) -> None:
         act = self._actor.act
@@ -127,10 +135,14 @@ class Runner:
             if "episode" in info:
                 rollout.episodes.append(info["episode"])
             if info.get("TimeLimit.truncated"):
-                last = np.asarray(info["final_observation"], self._obs.dtype)[None]
-                # The state here is the one after the step that ended the episode: it belongs to `last`.
-                states = None if self._states is None else self._states[i : i + 1]
-                rollout.timeout_values[t, i] = self._actor.value(last, states, np.zeros(1, bool))[0]
+                rollout.timeouts[t, i] = True
+                self._value_at_timeout(rollout, t, i, info["final_observation"])
+
+    def _value_at_timeout(self, rollout: Rollout, t: int, i: int, last: np.ndarray) -> None:
+        last = np.asarray(last, self._obs.dtype)[None]
+        # The state here is the one after the step that ended the episode: it belongs to `last`.
+        states = None if self._states is None else self._states[i : i + 1]
+        rollout.timeout_values[t, i] = self._actor.value(last, states, np.zeros(1, bool))[0]
 
 
 def env_major(array: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from tfbaselines.parallel import mpi
 
 Batch = dict[str, tf.Tensor]
 Loss = Callable[[Batch, dict[str, tf.Tensor]], tuple[tf.Tensor, tf.Tensor]]
+Gradients = Callable[[Batch, dict[str, tf.Tensor]], tuple[list[tf.Tensor], tf.Tensor]]
 
 
 def set_precision(precision: str) -> None:
@@ -36,11 +37,14 @@ class Update:
         jit: compile with XLA. On a CPU that triples the speed of small dense networks and halves that of convolutions.
         comm: communicator over which gradients are averaged.
         rank_weight: this rank's weight in that average.
+        gradients: in place of `loss`, for gradients that are not those of a scalar: function of a batch and
+            coefficients that returns one gradient per variable and the statistics.
+        after_step: called after each gradient step, in the same compiled function.
     """
 
     def __init__(
         self,
-        loss: Loss,
+        loss: Loss | None,
         variables: Sequence[keras.Variable],
         optimizer: keras.Optimizer,
         *,
@@ -48,7 +52,11 @@ class Update:
         jit: bool = True,
         comm: mpi.Communicator | None = None,
         rank_weight: float = 1.0,
+        gradients: Gradients | None = None,
+        after_step: Callable[[], None] | None = None,
     ) -> None:
+        self._gradients_of = gradients or self._gradients_of_loss
+        self._after_step = after_step
         self._loss = loss
         self._variables = list(variables)
         self._optimizer = optimizer
@@ -90,6 +98,9 @@ class Update:
 
     def _gradients(self, data: Batch, rows: tf.Tensor, scalars: dict[str, tf.Tensor]) -> tuple[list, tf.Tensor]:
         batch = {name: tf.gather(array, rows) for name, array in data.items()}
+        return self._gradients_of(batch, scalars)
+
+    def _gradients_of_loss(self, batch: Batch, scalars: dict[str, tf.Tensor]) -> tuple[list, tf.Tensor]:
         with tf.GradientTape() as tape:
             loss, statistics = self._loss(batch, scalars)
         values = [variable.value for variable in self._variables]
@@ -100,6 +111,8 @@ class Update:
             gradients, _ = tf.clip_by_global_norm(gradients, self._max_grad_norm)
         self._optimizer.learning_rate.assign(lr)
         self._optimizer.apply(gradients, self._variables)
+        if self._after_step is not None:
+            self._after_step()
 
     def _run_all(self, data: Batch, indices: tf.Tensor, scalars: dict[str, tf.Tensor]) -> tf.Tensor:
         # The first step stands outside the loop so that the loop's running sum has a known shape.

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import os
 import sys
+import time
 import traceback
 from types import TracebackType
 from typing import Any
@@ -19,6 +20,9 @@ import numpy as np
 SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE")
 LOCAL_SIZE_VARIABLES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE")
 LAUNCHER_PREFIXES = ("PMI_", "PMIX_", "OMPI_", "MPI_LOCAL", "HYDI_", "HYDRA_", "MV2_")
+
+# How long an aborting rank waits for its last words to be passed on.
+SECONDS_TO_PASS_ON = 0.5
 
 
 class Communicator:
@@ -122,6 +126,8 @@ class MpiCommunicator(Communicator):
         """See Communicator."""
         sys.stdout.flush()
         sys.stderr.flush()
+        # The launcher passes on what a rank wrote, but after an abort no longer waits for it.
+        time.sleep(SECONDS_TO_PASS_ON)
         self._comm.Abort(code)
 
 

@@ -82,6 +82,13 @@ class NumpyActor:
         values, neglogps = self.evaluate(obs, actions)
         return Step(actions, values, None, neglogps)
 
+    def behave(
+        self, obs: np.ndarray, states: Any, masks: Any, noise: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Actions [N, ...], the parameters [N, P] of the distributions they were drawn from, and new states."""
+        flat = self._flat(self._latent(self._encode(obs)))
+        return self._head.sample_numpy(flat, noise), flat, None
+
     def _encode(self, obs: np.ndarray) -> np.ndarray:
         x = encode_numpy(obs, self._policy.observation_space)
         if self._policy.normalizer:
@@ -124,7 +131,8 @@ class GraphActor:
             outputs = policy.forward(obs, masks, states)
             distribution = head.distribution(outputs.flat)
             actions = distribution.sample(noise)
-            results = (actions, outputs.value, distribution.neglogp(actions), distribution.mode())
+            neglogps = distribution.neglogp(actions)
+            results = (tf.cast(actions, head.action_dtype), outputs.value, neglogps, outputs.flat)
             return (*results, outputs.states) if self.recurrent else results
 
         def value(obs: tf.Tensor, masks: Any = None, states: Any = None) -> tf.Tensor:
@@ -146,16 +154,18 @@ class GraphActor:
             noise: [N, ...] from the head's draw_noise, or None for the mode.
         """
         head = self._policy.head
-        deterministic = noise is None
-        if deterministic:
-            noise = np.full((len(obs), *head.noise_shape), 0.5, np.float32)
-        actions, values, neglogps, modes, *new_states = self._step(obs, noise, *self._memory(masks, states))
-        return Step(
-            (modes if deterministic else actions).numpy(),
-            values.numpy(),
-            new_states[0].numpy() if new_states else None,
-            neglogps.numpy(),
-        )
+        if noise is None:
+            noise = np.full((len(obs), *head.noise_shape), head.mode_noise, np.float32)
+        actions, values, neglogps, _, *new_states = self._step(obs, noise, *self._memory(masks, states))
+        states = new_states[0].numpy() if new_states else None
+        return Step(actions.numpy(), values.numpy(), states, neglogps.numpy())
+
+    def behave(
+        self, obs: np.ndarray, states: Any, masks: Any, noise: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Actions [N, ...], the parameters [N, P] of the distributions they were drawn from, and new states."""
+        actions, _, _, flat, *new_states = self._step(obs, noise, *self._memory(masks, states))
+        return actions.numpy(), flat.numpy(), new_states[0].numpy() if new_states else None
 
     def value(self, obs: np.ndarray, states: Any = None, masks: Any = None) -> np.ndarray:
         """Values [B]."""
@@ -187,6 +197,9 @@ def _mirrors(network: keras.Model) -> bool:
         return False
     if any(len(getattr(layer, "_inbound_nodes", [None])) > 1 for layer in chain):
         return False
+    norms = [layer for layer in chain if isinstance(layer, layers.LayerNormalization)]
+    if any(layer.axis != [-1] or layer.gamma is None or layer.beta is None for layer in norms):
+        return False
     activated = [layer for layer in chain if isinstance(layer, layers.Dense | layers.Activation)]
     return all(_activation_name(layer) in _NUMPY_ACTIVATIONS for layer in activated)
 
@@ -209,7 +222,8 @@ def _numpy_layer(layer: keras.layers.Layer) -> ArrayFunction | None:
         return _numpy_layer_norm(layer)
     if isinstance(layer, keras.layers.Activation):
         activation = _NUMPY_ACTIVATIONS[_activation_name(layer)]
-        return lambda x: activation(x, out=x)
+        # Not in place: x may be the caller's observations.
+        return lambda x: activation(x, None)
     if isinstance(layer, keras.layers.Flatten):
         return lambda x: x.reshape(len(x), -1)
     return None

@@ -73,6 +73,9 @@ class CategoricalHead:
         space: the action space.
     """
 
+    # The noise of every component whose sample is the mode; each head has one.
+    mode_noise = 0.0
+
     def __init__(self, space: spaces.Discrete) -> None:
         self.width = self.param_size = int(space.n)
         self._start = int(space.start)
@@ -131,6 +134,8 @@ class MultiCategoricalHead:
     Args:
         space: the action space, nvec of rank 1.
     """
+
+    mode_noise = 0.0
 
     def __init__(self, space: spaces.MultiDiscrete) -> None:
         if space.nvec.ndim != 1:
@@ -208,6 +213,8 @@ class GaussianHead:
         space: the action space; n is its number of elements.
     """
 
+    mode_noise = 0.0
+
     def __init__(self, space: spaces.Box) -> None:
         self.width = int(np.prod(space.shape))
         self.param_size = 2 * self.width
@@ -270,6 +277,8 @@ class BernoulliHead:
         space: the action space; n is its number of elements.
     """
 
+    mode_noise = 0.5
+
     def __init__(self, space: spaces.MultiBinary) -> None:
         self.width = self.param_size = int(np.prod(space.shape))
         self.action_shape = tuple(space.shape)
@@ -298,7 +307,7 @@ class BernoulliHead:
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """Actions [B, ...]."""
-        return (noise < 1.0 / (1.0 + np.exp(-flat))).astype(np.int8).reshape(-1, *self.action_shape)
+        return (noise < np.exp(-np.logaddexp(0.0, -flat))).astype(np.int8).reshape(-1, *self.action_shape)
 
     def mode_numpy(self, flat: np.ndarray) -> np.ndarray:
         """The most likely actions [B, ...]."""

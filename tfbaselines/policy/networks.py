@@ -58,7 +58,7 @@ def get_network_builder(name: str | Builder) -> Callable[..., NetworkFn]:
         module, name = name.split(":", 1)
         try:
             importlib.import_module(module)
-        except ImportError as error:
+        except (ImportError, TypeError) as error:
             whole = f"{module}:{name}"
             raise bad_argument("network", whole, f"module '{module}' cannot be imported ({error})") from None
     if name not in NETWORKS:
@@ -103,6 +103,7 @@ def mlp(
         layer_norm: normalise each layer before its activation.
     """
     check_at_least(1, num_layers=num_layers, num_hidden=num_hidden)
+    activation = _activation(activation)
 
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
         x = inputs = keras.Input(input_shape)
@@ -252,7 +253,6 @@ def impala_features(x: Any, depths: Sequence[int] = (16, 32, 32)) -> Any:
 
 def _image_network(features: Callable[[Any], Any]) -> NetworkFn:
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
-        _check_image(input_shape)
         inputs = keras.Input(input_shape)
         return keras.Model(inputs, features(inputs))
 
@@ -274,6 +274,11 @@ def _recurrent_network(features: Callable[[Any], Any], nlstm: int, layer_norm: b
 
 def _scaled(x: Any) -> Any:
     """Pixels from 0..255 to 0..1."""
+    if len(x.shape) != 4:
+        shape = tuple(x.shape[1:])
+        raise ValueError(
+            f"a convolutional network needs images [rows, columns, channels], not observations of shape {shape}"
+        )
     return keras.layers.Rescaling(1.0 / 255.0)(x)
 
 
@@ -286,19 +291,15 @@ def _conv(filters: int, size: int, stride: int, name: str, pad: str) -> keras.la
     )
 
 
-def _dense(width: int, activation: Any, name: str) -> keras.layers.Dense:
+def _activation(activation: str | Callable) -> Callable:
     try:
-        activation = keras.activations.get(activation)
+        return keras.activations.get(activation)
     except ValueError:
         known = [key for key in dir(keras.activations) if key.islower() and not key.startswith("_")]
         raise unknown("activation", str(activation), known) from None
+
+
+def _dense(width: int, activation: Any, name: str) -> keras.layers.Dense:
     return keras.layers.Dense(
         width, activation=activation, kernel_initializer=keras.initializers.Orthogonal(SQRT_2), name=name
     )
-
-
-def _check_image(input_shape: tuple[int, ...]) -> None:
-    if len(input_shape) != 3:
-        raise ValueError(
-            f"a convolutional network needs images [rows, columns, channels], not observations of shape {input_shape}"
-        )

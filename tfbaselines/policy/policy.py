@@ -109,7 +109,7 @@ class Policy:
     def preprocess(self, obs: tf.Tensor) -> tf.Tensor:
         """Observations as the networks take them: encoded and, if asked for, normalised."""
         encoded = encode(obs, self.observation_space)
-        return self.normalizer.apply(encoded) if self.normalizer else encoded
+        return self.normalizer.apply(tf.cast(encoded, tf.float32)) if self.normalizer else encoded
 
     def forward(self, obs: tf.Tensor, masks: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
         """Distribution parameters, values and new states.
@@ -157,7 +157,8 @@ class Policy:
             difference = spaces_differ(state[f"{kind}_space"], describe_space(space))
             if difference:
                 raise ValueError(f"the saved model is for another {kind} space: {difference}")
-        arrays = [next(iter(named.values())) for _, named in sorted(state["weights"].items())]
+        weights = state["weights"]
+        arrays = [next(iter(weights[number].values())) for number in sorted(weights, key=int)]
         shapes = [tuple(array.shape) for array in arrays]
         wanted = [tuple(variable.shape) for variable in self.trainable_variables]
         if shapes != wanted:
@@ -211,16 +212,18 @@ def build_policy(
     )
 
 
-def policy_of_run(env: Any, network: NetworkSpec, arguments: dict[str, Any]) -> Policy:
+def policy_of_run(env: Any, network: NetworkSpec, arguments: dict[str, Any], estimate_q: bool = False) -> Policy:
     """The policy that learn(network, env, **arguments) built, with fresh weights.
 
     Args:
         env: anything with the run's spaces.
         network: as given to learn.
         arguments: of learn; those that are not about the policy are left alone.
+        estimate_q: see Policy.
     """
     names = {"value_network", "normalize_observations", *inspect.signature(get_network_builder(network)).parameters}
-    return build_policy(env, network, **{name: value for name, value in arguments.items() if name in names})
+    own = {name: value for name, value in arguments.items() if name in names}
+    return build_policy(env, network, estimate_q=estimate_q, **own)
 
 
 class _Normalizer:

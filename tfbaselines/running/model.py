@@ -110,7 +110,8 @@ class PolicyModel:
         self.policy.restore(state["policy"])
         self.actor.refresh()
         if self.optimizer is not None:
-            for slot, (_, value) in zip(self.optimizer.variables, sorted(state["optimizer"].items()), strict=True):
+            slots = sorted(state["optimizer"].items(), key=lambda item: int(item[0]))
+            for slot, (_, value) in zip(self.optimizer.variables, slots, strict=True):
                 slot.assign(value)
 
     def tree(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ import numpy as np
 
 from tfbaselines.parallel import mpi
 from tfbaselines.running import logger
-from tfbaselines.running.checkpoint import Checkpoints, load_tree
+from tfbaselines.running.checkpoint import Checkpoints, load_tree, save_tree
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.options import RunOptions
 from tfbaselines.running.progress import make_progress
@@ -108,6 +108,7 @@ class Training:
         total_timesteps: environment steps (of this rank) of the run; whole updates only, the rest is dropped.
         steps_per_update: environment steps in one update (of this rank).
         save_interval: updates between checkpoints; 0 saves only the last and on a signal.
+        replay: experience that is saved beside the checkpoints and restored; None when there is none.
         run: the run's options.
         comm: the ranks that train together.
     """
@@ -122,10 +123,11 @@ class Training:
         total_timesteps: int,
         steps_per_update: int,
         save_interval: int = 0,
+        replay: Any = None,
         run: RunOptions | None = None,
         comm: mpi.Communicator | None = None,
     ) -> None:
-        self.name, self.model, self.env, self.rng = name, model, env, rng
+        self.name, self.model, self.env, self.rng, self.replay = name, model, env, rng, replay
         self.num_updates, self.steps_per_update = total_timesteps // steps_per_update, steps_per_update
         self.save_interval = save_interval
         if 0 < total_timesteps < steps_per_update:
@@ -216,6 +218,8 @@ class Training:
 
     def save(self) -> str | None:
         """Write a checkpoint (rank 0 writes, with every rank's own state in it); returns its path on rank 0."""
+        if self.replay is not None and self.checkpoints is not None:
+            save_tree(self._replay_path(self.checkpoints), {"update": self.update, **self.replay.state()})
         ranks = self.comm.gather({"rng": self.rng.bit_generator.state, "env": self.env.state()})
         if not self.is_root or self.checkpoints is None:
             return None
@@ -251,8 +255,20 @@ class Training:
         if mine is not None:
             self.rng.bit_generator.state = mine["rng"]
             self.env.restore(mine["env"])
+        if self.replay is not None:
+            self._resume_replay(self._replay_path(checkpoints))
         if self.update >= self.num_updates:
             logger.warn(f"nothing left to train: {self.timesteps} steps are done; a larger total goes on from there")
+
+    def _replay_path(self, checkpoints: Checkpoints) -> str:
+        return os.path.join(checkpoints.directory, os.pardir, "replay", f"{self.comm.rank:03d}")
+
+    def _resume_replay(self, path: str) -> None:
+        """A replay that is missing or damaged costs experience, not the run."""
+        try:
+            self.replay.restore(load_tree(path))
+        except ValueError as error:
+            logger.warn(f"the replay starts empty: {error}")
 
     def _share_parameters(self) -> None:
         if self.comm.size > 1:
