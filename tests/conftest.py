@@ -1,11 +1,16 @@
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 HERE = Path(__file__).parent
 # Helpers that tests share: commands, golden cases, and small environments.
 sys.path[:0] = [str(HERE), str(HERE / "golden"), str(HERE / "algs")]
+
+# A busy machine is no defect of a property.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True)

@@ -47,9 +47,14 @@ def test_cartpole():
 
 @pytest.mark.slow
 def test_fixed_sequence_with_memory():
-    env = vec(lambda: tiny.FixedSequenceEnv(10, episode_len=5))
-    model = ppo2.learn("lstm", env, 50_000, seed=0, nsteps=10, ent_coef=0.0, nminibatches=1)
-    assert reward_per_step(model, env) >= 0.7
+    """The median of three seeds: most reach 1, some are still on their way after so few steps."""
+
+    def reached(seed):
+        env = vec(lambda: tiny.FixedSequenceEnv(10, episode_len=5))
+        model = ppo2.learn("lstm", env, 50_000, seed=seed, nsteps=10, ent_coef=0.0, nminibatches=1)
+        return reward_per_step(model, env)
+
+    assert np.median([reached(seed) for seed in range(3)]) >= 0.7
 
 
 @pytest.mark.slow
