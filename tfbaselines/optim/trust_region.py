@@ -26,3 +26,16 @@ def bounded_gradient(
 def row_norms(x: tf.Tensor) -> tf.Tensor:
     """Euclidean norms [B] of the rows of x [B, P]."""
     return tf.sqrt(tf.reduce_sum(tf.square(x), axis=-1))
+
+
+def gaussian_kl_gradient(average: tf.Tensor, flat: tf.Tensor) -> tf.Tensor:
+    """Gradient of KL(average || policy) of diagonal Gaussians by the policy's means and log deviations.
+
+    Args:
+        average: [B, 2d] means and log deviations of the averaged policy.
+        flat: [B, 2d] of the policy.
+    """
+    (mean_0, logstd_0), (mean, logstd) = tf.split(average, 2, axis=-1), tf.split(flat, 2, axis=-1)
+    precision = tf.exp(-2.0 * logstd)
+    spread = tf.exp(2.0 * logstd_0) + tf.square(mean_0 - mean)
+    return tf.concat([(mean - mean_0) * precision, 1.0 - spread * precision], axis=-1)

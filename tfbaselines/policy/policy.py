@@ -27,11 +27,19 @@ CLIP_NORMALIZED = 5.0
 
 
 class Outputs(NamedTuple):
-    """What a policy says of a batch of observations: flat distribution parameters [B, P], values [B], new states."""
+    """What a policy says of a batch of observations.
+
+    Attributes:
+        flat: [B, P] parameters of the distributions.
+        value: [B] values, or [B, A] one for each action.
+        states: [num_envs, S] new recurrent states, or None.
+        features: [B, F] the latent that the values are read from.
+    """
 
     flat: tf.Tensor
     value: tf.Tensor
     states: tf.Tensor | None
+    features: tf.Tensor
 
 
 class Policy:
@@ -136,6 +144,7 @@ class Policy:
             flat,
             value if self.estimate_q else value[:, 0],
             tf.concat(new_states, axis=-1) if new_states else None,
+            vf_latent,
         )
 
     def state(self) -> dict[str, Any]:
@@ -180,6 +189,7 @@ def build_policy(
     normalize_observations: bool = False,
     estimate_q: bool = False,
     comm: mpi.Communicator | None = None,
+    policy_class: type[Policy] = Policy,
     **policy_kwargs: Any,
 ) -> Policy:
     """Build the policy of an environment from names.
@@ -192,6 +202,7 @@ def build_policy(
         normalize_observations: see Policy.
         estimate_q: see Policy.
         comm: see Policy.
+        policy_class: what is built.
         policy_kwargs: the network builder's own arguments.
     """
     network_fn = get_network_builder(policy_network)(**policy_kwargs)
@@ -201,7 +212,7 @@ def build_policy(
         value_fn = get_network_builder(policy_network)(**policy_kwargs)
     else:
         value_fn = get_network_builder(value_network)()
-    return Policy(
+    return policy_class(
         env.observation_space,
         env.action_space,
         network_fn,
@@ -212,18 +223,18 @@ def build_policy(
     )
 
 
-def policy_of_run(env: Any, network: NetworkSpec, arguments: dict[str, Any], estimate_q: bool = False) -> Policy:
+def policy_of_run(env: Any, network: NetworkSpec, arguments: dict[str, Any], **kind: Any) -> Policy:
     """The policy that learn(network, env, **arguments) built, with fresh weights.
 
     Args:
         env: anything with the run's spaces.
         network: as given to learn.
         arguments: of learn; those that are not about the policy are left alone.
-        estimate_q: see Policy.
+        kind: estimate_q and policy_class, which the algorithm decides.
     """
     names = {"value_network", "normalize_observations", *inspect.signature(get_network_builder(network)).parameters}
     own = {name: value for name, value in arguments.items() if name in names}
-    return build_policy(env, network, estimate_q=estimate_q, **own)
+    return build_policy(env, network, **kind, **own)
 
 
 class _Normalizer:
