@@ -20,7 +20,7 @@ def unknown(kind: str, name: str, choices: Iterable[str]) -> ValueError:
     choices = list(choices)
     guess = nearest(name, choices)
     hint = f"did you mean '{guess}'?" if guess else f"choose from {', '.join(sorted(choices))}"
-    return ValueError(f"unknown {kind} '{name}': {hint}")
+    return ValueError(f"unknown {kind} {name!r}: {hint}")
 
 
 def check_at_least(least: float, **values: float) -> None:

@@ -124,6 +124,7 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
         keep_checkpoints=args.keep_checkpoints,
         progress=True,
         precision=args.precision,
+        make_env=lambda worker: _training_env(args, config, directory, worker),
         config=config,
     )
     try:
@@ -139,11 +140,12 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
         env.close()
 
 
-def _training_env(args: Arguments, config: dict[str, Any], directory: str) -> Any:
+def _training_env(args: Arguments, config: dict[str, Any], directory: str, worker: int = 0) -> Any:
+    """The environments of this rank, or of a further worker beside it, with seeds and monitor files of their own."""
     from tfbaselines.envs.make import build_env
     from tfbaselines.envs.vec import VecVideoRecorder
 
-    rank = mpi.world().rank
+    rank = mpi.world().rank + worker
     films = args.save_video_interval > 0 and rank == 0
     env_config = config["env"] | ({"env_kwargs": {"render_mode": "rgb_array"}} if films else {})
     env = build_env(env_config, logger_dir=directory, append=args.resume is not None, mpi_rank=rank)

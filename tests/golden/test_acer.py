@@ -48,7 +48,8 @@ def test_updates(case):
         "mus": np.log(arrays["mus"]).reshape(count, steps, -1),
     }
     if "states" in arrays:
-        batch |= {"masks": arrays["masks"].reshape(count, steps + 1).astype(np.float32), "states": arrays["states"]}
+        batch["masks"] = arrays["masks"].reshape(count, steps + 1).astype(np.float32)
+        batch["states"] = arrays["states"][:, None]
     rate = fraction_schedule(hyper["lrschedule"], hyper["lr"])
     names = json.loads(str(arrays["stat_names_json"]))
     for call, at in enumerate(arrays["steps"]):

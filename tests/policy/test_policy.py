@@ -52,7 +52,7 @@ def names(policy):
 @pytest.mark.parametrize("obs", OBSERVATIONS.values(), ids=OBSERVATIONS)
 def test_every_space_goes_in_and_comes_out(obs, action):
     policy = make(obs=obs, action=action)
-    flat, value, states = policy.forward(batch(obs))
+    flat, value, states, _ = policy.forward(batch(obs))
     assert flat.shape == (6, policy.head.param_size) and value.shape == (6,) and states is None
     assert policy.head.distribution(flat).mode().shape == (6, *action.shape)
     assert np.ptp(value) > 0
@@ -124,11 +124,11 @@ def test_recurrent_states_of_both_networks_lie_side_by_side(value_network):
     assert policy.recurrent and policy.state_size == size
     np.testing.assert_array_equal(policy.initial_state(2), np.zeros((2, size)))
     states = np.random.default_rng(0).normal(size=(2, size)).astype(np.float32)
-    _, _, new_states = policy.forward(batch(), np.zeros(6), states)
+    _, _, new_states, _ = policy.forward(batch(), np.zeros(6), states)
     changed = states.copy()
     changed[:, 6:] += 1.0
-    flat, value, _ = policy.forward(batch(), np.zeros(6), states)
-    flat_changed, value_changed, _ = policy.forward(batch(), np.zeros(6), changed)
+    flat, value, *_ = policy.forward(batch(), np.zeros(6), states)
+    flat_changed, value_changed, *_ = policy.forward(batch(), np.zeros(6), changed)
     assert new_states.shape == (2, size) and np.abs(new_states - states).max() > 1e-3
     np.testing.assert_array_equal(flat, flat_changed)
     assert np.array_equal(value, value_changed) == (value_network is None)

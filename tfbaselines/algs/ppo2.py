@@ -13,7 +13,6 @@ with advantages standardised in each minibatch, gradients clipped by their globa
 from collections.abc import Callable
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -21,6 +20,7 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument, check_at_least, check_between
 from tfbaselines.experience.returns import explained_variance, gae
 from tfbaselines.experience.rollout import Rollout, Runner, env_major
+from tfbaselines.optim.optimizers import Adam
 from tfbaselines.optim.schedules import FractionSchedule, parse_schedule
 from tfbaselines.optim.update import Update, set_precision
 from tfbaselines.parallel import mpi
@@ -133,7 +133,7 @@ class Model(PolicyModel):
         mpi_rank_weight: float = 1.0,
         comm: Any = None,
     ) -> None:
-        super().__init__(policy, keras.optimizers.Adam(epsilon=ADAM_EPSILON))
+        super().__init__(policy, Adam(epsilon=ADAM_EPSILON))
         self.ob_space, self.ac_space = ob_space, ac_space
         self.nbatch_act, self.nbatch_train, self.nsteps = nbatch_act, nbatch_train, nsteps
         self.loss_names = LOSS_NAMES

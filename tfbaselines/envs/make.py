@@ -1,5 +1,6 @@
 """From an environment's id to a vector environment, wrapped as baselines wraps it."""
 
+import dataclasses
 import importlib.util
 import os
 import re
@@ -149,7 +150,9 @@ def _bare(env_id: str, env_type: str, env_kwargs: dict[str, Any]) -> gymnasium.E
 
             # ALE's own grey, as its vector environment shows it.
             return make_atari(env_id, **{"obs_type": "grayscale", **env_kwargs})
-        return gymnasium.make(env_id, disable_env_checker=True, **env_kwargs)
+        # Vector environments reset before they step and look at what comes back: two layers less on every step.
+        spec = dataclasses.replace(_spec(env_id), order_enforce=False)
+        return gymnasium.make(spec, disable_env_checker=True, **env_kwargs)
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
         extra = env_type if env_type in ("atari", "box2d", "mujoco", "robotics") else "all"
         reason = str(error).splitlines()[0]

@@ -1,11 +1,12 @@
 """VecNormalize: observations and rewards scaled by running statistics, which are saved with the model."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper
+from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper, find_wrapper
 from tfbaselines.parallel.moments import RunningMeanStd
 
 
@@ -113,6 +114,15 @@ class VecNormalize(VecEnvWrapper):
         if self.ob_rms is None:
             return obs
         return _clip((obs - self.ob_rms.mean) / np.sqrt(self.ob_rms.var + self.epsilon), self.clipob)
+
+
+def share_normalization(envs: Sequence[VecEnv]) -> None:
+    """Let environments of one kind, stepped by several threads, scale by the same statistics."""
+    first, *others = (find_wrapper(env, VecNormalize) for env in envs)
+    if first is None:
+        return
+    for other in others:
+        other.ob_rms, other.ret_rms = first.ob_rms, first.ret_rms
 
 
 def _clip(x: np.ndarray, bound: float) -> np.ndarray:

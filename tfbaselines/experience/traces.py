@@ -2,20 +2,26 @@
 
 A sequence is a dictionary of arrays: obs [L + 1, ...] and masks [L + 1] (whether each observation is the first of its
 episode), actions, rewards, ended, cut [L] (see retrace) and mus [L, P] (parameters of what acted); for recurrent
-policies states [S], the memory before the first step. A batch is the same with a leading axis.
+policies states [L, S], the memory before each step, of which only the first counts. A batch is the same with a leading
+axis.
 """
 
+import itertools
+from collections import deque
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.envs.vec import VecEnv, VecEnvWrapper, VecFrameStack
+from tfbaselines.envs.vec import VecEnv, VecFrameStack, find_wrapper
 from tfbaselines.experience.frames import FramePacker, PlainPacker
 from tfbaselines.experience.rollout import Rollout, Runner
 from tfbaselines.policy.encoding import is_image
 
 GIB = 2.0**30
+
+# Arrays with an entry more than the sequence has steps.
+FENCES = ("obs", "masks")
 
 Sequence = dict[str, np.ndarray]
 
@@ -25,16 +31,18 @@ class TraceRunner(Runner):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._mus = np.zeros((self.nsteps, self._env.num_envs, self._head.param_size), np.float32)
+        shape = (self.nsteps, self._env.num_envs)
+        self._mus = np.zeros((*shape, self._head.param_size), np.float32)
+        self._memory = None if self._states is None else np.zeros((*shape, self._states.shape[1]), np.float32)
         self.episodes: list[dict[str, Any]] = []
 
     def run(self) -> Sequence:
         """Step every environment nsteps times; the batch [N, ...]."""
         rollout, noise = self._begin()
         for t in range(self.nsteps):
-            actions, self._mus[t], states = self._actor.behave(self._obs, self._states, self._dones, noise[t])
-            # The states belong to the observation that follows, also when the episode ends here.
-            self._states = states
+            if self._memory is not None:
+                self._memory[t] = self._states
+            actions, self._mus[t], self._states = self._actor.behave(self._obs, self._states, self._dones, noise[t])
             self._record(rollout, t, actions)
         self.episodes = rollout.episodes
         dones_after = np.concatenate([rollout.dones[1:], self._dones[None]])
@@ -47,67 +55,12 @@ class TraceRunner(Runner):
             "cut": rollout.timeouts.astype(np.float32),
             "mus": self._mus,
         }
-        batch = {name: np.ascontiguousarray(array.swapaxes(0, 1)) for name, array in batch.items()}
-        return batch | ({} if rollout.states is None else {"states": rollout.states})
+        if self._memory is not None:
+            batch["states"] = self._memory
+        return {name: array.swapaxes(0, 1).copy() for name, array in batch.items()}
 
     def _value_at_timeout(self, rollout: Rollout, t: int, i: int, last: np.ndarray) -> None:
         """Nothing: the step is cut, and the one before it bootstraps."""
-
-
-class SequenceReplay:
-    """A ring of sequences.
-
-    Args:
-        capacity: how many sequences.
-        packer: keeps their observations small.
-    """
-
-    def __init__(self, capacity: int, packer: FramePacker | PlainPacker) -> None:
-        self._capacity, self._packer = capacity, packer
-        self._sequences: list[Sequence] = []
-        self._next = 0
-
-    def __len__(self) -> int:
-        return len(self._sequences)
-
-    def put(self, sequence: Sequence) -> None:
-        """Take in a sequence; the oldest one goes when there is no more room."""
-        kept = {name: np.array(array) for name, array in sequence.items() if name != "obs"}
-        kept["obs"] = self._packer.pack(sequence["obs"])
-        if len(self._sequences) < self._capacity:
-            self._sequences.append(kept)
-        else:
-            self._sequences[self._next] = kept
-        self._next = (self._next + 1) % self._capacity
-
-    def get(self, number: int) -> Sequence:
-        """One sequence, its observations unpacked."""
-        kept = self._sequences[number]
-        return kept | {"obs": self._packer.unpack(kept["obs"], kept["masks"])}
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of what is kept now."""
-        return sum(array.nbytes for kept in self._sequences for array in kept.values())
-
-    def state(self) -> dict[str, Any]:
-        """All sequences: for each array the pieces end to end, and their lengths."""
-        names = sorted(self._sequences[0]) if self._sequences else []
-        return {
-            "next": self._next,
-            "arrays": {name: np.concatenate([kept[name] for kept in self._sequences]) for name in names},
-            "lengths": {name: np.array([len(kept[name]) for kept in self._sequences]) for name in names},
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave."""
-        parts = {
-            name: np.split(array, np.cumsum(state["lengths"][name])[:-1]) for name, array in state["arrays"].items()
-        }
-        count = len(next(iter(state["lengths"].values()), ()))
-        self._sequences = [{name: pieces[i].copy() for name, pieces in parts.items()} for i in range(count)]
-        self._sequences = self._sequences[-self._capacity :]
-        self._next = state["next"] % self._capacity
 
 
 class RolloutReplay:
@@ -122,36 +75,179 @@ class RolloutReplay:
     def __init__(self, env: VecEnv, size: int, nsteps: int) -> None:
         self._count, self._nsteps = env.num_envs, nsteps
         self._slots = max(1, size // nsteps)
-        self._sequences = SequenceReplay(self._slots * env.num_envs, make_packer(env))
-        self._estimated = False
+        self._packer = make_packer(env)
+        self._rollouts: deque[list[Sequence]] = deque(maxlen=self._slots)
+        self._announced = False
 
     def put(self, batch: Sequence) -> str | None:
         """Take in a rollout of all environments; after the first one, words on the memory of a full replay."""
-        for i in range(self._count):
-            self._sequences.put({name: array[i] for name, array in batch.items()})
-        if self._estimated:
+        if "states" in batch:
+            batch = batch | {"states": batch["states"][:, :1]}
+        self._rollouts.append([pack(part_of(batch, i), self._packer) for i in range(self._count)])
+        if self._announced:
             return None
-        self._estimated = True
-        nbytes = self._sequences.nbytes * self._slots
+        self._announced = True
+        nbytes = sum(map(size_of, self._rollouts[-1])) * self._slots
         check_memory(nbytes)
         return f"replay: about {nbytes / GIB:.2f} GiB when full, {self._slots * self._nsteps} steps of each environment"
 
     def has_atleast(self, steps: int) -> bool:
         """Whether so many steps of every environment are kept."""
-        return len(self._sequences) >= max(1, steps // self._nsteps) * self._count
+        return len(self._rollouts) >= max(1, steps // self._nsteps)
 
     def sample(self, rng: np.random.Generator) -> Sequence:
         """A batch [N, ...]."""
-        slots = rng.integers(len(self._sequences) // self._count, size=self._count)
-        return stack([self._sequences.get(int(slot) * self._count + i) for i, slot in enumerate(slots)])
+        slots = rng.integers(len(self._rollouts), size=self._count)
+        return stack([unpack(self._rollouts[slot][i], self._packer) for i, slot in enumerate(slots)])
 
     def state(self) -> dict[str, Any]:
-        """See SequenceReplay."""
-        return self._sequences.state()
+        """All sequences."""
+        return flatten([sequence for rollout in self._rollouts for sequence in rollout])
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See SequenceReplay."""
-        self._sequences.restore(state)
+        """Take over what `state` gave."""
+        sequences, count = unflatten(state), self._count
+        self._rollouts.clear()
+        self._rollouts.extend(sequences[start : start + count] for start in range(0, len(sequences), count))
+
+
+class TraceReplay:
+    """The latest whole episodes; a batch has some of them, drawn independently.
+
+    Episodes lie in the pieces that the rollouts brought, and of a long one only what a batch needs is unpacked.
+
+    Args:
+        env: the environments.
+        capacity: how many episodes to keep.
+        batch_size: how many traces make a batch.
+        length: steps to which each trace is cut, from a random start; None takes whole episodes.
+    """
+
+    def __init__(self, env: VecEnv, capacity: int, batch_size: int, length: int | None = None) -> None:
+        self._packer, self._count = make_packer(env), env.num_envs
+        self._batch_size, self._length = batch_size, length
+        self._episodes: deque[list[Sequence]] = deque(maxlen=capacity)
+        # Of the episodes that are still going on.
+        self._open: list[list[Sequence]] = [[] for _ in range(env.num_envs)]
+        self._seen = 0
+        self._announced = False
+
+    def put(self, batch: Sequence) -> str | None:
+        """Take in a rollout of all environments; after the first episode, words on the memory of a full replay."""
+        self._seen += batch["rewards"].size
+        for i in range(self._count):
+            sequence = part_of(batch, i)
+            ends = np.flatnonzero(sequence["ended"] + sequence["cut"]) + 1
+            borders = [0, *ends, len(sequence["rewards"])]
+            for number, (start, end) in enumerate(itertools.pairwise(borders)):
+                if start < end:
+                    self._open[i].append(pack(between(sequence, start, end), self._packer))
+                if number < len(ends):
+                    self._episodes.append(self._open[i])
+                    self._open[i] = []
+        if self._announced or not self._episodes:
+            return None
+        self._announced = True
+        nbytes = sum(map(size_of, self._episodes[0])) * self._episodes.maxlen
+        check_memory(nbytes)
+        return f"replay: about {nbytes / GIB:.2f} GiB when full of episodes like the first, {self._episodes.maxlen}"
+
+    def has_atleast(self, steps: int) -> bool:
+        """Whether so many steps of every environment were seen, and an episode has ended."""
+        return bool(self._episodes) and self._seen >= steps * self._count
+
+    def sample(self, rng: np.random.Generator) -> Sequence:
+        """A batch [batch_size, ...], padded at the end to one length by steps that are cut."""
+        numbers = rng.integers(len(self._episodes), size=self._batch_size)
+        traces = [self._trace(self._episodes[number], rng) for number in numbers]
+        longest = max(len(trace["rewards"]) for trace in traces)
+        # Few different lengths, for each of which the update is compiled once.
+        return stack([padded(trace, self._length or 1 << (longest - 1).bit_length()) for trace in traces])
+
+    def state(self) -> dict[str, Any]:
+        """All whole episodes. Those still going on are left out: a resumed run begins new ones."""
+        pieces = [piece for episode in self._episodes for piece in episode]
+        counts = np.array([len(episode) for episode in self._episodes], np.int64)
+        return flatten(pieces) | {"pieces": counts, "seen": self._seen}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `state` gave."""
+        pieces = iter(unflatten(state))
+        self._episodes.clear()
+        self._episodes.extend([next(pieces) for _ in range(count)] for count in state["pieces"])
+        self._seen = state["seen"]
+
+    def _trace(self, episode: list[Sequence], rng: np.random.Generator) -> Sequence:
+        borders = np.cumsum([0, *(len(piece["rewards"]) for piece in episode)])
+        total = int(borders[-1])
+        length = min(total, self._length or total)
+        start = int(rng.integers(total - length + 1))
+        first = int(np.searchsorted(borders, start, side="right")) - 1
+        last = int(np.searchsorted(borders, start + length, side="left"))
+        pieces = [unpack(piece, self._packer) for piece in episode[first:last]]
+        return between(joined(pieces), start - int(borders[first]), start - int(borders[first]) + length)
+
+
+def part_of(batch: Sequence, number: int) -> Sequence:
+    """One sequence of a batch."""
+    return {name: array[number] for name, array in batch.items()}
+
+
+def between(sequence: Sequence, start: int, end: int) -> Sequence:
+    """Steps start to end - 1."""
+    return {name: array[start : end + (name in FENCES)] for name, array in sequence.items()}
+
+
+def joined(pieces: list[Sequence]) -> Sequence:
+    """Pieces of one episode end to end."""
+    without_last = [
+        {name: array[:-1] if name in FENCES else array for name, array in piece.items()} for piece in pieces[:-1]
+    ]
+    return {name: np.concatenate([piece[name] for piece in [*without_last, pieces[-1]]]) for name in pieces[0]}
+
+
+def padded(sequence: Sequence, length: int) -> Sequence:
+    """A sequence with steps that are cut, and zero in all else, added at its end."""
+    missing = length - len(sequence["rewards"])
+    if missing == 0:
+        return sequence
+    longer = {
+        name: np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)])
+        for name, array in sequence.items()
+    }
+    longer["cut"][-missing:] = 1.0
+    return longer
+
+
+def pack(sequence: Sequence, packer: FramePacker | PlainPacker) -> Sequence:
+    """A copy of a sequence with its observations made small."""
+    return {name: packer.pack(array) if name == "obs" else array.copy() for name, array in sequence.items()}
+
+
+def unpack(packed: Sequence, packer: FramePacker | PlainPacker) -> Sequence:
+    """The sequence again."""
+    return packed | {"obs": packer.unpack(packed["obs"], packed["masks"])}
+
+
+def size_of(sequence: Sequence) -> int:
+    """Bytes of its arrays."""
+    return sum(array.nbytes for array in sequence.values())
+
+
+def flatten(sequences: list[Sequence]) -> dict[str, Any]:
+    """Sequences as few arrays: for each name the pieces end to end, and their lengths."""
+    names = sorted(sequences[0]) if sequences else []
+    return {
+        "arrays": {name: np.concatenate([sequence[name] for sequence in sequences]) for name in names},
+        "lengths": {name: np.array([len(sequence[name]) for sequence in sequences]) for name in names},
+    }
+
+
+def unflatten(state: dict[str, Any]) -> list[Sequence]:
+    """The sequences that `flatten` was given."""
+    parts = {name: np.split(array, np.cumsum(state["lengths"][name])[:-1]) for name, array in state["arrays"].items()}
+    count = len(next(iter(state["lengths"].values()), ()))
+    return [{name: pieces[i].copy() for name, pieces in parts.items()} for i in range(count)]
 
 
 def make_packer(env: VecEnv) -> FramePacker | PlainPacker:
@@ -159,15 +255,8 @@ def make_packer(env: VecEnv) -> FramePacker | PlainPacker:
     space = env.observation_space
     if not is_image(space) or not isinstance(space, spaces.Box):
         return PlainPacker()
-    return FramePacker(space.shape, _frames_stacked(env))
-
-
-def _frames_stacked(env: VecEnv) -> int:
-    while isinstance(env, VecEnvWrapper):
-        if isinstance(env, VecFrameStack):
-            return env.nstack
-        env = env.venv
-    return 1
+    stacked = find_wrapper(env, VecFrameStack)
+    return FramePacker(space.shape, stacked.nstack if stacked else 1)
 
 
 def stack(sequences: list[Sequence]) -> Sequence:

@@ -1,6 +1,19 @@
-"""The efficient trust region of ACER (Wang et al. 2017, section 3.3): a bound on how far one step moves the outputs."""
+"""Trust regions around an averaged policy (Wang et al. 2017, section 3.3).
 
+The efficient one bounds how far a step moves the outputs, to first order. The exact one measures the KL divergence
+that a step of the parameters has led to, and shortens the step until the bound holds.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import keras
 import tensorflow as tf
+
+# After so many the step is not taken at all.
+MOST_HALVINGS = 10
+
+Result = TypeVar("Result")
 
 
 def bounded_gradient(
@@ -39,3 +52,34 @@ def gaussian_kl_gradient(average: tf.Tensor, flat: tf.Tensor) -> tf.Tensor:
     precision = tf.exp(-2.0 * logstd)
     spread = tf.exp(2.0 * logstd_0) + tf.square(mean_0 - mean)
     return tf.concat([(mean - mean_0) * precision, 1.0 - spread * precision], axis=-1)
+
+
+def shortened_step(
+    variables: Sequence[keras.Variable],
+    step: Callable[[], Result],
+    divergence: Callable[[], float],
+    delta: float,
+) -> tuple[Result, float, float]:
+    """Take a step of the parameters and halve it until a divergence is within its bound, or no larger than before.
+
+    Args:
+        variables: those that the divergence depends on; a shorter step is one of these alone.
+        step: changes the variables.
+        divergence: what is bounded; it is the same number on every rank.
+        delta: the bound.
+
+    Returns:
+        What `step` returned, the divergence at the end, and which part of the step was taken.
+    """
+    bound = max(delta, divergence())
+    before = [tf.identity(variable.value) for variable in variables]
+    result = step()
+    after = [tf.identity(variable.value) for variable in variables]
+    for part in (*(0.5**halvings for halvings in range(MOST_HALVINGS)), 0.0):
+        if part < 1.0:
+            for variable, old, new in zip(variables, before, after, strict=True):
+                variable.assign(old + part * (new - old))
+        reached = divergence()
+        if reached <= bound:
+            break
+    return result, reached, part

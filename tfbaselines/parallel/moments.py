@@ -1,5 +1,6 @@
 """Running means and variances, of one process and merged over ranks."""
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ class RunningMeanStd:
         self.var = np.ones(shape, np.float64)
         self.count = float(epsilon)
         self._shared = self._sums()
+        # Several threads may bring what their environments show.
+        self._lock = threading.Lock()
 
     def update(self, x: np.ndarray) -> None:
         """Merge a batch [B, ...]."""
@@ -35,17 +38,18 @@ class RunningMeanStd:
 
     def update_from_moments(self, mean: Any, var: Any, count: float) -> None:
         """Merge the moments of `count` observations."""
-        total = self.count + count
-        delta = mean - self.mean
-        self.mean = self.mean + delta * (count / total)
-        square = delta * delta
-        square *= self.count * count / total
-        square += self.var * self.count
-        if count > 1:
-            square += var * count
-        square /= total
-        self.var = square
-        self.count = total
+        with self._lock:
+            total = self.count + count
+            delta = mean - self.mean
+            self.mean = self.mean + delta * (count / total)
+            square = delta * delta
+            square *= self.count * count / total
+            square += self.var * self.count
+            if count > 1:
+                square += var * count
+            square /= total
+            self.var = square
+            self.count = total
 
     def state(self) -> dict[str, Any]:
         """The statistics."""

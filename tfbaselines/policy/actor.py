@@ -15,7 +15,13 @@ import tensorflow as tf
 from tfbaselines.policy.encoding import encode_numpy
 from tfbaselines.policy.policy import CLIP_NORMALIZED, Policy, observation_spec
 
+# OpenBLAS computes larger products (rows x inputs x outputs) on several threads, which then spin for a while and take
+# the cores from TensorFlow's: a large batch is cut into pieces that stay below, unless these would be tiny.
+LARGEST_PRODUCT = 2**18
+FEWEST_ROWS = 16
+
 ArrayFunction = Callable[[np.ndarray], np.ndarray]
+CopyOf = Callable[[keras.Variable], np.ndarray]
 
 
 class Step(NamedTuple):
@@ -47,18 +53,25 @@ class NumpyActor:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._head = policy.head
+        self._copies: list[tuple[tf.Tensor, np.ndarray]] = []
+        self._latent = _numpy_network(policy.network, self._copy_of)
+        self._value_latent = (
+            None if policy.value_network is None else _numpy_network(policy.value_network, self._copy_of)
+        )
+        self._pi = _numpy_dense(policy.pi_layer, self._copy_of) if policy.pi_layer is not None else None
+        self._vf = _numpy_dense(policy.vf_layer, self._copy_of)
+        self._logstd = None if policy.logstd is None else self._copy_of(policy.logstd)
         self.refresh()
 
     def refresh(self) -> None:
         """Copy the policy's weights; call it after every update."""
-        policy = self._policy
-        self._latent = _numpy_network(policy.network)
-        self._value_latent = None if policy.value_network is None else _numpy_network(policy.value_network)
-        self._pi = _numpy_dense(policy.pi_layer) if policy.pi_layer is not None else None
-        self._vf = _numpy_dense(policy.vf_layer)
-        self._logstd = None if policy.logstd is None else policy.logstd.numpy()
-        if policy.normalizer:
-            self._mean, self._std = policy.normalizer.mean, policy.normalizer.std
+        read = tf.raw_ops.ReadVariableOp
+        for handle, copy in self._copies:
+            # A third of what the variable's own numpy() costs, a dozen times after every update.
+            copy[...] = read(resource=handle, dtype=tf.float32).numpy()
+        normalizer = self._policy.normalizer
+        if normalizer:
+            self._mean, self._std = normalizer.mean, normalizer.std
 
     def act(self, obs: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
         """Actions [N, ...] for observations [N, ...]; noise from the head's draw_noise, or None for the mode."""
@@ -88,6 +101,12 @@ class NumpyActor:
         """Actions [N, ...], the parameters [N, P] of the distributions they were drawn from, and new states."""
         flat = self._flat(self._latent(self._encode(obs)))
         return self._head.sample_numpy(flat, noise), flat, None
+
+    def _copy_of(self, variable: keras.Variable) -> np.ndarray:
+        """Room for a variable's numbers, which `refresh` brings up to date."""
+        copy = np.empty(variable.shape, np.float32)
+        self._copies.append((variable.value.handle, copy))
+        return copy
 
     def _encode(self, obs: np.ndarray) -> np.ndarray:
         x = encode_numpy(obs, self._policy.observation_space)
@@ -204,8 +223,8 @@ def _mirrors(network: keras.Model) -> bool:
     return all(_activation_name(layer) in _NUMPY_ACTIVATIONS for layer in activated)
 
 
-def _numpy_network(network: keras.Model) -> ArrayFunction:
-    functions = [function for function in map(_numpy_layer, network.layers) if function is not None]
+def _numpy_network(network: keras.Model, copy_of: CopyOf) -> ArrayFunction:
+    functions = [function for layer in network.layers if (function := _numpy_layer(layer, copy_of)) is not None]
 
     def forward(x: np.ndarray) -> np.ndarray:
         for function in functions:
@@ -215,11 +234,11 @@ def _numpy_network(network: keras.Model) -> ArrayFunction:
     return forward
 
 
-def _numpy_layer(layer: keras.layers.Layer) -> ArrayFunction | None:
+def _numpy_layer(layer: keras.layers.Layer, copy_of: CopyOf) -> ArrayFunction | None:
     if isinstance(layer, keras.layers.Dense):
-        return _numpy_dense(layer)
+        return _numpy_dense(layer, copy_of)
     if isinstance(layer, keras.layers.LayerNormalization):
-        return _numpy_layer_norm(layer)
+        return _numpy_layer_norm(layer, copy_of)
     if isinstance(layer, keras.layers.Activation):
         activation = _NUMPY_ACTIVATIONS[_activation_name(layer)]
         # Not in place: x may be the caller's observations.
@@ -229,20 +248,26 @@ def _numpy_layer(layer: keras.layers.Layer) -> ArrayFunction | None:
     return None
 
 
-def _numpy_dense(layer: keras.layers.Dense) -> ArrayFunction:
-    kernel, bias = layer.kernel.numpy(), layer.bias.numpy() if layer.use_bias else np.float32(0.0)
+def _numpy_dense(layer: keras.layers.Dense, copy_of: CopyOf) -> ArrayFunction:
+    kernel, bias = copy_of(layer.kernel), copy_of(layer.bias) if layer.use_bias else np.float32(0.0)
     activation, dot = _NUMPY_ACTIVATIONS[_activation_name(layer)], np.dot
+    most_rows = LARGEST_PRODUCT // kernel.size
 
     def dense(x: np.ndarray) -> np.ndarray:
-        y = dot(x, kernel)
+        if most_rows < FEWEST_ROWS or len(x) <= most_rows:
+            y = dot(x, kernel)
+        else:
+            y = np.empty((len(x), kernel.shape[1]), np.result_type(x, kernel))
+            for start in range(0, len(x), most_rows):
+                dot(x[start : start + most_rows], kernel, out=y[start : start + most_rows])
         y += bias
         return activation(y, out=y)
 
     return dense
 
 
-def _numpy_layer_norm(layer: keras.layers.LayerNormalization) -> ArrayFunction:
-    gamma, beta, epsilon = layer.gamma.numpy(), layer.beta.numpy(), layer.epsilon
+def _numpy_layer_norm(layer: keras.layers.LayerNormalization, copy_of: CopyOf) -> ArrayFunction:
+    gamma, beta, epsilon = copy_of(layer.gamma), copy_of(layer.beta), layer.epsilon
 
     def layer_norm(x: np.ndarray) -> np.ndarray:
         centred = x - x.mean(axis=-1, keepdims=True)

@@ -101,14 +101,23 @@ class Policy:
     @property
     def trainable_variables(self) -> list[keras.Variable]:
         """Variables in the original's order of creation: policy net, value net, policy head, value head."""
-        variables = list(self.network.trainable_variables)
-        if self.value_network is not None:
-            variables += self.value_network.trainable_variables
-        if self.pi_layer is not None:
-            variables += self.pi_layer.trainable_variables
-        if self.logstd is not None:
-            variables.append(self.logstd)
-        return variables + self.vf_layer.trainable_variables
+        value_network = [] if self.value_network is None else self.value_network.trainable_variables
+        return [
+            *self.network.trainable_variables,
+            *value_network,
+            *self._head_variables,
+            *self.vf_layer.trainable_variables,
+        ]
+
+    @property
+    def acting_variables(self) -> list[keras.Variable]:
+        """Those of them that the distributions of actions depend on."""
+        return [*self.network.trainable_variables, *self._head_variables]
+
+    @property
+    def _head_variables(self) -> list[keras.Variable]:
+        layer = [] if self.pi_layer is None else self.pi_layer.trainable_variables
+        return [*layer, *([] if self.logstd is None else [self.logstd])]
 
     def initial_state(self, num_envs: int) -> np.ndarray | None:
         """Zeros [num_envs, state_size] for a recurrent policy, None for the others."""

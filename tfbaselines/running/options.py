@@ -20,6 +20,7 @@ class RunOptions:
         progress: show progress; None shows it for runs from the command line only.
         precision: 'float32', or 'bfloat16' for convolutions and matrix products of half the width where the
             processor has them.
+        make_env: makes a further worker's environments from the worker's number, for algorithms with several workers.
         config: what made the run, kept inside each saved file.
     """
 
@@ -28,6 +29,7 @@ class RunOptions:
     callback: Callable[[Any], bool | None] | None = None
     progress: bool | None = None
     precision: str = "float32"
+    make_env: Callable[[int], Any] | None = None
     config: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import keras
@@ -109,6 +110,7 @@ class Training:
         steps_per_update: environment steps in one update (of this rank).
         save_interval: updates between checkpoints; 0 saves only the last and on a signal.
         replay: experience that is saved beside the checkpoints and restored; None when there is none.
+        paused: gives a context in which nothing else changes what is saved.
         run: the run's options.
         comm: the ranks that train together.
     """
@@ -124,12 +126,13 @@ class Training:
         steps_per_update: int,
         save_interval: int = 0,
         replay: Any = None,
+        paused: Callable[[], AbstractContextManager] = nullcontext,
         run: RunOptions | None = None,
         comm: mpi.Communicator | None = None,
     ) -> None:
         self.name, self.model, self.env, self.rng, self.replay = name, model, env, rng, replay
         self.num_updates, self.steps_per_update = total_timesteps // steps_per_update, steps_per_update
-        self.save_interval = save_interval
+        self.save_interval, self._paused = save_interval, paused
         if 0 < total_timesteps < steps_per_update:
             logger.warn(f"nothing to train: {total_timesteps} steps are less than one update of {steps_per_update}")
         self.run = run or RunOptions()
@@ -218,6 +221,10 @@ class Training:
 
     def save(self) -> str | None:
         """Write a checkpoint (rank 0 writes, with every rank's own state in it); returns its path on rank 0."""
+        with self._paused():
+            return self._save()
+
+    def _save(self) -> str | None:
         if self.replay is not None and self.checkpoints is not None:
             save_tree(self._replay_path(self.checkpoints), {"update": self.update, **self.replay.state()})
         ranks = self.comm.gather({"rng": self.rng.bit_generator.state, "env": self.env.state()})

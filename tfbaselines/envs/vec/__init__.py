@@ -1,6 +1,12 @@
 """Vector environments."""
 
-from tfbaselines.envs.vec.base import CloudpickleWrapper, VecEnv, VecEnvObservationWrapper, VecEnvWrapper
+from tfbaselines.envs.vec.base import (
+    CloudpickleWrapper,
+    VecEnv,
+    VecEnvObservationWrapper,
+    VecEnvWrapper,
+    find_wrapper,
+)
 from tfbaselines.envs.vec.dummy import DummyVecEnv
 from tfbaselines.envs.vec.extract_dict import VecExtractDictObs
 from tfbaselines.envs.vec.frame_stack import VecFrameStack
@@ -24,6 +30,7 @@ __all__ = [
     "VecNormalize",
     "VecVideoRecorder",
     "WorkerError",
+    "find_wrapper",
 ]
 
 

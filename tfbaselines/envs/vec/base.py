@@ -198,6 +198,15 @@ class VecEnvObservationWrapper(VecEnvWrapper):
         return self.process(obs), rewards, dones, infos
 
 
+def find_wrapper(env: VecEnv, kind: type[VecEnvWrapper]) -> Any:
+    """The outermost wrapper of a kind around an environment, or None."""
+    while isinstance(env, VecEnvWrapper):
+        if isinstance(env, kind):
+            return env
+        env = env.venv
+    return None
+
+
 class CloudpickleWrapper:
     """A function that is sent to another process by cloudpickle (lambdas and closures too).
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
 
 from tfbaselines.envs.vec.base import StepResult, VecEnv
 from tfbaselines.envs.vec.observations import Observations
@@ -27,7 +26,6 @@ class DummyVecEnv(VecEnv):
         self._rewards = np.zeros(self.num_envs, np.float32)
         self._dones = np.zeros(self.num_envs, bool)
         self._actions: Any = None
-        self._discrete = isinstance(self.action_space, spaces.Discrete)
 
     def reset(self) -> np.ndarray:
         """See VecEnv."""
@@ -38,8 +36,7 @@ class DummyVecEnv(VecEnv):
     def step_async(self, actions: np.ndarray) -> None:
         """See VecEnv."""
         self.check_actions(actions)
-        # Environments check plain integers several times faster than numpy's.
-        self._actions = np.asarray(actions).tolist() if self._discrete else actions
+        self._actions = actions
 
     def step_wait(self) -> StepResult:
         """See VecEnv."""

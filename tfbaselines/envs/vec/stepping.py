@@ -31,6 +31,8 @@ def picture(env: gymnasium.Env) -> np.ndarray:
         image = env.render()
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
         raise ValueError(f"no pictures of {env.unwrapped}: {error}: pip install 'tfbaselines[plot]'") from None
+    except NotImplementedError:
+        raise ValueError(f"no pictures of {env.unwrapped}: it cannot be rendered") from None
     if not isinstance(image, np.ndarray):
         raise ValueError(f"no pictures of {env.unwrapped}: make it with env_kwargs={{'render_mode': 'rgb_array'}}")
     return image

@@ -1,0 +1,239 @@
+"""Policy gradients from what an older policy did: truncated importance weights with bias correction.
+
+The mathematics of ACER (Wang et al. 2017, arXiv:1611.01224). A batch holds N sequences of T steps, padded where `cut`
+says so; see experience/traces.py.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tfbaselines.experience.retrace import retrace
+from tfbaselines.optim.average import AveragedPolicy
+from tfbaselines.optim.trust_region import bounded_gradient, gaussian_kl_gradient, row_norms
+from tfbaselines.policy.dueling import DuelingPolicy
+from tfbaselines.policy.policy import Policy
+
+# Keeps logarithms and quotients of probabilities finite, as in the original.
+EPSILON = 1e-6
+# Importance ratios of densities are kept between exp(-LARGEST) and exp(LARGEST).
+LARGEST = 20.0
+# Actions over which the advantage of continuous ones is centred, as in the paper.
+SAMPLED_ACTIONS = 5
+
+LOSS_NAMES = (
+    "loss",
+    "loss_q",
+    "entropy",
+    "loss_policy",
+    "loss_f",
+    "loss_bc",
+    "explained_variance",
+    "explained_variance_v",
+    "norm_grads",
+)
+TRUST_REGION_NAMES = (
+    "norm_grads_q",
+    "norm_grads_policy",
+    "avg_norm_grads_f",
+    "avg_norm_k",
+    "avg_norm_g",
+    "avg_norm_k_dot_g",
+    "avg_norm_adj",
+)
+
+
+class Coefficients(NamedTuple):
+    """The numbers of the objective; see learn of algs/acer.py."""
+
+    q_coef: float
+    ent_coef: float
+    gamma: float
+    c: float
+    delta: float
+    trust_region: bool | str
+
+
+class Terms(NamedTuple):
+    """What the gradient of one batch is put together from.
+
+    Attributes:
+        phi: [B, P] the policy's outputs, whose gradient the trust region bounds.
+        kl_gradient: from the averaged policy's parameters [B, P], the gradient of KL(averaged || policy) by phi.
+        objective: the policy's loss, entropy included.
+        critic: the weighted loss of Q.
+        statistics: LOSS_NAMES but the last.
+        mean: mean over the steps that count.
+        total: how many these are.
+    """
+
+    phi: tf.Tensor
+    kl_gradient: Callable[[tf.Tensor], tf.Tensor]
+    objective: tf.Tensor
+    critic: tf.Tensor
+    statistics: list[tf.Tensor]
+    mean: Callable[[tf.Tensor], tf.Tensor]
+    total: tf.Tensor
+
+
+def discrete_terms(policy: Policy, batch: dict[str, tf.Tensor], coefficients: Coefficients) -> Terms:
+    """The module's formulas with the exact expectation over Discrete actions.
+
+    Args:
+        policy: gives logits and a Q of each action.
+        batch: obs [N, T + 1, ...], actions, rewards, ended, cut [N, T], mus [N, T, A] the logits that acted;
+            recurrent policies: masks [N, T + 1] and states [N, 1 or T, S].
+        coefficients: see learn.
+    """
+    count, c = batch["actions"].shape[0], coefficients.c
+    mean, total = _mean_of_valid(batch)
+    outputs = policy.forward(*_inputs(batch))
+    probabilities, q_all = tf.nn.softmax(outputs.flat), outputs.value
+    v_all = tf.reduce_sum(probabilities * q_all, axis=-1)
+    f, q, v = (_without_last(x, count) for x in (probabilities, q_all, v_all))
+    actions = tf.reshape(batch["actions"], [-1]) - policy.action_space.start
+    f_a, q_a = (tf.gather(x, actions, batch_dims=1) for x in (f, q))
+    rho = tf.stop_gradient(f / (tf.nn.softmax(_merge(batch["mus"])) + EPSILON))
+    rho_a = tf.gather(rho, actions, batch_dims=1)
+    targets = _targets(batch, q_a, v_all, tf.minimum(1.0, rho_a), coefficients.gamma)
+
+    log_f = tf.math.log(f + EPSILON)
+    entropy = mean(-tf.reduce_sum(f * log_f, axis=-1))
+    advantage = tf.stop_gradient((targets - v) * tf.minimum(c, rho_a))
+    loss_f = -mean(tf.math.log(f_a + EPSILON) * advantage)
+    correction = tf.stop_gradient((q - v[:, None]) * tf.nn.relu(1.0 - c / (rho + EPSILON)) * f)
+    loss_bc = -mean(tf.reduce_sum(log_f * correction, axis=-1))
+    loss_q = 0.5 * mean(tf.square(targets - q_a))
+    objective, critic = loss_f + loss_bc - coefficients.ent_coef * entropy, coefficients.q_coef * loss_q
+    statistics = [objective + critic, loss_q, entropy, loss_f + loss_bc, loss_f, loss_bc]
+    statistics += [_explained(targets, q_a, mean), _explained(targets, v, mean)]
+    return Terms(f, lambda flat: -tf.nn.softmax(flat) / (f + EPSILON), objective, critic, statistics, mean, total)
+
+
+def continuous_terms(policy: DuelingPolicy, batch: dict[str, tf.Tensor], coefficients: Coefficients) -> Terms:
+    """The same for densities (the paper's section 5 and algorithm 3): one sampled action a' stands for the expectation.
+
+    Weights of the traces are min(1, rho^(1/d)) for actions of d dimensions, the policy is led by returns whose traces
+    are not cut at all, and Q is the stochastic duelling network's, whose error also moves V.
+
+    Args:
+        policy: gives means, log deviations, V and the advantage of given actions.
+        batch: as for discrete_terms, mus the parameters that acted, and noise [N, T, 1 + n, d]: of a', and of the n
+            actions over which the advantage is centred.
+        coefficients: see learn.
+    """
+    count, c = batch["actions"].shape[0], coefficients.c
+    mean, total = _mean_of_valid(batch)
+    outputs = policy.forward(*_inputs(batch))
+    flat, v, features = (_without_last(x, count) for x in (outputs.flat, outputs.value, outputs.features))
+    now, then = policy.head.distribution(flat), policy.head.distribution(_merge(batch["mus"]))
+    noise = _merge(batch["noise"])
+    actions = _merge(batch["actions"])
+    other = tf.stop_gradient(now.sample(noise[:, 0]))
+    centre = [tf.stop_gradient(now.sample(noise[:, k])) for k in range(1, noise.shape[1])]
+    q_a, q_other = policy.q_of(features, v, [actions, other], centre)
+
+    def ratio(taken: tf.Tensor) -> tf.Tensor:
+        return tf.stop_gradient(tf.exp(tf.clip_by_value(now.logp(taken) - then.logp(taken), -LARGEST, LARGEST)))
+
+    rho, rho_other = ratio(actions), ratio(other)
+    trace = tf.minimum(1.0, rho ** (1.0 / policy.head.width))
+    targets = _targets(batch, q_a, outputs.value, trace, coefficients.gamma)
+    uncut = _targets(batch, q_a, outputs.value, tf.ones_like(trace), coefficients.gamma)
+
+    entropy = mean(now.entropy())
+    loss_f = -mean(now.logp(actions) * tf.stop_gradient(tf.minimum(c, rho) * (uncut - v)))
+    correction = tf.stop_gradient(tf.nn.relu(1.0 - c / rho_other) * (q_other - v))
+    loss_bc = -mean(now.logp(other) * correction)
+    loss_q = 0.5 * mean(tf.square(targets - q_a))
+    loss_v = -mean(v * tf.stop_gradient(tf.minimum(1.0, rho) * (targets - q_a)))
+    objective = loss_f + loss_bc - coefficients.ent_coef * entropy
+    critic = coefficients.q_coef * (loss_q + loss_v)
+    statistics = [objective + critic, loss_q, entropy, loss_f + loss_bc, loss_f, loss_bc]
+    statistics += [_explained(targets, q_a, mean), _explained(targets, v, mean)]
+    return Terms(flat, lambda average: gaussian_kl_gradient(average, flat), objective, critic, statistics, mean, total)
+
+
+def divergence(policy: Policy, averaged: AveragedPolicy, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+    """Mean of KL(averaged policy || policy) over the steps of a batch."""
+    mean, _ = _mean_of_valid(batch)
+    inputs, count = _inputs(batch), batch["actions"].shape[0]
+    flats = (averaged.forward(*inputs), policy.forward(*inputs).flat)
+    average, now = (policy.head.distribution(_without_last(flat, count)) for flat in flats)
+    return mean(average.kl(now))
+
+
+def gradients(
+    terms_of: Callable[..., Terms],
+    policy: Policy,
+    averaged: AveragedPolicy,
+    batch: dict[str, tf.Tensor],
+    coefficients: Coefficients,
+) -> tuple[list[tf.Tensor], tf.Tensor]:
+    """Gradients of one batch, bounded by the efficient trust region if it is on, and the statistics.
+
+    These are LOSS_NAMES and, with the trust region, TRUST_REGION_NAMES.
+    """
+    variables = [variable.value for variable in policy.trainable_variables]
+    with tf.GradientTape(persistent=True) as tape:
+        terms = terms_of(policy, batch, coefficients)
+        loss = terms.objective + terms.critic
+    if coefficients.trust_region is not True:
+        whole = tape.gradient(loss, variables, unconnected_gradients="zero")
+        return whole, tf.stack([*terms.statistics, tf.linalg.global_norm(whole)])
+    mean, total = terms.mean, terms.total
+    average = _without_last(averaged.forward(*_inputs(batch)), batch["actions"].shape[0])
+    ascent = -tape.gradient(terms.objective, terms.phi) * total
+    bounded, sizes = bounded_gradient(ascent, terms.kl_gradient(average), coefficients.delta)
+    of_policy = tape.gradient(terms.phi, variables, output_gradients=-bounded / total, unconnected_gradients="zero")
+    of_q = tape.gradient(terms.critic, variables, unconnected_gradients="zero")
+    whole = [one + other for one, other in zip(of_policy, of_q, strict=True)]
+    norms = [tf.linalg.global_norm(x) for x in (whole, of_q, of_policy)]
+    return whole, tf.stack([*terms.statistics, *norms, mean(row_norms(bounded)), *map(mean, sizes)])
+
+
+def _inputs(batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor | None, tf.Tensor | None]:
+    """Observations, masks and states as the policy takes them: rows ordered by sequence, then time."""
+    states = batch.get("states")
+    if states is None:
+        return _merge(batch["obs"]), None, None
+    return _merge(batch["obs"]), _merge(batch["masks"]), states[:, 0]
+
+
+def _merge(x: tf.Tensor) -> tf.Tensor:
+    return tf.reshape(x, (-1, *x.shape[2:]))
+
+
+def _without_last(x: tf.Tensor, count: int) -> tf.Tensor:
+    """Rows [N * (T + 1), ...] without each sequence's last."""
+    return _merge(tf.reshape(x, (count, -1, *x.shape[1:]))[:, :-1])
+
+
+def _mean_of_valid(batch: dict[str, tf.Tensor]) -> tuple[Callable[[tf.Tensor], tf.Tensor], tf.Tensor]:
+    """The mean over the steps that are not cut, and their number."""
+    valid = tf.reshape(1.0 - batch["cut"], [-1])
+    total = tf.maximum(tf.reduce_sum(valid), 1.0)
+    return lambda x: tf.reduce_sum(x * valid) / total, total
+
+
+def _targets(
+    batch: dict[str, tf.Tensor], q_taken: tf.Tensor, v_all: tf.Tensor, weights: tf.Tensor, gamma: float
+) -> tf.Tensor:
+    """Retrace targets of all rows; v_all has the observation after the last step too."""
+    shape = batch["rewards"].shape
+    values = tf.reshape(v_all, (shape[0], -1))
+    q_taken, weights = tf.reshape(q_taken, shape), tf.reshape(weights, shape)
+    targets = retrace(
+        batch["rewards"], batch["ended"], batch["cut"], q_taken, values[:, :-1], values[:, -1], weights, gamma
+    )
+    return tf.reshape(targets, [-1])
+
+
+def _explained(targets: tf.Tensor, predictions: tf.Tensor, mean: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
+    """How much of the targets' variance the predictions explain: 1 for all of it."""
+
+    def variance(x: tf.Tensor) -> tf.Tensor:
+        return mean(tf.square(x - mean(x)))
+
+    return 1.0 - variance(targets - predictions) / variance(targets)
