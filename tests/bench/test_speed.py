@@ -58,8 +58,15 @@ def test_a_mistake_is_one_line(flags, words, capsys):
 
 def test_both_sides_divide_a_rollout_alike():
     for case in CASES.values():
-        assert (case["num_env"] * case["learn"]["nsteps"]) % case["learn"]["nminibatches"] == 0
+        assert (case["num_env"] * case["learn"]["nsteps"]) % case["learn"].get("nminibatches", 1) == 0
         assert case["steps"] % (case["num_env"] * case["learn"]["nsteps"]) == 0
+
+
+def test_an_original_that_is_gone_is_compared_by_the_yardstick():
+    original = CASES["acer-pong"]["original"]
+    row = {"case": "acer-pong", "program": "ours", "steps_per_second": 284.0, "peak_mib": 1.0}
+    slower = row | {"matmul_seconds": 2 * original["matmul_seconds"]}
+    assert "4.00x" in speed.summary([slower])
 
 
 def test_matrix_products_take_time():

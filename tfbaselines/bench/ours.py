@@ -1,9 +1,10 @@
 """Our side of one speed measurement, in its own process: ``python -m tfbaselines.bench.ours CASE STEPS PRECISION``.
 
-Prints one JSON object. Speed is counted from the end of the first update, so that imports and compilation are left
-out, as they are on the peer's side.
+Prints one JSON object. Speed is counted from the end of the first update (or of the case's warm-up), so that imports
+and compilation are left out, as they are on the peer's side.
 """
 
+import importlib
 import json
 import resource
 import sys
@@ -26,12 +27,12 @@ def run(name: str, steps: int, precision: str) -> dict[str, float]:
         steps_per_second, and peak_mib: the process's largest resident memory.
     """
     load_tensorflow()
-    from tfbaselines.algs import ppo2
     from tfbaselines.envs.make import build_env
     from tfbaselines.running import logger
     from tfbaselines.running.options import RunOptions
 
     case = CASES[name]
+    learn = importlib.import_module(f"tfbaselines.algs.{case.get('alg', 'ppo2')}").learn
     times: list[float] = []
     sizes: list[float] = []
 
@@ -42,11 +43,12 @@ def run(name: str, steps: int, precision: str) -> dict[str, float]:
     env = build_env({"env": case["env"], "num_env": case["num_env"], "seed": 0})
     with logger.scoped_configure(format_strs=["csv"]):
         options = RunOptions(callback=note, precision=precision)
-        ppo2.learn(case["network"], env, steps, seed=0, run=options, **case["learn"])
+        learn(case["network"], env, steps, seed=0, run=options, **case["learn"])
     env.close()
+    warmup = case.get("warmup", 1)
     per_update = case["num_env"] * case["learn"]["nsteps"]
     return {
-        "steps_per_second": per_update * (len(times) - 1) / (times[-1] - times[0]),
+        "steps_per_second": per_update * (len(times) - warmup) / (times[-1] - times[warmup - 1]),
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "growth_mib": sizes[-1] - sizes[len(sizes) // 2],
     }

@@ -49,3 +49,19 @@ class RMSProp(keras.optimizers.RMSprop):
         super().build(variables)
         for slot in self._velocities:
             slot.assign(keras.ops.ones_like(slot))
+        # The fused kernel writes its momentum somewhere, also when there is none to remember.
+        self._steps = [tf.Variable(tf.zeros(variable.shape), trainable=False) for variable in variables]
+
+    def update_step(self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor) -> None:
+        """Change one variable; Keras calls this for each."""
+        index = self._get_variable_index(variable)
+        tf.raw_ops.ResourceApplyRMSProp(
+            var=variable.handle,
+            ms=self._velocities[index].value.handle,
+            mom=self._steps[index].handle,
+            lr=learning_rate,
+            rho=self.rho,
+            momentum=0.0,
+            epsilon=self.epsilon,
+            grad=gradient,
+        )
