@@ -48,7 +48,18 @@ from tfbaselines.running.options import RunOptions
 from tfbaselines.running.training import Episodes, Training, seed_everything
 from tfbaselines.running.workers import workers_environments
 
-DEFAULTS = {"atari": {"lrschedule": "constant"}}
+DEFAULTS = {
+    "atari": {"lrschedule": "constant"},
+    # Continuous control, which the original has not got: a critic of its own, and steps large enough to reach its scale.
+    "mujoco": {
+        "value_network": "copy",
+        "lr": 3e-3,
+        "lrschedule": "constant",
+        "ent_coef": 0.0,
+        "c": 5.0,
+        "replay_start": 1000,
+    },
+}
 
 TRUST_REGIONS = {True: True, "True": True, "efficient": True, False: False, "False": False, "exact": "exact"}
 
