@@ -50,7 +50,7 @@ from tfbaselines.running.workers import workers_environments
 
 DEFAULTS = {
     "atari": {"lrschedule": "constant"},
-    # Continuous control, which the original has not got: a critic of its own, and steps large enough to reach its scale.
+    # Continuous control, which the original has not got: a critic of its own, and steps that reach its scale in time.
     "mujoco": {
         "value_network": "copy",
         "lr": 3e-3,
