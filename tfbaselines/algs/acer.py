@@ -201,7 +201,8 @@ class Worker:
             words = self._replay.put(batch)
             if words:
                 logger.info(words)
-            if self._replay.has_atleast(self._replay_start):
+            # Every rank replays or none does: their gradients are averaged.
+            if all(self._comm.gather(self._replay.has_atleast(self._replay_start))):
                 for _ in range(self._comm.broadcast_object(int(self._rng.poisson(self._replay_ratio)))):
                     statistics = self._train(self._replay.sample(self._rng))
         return statistics, self._runner.episodes

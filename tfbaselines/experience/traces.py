@@ -15,10 +15,9 @@ from gymnasium import spaces
 
 from tfbaselines.envs.vec import VecEnv, VecFrameStack, find_wrapper
 from tfbaselines.experience.frames import FramePacker, PlainPacker
+from tfbaselines.experience.memory import GIB, check_memory
 from tfbaselines.experience.rollout import Rollout, Runner
 from tfbaselines.policy.encoding import is_image
-
-GIB = 2.0**30
 
 # Arrays with an entry more than the sequence has steps.
 FENCES = ("obs", "masks")
@@ -262,21 +261,3 @@ def make_packer(env: VecEnv) -> FramePacker | PlainPacker:
 def stack(sequences: list[Sequence]) -> Sequence:
     """Sequences of one length as a batch."""
     return {name: np.stack([sequence[name] for sequence in sequences]) for name in sequences[0]}
-
-
-def check_memory(nbytes: int) -> None:
-    """ValueError when the machine has not got so much memory left."""
-    available = available_memory()
-    if available is not None and nbytes > available:
-        raise ValueError(
-            f"the replay would take {nbytes / GIB:.1f} GiB and {available / GIB:.1f} GiB are free: lower buffer_size"
-        )
-
-
-def available_memory() -> int | None:
-    """Bytes that can still be allocated (Linux); None where the system does not tell."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration):
-        return None

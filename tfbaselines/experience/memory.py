@@ -1,0 +1,21 @@
+"""Whether what a replay will hold fits into the memory that is left."""
+
+GIB = 2.0**30
+
+
+def check_memory(nbytes: int) -> None:
+    """ValueError when the machine has not got so much memory left."""
+    available = available_memory()
+    if available is not None and nbytes > available:
+        raise ValueError(
+            f"the replay would take {nbytes / GIB:.1f} GiB and {available / GIB:.1f} GiB are free: lower buffer_size"
+        )
+
+
+def available_memory() -> int | None:
+    """Bytes that can still be allocated (Linux); None where the system does not tell."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        return None

@@ -1,0 +1,274 @@
+"""The replay of off-policy algorithms: transitions in preallocated arrays, stored in O(1), gathered by index arrays.
+
+Every observation is kept once: what follows a step is the next row of the same environment, or, where a time limit cut
+the episode, an observation kept aside (after a true end it is never asked for). Stacked frames are kept as single
+frames and put together again, cut where an episode began.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from tfbaselines.envs.vec import VecEnv, VecFrameStack, find_wrapper
+from tfbaselines.experience.memory import GIB, check_memory
+
+Batch = dict[str, Any]
+
+FORMAT = "tfbaselines-replay-1"
+
+# The name of an observation that is not a Dict.
+ONLY = "all"
+
+
+class Replay:
+    """The latest transitions of several environments.
+
+    Args:
+        env: the environments.
+        size: how many transitions to keep, over all of them.
+        gamma: discount per step, for returns of several steps.
+        n_step: steps that a return has before it bootstraps.
+        state_size: width of a recurrent policy's memory, kept before each step; 0 for none.
+    """
+
+    def __init__(self, env: VecEnv, size: int, gamma: float = 0.99, n_step: int = 1, state_size: int = 0) -> None:
+        self._count, self._gamma, self._n_step = env.num_envs, gamma, n_step
+        # A row of each environment is never read: the one that the next observation is written to.
+        self._slots = max(2, -(-int(size) // env.num_envs)) + 1
+        self._parts = _parts(env.observation_space)
+        stacked = find_wrapper(env, VecFrameStack)
+        self._nstack = stacked.nstack if stacked else 1
+        shape = (self._slots, env.num_envs)
+        action = env.action_space
+        layout = {
+            **{f"obs/{name}": (self._kept_shape(space), space.dtype) for name, space in self._parts.items()},
+            "actions": (action.shape, np.float32 if isinstance(action, spaces.Box) else action.dtype),
+            "rewards": ((), np.float32),
+            "first": ((), bool),
+            "ended": ((), bool),
+            "cut": ((), bool),
+        }
+        if state_size:
+            layout["states"] = ((state_size,), np.float32)
+        self.nbytes = sum(int(np.prod((*shape, *tail))) * np.dtype(dtype).itemsize for tail, dtype in layout.values())
+        check_memory(self.nbytes)
+        self._arrays = {name: np.zeros((*shape, *tail), dtype) for name, (tail, dtype) in layout.items()}
+        self._arrays["first"][0] = True
+        # The observations after which a time limit cut an episode, by slot and environment.
+        self._last: dict[tuple[int, int], dict[str, np.ndarray]] = {}
+        self._head = self._filled = 0
+
+    def __len__(self) -> int:
+        return self._filled * self._count
+
+    def describe(self) -> str:
+        """Words on the memory that the arrays take."""
+        return f"replay: {self.nbytes / GIB:.2f} GiB for {(self._slots - 1) * self._count} transitions"
+
+    def put(
+        self,
+        obs: Any,
+        actions: np.ndarray,
+        rewards: np.ndarray,
+        next_obs: Any,
+        dones: np.ndarray,
+        infos: list[dict[str, Any]],
+        states: np.ndarray | None = None,
+    ) -> None:
+        """Take in one step of every environment.
+
+        Args:
+            obs: [N, ...] before the step.
+            actions: [N, ...].
+            rewards: [N].
+            next_obs: [N, ...] to act on next: after an episode's end the first of the next one.
+            dones: [N] whether the episode ended.
+            infos: of the step; 'TimeLimit.truncated' and 'final_observation' where it ended.
+            states: [N, S] memory before the step.
+        """
+        t, after = self._head, (self._head + 1) % self._slots
+        arrays = self._arrays
+        if self._filled == 0:
+            self._write_obs(t, obs)
+        for i in range(self._count):
+            self._last.pop((t, i), None)
+        arrays["actions"][t], arrays["rewards"][t] = actions, rewards
+        arrays["ended"][t], arrays["cut"][t] = dones, False
+        if "states" in arrays:
+            arrays["states"][t] = states
+        for i in np.flatnonzero(dones):
+            if infos[i].get("TimeLimit.truncated"):
+                arrays["cut"][t, i], arrays["ended"][t, i] = True, False
+                final = infos[i]["final_observation"]
+                self._last[t, int(i)] = {name: np.array(part) for name, part in _named(final).items()}
+        self._write_obs(after, next_obs)
+        arrays["first"][after] = dones
+        self._head = after
+        self._filled = min(self._filled + 1, self._slots - 1)
+
+    def sample(self, rng: np.random.Generator, batches: int, batch_size: int) -> Batch:
+        """Transitions drawn independently: arrays [batches, batch_size, ...].
+
+        Returns:
+            obs, actions, rewards (discounted sums over up to n_step steps), next_obs, and discounts: what the value of
+            next_obs counts for, 0 after a true end.
+        """
+        count = batches * batch_size
+        age = rng.integers(1, self._oldest() + 1, size=count)
+        t, n = (self._head - age) % self._slots, rng.integers(self._count, size=count)
+        rewards, discounts, last = self._returns(t, n, age)
+        batch = {
+            "obs": self._observations(t, n, age),
+            "actions": self._arrays["actions"][t, n],
+            "rewards": rewards,
+            "next_obs": self._next_observations(last, n, (self._head - last) % self._slots),
+            "discounts": discounts,
+        }
+        return _reshaped(batch, (batches, batch_size))
+
+    def sample_sequences(self, rng: np.random.Generator, batches: int, batch_size: int, length: int) -> Batch:
+        """Successive steps of one environment: arrays [batches, batch_size, length, ...].
+
+        Returns:
+            obs and first [..., length + 1], actions, rewards, ended, cut, and states [batches, batch_size, S] before
+            the first step.
+        """
+        if self._filled < length:
+            raise ValueError(f"sequences of {length} steps cannot be drawn from {self._filled} steps")
+        count = batches * batch_size
+        age = rng.integers(length, self._oldest() + 1, size=count)
+        start, n = (self._head - age) % self._slots, rng.integers(self._count, size=count)
+        rows = (start[:, None] + np.arange(length + 1)) % self._slots
+        envs, steps = n[:, None], rows[:, :-1]
+        batch = {name: self._arrays[name][steps, envs] for name in ("actions", "rewards", "ended", "cut")}
+        batch["first"] = self._arrays["first"][rows, envs]
+        ages = age[:, None] - np.arange(length + 1)
+        batch["obs"] = _reshaped(
+            self._observations(rows.ravel(), np.repeat(n, length + 1), ages.ravel()), (count, length + 1)
+        )
+        if "states" in self._arrays:
+            batch["states"] = self._arrays["states"][start, n]
+        return _reshaped(batch, (batches, batch_size))
+
+    def save(self, directory: str | os.PathLike) -> None:
+        """Write everything to a directory of .npy files, whole or not at all; `load` maps them into memory."""
+        target = Path(directory)
+        scratch = target.with_name(target.name + ".writing")
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        used = self._filled + 1
+        rows = (self._head - self._filled + np.arange(used)) % self._slots
+        for name, array in self._arrays.items():
+            np.save(scratch / f"{name.replace('/', '.')}.npy", array[rows])
+        keys = [(int((t - rows[0]) % self._slots), i) for t, i in self._last]
+        np.save(scratch / "last.npy", np.array(keys, np.int64).reshape(-1, 2))
+        for name in self._parts:
+            parts = [last[name] for last in self._last.values()]
+            np.save(scratch / f"last.{name}.npy", np.array(parts))
+        (scratch / "replay.json").write_text(json.dumps({"format": FORMAT, "steps": self._filled}), encoding="utf-8")
+        shutil.rmtree(target, ignore_errors=True)
+        scratch.rename(target)
+
+    def load(self, directory: str | os.PathLike) -> None:
+        """Take over the latest of what `save` wrote, as much as there is room for."""
+        source = Path(directory)
+        try:
+            about = json.loads((source / "replay.json").read_text(encoding="utf-8"))
+            saved = {name: _mapped(source / f"{name.replace('/', '.')}.npy") for name in self._arrays}
+            keys, last = _mapped(source / "last.npy"), {p: _mapped(source / f"last.{p}.npy") for p in self._parts}
+        except (OSError, ValueError) as error:
+            raise ValueError(f"'{source}' is not a saved replay: {error}") from None
+        shapes = {name: array.shape[1:] for name, array in saved.items()}
+        wanted = {name: array.shape[1:] for name, array in self._arrays.items()}
+        if shapes != wanted:
+            raise ValueError(f"the replay in '{source}' is of other environments: {shapes}, here {wanted}")
+        steps = min(about["steps"], self._slots - 1)
+        skipped = about["steps"] - steps
+        for name, array in self._arrays.items():
+            array[: steps + 1] = saved[name][skipped : skipped + steps + 1]
+        self._last = {
+            (int(t) - skipped, int(i)): {name: np.array(parts[k]) for name, parts in last.items()}
+            for k, (t, i) in enumerate(keys)
+            if t >= skipped
+        }
+        self._head = self._filled = steps
+
+    def _oldest(self) -> int:
+        """The age of the oldest step whose stacked frames are all still there."""
+        full = self._filled == self._slots - 1
+        return max(1, self._filled - (self._nstack - 1 if full else 0))
+
+    def _kept_shape(self, space: spaces.Space) -> tuple[int, ...]:
+        if self._nstack == 1:
+            return space.shape
+        return (*space.shape[:-1], space.shape[-1] // self._nstack)
+
+    def _write_obs(self, t: int, obs: Any) -> None:
+        for name, part in _named(obs).items():
+            kept = self._arrays[f"obs/{name}"]
+            kept[t] = part[..., -kept.shape[-1] :] if self._nstack > 1 else part
+
+    def _returns(self, t: np.ndarray, n: np.ndarray, age: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Discounted rewards of up to n_step steps from t, what the value after them counts for, and the last step."""
+        rewards, ended, cut = (self._arrays[name] for name in ("rewards", "ended", "cut"))
+        total, last = rewards[t, n].copy(), t.copy()
+        weight = np.where(ended[t, n], 0.0, self._gamma).astype(np.float32)
+        going = ~(ended[t, n] | cut[t, n])
+        for k in range(1, self._n_step):
+            going &= age > k
+            at = (t + k) % self._slots
+            total += np.where(going, weight * rewards[at, n], 0.0)
+            weight = np.where(going, np.where(ended[at, n], 0.0, weight * self._gamma), weight).astype(np.float32)
+            last = np.where(going, at, last)
+            going &= ~(ended[at, n] | cut[at, n])
+        return total, weight, last
+
+    def _next_observations(self, t: np.ndarray, n: np.ndarray, age: np.ndarray) -> Any:
+        """What was seen after the steps at t: the next rows, or what is kept aside of episodes that were cut."""
+        obs = self._observations((t + 1) % self._slots, n, age - 1)
+        for k in np.flatnonzero(self._arrays["cut"][t, n]):
+            for name, part in self._last[int(t[k]), int(n[k])].items():
+                _named(obs)[name][k] = part
+        return obs
+
+    def _observations(self, t: np.ndarray, n: np.ndarray, age: np.ndarray) -> Any:
+        obs = {name: self._stacked(self._arrays[f"obs/{name}"], t, n, age) for name in self._parts}
+        return obs.get(ONLY, obs)
+
+    def _stacked(self, kept: np.ndarray, t: np.ndarray, n: np.ndarray, age: np.ndarray) -> np.ndarray:
+        if self._nstack == 1:
+            return kept[t, n]
+        width = kept.shape[-1]
+        obs = np.zeros((len(t), *kept.shape[2:-1], width * self._nstack), kept.dtype)
+        obs[..., -width:] = kept[t, n]
+        there = np.ones(len(t), bool)
+        for k in range(1, self._nstack):
+            there &= ~self._arrays["first"][(t - k + 1) % self._slots, n] & (age + k <= self._filled)
+            end = width * (self._nstack - k)
+            obs[there, ..., end - width : end] = kept[(t[there] - k) % self._slots, n[there]]
+        return obs
+
+
+def _parts(space: spaces.Space) -> dict[str, spaces.Space]:
+    return dict(space.spaces) if isinstance(space, spaces.Dict) else {ONLY: space}
+
+
+def _named(obs: Any) -> Mapping[str, np.ndarray]:
+    return obs if isinstance(obs, dict) else {ONLY: obs}
+
+
+def _mapped(path: Path) -> np.ndarray:
+    return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+def _reshaped(batch: Any, lead: tuple[int, ...]) -> Any:
+    """Every array's first axis as several."""
+    if isinstance(batch, dict):
+        return {name: _reshaped(part, lead) for name, part in batch.items()}
+    return batch.reshape(*lead, *batch.shape[1:])
