@@ -34,10 +34,17 @@ def _curve(config: dict[str, Any], progress: Any) -> Any:
     import numpy as np
     import pandas as pd
 
-    steps = next(progress[name] for name in ("misc/total_timesteps", "total_timesteps") if name in progress)
+    from tfbaselines.plot.results import RETURNS, XAXES
+
+    steps, returns = (_first(progress, names) for names in (XAXES, RETURNS))
     keep = np.unique(np.linspace(0, len(progress) - 1, POINTS).astype(int))
-    columns = (config["alg"], config["env"]["env"], config["env"]["seed"], steps[keep], progress["eprewmean"][keep])
+    columns = (config["alg"], config["env"]["env"], config["env"]["seed"], steps[keep], returns[keep])
     return pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
+
+
+def _first(progress: Any, names: tuple[str, ...]) -> Any:
+    """The first of some columns that a table has."""
+    return next(progress[name] for name in names if name in progress)
 
 
 def final_scores(curves: Any) -> Any:
