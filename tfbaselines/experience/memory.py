@@ -3,12 +3,12 @@
 GIB = 2.0**30
 
 
-def check_memory(nbytes: int) -> None:
-    """ValueError when the machine has not got so much memory left."""
+def check_memory(nbytes: int, argument: str = "buffer_size") -> None:
+    """ValueError, naming the argument to lower, when the machine has not got so much memory left."""
     available = available_memory()
     if available is not None and nbytes > available:
         raise ValueError(
-            f"the replay would take {nbytes / GIB:.1f} GiB and {available / GIB:.1f} GiB are free: lower buffer_size"
+            f"the replay would take {nbytes / GIB:.1f} GiB and {available / GIB:.1f} GiB are free: lower {argument}"
         )
 
 

@@ -22,6 +22,8 @@ from tfbaselines.policy.encoding import is_image
 # Arrays with an entry more than the sequence has steps.
 FENCES = ("obs", "masks")
 
+EPISODES = "whole episodes"
+
 Sequence = dict[str, np.ndarray]
 
 
@@ -76,6 +78,7 @@ class RolloutReplay:
         self._slots = max(1, size // nsteps)
         self._packer = make_packer(env)
         self._rollouts: deque[list[Sequence]] = deque(maxlen=self._slots)
+        self._layout = f"rollouts of {nsteps} steps of {env.num_envs} environments"
         self._announced = False
 
     def put(self, batch: Sequence) -> str | None:
@@ -101,10 +104,11 @@ class RolloutReplay:
 
     def state(self) -> dict[str, Any]:
         """All sequences."""
-        return flatten([sequence for rollout in self._rollouts for sequence in rollout])
+        return flatten([sequence for rollout in self._rollouts for sequence in rollout]) | {"layout": self._layout}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave."""
+        """Take over what `state` gave; ValueError when it was of other rollouts."""
+        check_layout(state, self._layout)
         sequences, count = unflatten(state), self._count
         self._rollouts.clear()
         self._rollouts.extend(sequences[start : start + count] for start in range(0, len(sequences), count))
@@ -148,7 +152,7 @@ class TraceReplay:
             return None
         self._announced = True
         nbytes = sum(map(size_of, self._episodes[0])) * self._episodes.maxlen
-        check_memory(nbytes)
+        check_memory(nbytes, "buffer_len")
         return f"replay: about {nbytes / GIB:.2f} GiB when full of episodes like the first, {self._episodes.maxlen}"
 
     def has_atleast(self, steps: int) -> bool:
@@ -167,10 +171,11 @@ class TraceReplay:
         """All whole episodes. Those still going on are left out: a resumed run begins new ones."""
         pieces = [piece for episode in self._episodes for piece in episode]
         counts = np.array([len(episode) for episode in self._episodes], np.int64)
-        return flatten(pieces) | {"pieces": counts, "seen": self._seen}
+        return flatten(pieces) | {"pieces": counts, "seen": self._seen, "layout": EPISODES}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave."""
+        """Take over what `state` gave; ValueError when it was not of episodes."""
+        check_layout(state, EPISODES)
         pieces = iter(unflatten(state))
         self._episodes.clear()
         self._episodes.extend([next(pieces) for _ in range(count)] for count in state["pieces"])
@@ -206,14 +211,11 @@ def joined(pieces: list[Sequence]) -> Sequence:
 
 
 def padded(sequence: Sequence, length: int) -> Sequence:
-    """A sequence with steps that are cut, and zero in all else, added at its end."""
+    """A sequence with steps that are cut, and in all else like its last, added at its end."""
     missing = length - len(sequence["rewards"])
     if missing == 0:
         return sequence
-    longer = {
-        name: np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)])
-        for name, array in sequence.items()
-    }
+    longer = {name: np.concatenate([array, np.repeat(array[-1:], missing, 0)]) for name, array in sequence.items()}
     longer["cut"][-missing:] = 1.0
     return longer
 
@@ -231,6 +233,12 @@ def unpack(packed: Sequence, packer: FramePacker | PlainPacker) -> Sequence:
 def size_of(sequence: Sequence) -> int:
     """Bytes of its arrays."""
     return sum(array.nbytes for array in sequence.values())
+
+
+def check_layout(state: dict[str, Any], wanted: str) -> None:
+    """ValueError unless a saved replay is laid out as this one."""
+    if state.get("layout") != wanted:
+        raise ValueError(f"the saved replay is of {state.get('layout')}, this one of {wanted}")
 
 
 def flatten(sequences: list[Sequence]) -> dict[str, Any]:

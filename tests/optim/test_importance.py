@@ -1,0 +1,445 @@
+"""ACER's losses, their gradients and the divergence equal plain numpy, whatever the policy, the padding and the bound.
+
+The loops by hand read the policy's outputs and repeat the formulas of the paper, one step at a time.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+
+from tfbaselines.experience.traces import between, padded, part_of, stack
+from tfbaselines.optim.average import AveragedPolicy
+from tfbaselines.optim.importance import (
+    EPSILON,
+    LOSS_NAMES,
+    SAMPLED_ACTIONS,
+    TRUST_REGION_NAMES,
+    Coefficients,
+    continuous_terms,
+    discrete_terms,
+    divergence,
+    gradients,
+)
+from tfbaselines.policy.dueling import DuelingPolicy
+from tfbaselines.policy.policy import build_policy
+
+BOX = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+ACTIONS = {
+    "discrete": spaces.Discrete(3),
+    "started": spaces.Discrete(3, start=5),
+    "continuous": spaces.Box(-1, 1, (2,)),
+}
+COEFFICIENTS = Coefficients(q_coef=0.5, ent_coef=0.1, gamma=0.9, c=1.2, delta=0.1, trust_region=True)
+FREE = COEFFICIENTS._replace(trust_region=False)
+
+CASES = [(kind, network) for kind in ("discrete", "continuous") for network in ("mlp", "lstm")]
+every_policy = pytest.mark.parametrize(("kind", "network"), CASES, ids=[" ".join(case) for case in CASES])
+
+
+def make(kind, network="mlp", seed=0):
+    """A policy whose weights are always the same and far from their first values, and what gives its terms."""
+    env = SimpleNamespace(observation_space=BOX, action_space=ACTIONS[kind])
+    own = {"policy_class": DuelingPolicy} if kind == "continuous" else {"estimate_q": True}
+    sizes = {"num_hidden": 6} if network == "mlp" else {"nlstm": 4}
+    policy, rng = build_policy(env, network, **own, **sizes), np.random.default_rng(seed)
+    for variable in policy.trainable_variables:
+        variable.assign(rng.normal(scale=0.6, size=variable.shape))
+    return policy, continuous_terms if kind == "continuous" else discrete_terms
+
+
+def batch_of(policy, count=2, steps=5, seed=1):
+    """Sequences with an episode's end and a time limit inside, acted in by other parameters than the policy's."""
+    rng = np.random.default_rng(seed)
+    over = np.zeros((2, count, steps), np.float32)
+    over[0, 0, 1], over[1, -1, 2] = 1.0, 1.0
+    mus = rng.normal(scale=0.7, size=(count * steps, policy.head.param_size)).astype(np.float32)
+    actions = policy.head.sample_numpy(mus, policy.head.draw_noise(rng, (count * steps,)))
+    batch = {
+        "obs": rng.normal(size=(count, steps + 1, 3)).astype(np.float32),
+        "masks": np.concatenate([np.zeros((count, 1), np.float32), over.sum(0)], axis=1),
+        "actions": actions.reshape(count, steps, *policy.head.action_shape),
+        "rewards": rng.normal(size=(count, steps)).astype(np.float32),
+        "ended": over[0],
+        "cut": over[1],
+        "mus": mus.reshape(count, steps, -1),
+    }
+    if isinstance(policy, DuelingPolicy):
+        batch["noise"] = policy.head.draw_noise(rng, (count, steps, 1 + SAMPLED_ACTIONS))
+    if policy.recurrent:
+        batch["states"] = rng.normal(size=(count, steps, policy.state_size)).astype(np.float32)
+    return batch
+
+
+def tensors(batch):
+    return {name: tf.constant(array) for name, array in batch.items()}
+
+
+def outputs_of(policy, batch):
+    """Of every step and the observation after the last, [N, T + 1, ...] of each sequence run by itself."""
+    rows = []
+    for i in range(len(batch["obs"])):
+        memory = (batch["masks"][i], batch["states"][i, :1]) if policy.recurrent else ()
+        rows.append(policy.forward(tf.constant(batch["obs"][i]), *memory))
+    return SimpleNamespace(
+        **{name: np.stack([getattr(row, name) for row in rows]).astype(float) for name in ("flat", "value", "features")}
+    )
+
+
+def with_mus_of(policy, batch):
+    """The batch as if the policy itself had acted."""
+    return batch | {"mus": outputs_of(policy, batch).flat[:, :-1].astype(np.float32)}
+
+
+def softmax(x):
+    exponentials = np.exp(x - x.max(-1, keepdims=True))
+    return exponentials / exponentials.sum(-1, keepdims=True)
+
+
+def retrace_by_hand(batch, q, v, weights, gamma):
+    targets = np.zeros(q.shape)
+    for i in range(len(q)):
+        carry = v[i, -1]
+        for t in reversed(range(q.shape[1])):
+            targets[i, t] = batch["rewards"][i, t] + gamma * (1 - batch["ended"][i, t]) * carry
+            carry = v[i, t] if batch["cut"][i, t] else weights[i, t] * (targets[i, t] - q[i, t]) + v[i, t]
+    return targets
+
+
+def explained(targets, predictions, valid):
+    return 1 - np.var((targets - predictions)[valid]) / np.var(targets[valid])
+
+
+def statistics_of(k, loss_q, entropy, loss_f, loss_bc, explained_q, explained_v, loss_v=0.0):
+    loss_policy = loss_f + loss_bc
+    loss = loss_policy - k.ent_coef * entropy + k.q_coef * (loss_q + loss_v)
+    return [loss, loss_q, entropy, loss_policy, loss_f, loss_bc, explained_q, explained_v]
+
+
+def discrete_by_hand(policy, batch, k):
+    """Statistics, the gradient of the policy's loss by the probabilities, those of the critic's by Q and V."""
+    outputs = outputs_of(policy, batch)
+    f, q_all = softmax(outputs.flat), outputs.value
+    v = (f * q_all).sum(-1)
+    mu = softmax(batch["mus"].astype(float))
+    chosen = batch["actions"] - policy.action_space.start
+    steps = list(np.ndindex(chosen.shape))
+    q_a = np.array([q_all[i, t, chosen[i, t]] for i, t in steps]).reshape(chosen.shape)
+    rho = f[:, :-1] / (mu + EPSILON)
+    rho_a = np.array([rho[i, t, chosen[i, t]] for i, t in steps]).reshape(chosen.shape)
+    targets = retrace_by_hand(batch, q_a, v, np.minimum(1.0, rho_a), k.gamma)
+    valid = batch["cut"] == 0
+    loss_q = entropy = loss_f = loss_bc = 0.0
+    slope = np.zeros(f[:, :-1].shape)
+    for i, t in np.argwhere(valid):
+        probabilities, a = f[i, t], chosen[i, t]
+        logs = np.log(probabilities + EPSILON)
+        led = min(k.c, rho_a[i, t]) * (targets[i, t] - v[i, t])
+        corrections = np.array(
+            [
+                max(0.0, 1 - k.c / (rho[i, t, b] + EPSILON)) * probabilities[b] * (q_all[i, t, b] - v[i, t])
+                for b in range(len(probabilities))
+            ]
+        )
+        loss_q += 0.5 * (targets[i, t] - q_a[i, t]) ** 2
+        entropy -= probabilities @ logs
+        loss_f -= led * logs[a]
+        loss_bc -= corrections @ logs
+        slope[i, t] = -(corrections + led * np.eye(len(logs))[a]) / (probabilities + EPSILON)
+        slope[i, t] += k.ent_coef * (logs + probabilities / (probabilities + EPSILON))
+    n = valid.sum()
+    parts = (x / n for x in (loss_q, entropy, loss_f, loss_bc))
+    fit = (explained(targets, q_a, valid), explained(targets, v[:, :-1], valid))
+    of_q = np.where(valid, k.q_coef * (q_a - targets) / n, 0.0)
+    return statistics_of(k, *parts, *fit), slope / n, (of_q, np.zeros_like(of_q))
+
+
+def gaussian_logp(flat, action):
+    mean, logstd = np.split(flat, 2)
+    return np.sum(-0.5 * ((action - mean) / np.exp(logstd)) ** 2 - logstd - 0.5 * np.log(2 * np.pi))
+
+
+def gaussian_slope(flat, action):
+    mean, logstd = np.split(flat, 2)
+    scaled = (action - mean) / np.exp(logstd)
+    return np.concatenate([scaled / np.exp(logstd), scaled**2 - 1])
+
+
+def continuous_by_hand(policy, batch, k):
+    """Statistics, the gradient of the policy's loss by means and log deviations, those of the critic's by Q and V."""
+    outputs, width = outputs_of(policy, batch), policy.head.width
+    kernel, bias, head, head_bias = (variable.numpy() for variable in policy.trainable_variables[-4:])
+
+    def advantage(features, action):
+        return (np.tanh(np.concatenate([features, action]) @ kernel + bias) @ head + head_bias)[0]
+
+    shape, v = batch["rewards"].shape, outputs.value
+    q_a, q_other, rho, rho_other = (np.zeros(shape) for _ in range(4))
+    others = np.zeros((*shape, width))
+    for i, t in np.ndindex(shape):
+        flat, mu, features = outputs.flat[i, t], batch["mus"][i, t].astype(float), outputs.features[i, t]
+        sampled = flat[:width] + np.exp(flat[width:]) * batch["noise"][i, t]
+        others[i, t] = sampled[0]
+        middle = np.mean([advantage(features, action) for action in sampled[1:]])
+        q_a[i, t], q_other[i, t] = (
+            v[i, t] + advantage(features, action) - middle for action in (batch["actions"][i, t], sampled[0])
+        )
+        rho[i, t], rho_other[i, t] = (
+            np.exp(gaussian_logp(flat, action) - gaussian_logp(mu, action))
+            for action in (batch["actions"][i, t], sampled[0])
+        )
+    targets = retrace_by_hand(batch, q_a, v, np.minimum(1.0, rho ** (1 / width)), k.gamma)
+    uncut = retrace_by_hand(batch, q_a, v, np.ones(shape), k.gamma)
+    valid = batch["cut"] == 0
+    loss_q = loss_v = entropy = loss_f = loss_bc = 0.0
+    slope = np.zeros(batch["mus"].shape)
+    for i, t in np.argwhere(valid):
+        flat, action, other = outputs.flat[i, t], batch["actions"][i, t], others[i, t]
+        led = min(k.c, rho[i, t]) * (uncut[i, t] - v[i, t])
+        correction = max(0.0, 1 - k.c / rho_other[i, t]) * (q_other[i, t] - v[i, t])
+        loss_q += 0.5 * (targets[i, t] - q_a[i, t]) ** 2
+        loss_v -= v[i, t] * min(1.0, rho[i, t]) * (targets[i, t] - q_a[i, t])
+        entropy += np.sum(flat[width:] + 0.5 * np.log(2 * np.pi * np.e))
+        loss_f -= led * gaussian_logp(flat, action)
+        loss_bc -= correction * gaussian_logp(flat, other)
+        slope[i, t] = -led * gaussian_slope(flat, action) - correction * gaussian_slope(flat, other)
+        slope[i, t, width:] -= k.ent_coef
+    n = valid.sum()
+    parts = (x / n for x in (loss_q, entropy, loss_f, loss_bc))
+    fit = (explained(targets, q_a, valid), explained(targets, v[:, :-1], valid))
+    of_q = np.where(valid, k.q_coef * (q_a - targets) / n, 0.0)
+    return statistics_of(k, *parts, *fit, loss_v / n), slope / n, (of_q, np.minimum(1.0, rho) * of_q)
+
+
+BY_HAND = {discrete_terms: discrete_by_hand, continuous_terms: continuous_by_hand}
+
+
+@pytest.mark.parametrize("c", [0.8, 1e9])
+@pytest.mark.parametrize(("kind", "network"), [*CASES, ("started", "mlp")])
+def test_losses_and_the_outputs_gradient_are_those_computed_by_hand(kind, network, c):
+    policy, terms_of = make(kind, network)
+    batch, k = batch_of(policy), COEFFICIENTS._replace(c=c)
+    with tf.GradientTape(persistent=True) as tape:
+        terms = terms_of(policy, tensors(batch), k)
+    statistics, slope, _ = BY_HAND[terms_of](policy, batch, k)
+    for name, one, other in zip(LOSS_NAMES, terms.statistics, statistics, strict=False):
+        np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4, err_msg=name)
+    assert statistics[0] == pytest.approx(float(terms.objective + terms.critic), rel=2e-3, abs=1e-4)
+    assert float(terms.total) == 9.0
+    own = tape.gradient(terms.objective, terms.phi)
+    np.testing.assert_allclose(own, slope.reshape(own.shape), rtol=2e-3, atol=1e-4)
+    # Q learns nothing about how to act.
+    assert tape.gradient(terms.critic, terms.phi) is None
+    # Truncation and its correction must both be seen, and the cut step must not.
+    assert (abs(statistics[5]) > 1e-3) == (c < 1e9)
+    assert np.abs(slope).sum(-1).astype(bool).sum() == 9
+
+
+@every_policy
+def test_the_critics_gradient_moves_q_and_v_towards_their_targets(kind, network):
+    policy, terms_of = make(kind, network)
+    batch = batch_of(policy)
+    _, _, slopes = BY_HAND[terms_of](policy, batch, COEFFICIENTS)
+    of_q, of_v = (tf.constant(slope.ravel(), tf.float32) for slope in slopes)
+    with tf.GradientTape(persistent=True) as tape:
+        critic = terms_of(policy, tensors(batch), COEFFICIENTS).critic
+        inputs = [batch["obs"], batch["masks"]] if policy.recurrent else [batch["obs"]]
+        rows = [tf.constant(array.reshape(-1, *array.shape[2:])) for array in inputs]
+        outputs = policy.forward(*rows, *([batch["states"][:, 0]] if policy.recurrent else []))
+        known = tf.constant([t for t in range(12) if t % 6 != 5])
+        value, features = (tf.gather(x, known) for x in (outputs.value, outputs.features))
+        actions = tf.constant(batch["actions"].reshape(10, *policy.head.action_shape))
+        if kind == "continuous":
+            flat, noise = tf.stop_gradient(tf.gather(outputs.flat, known)), batch["noise"].reshape(10, -1, 2)
+            centre = [policy.head.distribution(flat).sample(noise[:, k]) for k in range(1, 1 + SAMPLED_ACTIONS)]
+            (q,) = policy.q_of(features, value, [actions], centre)
+            surrogate = tf.reduce_sum(of_q * q + of_v * value)
+        else:
+            surrogate = tf.reduce_sum(of_q * tf.gather(value, actions, batch_dims=1))
+    variables = [variable.value for variable in policy.trainable_variables]
+    one, other = (tape.gradient(loss, variables, unconnected_gradients="zero") for loss in (critic, surrogate))
+    assert_gradients(one, other)
+    assert float(tf.linalg.global_norm(one)) > 0.1
+
+
+@every_policy
+def test_weights_of_one_correct_nothing(kind, network):
+    """Acted in by the policy itself, every ratio is one: c from one up has nothing to cut off."""
+    policy, terms_of = make(kind, network)
+    batch = tensors(with_mus_of(policy, batch_of(policy)))
+    at_one, large = (terms_of(policy, batch, COEFFICIENTS._replace(c=c)).statistics for c in (1.0, 1e6))
+    np.testing.assert_allclose(at_one, large, rtol=1e-3, atol=1e-4)
+    assert abs(float(at_one[LOSS_NAMES.index("loss_bc")])) < 1e-4
+    halved = terms_of(policy, batch, COEFFICIENTS._replace(c=0.5)).statistics
+    loss_f = LOSS_NAMES.index("loss_f")
+    np.testing.assert_allclose(halved[loss_f], 0.5 * at_one[loss_f], rtol=1e-3, atol=1e-5)
+
+
+def test_an_action_that_was_all_but_impossible_gives_finite_numbers():
+    for kind in ("discrete", "continuous"):
+        policy, terms_of = make(kind)
+        batch = batch_of(policy)
+        batch["mus"] = 100.0 * np.sign(batch["mus"])
+        if kind == "continuous":
+            batch["mus"][..., 2:] = -5.0
+        averaged = AveragedPolicy(policy, make(kind)[0], 0.9)
+        for k in (COEFFICIENTS, FREE):
+            whole, statistics = gradients(terms_of, policy, averaged, tensors(batch), k)
+            assert np.isfinite(statistics).all() and all(np.isfinite(gradient).all() for gradient in whole), kind
+
+
+def averaged_of(kind, network, policy):
+    """An average that differs from the policy."""
+    averaged = AveragedPolicy(policy, make(kind, network)[0], 0.9)
+    rng = np.random.default_rng(7)
+    for variable in averaged.policy.trainable_variables:
+        variable.assign(variable.numpy() + rng.normal(scale=0.2, size=variable.shape))
+    return averaged
+
+
+def assert_gradients(one, other, rtol=1e-3):
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-5)
+
+
+@every_policy
+def test_without_a_trust_region_the_gradient_is_the_losss(kind, network):
+    policy, terms_of = make(kind, network)
+    batch, averaged = tensors(batch_of(policy)), averaged_of(kind, network, policy)
+    variables = [variable.value for variable in policy.trainable_variables]
+    with tf.GradientTape() as tape:
+        loss = terms_of(policy, batch, FREE).statistics[0]
+    expected = tape.gradient(loss, variables, unconnected_gradients="zero")
+    for trust_region in (False, "exact"):
+        whole, statistics = gradients(terms_of, policy, averaged, batch, FREE._replace(trust_region=trust_region))
+        assert_gradients(whole, expected)
+        assert statistics.shape == len(LOSS_NAMES)
+        assert float(statistics[-1]) == pytest.approx(float(tf.linalg.global_norm(expected)), rel=1e-4)
+
+
+@every_policy
+def test_a_wide_trust_region_changes_nothing_and_a_narrow_one_does(kind, network):
+    policy, terms_of = make(kind, network)
+    batch, averaged = tensors(batch_of(policy)), averaged_of(kind, network, policy)
+    free, of_free = gradients(terms_of, policy, averaged, batch, FREE)
+    wide, of_wide = gradients(terms_of, policy, averaged, batch, COEFFICIENTS._replace(delta=1e9))
+    narrow, of_narrow = gradients(terms_of, policy, averaged, batch, COEFFICIENTS._replace(delta=0.0))
+    assert_gradients(wide, free)
+    np.testing.assert_allclose(of_wide[: len(LOSS_NAMES)], of_free, rtol=1e-4, atol=1e-6)
+    assert of_wide.shape == len(LOSS_NAMES) + len(TRUST_REGION_NAMES)
+    assert max(np.abs(a - b).max() for a, b in zip(narrow, free, strict=True)) > 1e-3
+    assert float(of_wide[-1]) == 0.0 < float(of_narrow[-1])
+
+
+def kl_slope(kind, average, now):
+    """Of KL(average || now), with respect to what the trust region bounds: probabilities, or Gaussian parameters."""
+    if kind == "discrete":
+        return -softmax(average) / (softmax(now) + EPSILON)
+    (mean_0, logstd_0), (mean, logstd) = np.split(average, 2), np.split(now, 2)
+    variance, variance_0 = np.exp(2 * logstd), np.exp(2 * logstd_0)
+    return np.concatenate([(mean - mean_0) / variance, 1 - (variance_0 + (mean - mean_0) ** 2) / variance])
+
+
+@every_policy
+def test_each_steps_ascent_is_bounded_by_itself(kind, network):
+    policy, terms_of = make(kind, network)
+    batch, averaged, k = batch_of(policy), averaged_of(kind, network, policy), COEFFICIENTS
+    _, slope, _ = BY_HAND[terms_of](policy, batch, k)
+    now, average = (outputs_of(one, batch).flat for one in (policy, averaged.policy))
+    shortened, allowed = 0, np.zeros(slope.shape)
+    for i, t in np.argwhere(batch["cut"] == 0):
+        ascent, direction = -9.0 * slope[i, t], kl_slope(kind, average[i, t], now[i, t])
+        excess = max(0.0, ascent @ direction - k.delta) / (direction @ direction)
+        allowed[i, t] = ascent - excess * direction
+        shortened += excess > 0
+    assert 0 < shortened < 9
+    with tf.GradientTape() as tape:
+        terms = terms_of(policy, tensors(batch), k)
+        bounded = tf.constant(allowed.reshape(terms.phi.shape), tf.float32)
+        surrogate = terms.critic - tf.reduce_sum(bounded * terms.phi) / 9.0
+    variables = [variable.value for variable in policy.trainable_variables]
+    expected = tape.gradient(surrogate, variables, unconnected_gradients="zero")
+    whole, statistics = gradients(terms_of, policy, averaged, tensors(batch), k)
+    for one, other in zip(whole, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=5e-3, atol=2e-4)
+    of_bound = dict(zip(LOSS_NAMES + TRUST_REGION_NAMES, statistics.numpy(), strict=True))
+    assert of_bound["avg_norm_grads_f"] == pytest.approx(np.linalg.norm(allowed, axis=-1).sum() / 9, rel=1e-3)
+    assert of_bound["avg_norm_g"] == pytest.approx(np.linalg.norm(9 * slope, axis=-1).sum() / 9, rel=1e-3)
+
+
+def longer(batch, more):
+    """The batch with steps added as the replay pads."""
+    return stack([padded(part_of(batch, i), batch["rewards"].shape[1] + more) for i in range(len(batch["rewards"]))])
+
+
+@pytest.mark.parametrize(
+    ("kind", "network"),
+    [*CASES, ("started", "mlp")],
+)
+def test_padding_changes_neither_losses_nor_gradients(kind, network):
+    policy, terms_of = make(kind, network)
+    averaged, batch = averaged_of(kind, network, policy), batch_of(policy)
+    plain, of_plain = gradients(terms_of, policy, averaged, tensors(batch), COEFFICIENTS)
+    more, of_more = gradients(terms_of, policy, averaged, tensors(longer(batch, 3)), COEFFICIENTS)
+    np.testing.assert_allclose(of_more, of_plain, rtol=1e-4, atol=1e-6)
+    assert_gradients(more, plain)
+
+
+@every_policy
+def test_every_step_of_a_padded_batch_counts_the_same(kind, network):
+    """Sequences of unlike lengths, padded to one, against each by itself."""
+    policy, terms_of = make(kind, network)
+    lengths, sequences = (5, 2), [part_of(batch_of(policy), i) for i in range(2)]
+    sequences = [between(sequence, 0, length) for sequence, length in zip(sequences, lengths, strict=True)]
+    together = terms_of(policy, tensors(stack([padded(sequence, 8) for sequence in sequences])), COEFFICIENTS)
+    alone = [terms_of(policy, tensors(stack([sequence])), COEFFICIENTS) for sequence in sequences]
+    counts = [float(terms.total) for terms in alone]
+    assert float(together.total) == sum(counts) == 7.0
+    for name in ("objective", "critic"):
+        expected = sum(n * float(getattr(terms, name)) for n, terms in zip(counts, alone, strict=True)) / sum(counts)
+        assert float(getattr(together, name)) == pytest.approx(expected, rel=1e-4), name
+
+
+@pytest.mark.parametrize("kind", ["discrete", "continuous"])
+def test_a_batch_without_one_step_that_counts_has_no_gradient(kind):
+    policy, terms_of = make(kind)
+    batch = batch_of(policy)
+    batch |= {"cut": np.ones_like(batch["cut"]), "ended": np.zeros_like(batch["ended"])}
+    for k in (COEFFICIENTS, FREE):
+        whole, _ = gradients(terms_of, policy, averaged_of(kind, "mlp", policy), tensors(batch), k)
+        for gradient in whole:
+            np.testing.assert_array_equal(gradient, tf.zeros_like(gradient))
+
+
+@pytest.mark.parametrize("kind", ["discrete", "continuous"])
+def test_of_the_states_only_the_first_counts(kind):
+    policy, terms_of = make(kind, "lstm")
+    batch = batch_of(policy)
+    whole = terms_of(policy, tensors(batch), COEFFICIENTS).statistics
+    first = terms_of(policy, tensors(batch | {"states": batch["states"][:, :1]}), COEFFICIENTS).statistics
+    other = terms_of(policy, tensors(batch | {"states": batch["states"][:, 1:]}), COEFFICIENTS).statistics
+    np.testing.assert_array_equal(whole, first)
+    assert np.abs(np.subtract(whole, other)).max() > 1e-3
+
+
+@every_policy
+def test_the_divergence_is_the_mean_over_the_steps_that_count(kind, network):
+    policy, _ = make(kind, network)
+    batch, averaged = batch_of(policy), averaged_of(kind, network, policy)
+    now, average = (outputs_of(one, batch).flat for one in (policy, averaged.policy))
+    total = 0.0
+    for i, t in np.argwhere(batch["cut"] == 0):
+        if kind == "discrete":
+            p, q = softmax(average[i, t]), softmax(now[i, t])
+            total += np.sum(p * np.log(p / q))
+        else:
+            (mean_0, logstd_0), (mean, logstd) = np.split(average[i, t], 2), np.split(now[i, t], 2)
+            spread = np.exp(2 * logstd_0) + (mean_0 - mean) ** 2
+            total += np.sum(logstd - logstd_0 + 0.5 * spread / np.exp(2 * logstd) - 0.5)
+    assert total > 0.1
+    for one in (batch, longer(batch, 3)):
+        assert float(divergence(policy, averaged, tensors(one))) == pytest.approx(total / 9, rel=1e-3)
+    averaged.reset()
+    assert float(divergence(policy, averaged, tensors(batch))) == pytest.approx(0.0, abs=1e-6)

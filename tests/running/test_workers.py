@@ -1,0 +1,130 @@
+"""Every worker gets environments of its own, as many as the others, and one normalisation goes for all."""
+
+import numpy as np
+import pytest
+from helpers import vec
+
+from tfbaselines.envs import tiny
+from tfbaselines.envs.normalize import VecNormalize
+from tfbaselines.parallel.mpi import Communicator
+from tfbaselines.running.options import RunOptions
+from tfbaselines.running.workers import workers_environments
+
+
+class TwoRanks(Communicator):
+    """What mpirun -np 2 would give."""
+
+    size = 2
+
+
+def plain(count=1, seed=0):
+    return vec(lambda: tiny.BoxIdentityEnv((2,), episode_len=8), count, seed)
+
+
+def normalized(count=1, seed=0):
+    return VecNormalize(plain(count, seed))
+
+
+def environments(env, num_workers=1, make_env=None, comm=None):
+    return workers_environments(env, num_workers, RunOptions(make_env=make_env), comm or Communicator())
+
+
+def refused(*args, **kwargs):
+    """The one line with which it is refused."""
+    with pytest.raises(ValueError) as error:
+        environments(*args, **kwargs)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_one_worker_has_what_was_given():
+    env = plain()
+    assert environments(env) == ([env], [])
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+@pytest.mark.parametrize("num_workers", [1, 3])
+def test_a_list_has_the_environments_of_every_worker(num_workers, kind):
+    """The default of num_workers stands for the list's length."""
+    given = kind(plain() for _ in range(3))
+    envs, made = environments(given, num_workers, make_env=pytest.fail)
+    assert envs == list(given) and made == []
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_what_is_missing_is_made(listed):
+    first, asked = plain(), []
+
+    def make_env(worker):
+        asked.append(worker)
+        return plain(seed=worker)
+
+    given = [first] if listed else first
+    envs, made = environments(given, 3, make_env)
+    assert asked == [1, 2]
+    assert envs == [first, *made] and len(made) == 2
+    # The caller's list stays the caller's.
+    assert given == ([first] if listed else first)
+
+
+def test_no_worker_is_refused():
+    assert "num_workers=0 is not valid: at least 1" in refused(plain(), 0)
+    assert "workers=0 is not valid: at least 1" in refused([])
+
+
+def test_workers_without_environments_are_refused():
+    assert "num_workers=2 is not valid: env has the environments of 1: give a list" in refused(plain(), 2)
+    # Which of the others' a further worker's should be like is not clear.
+    for make_env in (None, pytest.fail):
+        for num_workers in (2, 4):
+            assert f"num_workers={num_workers} is not valid: env has the environments of 3" in refused(
+                [plain(), plain(), plain()], num_workers, make_env
+            )
+
+
+@pytest.mark.parametrize("counts", [(1, 2), (2, 2, 1)])
+def test_workers_with_unequal_numbers_of_environments_are_refused(counts):
+    assert str(list(counts)) in refused([plain(count) for count in counts])
+    assert "[2, 1]" in refused(plain(2), 2, make_env=lambda worker: plain(1))
+
+
+def test_several_workers_under_mpirun_are_refused():
+    """Before anything is made."""
+    assert "num_workers=2 is not valid" in refused(plain(), 2, pytest.fail, TwoRanks())
+    assert "run without mpirun" in refused([plain(), plain()], 1, None, TwoRanks())
+
+
+def test_one_worker_under_mpirun_is_welcome():
+    env = plain()
+    assert environments([env], comm=TwoRanks()) == environments(env, comm=TwoRanks()) == ([env], [])
+
+
+def statistics(env):
+    return [(rms.mean, rms.var, rms.count) for rms in (env.ob_rms, env.ret_rms)]
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_all_workers_scale_by_the_same_statistics(made):
+    if made:
+        envs, _ = environments(normalized(), 3, lambda worker: normalized(seed=worker))
+    else:
+        envs, _ = environments([normalized(seed=seed) for seed in range(3)])
+    before = envs[0].ob_rms.count
+    for env in envs:
+        env.reset()
+        for _ in range(5):
+            env.step(np.ones((1, 2), np.float32))
+    assert envs[0].ob_rms.count == pytest.approx(before + 3 * 6)
+    assert envs[0].ret_rms.count == pytest.approx(before + 3 * 5)
+    for env in envs[1:]:
+        np.testing.assert_equal(statistics(env), statistics(envs[0]))
+    # What one of them restores, all of them have.
+    envs[0].restore_normalization({"ob": {"mean": np.full(2, 7.0), "var": np.ones(2), "count": 1.0}})
+    np.testing.assert_array_equal(envs[2].ob_rms.mean, [7.0, 7.0])
+
+
+def test_the_environments_of_other_runs_keep_their_own_statistics():
+    (one,), _ = environments(normalized())
+    (other,), _ = environments(normalized())
+    one.reset()
+    assert one.ob_rms.count > other.ob_rms.count
