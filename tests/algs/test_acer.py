@@ -488,6 +488,31 @@ def test_a_lost_replay_is_said_and_costs_experience_alone(lose, seen, tmp_path):
     assert rows(tmp_path)["total_timesteps"].tolist() == [NSTEPS * update for update in range(1, 7)]
 
 
+def test_observations_are_normalised_by_what_was_seen(tmp_path):
+    model = acer.learn("mlp", counting(), **SMALL, total_timesteps=80, normalize_observations=True, **MLP)
+    assert model.policy.normalizer.mean == pytest.approx(39.5, rel=0.01)
+    assert model.averaged.policy.normalizer is model.policy.normalizer
+    model.save(tmp_path / "model")
+    other = acer.build_model("mlp", counting(), {"normalize_observations": True, **MLP})
+    other.load(tmp_path / "model")
+    assert other.policy.normalizer.mean == model.policy.normalizer.mean
+
+
+TRACES = {"buffer_len": 5, "trace_length": 4}
+
+
+@pytest.mark.parametrize(
+    ("before", "now"), [({}, TRACES), (TRACES, {}), ({}, {"nsteps": 4})], ids=["traces", "rollouts", "shorter"]
+)
+def test_a_replay_of_another_kind_is_left_and_said(before, now, seen, tmp_path):
+    train(tmp_path, counting(), 4, replay_start=0, **before)
+    seen.clear()
+    run = RunOptions(resume=str(tmp_path))
+    train(tmp_path, counting(first=1000), 12, replay_start=0, replay_ratio=30, run=run, **now)
+    assert min(batch["obs"].min() for _, batch in seen) == 1000
+    assert (tmp_path / "log.txt").read_text().count("the replay starts empty") == 1
+
+
 def test_without_replay_none_is_saved(seen, tmp_path):
     train(tmp_path, counting(), 2, replay_ratio=0)
     assert not (tmp_path / "replay").exists()

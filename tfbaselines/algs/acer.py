@@ -12,7 +12,8 @@ optim/importance.py and optim/trust_region.py.
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,7 @@ class Model(PolicyModel):
         **policy_arguments: Any,
     ) -> None:
         policy, copy = (make_policy(env, network, policy_arguments) for _ in range(2))
+        copy.normalizer = policy.normalizer
         terms = continuous_terms if isinstance(policy, DuelingPolicy) else discrete_terms
         super().__init__(policy, RMSProp(rprop_alpha, rprop_epsilon))
         self.averaged = AveragedPolicy(policy, copy, alpha)
@@ -135,6 +137,12 @@ class Model(PolicyModel):
         self.actor.refresh()
         return statistics
 
+    def observe(self, observations: np.ndarray) -> None:
+        """Let the policy's running mean, if it has one, take in observations [N, T, ...]."""
+        if self.policy.normalizer:
+            self.policy.normalizer.update(observations.reshape(-1, *observations.shape[2:]))
+            self.actor.refresh()
+
     def state(self) -> dict[str, Any]:
         """Everything the model remembers."""
         return super().state() | {"averaged": self.averaged.policy.state()}
@@ -150,10 +158,11 @@ class Model(PolicyModel):
         return float(self._comm.average(own.numpy().reshape(1))[0])
 
 
+@dataclass
 class Worker:
     """Environments, a replay of what happened in them, and the learning from both into a model.
 
-    Args:
+    Attributes:
         model: what learns; other workers may share it.
         env: the environments.
         replay: keeps their experience, or None.
@@ -168,48 +177,45 @@ class Worker:
         comm: the ranks that train together.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        env: VecEnv,
-        replay: RolloutReplay | TraceReplay | None,
-        rng: np.random.Generator,
-        rate: Callable[[], float],
-        *,
-        nsteps: int,
-        replay_ratio: float,
-        replay_start: int,
-        reward_clip: float | None,
-        own_actor: bool,
-        lock: Any,
-        comm: mpi.Communicator,
-    ) -> None:
-        self._model, self._replay, self._rng, self._rate = model, replay, rng, rate
-        self._actor = make_actor(model.policy) if own_actor else model.actor
-        self._runner = TraceRunner(env, model.policy, self._actor, nsteps, rng)
-        self._replay_ratio, self._replay_start, self._reward_clip = replay_ratio, replay_start, reward_clip
-        self._lock, self._comm = lock, comm
+    model: Model
+    env: VecEnv
+    replay: RolloutReplay | TraceReplay | None
+    rng: np.random.Generator
+    rate: Callable[[], float]
+    nsteps: int
+    replay_ratio: float
+    replay_start: int
+    reward_clip: float | None
+    own_actor: bool
+    lock: AbstractContextManager
+    comm: mpi.Communicator
+
+    def __post_init__(self) -> None:
+        self._actor = make_actor(self.model.policy) if self.own_actor else self.model.actor
+        self._runner = TraceRunner(self.env, self.model.policy, self._actor, self.nsteps, self.rng)
 
     def turn(self) -> tuple[dict[str, float], list[dict[str, Any]]]:
         """Collect and learn once; the last update's statistics, and the episodes that ended."""
         self._actor.refresh()
         batch = self._runner.run()
-        if self._reward_clip is not None:
-            batch["rewards"] = np.clip(batch["rewards"], -self._reward_clip, self._reward_clip)
+        if self.reward_clip is not None:
+            batch["rewards"] = np.clip(batch["rewards"], -self.reward_clip, self.reward_clip)
         statistics = self._train(batch)
-        if self._replay is not None:
-            words = self._replay.put(batch)
+        with self.lock:
+            self.model.observe(batch["obs"][:, :-1])
+        if self.replay is not None:
+            words = self.replay.put(batch)
             if words:
                 logger.info(words)
             # Every rank replays or none does: their gradients are averaged.
-            if all(self._comm.gather(self._replay.has_atleast(self._replay_start))):
-                for _ in range(self._comm.broadcast_object(int(self._rng.poisson(self._replay_ratio)))):
-                    statistics = self._train(self._replay.sample(self._rng))
+            if all(self.comm.gather(self.replay.has_atleast(self.replay_start))):
+                for _ in range(self.comm.broadcast_object(int(self.rng.poisson(self.replay_ratio)))):
+                    statistics = self._train(self.replay.sample(self.rng))
         return statistics, self._runner.episodes
 
     def _train(self, batch: dict[str, np.ndarray]) -> dict[str, float]:
-        with self._lock:
-            return self._model.train(self._rate(), batch, self._rng)
+        with self.lock:
+            return self.model.train(self.rate(), batch, self.rng)
 
 
 def learn(
@@ -237,6 +243,7 @@ def learn(
     load_path: str | None = None,
     save_interval: int = 0,
     value_network: NetworkSpec | None = None,
+    normalize_observations: bool = False,
     reward_clip: float | None = None,
     buffer_len: int | None = None,
     batch_size: int = 32,
@@ -275,6 +282,7 @@ def learn(
         load_path: a saved model to start from.
         save_interval: updates between checkpoints; 0 for only the last.
         value_network: None or 'shared' for heads on one network, 'copy' for a network of its own under Q.
+        normalize_observations: scale observations by a running mean and deviation kept inside the policy.
         reward_clip: rewards are clipped to between minus this and this before learning; None for not at all.
         buffer_len: keep so many whole episodes in the replay in place of buffer_size steps (trace mode).
         batch_size: traces in a batch of the replay, in trace mode.
@@ -314,6 +322,7 @@ def learn(
         alpha=alpha,
         comm=comm,
         value_network=value_network,
+        normalize_observations=normalize_observations,
         **network_kwargs,
     )
     model.rng = rng

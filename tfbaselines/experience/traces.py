@@ -94,7 +94,7 @@ class RolloutReplay:
         return f"replay: about {nbytes / GIB:.2f} GiB when full, {self._slots * self._nsteps} steps of each environment"
 
     def has_atleast(self, steps: int) -> bool:
-        """Whether so many steps of every environment are kept."""
+        """Whether so many steps of every environment are kept, in whole rollouts."""
         return len(self._rollouts) >= max(1, steps // self._nsteps)
 
     def sample(self, rng: np.random.Generator) -> Sequence:

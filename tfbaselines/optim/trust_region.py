@@ -75,7 +75,7 @@ def shortened_step(
     before = [tf.identity(variable.value) for variable in variables]
     result = step()
     after = [tf.identity(variable.value) for variable in variables]
-    for part in (*(0.5**halvings for halvings in range(MOST_HALVINGS)), 0.0):
+    for part in (*(0.5**halvings for halvings in range(MOST_HALVINGS + 1)), 0.0):
         if part < 1.0:
             for variable, old, new in zip(variables, before, after, strict=True):
                 variable.assign(old + part * (new - old))
