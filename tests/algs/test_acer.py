@@ -761,7 +761,7 @@ def test_a_replay_larger_than_the_memory_is_refused(seen):
         (["--reward_clp=1"], "did you mean --reward_clip?"),
         (["--noptepochs=3"], "--noptepochs"),
         ([f"{TINY_ENV}MultiDiscreteIdentity-v0"], "acer needs Discrete or Box actions, not MultiDiscrete"),
-        (["--normalize_observations=True"], "--normalize_observations"),
+        (["--normalise_observations=True"], "did you mean --normalize_observations?"),
     ],
 )
 def test_a_mistake_on_the_command_line_is_one_line(arguments, words, capsys, tmp_path, monkeypatch):
