@@ -93,6 +93,6 @@ def test_every_kind_of_run_can_be_evaluated_elsewhere(flags, tmp_path):
     status, out, err = run("tfbaselines.evaluate", tmp_path / "log", "--episodes", "2", cwd=elsewhere)
     assert status == 0, err
     assert "2 episodes" in out
-    # MuJoCo warns of the attributes in Gymnasium's own models.
-    assert [line for line in err.splitlines() if "deprecated" not in line] == []
-    assert list(elsewhere.iterdir()) == []
+    # MuJoCo warns, there and in a file of its own, of the attributes in Gymnasium's models.
+    assert [line for line in err.splitlines() if line and "deprecated" not in line] == []
+    assert {path.name for path in elsewhere.iterdir()} <= {"MUJOCO_LOG.TXT"}

@@ -30,6 +30,18 @@ def check_at_least(least: float, **values: float) -> None:
             raise bad_argument(name, value, f"at least {least}")
 
 
+def given(**values: float | None) -> dict[str, float]:
+    """Those of some optional numbers that are not None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def check_above(limit: float, **values: float) -> None:
+    """Refuse numbers that are not above `limit`, by the names they are given under."""
+    for name, value in values.items():
+        if not value > limit:
+            raise bad_argument(name, value, f"above {limit}")
+
+
 def check_between(low: float, high: float, **values: float) -> None:
     """Refuse numbers outside of [low, high], by the names they are given under."""
     for name, value in values.items():

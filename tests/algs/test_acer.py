@@ -15,6 +15,7 @@ from helpers import vec
 
 from tfbaselines.algs import acer, ppo2
 from tfbaselines.envs import tiny
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.evaluate import evaluate
 from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.run import main
@@ -709,6 +710,9 @@ def test_the_exact_trust_region_is_of_all_ranks_batches(tmp_path, eager):
         ("num_workers", 0),
         ("num_workers", 2),
         ("trust_region", "foo"),
+        ("trust_region", [1]),
+        ("max_grad_norm", 0),
+        ("rprop_epsilon", -1),
         ("trust_region", "Exact"),
         ("lr", "quick"),
         ("lrschedule", "quick"),
@@ -722,6 +726,23 @@ def test_bad_arguments_are_named_in_one_line(argument, value):
         acer.learn(**arguments)
     assert "\n" not in str(error.value)
     assert str(value) in str(error.value)
+
+
+@pytest.mark.parametrize("argument", ["batch_size", "trace_length"])
+def test_arguments_of_traces_need_traces(argument):
+    with pytest.raises(ValueError, match="give buffer_len"):
+        acer.learn("mlp", identity(), **SMALL, total_timesteps=32, **{argument: 8})
+
+
+def test_more_or_fewer_workers_resume_a_run(tmp_path, eager):
+    def some(count):
+        return [VecNormalize(box()) for _ in range(count)]
+
+    for count, steps in ((2, 64), (1, 96), (2, 128)):
+        with logger.scoped_configure(str(tmp_path), ["csv"], resume=steps > 64):
+            run_options = RunOptions(resume=str(tmp_path) if steps > 64 else None)
+            acer.learn("mlp", some(count), total_timesteps=steps, run=run_options, **SMALL, **MLP)
+            assert Checkpoints(tmp_path / "checkpoints").latest().name == f"{steps // NSTEPS:05d}"
 
 
 def test_a_start_that_is_never_reached_matters_only_with_replay(seen):

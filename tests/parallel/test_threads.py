@@ -166,7 +166,8 @@ def test_all_threads_stand_still_while_they_are_paused_and_then_go_on():
                 before = list(jobs.turns)
                 time.sleep(0.03)
                 assert jobs.turns == before
-            wait_for(lambda before=before: all(now > then for now, then in zip(jobs.turns, before, strict=True)))
+            while not all(now > then for now, then in zip(jobs.turns, before, strict=True)):
+                next(results)
 
 
 def test_a_pause_waits_for_the_turns_that_have_begun():
@@ -299,3 +300,21 @@ def test_statistics_of_all_parts_are_merged():
     parts, comm = [Part(0), Part(1)], object()
     Together(parts).merge_statistics(comm)
     assert [part.merged for part in parts] == [[comm], [comm]]
+
+
+def test_what_one_part_saved_alone_is_the_first_parts():
+    parts = [Part(1), Part(2)]
+    Together(parts).restore(Part(9).state())
+    assert [part.value for part in parts] == [9, 2]
+
+
+def test_nobody_runs_ahead_of_a_slow_reader():
+    done = []
+    with Crew([lambda: done.append(0), lambda: done.append(1)]) as crew:
+        results = crew.results(1000)
+        next(results)
+        time.sleep(0.2)
+        # One was read, two wait to be read, and two may have been under way.
+        assert len(done) <= 5
+        assert len(list(results)) == 999
+    assert len(done) == 1000

@@ -71,7 +71,7 @@ def test_seeds_are_one_curve_unless_counted(logs, monkeypatch):
 
 
 def test_select_and_exclude(logs, monkeypatch):
-    (panel,) = drawn(monkeypatch, logs, "--select", "pong", "-1")
+    (panel,) = drawn(monkeypatch, logs, "--select", "pong", "g-1")
     assert [curve.label for curve in panel.curves] == ["pong"]
     (panel,) = drawn(monkeypatch, logs, "--exclude", "pong-1")
     assert [curve.label for curve in panel.curves] == ["pong (2)"]

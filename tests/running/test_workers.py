@@ -26,7 +26,8 @@ def normalized(count=1, seed=0):
 
 
 def environments(env, num_workers=1, make_env=None, comm=None):
-    return workers_environments(env, num_workers, RunOptions(make_env=make_env), comm or Communicator())
+    with workers_environments(env, num_workers, RunOptions(make_env=make_env), comm or Communicator()) as envs:
+        return envs
 
 
 def refused(*args, **kwargs):
@@ -39,7 +40,7 @@ def refused(*args, **kwargs):
 
 def test_one_worker_has_what_was_given():
     env = plain()
-    assert environments(env) == ([env], [])
+    assert environments(env) == [env] and not env.closed
 
 
 @pytest.mark.parametrize("kind", [list, tuple])
@@ -47,8 +48,8 @@ def test_one_worker_has_what_was_given():
 def test_a_list_has_the_environments_of_every_worker(num_workers, kind):
     """The default of num_workers stands for the list's length."""
     given = kind(plain() for _ in range(3))
-    envs, made = environments(given, num_workers, make_env=pytest.fail)
-    assert envs == list(given) and made == []
+    envs = environments(given, num_workers, make_env=pytest.fail)
+    assert envs == list(given) and not any(env.closed for env in envs)
 
 
 @pytest.mark.parametrize("listed", [False, True])
@@ -60,9 +61,9 @@ def test_what_is_missing_is_made(listed):
         return plain(seed=worker)
 
     given = [first] if listed else first
-    envs, made = environments(given, 3, make_env)
+    envs = environments(given, 3, make_env)
     assert asked == [1, 2]
-    assert envs == [first, *made] and len(made) == 2
+    assert envs[0] is first and [env.closed for env in envs] == [False, True, True]
     # The caller's list stays the caller's.
     assert given == ([first] if listed else first)
 
@@ -85,7 +86,14 @@ def test_workers_without_environments_are_refused():
 @pytest.mark.parametrize("counts", [(1, 2), (2, 2, 1)])
 def test_workers_with_unequal_numbers_of_environments_are_refused(counts):
     assert str(list(counts)) in refused([plain(count) for count in counts])
-    assert "[2, 1]" in refused(plain(2), 2, make_env=lambda worker: plain(1))
+    unequal = plain(1)
+    assert "[2, 1]" in refused(plain(2), 2, make_env=lambda worker: unequal)
+    assert unequal.closed
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_workers_of_which_some_are_normalised_are_refused(turn):
+    assert "some are not" in refused([plain(), normalized()][::turn])
 
 
 def test_several_workers_under_mpirun_are_refused():
@@ -96,7 +104,7 @@ def test_several_workers_under_mpirun_are_refused():
 
 def test_one_worker_under_mpirun_is_welcome():
     env = plain()
-    assert environments([env], comm=TwoRanks()) == environments(env, comm=TwoRanks()) == ([env], [])
+    assert environments([env], comm=TwoRanks()) == environments(env, comm=TwoRanks()) == [env]
 
 
 def statistics(env):
@@ -106,9 +114,9 @@ def statistics(env):
 @pytest.mark.parametrize("made", [False, True])
 def test_all_workers_scale_by_the_same_statistics(made):
     if made:
-        envs, _ = environments(normalized(), 3, lambda worker: normalized(seed=worker))
+        envs = environments(normalized(), 3, lambda worker: normalized(seed=worker))
     else:
-        envs, _ = environments([normalized(seed=seed) for seed in range(3)])
+        envs = environments([normalized(seed=seed) for seed in range(3)])
     before = envs[0].ob_rms.count
     for env in envs:
         env.reset()
@@ -124,7 +132,7 @@ def test_all_workers_scale_by_the_same_statistics(made):
 
 
 def test_the_environments_of_other_runs_keep_their_own_statistics():
-    (one,), _ = environments(normalized())
-    (other,), _ = environments(normalized())
+    (one,) = environments(normalized())
+    (other,) = environments(normalized())
     one.reset()
     assert one.ob_rms.count > other.ob_rms.count

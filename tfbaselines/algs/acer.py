@@ -21,7 +21,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.errors import bad_argument, check_at_least, check_between
+from tfbaselines.errors import bad_argument, check_above, check_at_least, check_between, given
 from tfbaselines.experience.traces import RolloutReplay, TraceReplay, TraceRunner
 from tfbaselines.optim.average import AveragedPolicy
 from tfbaselines.optim.importance import (
@@ -61,6 +61,9 @@ DEFAULTS = {
         "replay_start": 1000,
     },
 }
+
+# Of replayed episodes, unless it is given.
+BATCH_SIZE = 32
 
 TRUST_REGIONS = {True: True, "True": True, "efficient": True, False: False, "False": False, "exact": "exact"}
 
@@ -303,82 +306,80 @@ def learn(
     check_at_least(0, total_timesteps=total_timesteps, replay_ratio=replay_ratio, replay_start=replay_start)
     check_at_least(0, save_interval=save_interval, c=c, delta=delta)
     check_between(0, 1, gamma=gamma, alpha=alpha, rprop_alpha=rprop_alpha)
-    _check_optional(0, reward_clip=reward_clip)
-    _check_optional(1, buffer_len=buffer_len, trace_length=trace_length)
-    if trust_region not in TRUST_REGIONS:
+    check_at_least(0, rprop_epsilon=rprop_epsilon)
+    check_at_least(0, **given(reward_clip=reward_clip))
+    check_at_least(1, **given(buffer_len=buffer_len, trace_length=trace_length))
+    check_above(0, **given(max_grad_norm=max_grad_norm))
+    if not isinstance(trust_region, bool | str) or trust_region not in TRUST_REGIONS:
         raise bad_argument("trust_region", trust_region, "True, False, 'efficient' or 'exact'")
+    if buffer_len is None and (trace_length is not None or batch_size != BATCH_SIZE):
+        raise ValueError("batch_size and trace_length are of replayed episodes: give buffer_len, how many to keep")
     if replay_ratio and buffer_len is None and replay_start > buffer_size:
         raise bad_argument("replay_start", replay_start, f"at most buffer_size={buffer_size}, or nothing is replayed")
-    envs, made = workers_environments(env, num_workers, run, comm)
-    set_precision(run.precision)
-    rng = seed_everything(seed, comm)
-    model = Model(
-        envs[0],
-        network,
-        Coefficients(q_coef, ent_coef, gamma, c, delta, TRUST_REGIONS[trust_region]),
-        max_grad_norm=max_grad_norm,
-        rprop_alpha=rprop_alpha,
-        rprop_epsilon=rprop_epsilon,
-        alpha=alpha,
-        comm=comm,
-        value_network=value_network,
-        normalize_observations=normalize_observations,
-        **network_kwargs,
-    )
-    model.rng = rng
-    model.attach(envs[0], run.config)
-    if load_path is not None:
-        model.load(load_path)
 
-    def make_replay(one: VecEnv) -> RolloutReplay | TraceReplay | None:
-        if not replay_ratio:
-            return None
+    def make_replay(one: VecEnv) -> RolloutReplay | TraceReplay:
         if buffer_len is None:
             return RolloutReplay(one, buffer_size, nsteps)
         return TraceReplay(one, buffer_len, batch_size, trace_length)
 
-    replays = [make_replay(one) for one in envs]
-    alone = len(envs) == 1
-    crew = Crew([lambda number=number: workers[number].turn() for number in range(len(envs))])
-    training = Training(
-        "acer",
-        model,
-        envs[0] if alone else Together(envs),
-        rng,
-        total_timesteps=int(total_timesteps),
-        steps_per_update=envs[0].num_envs * nsteps,
-        save_interval=save_interval,
-        replay=replays[0] if alone or not replay_ratio else Together(replays),
-        paused=crew.paused,
-        run=run,
-        comm=comm,
-    )
-    if load_path is None and run.resume is None:
-        # Rank 0's parameters have been handed out by now.
-        model.averaged.reset()
-    many = threading.Lock() if lock and not alone else nullcontext()
-    workers = [
-        Worker(
+    set_precision(run.precision)
+    with workers_environments(env, num_workers, run, comm) as envs:
+        rng = seed_everything(seed, comm)
+        model = Model(
+            envs[0],
+            network,
+            Coefficients(q_coef, ent_coef, gamma, c, delta, TRUST_REGIONS[trust_region]),
+            max_grad_norm=max_grad_norm,
+            rprop_alpha=rprop_alpha,
+            rprop_epsilon=rprop_epsilon,
+            alpha=alpha,
+            comm=comm,
+            value_network=value_network,
+            normalize_observations=normalize_observations,
+            **network_kwargs,
+        )
+        model.rng = rng
+        model.attach(envs[0], run.config)
+        if load_path is not None:
+            model.load(load_path)
+        replays = [make_replay(one) if replay_ratio else None for one in envs]
+        crew = Crew([lambda number=number: workers[number].turn() for number in range(len(envs))])
+        training = Training(
+            "acer",
             model,
-            one,
-            replay,
-            rng if alone else np.random.default_rng(rng.integers(2**63)),
-            lambda: rate(training.fraction_left),
-            nsteps=nsteps,
-            replay_ratio=replay_ratio,
-            replay_start=replay_start,
-            reward_clip=reward_clip,
-            own_actor=not alone,
-            lock=many,
+            Together(envs),
+            rng,
+            total_timesteps=int(total_timesteps),
+            steps_per_update=envs[0].num_envs * nsteps,
+            save_interval=save_interval,
+            replay=Together(replays) if replay_ratio else None,
+            paused=crew.paused,
+            run=run,
             comm=comm,
         )
-        for one, replay in zip(envs, replays, strict=True)
-    ]
-    try:
+        if load_path is None and run.resume is None:
+            # Rank 0's parameters have been handed out by now.
+            model.averaged.reset()
+        alone = len(envs) == 1
+        together = threading.Lock() if lock and not alone else nullcontext()
+        workers = [
+            Worker(
+                model,
+                one,
+                replay,
+                rng if alone else np.random.default_rng(rng.integers(2**63)),
+                lambda: rate(training.fraction_left),
+                nsteps=nsteps,
+                replay_ratio=replay_ratio,
+                replay_start=replay_start,
+                reward_clip=reward_clip,
+                own_actor=not alone,
+                lock=together,
+                comm=comm,
+            )
+            for one, replay in zip(envs, replays, strict=True)
+        ]
         _run(training, crew, len(workers), log_interval)
-    finally:
-        for one in made:
-            one.close()
     return model
 
 
@@ -400,10 +401,6 @@ def make_policy(env: Any, network: NetworkSpec, arguments: dict[str, Any]) -> Po
     if isinstance(env.action_space, spaces.Box):
         return policy_of_run(env, network, arguments, policy_class=DuelingPolicy)
     raise ValueError(f"acer needs Discrete or Box actions, not {env.action_space}")
-
-
-def _check_optional(least: float, **values: float | None) -> None:
-    check_at_least(least, **{name: value for name, value in values.items() if value is not None})
 
 
 def _run(training: Training, crew: Crew, count: int, log_interval: int) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.errors import bad_argument, check_at_least, check_between
+from tfbaselines.errors import bad_argument, check_above, check_at_least, check_between, given
 from tfbaselines.experience.returns import explained_variance, gae
 from tfbaselines.experience.rollout import Rollout, Runner, env_major
 from tfbaselines.optim.optimizers import Adam
@@ -255,6 +255,7 @@ def learn(
     check_at_least(1, nsteps=nsteps, nminibatches=nminibatches, noptepochs=noptepochs, log_interval=log_interval)
     check_at_least(0, total_timesteps=total_timesteps, save_interval=save_interval)
     check_between(0, 1, gamma=gamma, lam=lam)
+    check_above(0, **given(max_grad_norm=max_grad_norm))
     set_precision(run.precision)
     rng = seed_everything(seed, comm)
     policy = build_policy(env, network, value_network, normalize_observations, comm=comm, **network_kwargs)

@@ -119,6 +119,8 @@ class VecNormalize(VecEnvWrapper):
 def share_normalization(envs: Sequence[VecEnv]) -> None:
     """Let environments of one kind, stepped by several threads, scale by the same statistics."""
     first, *others = (find_wrapper(env, VecNormalize) for env in envs)
+    if any((other is None) != (first is None) for other in others):
+        raise ValueError("some of the workers' environments are wrapped in VecNormalize and some are not")
     if first is None:
         return
     for other in others:

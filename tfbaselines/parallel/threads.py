@@ -49,6 +49,7 @@ class Crew:
             with self._change:
                 self._change.wait_for(lambda: self._results)
                 number, result, error = self._results.popleft()
+                self._change.notify_all()
             if error is not None:
                 raise error
             yield number, result
@@ -82,7 +83,8 @@ class Crew:
 
     def _begin(self) -> bool:
         with self._change:
-            self._change.wait_for(lambda: not self._held)
+            # Nobody runs ahead of a reader who is slow.
+            self._change.wait_for(lambda: self._turns == 0 or (not self._held and len(self._results) < len(self._jobs)))
             if self._turns == 0:
                 return False
             self._turns -= 1
@@ -105,7 +107,9 @@ class Together:
         return {str(number): part.state() for number, part in enumerate(self._parts)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave; with more parts than then, the new ones stay as they are."""
+        """Take over what `state` gave, or what the first part alone gave; parts that had none stay as they are."""
+        if "0" not in state:
+            state = {"0": state}
         for number, part in enumerate(self._parts):
             if str(number) in state:
                 part.restore(state[str(number)])

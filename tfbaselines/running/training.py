@@ -175,6 +175,8 @@ class Training:
         total = self.num_updates * self.steps_per_update
         self._progress = make_progress(show, self.name, self.timesteps, total)
         self._start, self._first = time.perf_counter() - self.elapsed, self.update
+        # When the last row was logged: fps is of the updates since.
+        self._logged = self.update, time.perf_counter()
         return self
 
     def __exit__(self, kind: type | None, *_: Any) -> None:
@@ -189,7 +191,6 @@ class Training:
         """The numbers of the updates still to do, from 1 (or where the resumed run stopped) to num_updates."""
         while self.update < self.num_updates and not self._stopped:
             self.update += 1
-            self._update_start = time.perf_counter()
             yield self.update
 
     def finish_update(
@@ -205,9 +206,11 @@ class Training:
         """
         now = time.perf_counter()
         self.elapsed = now - self._start
-        self.fps = int(self.steps_per_update / max(now - self._update_start, 1e-9))
         self.env.merge_statistics(self.comm)
         if self.update == 1 or self.update % log_interval == 0:
+            updates, seconds = self.update - self._logged[0], now - self._logged[1]
+            self.fps = int(updates * self.steps_per_update / max(seconds, 1e-9))
+            self._logged = self.update, now
             logger.logkvs(statistics(self))
             logger.dumpkvs()
         if self.update % UPDATES_BETWEEN_SYNC_CHECKS == 0:

@@ -1,6 +1,7 @@
 """The environments of algorithms whose workers are threads."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from tfbaselines.envs.normalize import share_normalization
 from tfbaselines.envs.vec import VecEnv
@@ -9,10 +10,11 @@ from tfbaselines.parallel import mpi
 from tfbaselines.running.options import RunOptions
 
 
+@contextmanager
 def workers_environments(
     env: VecEnv | Sequence[VecEnv], num_workers: int, run: RunOptions, comm: mpi.Communicator
-) -> tuple[list[VecEnv], list[VecEnv]]:
-    """The environments of each worker, and which of them were made here.
+) -> Iterator[list[VecEnv]]:
+    """The environments of each worker; those that are made here are closed at the end.
 
     Args:
         env: one worker's environments, or a list with every worker's.
@@ -20,7 +22,7 @@ def workers_environments(
         run: its make_env makes what is missing.
         comm: ranks do not go together with several workers.
     """
-    envs, made = (list(env), []) if isinstance(env, list | tuple) else ([env], [])
+    envs = list(env) if isinstance(env, list | tuple) else [env]
     check_at_least(1, num_workers=num_workers, workers=len(envs))
     count = len(envs) if num_workers == 1 else num_workers
     if count > 1 and comm.size > 1:
@@ -29,9 +31,11 @@ def workers_environments(
         raise bad_argument(
             "num_workers", num_workers, f"env has the environments of {len(envs)}: give a list of each's"
         )
-    made = [run.make_env(number) for number in range(len(envs), count)]
-    envs += made
-    if any(one.num_envs != envs[0].num_envs for one in envs):
-        raise ValueError(f"every worker needs as many environments, not {[one.num_envs for one in envs]}")
-    share_normalization(envs)
-    return envs, made
+    with ExitStack() as stack:
+        for number in range(len(envs), count):
+            envs.append(run.make_env(number))
+            stack.callback(envs[-1].close)
+        if any(one.num_envs != envs[0].num_envs for one in envs):
+            raise ValueError(f"every worker needs as many environments, not {[one.num_envs for one in envs]}")
+        share_normalization(envs)
+        yield envs
