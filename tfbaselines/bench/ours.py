@@ -43,7 +43,7 @@ def run(name: str, steps: int, precision: str) -> dict[str, float]:
     env = build_env({"env": case["env"], "num_env": case["num_env"], "seed": 0})
     with logger.scoped_configure(format_strs=["csv"]):
         options = RunOptions(callback=note, precision=precision)
-        learn(case["network"], env, steps, seed=0, run=options, **case["learn"])
+        learn(case["network"], env, total_timesteps=steps, seed=0, run=options, **case["learn"])
     env.close()
     warmup = case.get("warmup", 1)
     per_update = case["num_env"] * case["learn"]["nsteps"]
