@@ -68,25 +68,30 @@ class Policy:
     ) -> None:
         if estimate_q and not isinstance(action_space, spaces.Discrete):
             raise bad_argument("estimate_q", True, f"needs a Discrete action space, not {action_space}")
-        self.observation_space, self.action_space = observation_space, action_space
-        self.head = make_pdtype(action_space)
-        shape = encoded_shape(observation_space)
-        self.normalizer = _Normalizer(shape, comm) if normalize_observations else None
-        if normalize_observations and not isinstance(observation_space, spaces.Box):
-            raise bad_argument("normalize_observations", True, f"needs Box observations, not {observation_space}")
-        self.network = policy_network(shape)
-        self.value_network = value_network(shape) if value_network else None
+        self._prepare(observation_space, action_space, make_pdtype(action_space), normalize_observations, comm)
+        self.network = policy_network(self.encoded_shape)
+        self.value_network = value_network(self.encoded_shape) if value_network else None
         self._pi_states = getattr(self.network, "state_size", None) or 0
         self._vf_states = getattr(self.value_network, "state_size", None) or 0
         self.state_size = self._pi_states + self._vf_states
-        latent_width = _flat_width(self.network)
+        latent_width = flat_width(self.network)
         # A latent as wide as the head needs is taken as the head's output itself, as in the original.
         self.pi_layer = None if latent_width == self.head.width else _dense(self.head.width, 0.01, latent_width, "pi")
         has_logstd = self.head.param_size != self.head.width
         self.logstd = keras.Variable(np.zeros((1, self.head.width), np.float32), name="logstd") if has_logstd else None
         value_width = int(action_space.n) if estimate_q else 1
         self.estimate_q = estimate_q
-        self.vf_layer = _dense(value_width, 1.0, _flat_width(self.value_network or self.network), "vf")
+        self.vf_layer = _dense(value_width, 1.0, flat_width(self.value_network or self.network), "vf")
+
+    def _prepare(
+        self, observation_space: spaces.Space, action_space: spaces.Space, head: Any, normalize: bool, comm: Any
+    ) -> None:
+        """What every kind of policy has: spaces, a head for its actions, and a running mean if it is asked for."""
+        if normalize and not isinstance(observation_space, spaces.Box):
+            raise bad_argument("normalize_observations", True, f"needs Box observations, not {observation_space}")
+        self.observation_space, self.action_space, self.head = observation_space, action_space, head
+        self.encoded_shape = encoded_shape(observation_space)
+        self.normalizer = _Normalizer(self.encoded_shape, comm) if normalize else None
 
     @property
     def convolutional(self) -> bool:
@@ -295,11 +300,17 @@ def _run(network: keras.Model, x: tf.Tensor, masks: Any, states: Any) -> tuple[t
     if getattr(network, "state_size", None):
         latent, new_states = network([x, masks, states])
         return latent, new_states
+    return run_network(network, x), None
+
+
+def run_network(network: keras.Model, x: tf.Tensor) -> tf.Tensor:
+    """What a network without memory makes of a batch, as rows."""
     latent = network(x)
-    return (latent if len(latent.shape) == 2 else tf.reshape(latent, (-1, _flat_width(network)))), None
+    return latent if len(latent.shape) == 2 else tf.reshape(latent, (-1, flat_width(network)))
 
 
-def _flat_width(network: keras.Model) -> int:
+def flat_width(network: keras.Model) -> int:
+    """Numbers in one row of a network's output."""
     shape = network.output_shape
     shape = shape[0] if isinstance(shape, list) or isinstance(shape[0], tuple) else shape
     return int(np.prod(shape[1:]))

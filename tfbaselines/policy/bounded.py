@@ -1,0 +1,97 @@
+"""Action heads of off-policy continuous control: bounded actions, scaled to the bounds of their Box."""
+
+import numpy as np
+import tensorflow as tf
+from gymnasium import spaces
+
+LOG_STD_BOUNDS = (-20.0, 2.0)
+# In the division by the standard deviation, as in the original.
+EPSILON = 1e-8
+LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+class BoundedHead:
+    """What the heads for a bounded Box share: actions are the centre of the bounds plus half their width times x.
+
+    Args:
+        space: the action space.
+    """
+
+    def __init__(self, space: spaces.Box) -> None:
+        if not (isinstance(space, spaces.Box) and space.is_bounded()):
+            raise ValueError(f"continuous actions need bounds, {space} has not got any: wrap it in RescaleAction")
+        self.width = int(np.prod(space.shape))
+        self.action_shape = tuple(space.shape)
+        self.action_dtype = np.dtype(np.float32)
+        self.noise_shape = (self.width,)
+        self.mode_noise = 0.0
+        low, high = (np.asarray(bound, np.float32).ravel() for bound in (space.low, space.high))
+        self.centre, self.limit = (high + low) / 2, (high - low) / 2
+
+    def draw_noise(self, rng: np.random.Generator, batch: tuple[int, ...]) -> np.ndarray:
+        """Standard normal noise [*batch, n]."""
+        return rng.standard_normal(size=(*batch, self.width), dtype=np.float32)
+
+    def scaled(self, x: tf.Tensor) -> tf.Tensor:
+        """From -1..1 [B, n] to actions [B, ...]."""
+        return tf.reshape(self.centre + self.limit * x, (-1, *self.action_shape))
+
+    def scaled_numpy(self, x: np.ndarray) -> np.ndarray:
+        """The same in numpy."""
+        return (self.centre + self.limit * x).reshape(-1, *self.action_shape)
+
+
+class DeterministicHead(BoundedHead):
+    """The tanh of the network's output; noise for exploration is added outside."""
+
+    def __init__(self, space: spaces.Box) -> None:
+        super().__init__(space)
+        self.param_size = self.width
+
+    def mode(self, flat: tf.Tensor) -> tf.Tensor:
+        """Actions [B, ...] of outputs [B, n]."""
+        return self.scaled(tf.tanh(flat))
+
+    def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Actions [B, ...]; there is nothing random in them."""
+        return self.scaled_numpy(np.tanh(flat))
+
+    def mode_numpy(self, flat: np.ndarray) -> np.ndarray:
+        """Actions [B, ...]."""
+        return self.scaled_numpy(np.tanh(flat))
+
+    def neglogp_numpy(self, flat: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Zeros [B]: a deterministic policy has no density."""
+        return np.zeros(len(flat), np.float32)
+
+
+class SquashedGaussianHead(BoundedHead):
+    """The tanh of a Gaussian; parameters [mean, logstd] [B, 2 n], standard normal noise [B, n]."""
+
+    def __init__(self, space: spaces.Box) -> None:
+        super().__init__(space)
+        self.param_size = 2 * self.width
+
+    def sample(self, flat: tf.Tensor, noise: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Actions [B, ...] and the log probability density [B] of what is inside the scaling."""
+        mean, logstd = tf.split(flat, 2, axis=-1)
+        logstd = tf.clip_by_value(logstd, *LOG_STD_BOUNDS)
+        std = tf.exp(logstd)
+        u = mean + std * noise
+        gaussian = -0.5 * (tf.square((u - mean) / (std + EPSILON)) + 2.0 * logstd + LOG_2PI)
+        # log(1 - tanh(u)^2), written so that it does not overflow.
+        squash = 2.0 * (np.log(2.0) - u - tf.nn.softplus(-2.0 * u))
+        return self.scaled(tf.tanh(u)), tf.reduce_sum(gaussian - squash, axis=-1)
+
+    def mode(self, flat: tf.Tensor) -> tf.Tensor:
+        """The tanh of the means [B, ...]."""
+        return self.scaled(tf.tanh(flat[:, : self.width]))
+
+    def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Actions [B, ...]."""
+        n = self.width
+        return self.scaled_numpy(np.tanh(flat[:, :n] + np.exp(np.clip(flat[:, n:], *LOG_STD_BOUNDS)) * noise))
+
+    def mode_numpy(self, flat: np.ndarray) -> np.ndarray:
+        """Actions [B, ...]."""
+        return self.scaled_numpy(np.tanh(flat[:, : self.width]))
