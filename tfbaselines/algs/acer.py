@@ -199,7 +199,9 @@ class Worker:
 
     def turn(self) -> tuple[dict[str, float], list[dict[str, Any]]]:
         """Collect and learn once; the last update's statistics, and the episodes that ended."""
-        self._actor.refresh()
+        if self.own_actor:
+            # The others have changed the parameters since.
+            self._actor.refresh()
         batch = self._runner.run()
         if self.reward_clip is not None:
             batch["rewards"] = np.clip(batch["rewards"], -self.reward_clip, self.reward_clip)

@@ -11,6 +11,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.optim.optimizers import restore_slots, slots
+from tfbaselines.optim.update import gradients_of, joined, taken_apart
 from tfbaselines.parallel import mpi
 
 Batch = dict[str, tf.Tensor]
@@ -98,18 +100,13 @@ class BlockUpdate:
 
     def state(self) -> dict[str, Any]:
         """The number of steps and the optimisers' slots."""
-        slots = {
-            f"{i:02d}": {f"{k:02d}": slot.numpy() for k, slot in enumerate(phase.optimizer.variables)}
-            for i, phase in enumerate(self._phases)
-        }
-        return {"step": self.step, "slots": slots}
+        return {"step": self.step, "slots": {str(i): slots(phase.optimizer) for i, phase in enumerate(self._phases)}}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what `state` gave."""
         self.step = state["step"]
         for i, phase in enumerate(self._phases):
-            for k, slot in enumerate(phase.optimizer.variables):
-                slot.assign(state["slots"][f"{i:02d}"][f"{k:02d}"])
+            restore_slots(phase.optimizer, state["slots"][str(i)])
 
     def _run_all(self, block: Any, scalars: Batch, first: tf.Tensor) -> tf.Tensor:
         count = tf.nest.flatten(block)[0].shape[0]
@@ -123,7 +120,7 @@ class BlockUpdate:
 
     def _take(self, phase: Phase, batch: Batch, scalars: Batch, step: tf.Tensor) -> tf.Tensor:
         def taken() -> tf.Tensor:
-            gradients, statistics = _gradients(phase, batch)
+            gradients, statistics = gradients_of(lambda: phase.loss(batch), phase.variables)
             _apply(phase, gradients, scalars[phase.lr])
             return statistics
 
@@ -147,25 +144,16 @@ class BlockUpdate:
 
     def _flat_gradient(self, phase: Phase) -> Callable[[Batch], tuple[tf.Tensor, tf.Tensor]]:
         def flat_gradient(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
-            gradients, statistics = _gradients(phase, batch)
-            return tf.concat([tf.reshape(gradient, [-1]) for gradient in gradients], 0), statistics
+            gradients, statistics = gradients_of(lambda: phase.loss(batch), phase.variables)
+            return joined(gradients), statistics
 
         return flat_gradient
 
     def _apply_flat(self, phase: Phase) -> Callable[[tf.Tensor, tf.Tensor], None]:
         def apply_flat(flat: tf.Tensor, lr: tf.Tensor) -> None:
-            shapes = [variable.shape for variable in phase.variables]
-            parts = tf.split(flat, [int(np.prod(shape)) for shape in shapes])
-            _apply(phase, [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)], lr)
+            _apply(phase, taken_apart(flat, phase.variables), lr)
 
         return apply_flat
-
-
-def _gradients(phase: Phase, batch: Batch) -> tuple[list[tf.Tensor], tf.Tensor]:
-    values = [variable.value for variable in phase.variables]
-    with tf.GradientTape() as tape:
-        loss, statistics = phase.loss(batch)
-    return tape.gradient(loss, values, unconnected_gradients="zero"), statistics
 
 
 def _apply(phase: Phase, gradients: list[tf.Tensor], lr: tf.Tensor) -> None:

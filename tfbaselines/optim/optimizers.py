@@ -3,7 +3,20 @@
 from collections.abc import Sequence
 
 import keras
+import numpy as np
 import tensorflow as tf
+
+
+def slots(optimizer: keras.Optimizer) -> dict[str, np.ndarray]:
+    """What an optimiser remembers, by number, for saved files."""
+    return {f"{number:02d}": slot.numpy() for number, slot in enumerate(optimizer.variables)}
+
+
+def restore_slots(optimizer: keras.Optimizer, saved: dict[str, np.ndarray]) -> None:
+    """Take over what `slots` gave."""
+    in_order = sorted(saved.items(), key=lambda item: int(item[0]))
+    for slot, (_, value) in zip(optimizer.variables, in_order, strict=True):
+        slot.assign(value)
 
 
 class Adam(keras.optimizers.Adam):

@@ -25,6 +25,27 @@ def set_precision(precision: str) -> None:
     tf.config.optimizer.set_experimental_options({"auto_mixed_precision_onednn_bfloat16": bfloat16})
 
 
+def gradients_of(
+    loss: Callable[[], tuple[tf.Tensor, tf.Tensor]], variables: Sequence[keras.Variable]
+) -> tuple[list[tf.Tensor], tf.Tensor]:
+    """One gradient per variable of the scalar that `loss` returns, and the statistics that it returns."""
+    values = [variable.value for variable in variables]
+    with tf.GradientTape() as tape:
+        scalar, statistics = loss()
+    return tape.gradient(scalar, values, unconnected_gradients="zero"), statistics
+
+
+def joined(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Gradients end to end as one vector, which travels between ranks in one message."""
+    return tf.concat([tf.reshape(gradient, [-1]) for gradient in gradients], 0)
+
+
+def taken_apart(flat: tf.Tensor, variables: Sequence[keras.Variable]) -> list[tf.Tensor]:
+    """The gradients that `joined` put together, in the shapes of their variables."""
+    parts = tf.split(flat, [int(np.prod(variable.shape)) for variable in variables])
+    return [tf.reshape(part, variable.shape) for part, variable in zip(parts, variables, strict=True)]
+
+
 class Update:
     """Gradient steps on one loss.
 
@@ -101,10 +122,7 @@ class Update:
         return self._gradients_of(batch, scalars)
 
     def _gradients_of_loss(self, batch: Batch, scalars: dict[str, tf.Tensor]) -> tuple[list, tf.Tensor]:
-        with tf.GradientTape() as tape:
-            loss, statistics = self._loss(batch, scalars)
-        values = [variable.value for variable in self._variables]
-        return tape.gradient(loss, values, unconnected_gradients="zero"), statistics
+        return gradients_of(lambda: self._loss(batch, scalars), self._variables)
 
     def _apply(self, gradients: list[tf.Tensor], lr: tf.Tensor) -> None:
         if self._max_grad_norm is not None:
@@ -129,10 +147,7 @@ class Update:
         self, data: Batch, rows: tf.Tensor, scalars: dict[str, tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor]:
         gradients, statistics = self._gradients(data, rows, scalars)
-        return tf.concat([tf.reshape(gradient, [-1]) for gradient in gradients], 0), statistics
+        return joined(gradients), statistics
 
     def _apply_flat_gradient(self, flat: tf.Tensor, lr: tf.Tensor) -> None:
-        sizes = [int(np.prod(variable.shape)) for variable in self._variables]
-        parts = tf.split(flat, sizes)
-        shaped = [tf.reshape(part, variable.shape) for part, variable in zip(parts, self._variables, strict=True)]
-        self._apply(shaped, lr)
+        self._apply(taken_apart(flat, self._variables), lr)

@@ -35,7 +35,7 @@ class Critic:
         self._image = is_image(space)
         inputs = shape if self._image else (int(np.prod(shape)) + width,)
         self.network = network_fn(inputs)
-        latent = int(np.prod(self.network.output_shape[1:]))
+        latent = flat_width(self.network)
         self.joint = None
         if self._image:
             self.joint = keras.layers.Dense(JOINT_UNITS, "relu", name="joint")
@@ -53,10 +53,10 @@ class Critic:
     def __call__(self, encoded: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
         """Values [B] of actions [B, n] in encoded observations."""
         if self._image:
-            latent = self.joint(tf.concat([self.network(encoded), actions], axis=-1))
+            latent = self.joint(tf.concat([run_network(self.network, encoded), actions], axis=-1))
         else:
             flat = tf.reshape(encoded, (-1, int(np.prod(encoded.shape[1:]))))
-            latent = self.network(tf.concat([flat, actions], axis=-1))
+            latent = run_network(self.network, tf.concat([flat, actions], axis=-1))
         return self.layer(latent)[:, 0]
 
 
@@ -71,6 +71,7 @@ class ActorCritic(Policy):
         critics: how many.
         initializer: makes the initialiser of an output layer.
         normalize_observations: see Policy.
+        comm: see Policy.
     """
 
     def __init__(

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from tfbaselines.errors import bad_argument
+from tfbaselines.optim.optimizers import restore_slots, slots
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.policy import Policy
 from tfbaselines.running.checkpoint import load_tree, save_tree
@@ -99,10 +100,9 @@ class PolicyModel:
 
     def state(self) -> dict[str, Any]:
         """Everything the model remembers."""
-        slots = [] if self.optimizer is None else self.optimizer.variables
         return {
             "policy": self.policy.state(),
-            "optimizer": {f"{number:02d}": slot.numpy() for number, slot in enumerate(slots)},
+            "optimizer": {} if self.optimizer is None else slots(self.optimizer),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -110,9 +110,7 @@ class PolicyModel:
         self.policy.restore(state["policy"])
         self.actor.refresh()
         if self.optimizer is not None:
-            slots = sorted(state["optimizer"].items(), key=lambda item: int(item[0]))
-            for slot, (_, value) in zip(self.optimizer.variables, slots, strict=True):
-                slot.assign(value)
+            restore_slots(self.optimizer, state["optimizer"])
 
     def tree(self) -> dict[str, Any]:
         """The content of a saved model."""
