@@ -49,10 +49,12 @@ def evaluate(
     from tfbaselines.envs.make import build_env
     from tfbaselines.envs.vec import VecVideoRecorder
     from tfbaselines.running.play import episodes as play
+    from tfbaselines.running.play import wrapped_for
 
     own = {"num_env": num_env, "seed": seed, "worker": None}
     own["env_kwargs"] = {"render_mode": "rgb_array"} if video else None
     env = build_env(config["env"] | own, training=False)
+    env = wrapped_for(config["alg"], env)
     if video:
         env = VecVideoRecorder(env, video, lambda step: step == 0, video_length=sys.maxsize)
     try:

@@ -125,19 +125,33 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
         progress=True,
         precision=args.precision,
         make_env=lambda worker: _training_env(args, config, directory, worker),
+        make_eval_env=lambda count: _test_env(args, config, count),
         config=config,
     )
     try:
         return learn(
             network=args.network,
             env=env,
-            total_timesteps=args.num_timesteps,
+            total_timesteps=_total_timesteps(args),
             seed=args.seed,
             run=options,
             **args.learn,
         )
     finally:
         env.close()
+
+
+def _total_timesteps(args: Arguments) -> float | None:
+    """What was given, or None where the number of epochs tells."""
+    return None if "epochs" in args.learn and "num_timesteps" not in args.given else args.num_timesteps
+
+
+def _test_env(args: Arguments, config: dict[str, Any], count: int) -> Any:
+    """Environments for tests in training: other seeds than those that are learnt from, and no files."""
+    from tfbaselines.envs.make import build_env
+
+    own = {"num_env": count, "seed": args.seed + 5_000, "worker": None}
+    return build_env(config["env"] | own, training=False, mpi_rank=mpi.world().rank)
 
 
 def _training_env(args: Arguments, config: dict[str, Any], directory: str, worker: int = 0) -> Any:
@@ -159,7 +173,7 @@ def _play(model: Any, config: dict[str, Any]) -> None:
     """Run the policy, in a window where there is a display."""
     from tfbaselines.envs.make import build_env
     from tfbaselines.envs.vec.viewer import has_display
-    from tfbaselines.running.play import episodes
+    from tfbaselines.running.play import episodes, wrapped_for
 
     shown = has_display()
     if not shown:
@@ -169,6 +183,7 @@ def _play(model: Any, config: dict[str, Any]) -> None:
         )
     kwargs = {"render_mode": "human"} if shown else None
     env = build_env(config["env"] | {"num_env": 1, "worker": None, "env_kwargs": kwargs}, training=False)
+    env = wrapped_for(config["alg"], env)
     model.attach(env, config)
     try:
         for episode in itertools.islice(episodes(model, env), None if shown else EPISODES_WITHOUT_DISPLAY):

@@ -62,17 +62,17 @@ def test_steps(comm, jit, every):
     np.testing.assert_allclose((a.numpy(), b.numpy()), expected(xs, every), rtol=1e-6)
     assert c.numpy() == 4
     assert update.step == 7
-    assert statistics["loss_a"] > 0
+    assert (statistics["loss_a"] > 0).all()
 
 
-def test_statistics_are_means_over_the_steps_that_were_taken():
+def test_statistics_are_of_the_steps_that_were_taken():
     update, *_ = make(every=2)
     block = {"x": np.ones((3, 1), np.float32)}
     row = update(block, lr=0.5, lr_b=0.1)
-    assert row["a"] == pytest.approx((0 + 0.5 + 0.75) / 3)
-    assert row["loss_b"] == pytest.approx((0 + 0.5 * 0.75**2) / 2)
+    assert row["a"] == pytest.approx([0, 0.5, 0.75])
+    assert row["loss_b"] == pytest.approx([0, 0.5 * 0.75**2])
     # The next step is the fourth, in which the second phase is not due.
-    assert np.isnan(update({"x": np.ones((1, 1), np.float32)}, lr=0.5, lr_b=0.1)["loss_b"])
+    assert len(update({"x": np.ones((1, 1), np.float32)}, lr=0.5, lr_b=0.1)["loss_b"]) == 0
 
 
 def test_each_variables_gradient_is_clipped():

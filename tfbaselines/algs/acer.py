@@ -44,6 +44,7 @@ from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.dueling import DuelingPolicy
 from tfbaselines.policy.policy import NetworkSpec, Policy, policy_of_run
 from tfbaselines.running import logger
+from tfbaselines.running.checkpoint import TreeFile
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.options import RunOptions
 from tfbaselines.running.training import Episodes, Training, seed_everything
@@ -354,7 +355,7 @@ def learn(
             total_timesteps=int(total_timesteps),
             steps_per_update=envs[0].num_envs * nsteps,
             save_interval=save_interval,
-            replay=Together(replays) if replay_ratio else None,
+            replay=TreeFile(Together(replays)) if replay_ratio else None,
             paused=crew.paused,
             run=run,
             comm=comm,

@@ -271,7 +271,8 @@ def build_env(
     """The environments of a run, wrapped as its algorithm needs them: what config.json is made from and rebuilds.
 
     Args:
-        config: env, env_type, num_env, seed, reward_scale, gamestate, worker, env_kwargs; absent ones take defaults.
+        config: env, env_type, num_env, seed, reward_scale, gamestate, worker, env_kwargs, normalize (VecNormalize around
+            MuJoCo environments), flatten (Dict and Tuple observations); absent ones take defaults.
         training: False freezes the statistics of VecNormalize.
         logger_dir: where monitor files go; None for none.
         append: continue the monitor files of an earlier run.
@@ -287,10 +288,12 @@ def build_env(
         gamestate=config.get("gamestate"),
         worker=config.get("worker"),
         env_kwargs=config.get("env_kwargs"),
+        flatten_dict_observations=config.get("flatten", True),
         logger_dir=logger_dir,
         append=append,
         mpi_rank=mpi_rank,
     )
     if env_type == "atari":
         return VecFrameStack(env, ATARI_FRAME_STACK)
-    return VecNormalize(env, training=training) if env_type == "mujoco" else env
+    normalized = env_type == "mujoco" and config.get("normalize", True)
+    return VecNormalize(env, training=training) if normalized else env

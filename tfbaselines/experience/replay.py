@@ -8,7 +8,6 @@ frames and put together again, cut where an episode began.
 import json
 import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,13 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.envs.vec import VecEnv, VecFrameStack, find_wrapper
+from tfbaselines.envs.vec.observations import ONLY, parts_of, parts_of_obs
 from tfbaselines.experience.memory import GIB, check_memory
+from tfbaselines.policy.encoding import observation_dtype
 
 Batch = dict[str, Any]
 
 FORMAT = "tfbaselines-replay-1"
-
-# The name of an observation that is not a Dict.
-ONLY = "all"
 
 
 class Replay:
@@ -41,13 +39,16 @@ class Replay:
         self._count, self._gamma, self._n_step = env.num_envs, gamma, n_step
         # A row of each environment is never read: the one that the next observation is written to.
         self._slots = max(2, -(-int(size) // env.num_envs)) + 1
-        self._parts = _parts(env.observation_space)
+        self._parts = parts_of(env.observation_space)
         stacked = find_wrapper(env, VecFrameStack)
         self._nstack = stacked.nstack if stacked else 1
         shape = (self._slots, env.num_envs)
         action = env.action_space
         layout = {
-            **{f"obs/{name}": (self._kept_shape(space), space.dtype) for name, space in self._parts.items()},
+            **{
+                f"obs/{name}": (self._kept_shape(space), observation_dtype(space))
+                for name, space in self._parts.items()
+            },
             "actions": (action.shape, np.float32 if isinstance(action, spaces.Box) else action.dtype),
             "rewards": ((), np.float32),
             "first": ((), bool),
@@ -63,13 +64,26 @@ class Replay:
         # The observations after which a time limit cut an episode, by slot and environment.
         self._last: dict[tuple[int, int], dict[str, np.ndarray]] = {}
         self._head = self._filled = 0
+        # The next step's observation is not what followed the latest one.
+        self._begins = True
 
     def __len__(self) -> int:
         return self._filled * self._count
 
+    @property
+    def obs_nbytes(self) -> int:
+        """Bytes of one observation as it is sampled, stacked frames put together."""
+        kept = (self._arrays[f"obs/{name}"] for name in self._parts)
+        return sum(array[0, 0].nbytes for array in kept) * self._nstack
+
+    @property
+    def size(self) -> int:
+        """How many transitions there is room for."""
+        return (self._slots - 1) * self._count
+
     def describe(self) -> str:
         """Words on the memory that the arrays take."""
-        return f"replay: {self.nbytes / GIB:.2f} GiB for {(self._slots - 1) * self._count} transitions"
+        return f"replay: {self.nbytes / GIB:.2f} GiB for {self.size} transitions"
 
     def put(
         self,
@@ -94,8 +108,9 @@ class Replay:
         """
         t, after = self._head, (self._head + 1) % self._slots
         arrays = self._arrays
-        if self._filled == 0:
+        if self._begins:
             self._write_obs(t, obs)
+            self._begins = False
         for i in range(self._count):
             self._last.pop((t, i), None)
         arrays["actions"][t], arrays["rewards"][t] = actions, rewards
@@ -106,11 +121,17 @@ class Replay:
             if infos[i].get("TimeLimit.truncated"):
                 arrays["cut"][t, i], arrays["ended"][t, i] = True, False
                 final = infos[i]["final_observation"]
-                self._last[t, int(i)] = {name: np.array(part) for name, part in _named(final).items()}
+                self._last[t, int(i)] = {name: np.array(part) for name, part in parts_of_obs(final).items()}
         self._write_obs(after, next_obs)
         arrays["first"][after] = dones
         self._head = after
         self._filled = min(self._filled + 1, self._slots - 1)
+
+    def latest(self, steps: int) -> Any:
+        """Observations [steps * N, ...] of the latest steps."""
+        steps = min(steps, self._oldest())
+        age, n = np.repeat(np.arange(steps, 0, -1), self._count), np.tile(np.arange(self._count), steps)
+        return self._observations((self._head - age) % self._slots, n, age)
 
     def sample(self, rng: np.random.Generator, batches: int, batch_size: int) -> Batch:
         """Transitions drawn independently: arrays [batches, batch_size, ...].
@@ -133,28 +154,40 @@ class Replay:
         return _reshaped(batch, (batches, batch_size))
 
     def sample_sequences(self, rng: np.random.Generator, batches: int, batch_size: int, length: int) -> Batch:
-        """Successive steps of one environment: arrays [batches, batch_size, length, ...].
+        """Successive steps of one environment, and what was seen after them: length + 1 rows for each sequence.
 
         Returns:
-            obs and first [..., length + 1], actions, rewards, ended, cut, and states [batches, batch_size, S] before
-            the first step.
+            arrays [batches, batch_size * (length + 1), ...], sequence after sequence: obs, masks (1 where an episode
+            begins), actions, rewards and discounts as `sample` gives them, and weights, 0 for rows of which not all is
+            known: the last ones, and those whose return a time limit cut off. Also next_rows [batches, batch_size,
+            length + 1], the row of its sequence from which a row's return goes on, and states [batches, batch_size, S]
+            before the first row.
         """
         if self._filled < length:
             raise ValueError(f"sequences of {length} steps cannot be drawn from {self._filled} steps")
         count = batches * batch_size
         age = rng.integers(length, self._oldest() + 1, size=count)
         start, n = (self._head - age) % self._slots, rng.integers(self._count, size=count)
-        rows = (start[:, None] + np.arange(length + 1)) % self._slots
-        envs, steps = n[:, None], rows[:, :-1]
-        batch = {name: self._arrays[name][steps, envs] for name in ("actions", "rewards", "ended", "cut")}
-        batch["first"] = self._arrays["first"][rows, envs]
-        ages = age[:, None] - np.arange(length + 1)
-        batch["obs"] = _reshaped(
-            self._observations(rows.ravel(), np.repeat(n, length + 1), ages.ravel()), (count, length + 1)
-        )
+        place = np.arange(length + 1)
+        rows = ((start[:, None] + place) % self._slots).ravel()
+        envs = np.repeat(n, length + 1)
+        # The last row's return is taken as if it had a step, and its weight is 0.
+        rewards, discounts, last = self._returns(rows, envs, np.tile(np.maximum(length - place, 1), count))
+        steps_on = ((last - rows) % self._slots).reshape(count, length + 1) + 1
+        batch = {
+            "obs": self._observations(rows, envs, (age[:, None] - place).ravel()),
+            "masks": self._arrays["first"][rows, envs].astype(np.float32),
+            "actions": self._arrays["actions"][rows, envs],
+            "rewards": rewards,
+            "discounts": discounts,
+            "weights": (~self._arrays["cut"][last, envs]).astype(np.float32),
+        }
+        batch["weights"][length :: length + 1] = 0.0
+        batch = _reshaped(batch, (batches, batch_size * (length + 1)))
+        per_sequence = {"next_rows": np.minimum(place + steps_on, length).astype(np.int32)}
         if "states" in self._arrays:
-            batch["states"] = self._arrays["states"][start, n]
-        return _reshaped(batch, (batches, batch_size))
+            per_sequence["states"] = self._arrays["states"][start, n]
+        return batch | _reshaped(per_sequence, (batches, batch_size))
 
     def save(self, directory: str | os.PathLike) -> None:
         """Write everything to a directory of .npy files, whole or not at all; `load` maps them into memory."""
@@ -198,6 +231,18 @@ class Replay:
             if t >= skipped
         }
         self._head = self._filled = steps
+        self._cut_all()
+
+    def _cut_all(self) -> None:
+        """What was going on is cut off: the environments begin new episodes."""
+        t, here, arrays = self._head - 1, np.array([self._head]), self._arrays
+        for i in range(self._count):
+            if not (arrays["ended"][t, i] or arrays["cut"][t, i]):
+                arrays["cut"][t, i] = True
+                obs = parts_of_obs(self._observations(here, np.array([i]), np.zeros(1, int)))
+                self._last[t, i] = {name: part[0] for name, part in obs.items()}
+        arrays["first"][self._head] = True
+        self._begins = True
 
     def _oldest(self) -> int:
         """The age of the oldest step whose stacked frames are all still there."""
@@ -210,7 +255,7 @@ class Replay:
         return (*space.shape[:-1], space.shape[-1] // self._nstack)
 
     def _write_obs(self, t: int, obs: Any) -> None:
-        for name, part in _named(obs).items():
+        for name, part in parts_of_obs(obs).items():
             kept = self._arrays[f"obs/{name}"]
             kept[t] = part[..., -kept.shape[-1] :] if self._nstack > 1 else part
 
@@ -234,7 +279,7 @@ class Replay:
         obs = self._observations((t + 1) % self._slots, n, age - 1)
         for k in np.flatnonzero(self._arrays["cut"][t, n]):
             for name, part in self._last[int(t[k]), int(n[k])].items():
-                _named(obs)[name][k] = part
+                parts_of_obs(obs)[name][k] = part
         return obs
 
     def _observations(self, t: np.ndarray, n: np.ndarray, age: np.ndarray) -> Any:
@@ -253,14 +298,6 @@ class Replay:
             end = width * (self._nstack - k)
             obs[there, ..., end - width : end] = kept[(t[there] - k) % self._slots, n[there]]
         return obs
-
-
-def _parts(space: spaces.Space) -> dict[str, spaces.Space]:
-    return dict(space.spaces) if isinstance(space, spaces.Dict) else {ONLY: space}
-
-
-def _named(obs: Any) -> Mapping[str, np.ndarray]:
-    return obs if isinstance(obs, dict) else {ONLY: obs}
 
 
 def _mapped(path: Path) -> np.ndarray:

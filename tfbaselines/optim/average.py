@@ -1,5 +1,8 @@
 """A policy whose weights are the exponential moving average of another's."""
 
+from collections.abc import Callable
+from typing import Any
+
 import tensorflow as tf
 
 from tfbaselines.policy.policy import Policy
@@ -33,3 +36,15 @@ class AveragedPolicy:
     def forward(self, *inputs: tf.Tensor) -> tf.Tensor:
         """Parameters of the averaged policy's distributions, cut off from gradients."""
         return tf.stop_gradient(self.policy.forward(*inputs).flat)
+
+
+def with_targets(make: Callable[[], Any], alpha: float) -> tuple[Any, AveragedPolicy]:
+    """A policy, and the average that follows it; they share their observations' statistics.
+
+    Args:
+        make: makes a policy.
+        alpha: see AveragedPolicy.
+    """
+    policy, copy = make(), make()
+    copy.normalizer = policy.normalizer
+    return policy, AveragedPolicy(policy, copy, alpha)

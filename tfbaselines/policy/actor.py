@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.policy.encoding import encode_numpy
-from tfbaselines.policy.policy import CLIP_NORMALIZED, Policy, observation_spec
+from tfbaselines.policy.policy import Policy, observation_spec
 
 # OpenBLAS computes larger products (rows x inputs x outputs) on several threads, which then spin for a while and take
 # the cores from TensorFlow's: a large batch is cut into pieces that stay below, unless these would be tiny.
@@ -36,7 +36,7 @@ class Step(NamedTuple):
 def make_actor(policy: Policy) -> "NumpyActor | GraphActor":
     """The fastest actor that can act for this policy."""
     networks = [policy.network] + ([policy.value_network] if policy.value_network is not None else [])
-    if not policy.recurrent and all(_mirrors(network) for network in networks):
+    if policy.plain and all(_mirrors(network) for network in networks):
         return NumpyActor(policy)
     return GraphActor(policy)
 
@@ -59,7 +59,9 @@ class NumpyActor:
             None if policy.value_network is None else _numpy_network(policy.value_network, self._copy_of)
         )
         self._pi = _numpy_dense(policy.pi_layer, self._copy_of) if policy.pi_layer is not None else None
-        self._vf = _numpy_dense(policy.vf_layer, self._copy_of)
+        # The critics of an actor-critic judge through the graph: they are seldom asked.
+        self._vf = None if policy.vf_layer is None else _numpy_dense(policy.vf_layer, self._copy_of)
+        self._graph: GraphActor | None = None
         self._logstd = None if policy.logstd is None else self._copy_of(policy.logstd)
         self.refresh()
 
@@ -82,12 +84,21 @@ class NumpyActor:
         """Values [B] and negative log probabilities [B] of a whole block of observations and the actions taken."""
         encoded = self._encode(obs)
         latent = self._latent(encoded)
-        return self._value(encoded, latent), self._head.neglogp_numpy(self._flat(latent), actions)
+        values = self.value(obs) if self._vf is None else self._value(encoded, latent)
+        return values, self._head.neglogp_numpy(self._flat(latent), actions)
 
     def value(self, obs: np.ndarray, states: Any = None, masks: Any = None) -> np.ndarray:
         """Values [B]."""
-        encoded = self._encode(obs)
-        return self._value(encoded, None)
+        if self._vf is None:
+            self._graph = self._graph or GraphActor(self._policy)
+            return self._graph.value(obs)
+        return self._value(self._encode(obs), None)
+
+    def choose(
+        self, obs: np.ndarray, states: Any, masks: Any, noise: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Actions [N, ...] and new states alone."""
+        return self.act(obs, noise), None
 
     def step(self, obs: np.ndarray, states: Any, masks: Any, noise: np.ndarray | None) -> Step:
         """Actions, values and negative log probabilities of one step; states and masks are not used."""
@@ -111,8 +122,9 @@ class NumpyActor:
     def _encode(self, obs: np.ndarray) -> np.ndarray:
         x = encode_numpy(obs, self._policy.observation_space)
         if self._policy.normalizer:
-            x = np.clip((x - self._mean) / self._std, -CLIP_NORMALIZED, CLIP_NORMALIZED)
-        return x
+            x = (x - self._mean) / self._std
+        clip = self._policy.clip
+        return x if clip is None else np.clip(x, -clip, clip)
 
     def _flat(self, latent: np.ndarray) -> np.ndarray:
         pi = latent if self._pi is None else self._pi(latent)
@@ -178,6 +190,13 @@ class GraphActor:
         actions, values, neglogps, _, *new_states = self._step(obs, noise, *self._memory(masks, states))
         states = new_states[0].numpy() if new_states else None
         return Step(actions.numpy(), values.numpy(), states, neglogps.numpy())
+
+    def choose(
+        self, obs: np.ndarray, states: Any, masks: Any, noise: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Actions [N, ...] and new states alone."""
+        step = self.step(obs, states, masks, noise)
+        return step.actions, step.states
 
     def behave(
         self, obs: np.ndarray, states: Any, masks: Any, noise: np.ndarray

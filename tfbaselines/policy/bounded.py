@@ -1,5 +1,7 @@
 """Action heads of off-policy continuous control: bounded actions, scaled to the bounds of their Box."""
 
+from collections.abc import Callable
+
 import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
@@ -7,7 +9,26 @@ from gymnasium import spaces
 LOG_STD_BOUNDS = (-20.0, 2.0)
 # In the division by the standard deviation, as in the original.
 EPSILON = 1e-8
+# A bounded action's tanh, as far as float32 can be taken back.
+LARGEST_TANH = 1.0 - 1e-6
 LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+class Bounded:
+    """A batch of distributions over bounded actions, with what the actors ask of one.
+
+    Args:
+        mode: the most likely actions [B, ...].
+        sample: from noise to actions.
+        neglogp: from actions to their negative log probability densities [B], of what is inside the scaling.
+    """
+
+    def __init__(self, mode: tf.Tensor, sample: Callable, neglogp: Callable) -> None:
+        self._mode, self.sample, self.neglogp = mode, sample, neglogp
+
+    def mode(self) -> tf.Tensor:
+        """The most likely actions [B, ...]."""
+        return self._mode
 
 
 class BoundedHead:
@@ -36,6 +57,11 @@ class BoundedHead:
         """From -1..1 [B, n] to actions [B, ...]."""
         return tf.reshape(self.centre + self.limit * x, (-1, *self.action_shape))
 
+    def noisy(self, actions: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Actions [B, ...] with noise [B, n] added, inside of the bounds."""
+        moved = actions.reshape(-1, self.width) + noise
+        return np.clip(moved, self.centre - self.limit, self.centre + self.limit).reshape(actions.shape)
+
     def scaled_numpy(self, x: np.ndarray) -> np.ndarray:
         """The same in numpy."""
         return (self.centre + self.limit * x).reshape(-1, *self.action_shape)
@@ -51,6 +77,10 @@ class DeterministicHead(BoundedHead):
     def mode(self, flat: tf.Tensor) -> tf.Tensor:
         """Actions [B, ...] of outputs [B, n]."""
         return self.scaled(tf.tanh(flat))
+
+    def distribution(self, flat: tf.Tensor) -> "Bounded":
+        """All of it in one place."""
+        return Bounded(self.mode(flat), lambda noise: self.mode(flat), lambda actions: tf.zeros(len(flat)))
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """Actions [B, ...]; there is nothing random in them."""
@@ -78,14 +108,23 @@ class SquashedGaussianHead(BoundedHead):
         logstd = tf.clip_by_value(logstd, *LOG_STD_BOUNDS)
         std = tf.exp(logstd)
         u = mean + std * noise
-        gaussian = -0.5 * (tf.square((u - mean) / (std + EPSILON)) + 2.0 * logstd + LOG_2PI)
-        # log(1 - tanh(u)^2), written so that it does not overflow.
-        squash = 2.0 * (np.log(2.0) - u - tf.nn.softplus(-2.0 * u))
-        return self.scaled(tf.tanh(u)), tf.reduce_sum(gaussian - squash, axis=-1)
+        return self.scaled(tf.tanh(u)), _squashed_logp(u, mean, logstd, std)
 
     def mode(self, flat: tf.Tensor) -> tf.Tensor:
         """The tanh of the means [B, ...]."""
         return self.scaled(tf.tanh(flat[:, : self.width]))
+
+    def distribution(self, flat: tf.Tensor) -> "Bounded":
+        """All of it in one place."""
+
+        def neglogp(actions: tf.Tensor) -> tf.Tensor:
+            mean, logstd = tf.split(flat, 2, axis=-1)
+            logstd = tf.clip_by_value(logstd, *LOG_STD_BOUNDS)
+            unit = (tf.reshape(actions, (-1, self.width)) - self.centre) / self.limit
+            u = tf.atanh(tf.clip_by_value(unit, -LARGEST_TANH, LARGEST_TANH))
+            return -_squashed_logp(u, mean, logstd, tf.exp(logstd))
+
+        return Bounded(self.mode(flat), lambda noise: self.sample(flat, noise)[0], neglogp)
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """Actions [B, ...]."""
@@ -95,3 +134,15 @@ class SquashedGaussianHead(BoundedHead):
     def mode_numpy(self, flat: np.ndarray) -> np.ndarray:
         """Actions [B, ...]."""
         return self.scaled_numpy(np.tanh(flat[:, : self.width]))
+
+    def neglogp_numpy(self, flat: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Negative log probability densities [B]."""
+        return self.distribution(tf.constant(flat)).neglogp(tf.constant(actions)).numpy()
+
+
+def _squashed_logp(u: tf.Tensor, mean: tf.Tensor, logstd: tf.Tensor, std: tf.Tensor) -> tf.Tensor:
+    """Log density [B] of tanh(u), u Gaussian."""
+    gaussian = -0.5 * (tf.square((u - mean) / (std + EPSILON)) + 2.0 * logstd + LOG_2PI)
+    # log(1 - tanh(u)^2), written so that it does not overflow.
+    squash = 2.0 * (np.log(2.0) - u - tf.nn.softplus(-2.0 * u))
+    return tf.reduce_sum(gaussian - squash, axis=-1)

@@ -34,8 +34,10 @@ def encoded_shape(space: spaces.Space) -> tuple[int, ...]:
 def encode(obs: tf.Tensor, space: spaces.Space) -> tf.Tensor:
     """Observations [B, ...] as float32 [B, *encoded_shape]; pixels stay as they are.
 
-    Discrete becomes one-hot and MultiDiscrete a row of one-hots.
+    Discrete becomes one-hot, MultiDiscrete a row of one-hots, and a Dict a dictionary of encoded parts.
     """
+    if isinstance(space, spaces.Dict):
+        return {name: encode(obs[name], part) for name, part in space.spaces.items()}
     if is_image(space):
         return obs
     if isinstance(space, spaces.Discrete):
@@ -64,6 +66,8 @@ def encode_numpy(obs: np.ndarray, space: spaces.Space) -> np.ndarray:
 
 def describe_space(space: spaces.Space) -> dict[str, Any]:
     """A space as JSON, for saved files."""
+    if isinstance(space, spaces.Dict):
+        return {"type": "Dict", "spaces": {name: describe_space(part) for name, part in space.spaces.items()}}
     if isinstance(space, spaces.Box):
         return {"type": "Box", "shape": list(space.shape), "dtype": str(space.dtype)}
     if isinstance(space, spaces.Discrete):

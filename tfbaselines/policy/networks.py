@@ -119,6 +119,30 @@ def mlp(
     return network_fn
 
 
+@register("dense")
+def dense(hidden_sizes: Sequence[int] = (256, 256), activation: str | Callable = "relu") -> NetworkFn:
+    """Fully connected layers as in Spinning Up: initialised after Glorot.
+
+    Args:
+        hidden_sizes: units in each layer.
+        activation: a Keras activation's name, or a function.
+    """
+    sizes = tuple(hidden_sizes)
+    if not sizes or any(size < 1 for size in sizes):
+        raise bad_argument("hidden_sizes", hidden_sizes, "at least one number, each at least 1")
+    activation = _activation(activation)
+
+    def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
+        x = inputs = keras.Input(input_shape)
+        if len(input_shape) != 1:
+            x = keras.layers.Flatten()(x)
+        for k, size in enumerate(sizes):
+            x = keras.layers.Dense(size, activation, name=f"dense_{k}")(x)
+        return keras.Model(inputs, x)
+
+    return network_fn
+
+
 @register("cnn")
 def cnn(pad: str = "VALID", one_dim_bias: bool = False) -> NetworkFn:
     """The network of Mnih et al. 2015: three convolutions and 512 units.
@@ -143,6 +167,21 @@ def cnn_small(pad: str = "VALID", one_dim_bias: bool = False) -> NetworkFn:
         x = _conv(8, 8, 4, "c1", pad)(_scaled(x))
         x = _conv(16, 4, 2, "c2", pad)(x)
         return _dense(128, "relu", "fc1")(keras.layers.Flatten()(x))
+
+    return _image_network(features)
+
+
+@register("cnn_simple")
+def cnn_simple() -> NetworkFn:
+    """Two convolutions and 256 units: an encoder of small images."""
+
+    def features(x: Any) -> Any:
+        rows = min(x.shape[1:3])
+        # Pictures too small for strides of 4 and 2 keep more of their rows.
+        first, second = ((8, 4), (4, 2)) if rows >= 20 else ((3, 2), (3, 1))
+        x = _conv(16, *first, "c1", "SAME")(_scaled(x))
+        x = _conv(32, *second, "c2", "SAME")(x)
+        return _dense(256, "relu", "fc1")(keras.layers.Flatten()(x))
 
     return _image_network(features)
 

@@ -17,7 +17,14 @@ from tfbaselines.errors import bad_argument
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.moments import MpiRunningMeanStd
 from tfbaselines.policy.distributions import make_pdtype
-from tfbaselines.policy.encoding import describe_space, encode, encoded_shape, observation_dtype, spaces_differ
+from tfbaselines.policy.encoding import (
+    describe_space,
+    encode,
+    encoded_shape,
+    is_image,
+    observation_dtype,
+    spaces_differ,
+)
 from tfbaselines.policy.networks import get_network_builder, has_convolutions
 
 NetworkSpec = str | Callable[..., Any]
@@ -69,8 +76,9 @@ class Policy:
         if estimate_q and not isinstance(action_space, spaces.Discrete):
             raise bad_argument("estimate_q", True, f"needs a Discrete action space, not {action_space}")
         self._prepare(observation_space, action_space, make_pdtype(action_space), normalize_observations, comm)
-        self.network = policy_network(self.encoded_shape)
-        self.value_network = value_network(self.encoded_shape) if value_network else None
+        shape = encoded_shape(observation_space)
+        self.network = policy_network(shape)
+        self.value_network = value_network(shape) if value_network else None
         self._pi_states = getattr(self.network, "state_size", None) or 0
         self._vf_states = getattr(self.value_network, "state_size", None) or 0
         self.state_size = self._pi_states + self._vf_states
@@ -84,19 +92,33 @@ class Policy:
         self.vf_layer = _dense(value_width, 1.0, flat_width(self.value_network or self.network), "vf")
 
     def _prepare(
-        self, observation_space: spaces.Space, action_space: spaces.Space, head: Any, normalize: bool, comm: Any
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        head: Any,
+        normalize: bool,
+        comm: Any,
+        clip: float | None = None,
     ) -> None:
         """What every kind of policy has: spaces, a head for its actions, and a running mean if it is asked for."""
-        if normalize and not isinstance(observation_space, spaces.Box):
-            raise bad_argument("normalize_observations", True, f"needs Box observations, not {observation_space}")
         self.observation_space, self.action_space, self.head = observation_space, action_space, head
-        self.encoded_shape = encoded_shape(observation_space)
-        self.normalizer = _Normalizer(self.encoded_shape, comm) if normalize else None
+        self.normalizer = _make_normalizer(observation_space, comm) if normalize else None
+        self.clip = CLIP_NORMALIZED if clip is None and normalize else clip
 
     @property
     def convolutional(self) -> bool:
         """Whether a network convolves images."""
         return any(has_convolutions(network) for network in (self.network, self.value_network) if network is not None)
+
+    @property
+    def modules(self) -> list[Any]:
+        """The networks and layers, for an exported model to hold."""
+        return [self.network, self.value_network, self.pi_layer, self.vf_layer]
+
+    @property
+    def plain(self) -> bool:
+        """Whether acting is dense layers over one observation's numbers, and nothing else."""
+        return not self.recurrent
 
     @property
     def recurrent(self) -> bool:
@@ -131,7 +153,11 @@ class Policy:
     def preprocess(self, obs: tf.Tensor) -> tf.Tensor:
         """Observations as the networks take them: encoded and, if asked for, normalised."""
         encoded = encode(obs, self.observation_space)
-        return self.normalizer.apply(tf.cast(encoded, tf.float32)) if self.normalizer else encoded
+        if self.normalizer:
+            encoded = self.normalizer.apply(encoded)
+        if self.clip is not None and not isinstance(encoded, dict):
+            encoded = tf.clip_by_value(tf.cast(encoded, tf.float32), -self.clip, self.clip)
+        return encoded
 
     def forward(self, obs: tf.Tensor, masks: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
         """Distribution parameters, values and new states.
@@ -272,7 +298,7 @@ class _Normalizer:
         return self._statistics.std
 
     def apply(self, x: tf.Tensor) -> tf.Tensor:
-        return tf.clip_by_value((x - self._mean) / self._std, -CLIP_NORMALIZED, CLIP_NORMALIZED)
+        return (tf.cast(x, tf.float32) - self._mean) / self._std
 
     def update(self, observations: np.ndarray) -> None:
         """Merge a batch [B, ...] of this rank (and the others') into the statistics."""
@@ -291,8 +317,51 @@ class _Normalizer:
         self._std.assign(self._statistics.std)
 
 
-def observation_spec(space: spaces.Space, batch: int | None = None) -> tf.TensorSpec:
-    """The fixed signature of a batch of observations for compiled functions."""
+class _DictNormalizer:
+    """One for each part of a Dict that is numbers, neither pixels nor choices."""
+
+    def __init__(self, space: spaces.Dict, comm: mpi.Communicator | None) -> None:
+        self._own = {
+            name: _Normalizer(encoded_shape(part), comm)
+            for name, part in space.spaces.items()
+            if isinstance(part, spaces.Box) and not is_image(part)
+        }
+
+    @property
+    def variables(self) -> list[tf.Variable]:
+        return [variable for own in self._own.values() for variable in own.variables]
+
+    def apply(self, parts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        bounded = {
+            name: tf.clip_by_value(own.apply(parts[name]), -CLIP_NORMALIZED, CLIP_NORMALIZED)
+            for name, own in self._own.items()
+        }
+        return parts | bounded
+
+    def update(self, observations: dict[str, np.ndarray]) -> None:
+        for name, own in self._own.items():
+            own.update(observations[name])
+
+    def state(self) -> dict[str, Any]:
+        return {name: own.state() for name, own in self._own.items()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name, own in self._own.items():
+            own.restore(state[name])
+
+
+def _make_normalizer(space: spaces.Space, comm: mpi.Communicator | None) -> _Normalizer | _DictNormalizer:
+    if isinstance(space, spaces.Dict):
+        return _DictNormalizer(space, comm)
+    if not isinstance(space, spaces.Box):
+        raise bad_argument("normalize_observations", True, f"needs Box observations, not {space}")
+    return _Normalizer(encoded_shape(space), comm)
+
+
+def observation_spec(space: spaces.Space, batch: int | None = None) -> Any:
+    """The fixed signature of a batch of observations for compiled functions; of a Dict a dictionary of them."""
+    if isinstance(space, spaces.Dict):
+        return {name: observation_spec(part, batch) for name, part in space.spaces.items()}
     return tf.TensorSpec((batch, *(space.shape or ())), tf.as_dtype(observation_dtype(space)))
 
 

@@ -147,7 +147,7 @@ def parse(given: dict[str, str | bool]) -> Arguments:
     alg = algorithm(flags["alg"])
     _check_ranges(flags)
     env_type, env_id = env_type_of(flags["env"], flags["env_type"])
-    learn = dict(alg.defaults.get(env_type, {}))
+    learn = alg.defaults_for(env_type)
     if flags["network"] is None:
         flags["network"] = learn.pop("network", "cnn" if env_type in ("atari", "retro") else "mlp")
     network = _network(flags["network"])

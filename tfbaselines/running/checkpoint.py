@@ -167,3 +167,22 @@ def _sync_directory(directory: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+class TreeFile:
+    """Saves what something remembers, which its state() tells and its restore() takes back, to a file of its own.
+
+    Args:
+        owner: has state() and restore().
+    """
+
+    def __init__(self, owner: Any) -> None:
+        self._owner = owner
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write a file, whole or not at all."""
+        save_tree(path, self._owner.state())
+
+    def load(self, path: str | os.PathLike) -> None:
+        """Read what `save` wrote; ValueError when it is missing, damaged or of something else."""
+        self._owner.restore(load_tree(path))

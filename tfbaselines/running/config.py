@@ -15,6 +15,7 @@ from tfbaselines.errors import bad_argument
 from tfbaselines.files import write_whole
 from tfbaselines.running.arguments import Arguments
 from tfbaselines.running.jsonable import to_jsonable
+from tfbaselines.running.signatures import algorithm
 
 FILE_NAME = "config.json"
 
@@ -50,7 +51,11 @@ def make_config(args: Arguments, ranks: int = 1) -> dict[str, Any]:
 def env_config(args: Arguments) -> dict[str, Any]:
     """What envs.make.build_env rebuilds the environments from."""
     names = ("env", "env_type", "num_env", "seed", "reward_scale", "gamestate", "worker")
-    return {name: args.flags[name] for name in names}
+    alg = algorithm(args.alg)
+    return {name: args.flags[name] for name in names} | {
+        "normalize": alg.normalized_environments,
+        "flatten": not alg.dict_observations,
+    }
 
 
 def write_config(directory: str | os.PathLike, config: dict[str, Any]) -> None:

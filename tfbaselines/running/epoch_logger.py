@@ -37,7 +37,99 @@ class Statistics(NamedTuple):
     max: float
 
 
-class EpochLogger:
+class Moments(NamedTuple):
+    """Of some values: how many, mean, sum of squared deviations from it, minimum and maximum."""
+
+    count: int
+    mean: float
+    square: float
+    min: float
+    max: float
+
+
+class EpochTable:
+    """Values stored during an epoch, and the row of their statistics.
+
+    Args:
+        comm: statistics are over all ranks of this communicator, by default over those of the MPI run.
+    """
+
+    def __init__(self, comm: Any = None) -> None:
+        self.comm = mpi.wrap(comm)
+        self._stored: dict[str, list[np.ndarray]] = {}
+        self._described: dict[str, list[Moments]] = {}
+        self._row: dict[str, Any] = {}
+        self._columns: list[str] = []
+
+    def store(self, **kwargs: Any) -> None:
+        """Remember values for the statistics of this epoch: scalars or arrays of any shape."""
+        for key, value in kwargs.items():
+            self._stored.setdefault(key, []).append(np.ravel(np.asarray(value, dtype=np.float64)))
+
+    def store_moments(self, key: str, moments: list[Moments]) -> None:
+        """Remember what is known of many values that are not here themselves."""
+        self._described.setdefault(key, []).extend(moments)
+
+    def log_tabular(
+        self, key: str, val: Any = None, with_min_and_max: bool = False, average_only: bool = False
+    ) -> None:
+        """Put a value, or the statistics of what was stored under `key`, into this epoch's row.
+
+        Args:
+            key: column, or the key that `store` was given; its columns are Average<key>, Std<key>, and with
+                `with_min_and_max` Max<key> and Min<key>. Nothing stored in this epoch gives NaN.
+            val: the value; None takes the stored ones (and forgets them).
+            with_min_and_max: add the two columns.
+            average_only: one column only, called `key`.
+        """
+        if val is not None:
+            return self._put(key, val)
+        stats = self._statistics(key)
+        self._put(key if average_only else f"Average{key}", stats.mean)
+        if not average_only:
+            self._put(f"Std{key}", stats.std)
+        if with_min_and_max:
+            self._put(f"Max{key}", stats.max)
+            self._put(f"Min{key}", stats.min)
+        self._stored.pop(key, None)
+        self._described.pop(key, None)
+        return None
+
+    def get_stats(self, key: str) -> tuple[float, float]:
+        """Mean and standard deviation of what was stored under `key` in this epoch, over all ranks."""
+        stats = self._statistics(key)
+        return stats.mean, stats.std
+
+    def take_row(self) -> dict[str, Any]:
+        """This epoch's row, and a new one begins. The first decides which columns there are; one left out is empty."""
+        self._columns = self._columns or list(self._row)
+        row, self._row = {key: self._row.get(key, "") for key in self._columns}, {}
+        return row
+
+    def _put(self, key: str, value: Any) -> None:
+        if self._columns and key not in self._columns:
+            guess = nearest(key, self._columns)
+            hint = f"did you mean '{guess}'?" if guess else f"it has {', '.join(self._columns)}"
+            raise ValueError(f"'{key}' is a new key, but the columns are those of the first epoch: {hint}")
+        if key in self._row:
+            raise ValueError(f"'{key}' was already set in this epoch: call dump_tabular() first")
+        self._row[key] = value
+
+    def _statistics(self, key: str) -> Statistics:
+        """Moments of each rank's values, merged."""
+        mine = _moments(np.concatenate(self._stored.get(key) or [np.empty(0)]))
+        gathered = self.comm.gather([mine, *self._described.get(key, [])])
+        parts = [part for own in gathered for part in own if part.count > 0]
+        if not parts:
+            return Statistics(*[float("nan")] * 4)
+        count = sum(part.count for part in parts)
+        mean = sum(part.count * part.mean for part in parts) / count
+        square = sum(part.square + part.count * (part.mean - mean) ** 2 for part in parts)
+        lowest, highest = min(part.min for part in parts), max(part.max for part in parts)
+        return Statistics(mean, float(np.sqrt(square / count)), lowest, highest)
+
+
+class EpochLogger(EpochTable):
     """Writes one row per epoch to `progress.txt` (tab-separated, columns in the order of the first epoch).
 
     Args:
@@ -61,15 +153,12 @@ class EpochLogger:
         resume: bool = False,
         format_strs: Sequence[str] = ("stdout",),
     ):
-        self.comm = mpi.wrap(comm)
+        super().__init__(comm)
         self.exp_name = exp_name
         self.output_dir = _directory(output_dir)
-        self._stored: dict[str, list[np.ndarray]] = {}
-        self._row: dict[str, Any] = {}
         for name in format_strs:
             check_format(name)
         outputs: list[KVWriter] = []
-        self._columns: list[str] = []
         if self.comm.rank == 0:
             table, outputs = self._open(output_fname, format_strs, resume)
             self._columns = list(table.keys)
@@ -83,46 +172,12 @@ class EpochLogger:
         """Print a message (on rank 0)."""
         self.logger.log(msg)
 
-    def store(self, **kwargs: Any) -> None:
-        """Remember values for the statistics of this epoch: scalars or arrays of any shape."""
-        for key, value in kwargs.items():
-            self._stored.setdefault(key, []).append(np.ravel(np.asarray(value, dtype=np.float64)))
-
-    def log_tabular(
-        self, key: str, val: Any = None, with_min_and_max: bool = False, average_only: bool = False
-    ) -> None:
-        """Put a value, or the statistics of what was stored under `key`, into this epoch's row.
-
-        Args:
-            key: column, or the key that `store` was given; its columns are Average<key>, Std<key>, and with
-                `with_min_and_max` Max<key> and Min<key>. Nothing stored in this epoch gives NaN.
-            val: the value; None takes the stored ones (and forgets them).
-            with_min_and_max: add the two columns.
-            average_only: one column only, called `key`.
-        """
-        if val is not None:
-            return self._put(key, val)
-        stats = self._statistics(key)
-        self._put(key if average_only else f"Average{key}", stats.mean)
-        if not average_only:
-            self._put(f"Std{key}", stats.std)
-        if with_min_and_max:
-            self._put(f"Max{key}", stats.max)
-            self._put(f"Min{key}", stats.min)
-        self._stored[key] = []
-        return None
-
-    def dump_tabular(self) -> None:
-        """Write this epoch's row. The first one decides which columns there are; a value left out later is empty."""
-        self._columns = self._columns or list(self._row)
-        self.logger.logkvs({key: self._row.get(key, "") for key in self._columns})
+    def dump_tabular(self) -> dict[str, Any]:
+        """Write this epoch's row, and return it. The first one decides which columns there are."""
+        row = self.take_row()
+        self.logger.logkvs(row)
         self.logger.dumpkvs()
-        self._row = {}
-
-    def get_stats(self, key: str) -> tuple[float, float]:
-        """Mean and standard deviation of what was stored under `key` in this epoch, over all ranks."""
-        stats = self._statistics(key)
-        return stats.mean, stats.std
+        return row
 
     def save_config(self, config: dict[str, Any]) -> None:
         """Write what made the run to config.json; what is not JSON becomes a readable string."""
@@ -151,34 +206,14 @@ class EpochLogger:
             raise bad_argument("output_dir", self.output_dir, f"a directory that can be written to ({why})") from None
         return table, [*others, table]
 
-    def _put(self, key: str, value: Any) -> None:
-        if self._columns and key not in self._columns:
-            guess = nearest(key, self._columns)
-            hint = f"did you mean '{guess}'?" if guess else f"it has {', '.join(self._columns)}"
-            raise ValueError(f"'{key}' is a new key, but the columns are those of the first epoch: {hint}")
-        if key in self._row:
-            raise ValueError(f"'{key}' was already set in this epoch: call dump_tabular() first")
-        self._row[key] = value
 
-    def _statistics(self, key: str) -> Statistics:
-        """Moments of each rank's values, merged."""
-        mine = np.concatenate(self._stored.get(key) or [np.empty(0)])
-        parts = [part for part in self.comm.gather(_moments(mine)) if part[0] > 0]
-        if not parts:
-            return Statistics(*[float("nan")] * 4)
-        count = sum(part[0] for part in parts)
-        mean = sum(part[0] * part[1] for part in parts) / count
-        square = sum(part[2] + part[0] * (part[1] - mean) ** 2 for part in parts)
-        lowest, highest = min(part[3] for part in parts), max(part[4] for part in parts)
-        return Statistics(mean, float(np.sqrt(square / count)), lowest, highest)
-
-
-def _moments(values: np.ndarray) -> tuple[int, float, float, float, float]:
-    """Count, mean, sum of squared deviations, minimum and maximum; zeros when there is none."""
+def _moments(values: np.ndarray) -> Moments:
+    """Those of an array; zeros when it is empty."""
     if not values.size:
-        return 0, 0.0, 0.0, 0.0, 0.0
+        return Moments(0, 0.0, 0.0, 0.0, 0.0)
     mean = float(values.mean())
-    return values.size, mean, float(np.square(values - mean).sum()), float(values.min()), float(values.max())
+    square = float(np.square(values - mean).sum())
+    return Moments(values.size, mean, square, float(values.min()), float(values.max()))
 
 
 def _directory(output_dir: str | os.PathLike | None) -> str:

@@ -41,12 +41,12 @@ class _ServedPolicy(tf.Module):
     def __init__(self, policy: Policy, normalization: dict[str, Any]) -> None:
         super().__init__()
         # Held by the module so that the SavedModel tracks their variables.
-        self.networks = [policy.network, policy.value_network, policy.pi_layer, policy.vf_layer]
+        self.networks = policy.modules
         self.parameters = [variable.value for variable in policy.trainable_variables]
         if policy.normalizer:
             self.statistics = policy.normalizer.variables
         spec = observation_spec(policy.observation_space)
-        if normalization:
+        if normalization.get("ob"):
             # VecNormalize shows the policy normalised numbers; the served policy takes the raw ones.
             spec = tf.TensorSpec(spec.shape, tf.float32)
         specs = {"observations": spec}

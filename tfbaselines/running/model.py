@@ -1,14 +1,18 @@
 """What learn() returns: a policy that acts, and is saved, loaded and exported together with its statistics."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 import numpy as np
+from gymnasium import spaces
 
+from tfbaselines.envs.vec.observations import parts_of, parts_of_obs
 from tfbaselines.errors import bad_argument
 from tfbaselines.optim.optimizers import restore_slots, slots
 from tfbaselines.policy.actor import make_actor
+from tfbaselines.policy.encoding import observation_dtype
 from tfbaselines.policy.policy import Policy
 from tfbaselines.running.checkpoint import load_tree, save_tree
 
@@ -66,8 +70,9 @@ class PolicyModel:
             actions [N, ...], values [N], new states or None, negative log probabilities [N].
         """
         obs = self._batch(obs)
-        noise = self.policy.head.draw_noise(self.rng, (len(obs),))
-        return tuple(self.actor.step(obs, *self._memory(len(obs), S, M), noise))
+        count = _length(obs)
+        noise = self.policy.head.draw_noise(self.rng, (count,))
+        return tuple(self.actor.step(obs, *self._memory(count, S, M), noise))
 
     def act(
         self,
@@ -87,16 +92,18 @@ class PolicyModel:
         Returns:
             The action (or a batch of them) and the new recurrent state (None for a feed-forward policy).
         """
-        single = np.ndim(obs) == len(self.policy.observation_space.shape)
-        batch = self._batch(np.asarray(obs)[None] if single else obs)
-        noise = None if deterministic else self.policy.head.draw_noise(self.rng, (len(batch),))
-        step = self.actor.step(batch, *self._memory(len(batch), state, mask), noise)
-        return (step.actions[0] if single else step.actions), step.states
+        name, space = next(iter(parts_of(self.policy.observation_space).items()))
+        single = np.ndim(parts_of_obs(obs)[name]) == len(space.shape)
+        batch = self._batch(_alone(obs) if single else obs)
+        count = _length(batch)
+        noise = None if deterministic else self.policy.head.draw_noise(self.rng, (count,))
+        actions, states = self.actor.choose(batch, *self._memory(count, state, mask), noise)
+        return (actions[0] if single else actions), states
 
     def value(self, obs: np.ndarray, S: np.ndarray | None = None, M: np.ndarray | None = None) -> np.ndarray:
         """Values [N] of a batch of observations."""
         obs = self._batch(obs)
-        return self.actor.value(obs, *self._memory(len(obs), S, M))
+        return self.actor.value(obs, *self._memory(_length(obs), S, M))
 
     def state(self) -> dict[str, Any]:
         """Everything the model remembers."""
@@ -145,15 +152,33 @@ class PolicyModel:
         normalization = self._env.normalization() if self._env is not None else self._env_state
         export_saved_model(self.policy, normalization, os.path.expanduser(directory))
 
-    def _batch(self, obs: np.ndarray) -> np.ndarray:
+    def _batch(self, obs: Any) -> Any:
         space = self.policy.observation_space
-        obs = np.asarray(obs, np.float32 if space.dtype == np.float64 else space.dtype)
-        if obs.shape[1:] != space.shape:
-            raise bad_argument("obs.shape", obs.shape, f"a batch of observations has the shape {('N', *space.shape)}")
-        return obs
+        if isinstance(space, spaces.Dict):
+            return {name: _checked(obs[name], part) for name, part in space.spaces.items()}
+        return _checked(obs, space)
 
     def _memory(self, count: int, states: Any, masks: Any) -> tuple[Any, Any]:
         if not self.policy.recurrent:
             return None, None
         states = self.policy.initial_state(count) if states is None else np.asarray(states, np.float32)
         return states, np.zeros(count, bool) if masks is None else masks
+
+
+def _checked(obs: np.ndarray, space: spaces.Space) -> np.ndarray:
+    obs = np.asarray(obs, observation_dtype(space))
+    if obs.shape[1:] != space.shape:
+        raise bad_argument("obs.shape", obs.shape, f"a batch of observations has the shape {('N', *space.shape)}")
+    return obs
+
+
+def _alone(obs: Any) -> Any:
+    """One observation as a batch of one."""
+    if isinstance(obs, Mapping):
+        return {name: np.asarray(part)[None] for name, part in obs.items()}
+    return np.asarray(obs)[None]
+
+
+def _length(obs: Any) -> int:
+    """The number of observations in a batch."""
+    return len(next(iter(parts_of_obs(obs).values())))

@@ -21,6 +21,8 @@ class RunOptions:
         precision: 'float32', or 'bfloat16' for convolutions and matrix products of half the width where the
             processor has them.
         make_env: makes a further worker's environments from the worker's number, for algorithms with several workers.
+        make_eval_env: makes environments for tests, as many as it is told; they write no files, and their statistics
+            are frozen.
         config: what made the run, kept inside each saved file.
     """
 
@@ -30,6 +32,7 @@ class RunOptions:
     progress: bool | None = None
     precision: str = "float32"
     make_env: Callable[[int], Any] | None = None
+    make_eval_env: Callable[[int], Any] | None = None
     config: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

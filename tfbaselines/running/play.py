@@ -1,11 +1,15 @@
 """Running a trained policy: what --play and evaluate share."""
 
+import importlib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from tfbaselines.envs.vec import VecEnv
+
+# Dones without an 'episode' entry after which there is none to be expected: an Atari game has far fewer lives.
+MOST_SILENT_DONES = 1000
 
 
 def episodes(model: Any, env: VecEnv, deterministic: bool = False, render: bool = False) -> Iterator[dict[str, Any]]:
@@ -17,13 +21,44 @@ def episodes(model: Any, env: VecEnv, deterministic: bool = False, render: bool 
         deterministic: take the most likely actions.
         render: show the environments after each step.
     """
-    obs = env.reset()
+    return (episode for _, episode in _ended(model, env, deterministic, render))
+
+
+def even_episodes(model: Any, env: VecEnv, count: int, deterministic: bool = False) -> list[dict[str, Any]]:
+    """The first episodes of every environment, as many of each as it takes for `count` of them.
+
+    Unlike the first that end, these are not the short ones. Arguments as for `episodes`.
+    """
+    # More of the first environments where the count does not divide.
+    wanted = [len(range(i, count, env.num_envs)) for i in range(env.num_envs)]
+    played: list[dict[str, Any]] = []
+    for i, episode in _ended(model, env, deterministic):
+        if wanted[i]:
+            wanted[i] -= 1
+            played.append(episode)
+        if not any(wanted):
+            break
+    return played
+
+
+def wrapped_for(alg: str, env: Any) -> Any:
+    """The environments with what an algorithm puts around them."""
+    module = importlib.import_module(f"tfbaselines.algs.{alg}")
+    return module.wrap_env(env) if hasattr(module, "wrap_env") else env
+
+
+def _ended(model: Any, env: VecEnv, deterministic: bool, render: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The number of an environment, and its info entry, for each episode that ends."""
+    obs, silent = env.reset(), 0
     state, dones = model.policy.initial_state(env.num_envs), np.zeros(env.num_envs, bool)
     while True:
         actions, state = model.act(obs, state, deterministic, dones)
         obs, _, dones, infos = env.step(actions)
         if render:
             env.render()
-        for i in np.flatnonzero(dones):
+        for i in np.flatnonzero(dones).tolist():
             if "episode" in infos[i]:
-                yield infos[i]["episode"]
+                silent = 0
+                yield i, infos[i]["episode"]
+            elif (silent := silent + 1) > MOST_SILENT_DONES:
+                raise ValueError("the environments do not tell of their episodes: put a Monitor around each of them")

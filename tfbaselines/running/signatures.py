@@ -45,6 +45,8 @@ class Algorithm:
         arguments: those of learn() that a user gives by name.
         defaults: per type of environment.
         schedules: names of the arguments that take schedules.
+        normalized_environments: VecNormalize is put around MuJoCo environments, as baselines does.
+        dict_observations: Dict observations are not flattened.
     """
 
     name: str
@@ -52,6 +54,12 @@ class Algorithm:
     arguments: dict[str, Argument]
     defaults: dict[str, dict[str, Any]]
     schedules: tuple[str, ...] = ()
+    normalized_environments: bool = True
+    dict_observations: bool = False
+
+    def defaults_for(self, env_type: str) -> dict[str, Any]:
+        """Of this algorithm, for any environment and for one of this type."""
+        return self.defaults.get("all", {}) | self.defaults.get(env_type, {})
 
 
 @dataclass(frozen=True)
@@ -83,8 +91,15 @@ def algorithm(name: str) -> Algorithm:
     constants = _constants(tree)
     arguments = {key: value for key, value in _arguments(learn).items() if key not in _OF_THE_RUN}
     summary = ast.get_docstring(tree).splitlines()[0]
-    schedules = constants.get("SCHEDULE_ARGUMENTS", ())
-    return Algorithm(name, summary, arguments, constants.get("DEFAULTS", {}), schedules)
+    return Algorithm(
+        name,
+        summary,
+        arguments,
+        constants.get("DEFAULTS", {}),
+        constants.get("SCHEDULE_ARGUMENTS", ()),
+        constants.get("NORMALIZED_ENVIRONMENTS", True),
+        constants.get("DICT_OBSERVATIONS", False),
+    )
 
 
 @cache

@@ -24,7 +24,7 @@ import numpy as np
 
 from tfbaselines.parallel import mpi
 from tfbaselines.running import logger
-from tfbaselines.running.checkpoint import Checkpoints, load_tree, save_tree
+from tfbaselines.running.checkpoint import Checkpoints, load_tree
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.options import RunOptions
 from tfbaselines.running.progress import make_progress
@@ -109,7 +109,11 @@ class Training:
         total_timesteps: environment steps (of this rank) of the run; whole updates only, the rest is dropped.
         steps_per_update: environment steps in one update (of this rank).
         save_interval: updates between checkpoints; 0 saves only the last and on a signal.
-        replay: experience that is saved beside the checkpoints and restored; None when there is none.
+        log_first: log the first update too.
+        replay: experience that is saved beside the checkpoints and restored, by save(path) and load(path); None when
+            there is none.
+        replay_interval: updates between checkpoints beside which the replay is saved; 0 saves it with each. The last
+            one has it in any case.
         paused: gives a context in which nothing else changes what is saved.
         run: the run's options.
         comm: the ranks that train together.
@@ -125,14 +129,17 @@ class Training:
         total_timesteps: int,
         steps_per_update: int,
         save_interval: int = 0,
+        log_first: bool = True,
         replay: Any = None,
+        replay_interval: int = 0,
         paused: Callable[[], AbstractContextManager] = nullcontext,
         run: RunOptions | None = None,
         comm: mpi.Communicator | None = None,
     ) -> None:
         self.name, self.model, self.env, self.rng, self.replay = name, model, env, rng, replay
         self.num_updates, self.steps_per_update = total_timesteps // steps_per_update, steps_per_update
-        self.save_interval, self._paused = save_interval, paused
+        self.save_interval, self._paused, self._log_first = save_interval, paused, log_first
+        self._replay_interval, self._replay_saved = replay_interval, 0
         if 0 < total_timesteps < steps_per_update:
             logger.warn(f"nothing to train: {total_timesteps} steps are less than one update of {steps_per_update}")
         self.run = run or RunOptions()
@@ -185,7 +192,7 @@ class Training:
             signal.signal(number, handler)
         if kind is None and self.update > self._first:
             self._check_in_step()
-            self.save()
+            self.save(last=True)
 
     def updates(self) -> Iterator[int]:
         """The numbers of the updates still to do, from 1 (or where the resumed run stopped) to num_updates."""
@@ -201,13 +208,13 @@ class Training:
         """End an update: log when it is time, save when it is time, show progress, stop when asked to.
 
         Args:
-            log_interval: a row is logged at the first update and at each multiple of this.
+            log_interval: a row is logged at each multiple of this, and at the first update unless log_first forbids.
             statistics: called when a row is due; gives its keys and values.
         """
         now = time.perf_counter()
         self.elapsed = now - self._start
         self.env.merge_statistics(self.comm)
-        if self.update == 1 or self.update % log_interval == 0:
+        if (self._log_first and self.update == 1) or self.update % log_interval == 0:
             updates, seconds = self.update - self._logged[0], now - self._logged[1]
             self.fps = int(updates * self.steps_per_update / max(seconds, 1e-9))
             self._logged = self.update, now
@@ -222,14 +229,16 @@ class Training:
             self._stopped = True
         self._agree_to_stop()
 
-    def save(self) -> str | None:
+    def save(self, last: bool = False) -> str | None:
         """Write a checkpoint (rank 0 writes, with every rank's own state in it); returns its path on rank 0."""
         with self._paused():
-            return self._save()
+            return self._save(last)
 
-    def _save(self) -> str | None:
-        if self.replay is not None and self.checkpoints is not None:
-            save_tree(self._replay_path(self.checkpoints), {"update": self.update, **self.replay.state()})
+    def _save(self, last: bool) -> str | None:
+        due = last or self.update - self._replay_saved >= self._replay_interval
+        if due and self.replay is not None and self.checkpoints is not None:
+            self.replay.save(self._replay_path(self.checkpoints))
+            self._replay_saved = self.update
         ranks = self.comm.gather({"rng": self.rng.bit_generator.state, "env": self.env.state()})
         if not self.is_root or self.checkpoints is None:
             return None
@@ -276,7 +285,7 @@ class Training:
     def _resume_replay(self, path: str) -> None:
         """A replay that is missing or damaged costs experience, not the run."""
         try:
-            self.replay.restore(load_tree(path))
+            self.replay.load(path)
         except ValueError as error:
             logger.warn(f"the replay starts empty: {error}")
 
@@ -303,5 +312,5 @@ class Training:
         wishes = self.comm.gather(wish) if self.comm.size > 1 else [wish]
         number = max(wishes)
         if number > 0:
-            raise Interrupted(number, self.save())
+            raise Interrupted(number, self.save(last=True))
         self._stopped = min(wishes) < 0

@@ -90,6 +90,15 @@ class VecEnv(ABC):
         """The vector environment inside all wrappers."""
         return self
 
+    @property
+    def reset_infos(self) -> list[dict[str, Any]]:
+        """The infos of the latest reset() of all environments; a single one's is in its step's `reset_info`."""
+        return [{} for _ in range(self.num_envs)]
+
+    def limit_episodes(self, steps: int) -> None:
+        """Cut episodes off after so many steps."""
+        raise ValueError(f"max_ep_len={steps}: {type(self).__name__} cannot cut episodes, give None")
+
     def state(self) -> dict[str, Any]:
         """What must be saved for a run to go on: random streams, and the wrappers' statistics."""
         return {}
@@ -147,6 +156,15 @@ class VecEnvWrapper(VecEnv):
     def unwrapped(self) -> VecEnv:
         """See VecEnv."""
         return self.venv.unwrapped
+
+    @property
+    def reset_infos(self) -> list[dict[str, Any]]:
+        """See VecEnv."""
+        return self.venv.reset_infos
+
+    def limit_episodes(self, steps: int) -> None:
+        """See VecEnv."""
+        self.venv.limit_episodes(steps)
 
     def state(self) -> dict[str, Any]:
         """See VecEnv; a wrapper with memory adds its own."""

@@ -8,7 +8,14 @@ import numpy as np
 
 from tfbaselines.envs.vec.base import StepResult, VecEnv
 from tfbaselines.envs.vec.observations import Observations
-from tfbaselines.envs.vec.stepping import NON_FINITE, picture, random_state, restore_random_state, step_same
+from tfbaselines.envs.vec.stepping import (
+    NON_FINITE,
+    limited,
+    picture,
+    random_state,
+    restore_random_state,
+    step_same,
+)
 
 
 class DummyVecEnv(VecEnv):
@@ -26,12 +33,23 @@ class DummyVecEnv(VecEnv):
         self._rewards = np.zeros(self.num_envs, np.float32)
         self._dones = np.zeros(self.num_envs, bool)
         self._actions: Any = None
+        self._reset_infos: list[dict[str, Any]] = [{} for _ in self.envs]
 
     def reset(self) -> np.ndarray:
         """See VecEnv."""
         for i, env in enumerate(self.envs):
-            self._buffer.put(i, env.reset()[0])
+            obs, self._reset_infos[i] = env.reset()
+            self._buffer.put(i, obs)
         return self._buffer.copy()
+
+    @property
+    def reset_infos(self) -> list[dict[str, Any]]:
+        """See VecEnv."""
+        return self._reset_infos
+
+    def limit_episodes(self, steps: int) -> None:
+        """See VecEnv."""
+        self.envs = [limited(env, steps) for env in self.envs]
 
     def step_async(self, actions: np.ndarray) -> None:
         """See VecEnv."""

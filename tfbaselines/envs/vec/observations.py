@@ -1,9 +1,23 @@
-"""A preallocated batch of observations of any space: an array, or a dictionary of arrays."""
+"""Batches of observations of any space: an array, or a dictionary of arrays."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+
+# The name of an observation that is not a Dict.
+ONLY = "all"
+
+
+def parts_of(space: spaces.Space) -> dict[str, spaces.Space]:
+    """The spaces of a Dict by name; any other space under the name ONLY."""
+    return dict(space.spaces) if isinstance(space, spaces.Dict) else {ONLY: space}
+
+
+def parts_of_obs(obs: Any) -> Mapping[str, Any]:
+    """An observation's (or a batch's) parts, under the names that `parts_of` gives their spaces."""
+    return obs if isinstance(obs, Mapping) else {ONLY: obs}
 
 
 class Observations:

@@ -5,6 +5,9 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.wrappers import TimeLimit
+
+from tfbaselines.envs.monitor import Monitor
 
 NON_FINITE = "environment {} returned an observation or reward that is not a finite number"
 
@@ -21,8 +24,23 @@ def step_same(env: gymnasium.Env, action: Any) -> tuple[Any, float, bool, dict[s
         # Some environments hand out the array that they change in reset().
         info["final_observation"] = copy.deepcopy(obs)
         info["TimeLimit.truncated"] = bool(truncated and not terminated)
-        return env.reset()[0], reward, True, info
+        obs, info["reset_info"] = env.reset()
+        return obs, reward, True, info
     return obs, reward, False, info
+
+
+def limited(env: gymnasium.Env, steps: int) -> gymnasium.Env:
+    """An environment whose episodes are cut off after so many steps, below its Monitor, which then tells of them."""
+    spec = env.spec
+    if spec is not None and spec.max_episode_steps is not None and spec.max_episode_steps <= steps:
+        return env
+    monitor = env
+    while isinstance(monitor, gymnasium.Wrapper) and not isinstance(monitor, Monitor):
+        monitor = monitor.env
+    if not isinstance(monitor, Monitor):
+        return TimeLimit(env, steps)
+    monitor.env = TimeLimit(monitor.env, steps)
+    return env
 
 
 def picture(env: gymnasium.Env) -> np.ndarray:

@@ -32,6 +32,7 @@ class SubprocVecEnv(VecEnv):
         self._workers = self._start(env_fns, spaces, context, in_series)
         super().__init__(len(env_fns), *self._workers.spaces)
         self._waiting = False
+        self._reset_infos: Sequence[dict[str, Any]] = [{}] * self.num_envs
         if not hasattr(self, "_buffer"):
             self._buffer = Observations(self.num_envs, self.observation_space)
 
@@ -42,7 +43,17 @@ class SubprocVecEnv(VecEnv):
         """See VecEnv."""
         if self._waiting:
             self.step_wait()
-        return self._gather(self._workers.ask_all("reset"))
+        observations, self._reset_infos = zip(*self._workers.ask_all("reset"), strict=True)
+        return self._gather(observations)
+
+    @property
+    def reset_infos(self) -> list[dict[str, Any]]:
+        """See VecEnv."""
+        return list(self._reset_infos)
+
+    def limit_episodes(self, steps: int) -> None:
+        """See VecEnv."""
+        self._workers.ask_all("limit", self._workers.shares([steps] * self.num_envs))
 
     def step_async(self, actions: np.ndarray) -> None:
         """See VecEnv."""
@@ -61,7 +72,7 @@ class SubprocVecEnv(VecEnv):
             raise ValueError(NON_FINITE.format(self._buffer.first_not_finite(rewards)))
         return batch, rewards, dones, infos
 
-    def _gather(self, observations: list[Any]) -> Any:
+    def _gather(self, observations: Sequence[Any]) -> Any:
         for i, obs in enumerate(observations):
             self._buffer.put(i, obs)
         return self._buffer.copy()

@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 
 from tfbaselines.envs.vec.base import CloudpickleWrapper
-from tfbaselines.envs.vec.stepping import picture, random_state, restore_random_state, step_same
+from tfbaselines.envs.vec.stepping import limited, picture, random_state, restore_random_state, step_same
 from tfbaselines.errors import WorkerError
 from tfbaselines.parallel import mpi
 
@@ -69,7 +69,11 @@ def _obey(command: str, data: Any, envs: list[gymnasium.Env], hand_on: Deliver) 
             results.append((hand_on(i, obs), float(reward), done, info))
         return results
     if command == "reset":
-        return [hand_on(i, env.reset()[0]) for i, env in enumerate(envs)]
+        begun = [env.reset() for env in envs]
+        return [(hand_on(i, obs), info) for i, (obs, info) in enumerate(begun)]
+    if command == "limit":
+        envs[:] = [limited(env, steps) for env, steps in zip(envs, data, strict=True)]
+        return None
     if command == "render":
         return [picture(env) for env in envs]
     if command == "state":

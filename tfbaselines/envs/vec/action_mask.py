@@ -1,0 +1,61 @@
+"""Which actions are allowed, told beside the observation: from infos' 'action_mask'."""
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper
+from tfbaselines.envs.vec.observations import ONLY, parts_of
+
+MASK = "action_mask"
+
+
+class VecActionMask(VecEnvWrapper):
+    """Observations become a Dict with a part 'action_mask': 1 for each choice that is allowed.
+
+    Args:
+        venv: environments with Discrete or MultiDiscrete actions, whose infos have an 'action_mask'.
+    """
+
+    def __init__(self, venv: VecEnv) -> None:
+        space = venv.action_space
+        self._width = int(space.n) if isinstance(space, spaces.Discrete) else int(np.sum(space.nvec))
+        parts = parts_of(venv.observation_space)
+        super().__init__(venv, spaces.Dict({**parts, MASK: spaces.MultiBinary(self._width)}))
+
+    def reset(self) -> Any:
+        """See VecEnv."""
+        obs = self.venv.reset()
+        return self._with(obs, np.stack([self._mask(info) for info in self.venv.reset_infos]))
+
+    def step_wait(self) -> StepResult:
+        """See VecEnv."""
+        obs, rewards, dones, infos = self.venv.step_wait()
+        masks = [self._mask(info["reset_info"] if done else info) for done, info in zip(dones, infos, strict=True)]
+        for i in np.flatnonzero(dones):
+            infos[i]["final_observation"] = self._with(infos[i]["final_observation"], self._mask(infos[i], True))
+        return self._with(obs, np.stack(masks)), rewards, dones, infos
+
+    def _with(self, obs: Any, mask: np.ndarray) -> dict[str, np.ndarray]:
+        return (dict(obs) if isinstance(obs, dict) else {ONLY: obs}) | {MASK: mask}
+
+    def _mask(self, info: dict[str, Any], final: bool = False) -> np.ndarray:
+        if MASK not in info:
+            if final:
+                # Nothing is chosen after the last step.
+                return np.ones(self._width, np.int8)
+            raise ValueError(f"an info has no '{MASK}': it is needed after every step and reset")
+        mask = info[MASK]
+        row = np.concatenate([np.ravel(part) for part in mask]) if isinstance(mask, list | tuple) else np.ravel(mask)
+        if row.shape != (self._width,):
+            raise ValueError(f"an '{MASK}' has {row.size} entries, the actions have {self._width} choices")
+        return row.astype(np.int8)
+
+
+def with_action_masks(env: VecEnv) -> VecEnv:
+    """The environments with VecActionMask around them if their infos have masks; they are reset to find out."""
+    if isinstance(env, VecActionMask) or not isinstance(env.action_space, spaces.Discrete | spaces.MultiDiscrete):
+        return env
+    env.reset()
+    return VecActionMask(env) if all(MASK in info for info in env.reset_infos) else env

@@ -1,0 +1,112 @@
+"""Acting in environments for a replay."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
+from tfbaselines.envs.vec.observations import parts_of, parts_of_obs
+from tfbaselines.experience.replay import Replay
+from tfbaselines.policy.actor_critic import ActorCritic
+from tfbaselines.policy.encoding import observation_dtype
+
+# From observations [N, ...], states [N, S] and masks [N] to actions [N, ...] and new states.
+Behave = Callable[[Any, np.ndarray | None, np.ndarray], tuple[np.ndarray, np.ndarray | None]]
+
+
+class Collector:
+    """Steps environments and puts every step into a replay.
+
+    Args:
+        env: the environments.
+        policy: that acts in them.
+        replay: takes every step.
+        rng: generator of random actions.
+        behave: chooses actions.
+        start_steps: steps of each environment in which actions are random.
+        on_end: is told which environments' episodes ended [N], after each step in which one did.
+    """
+
+    def __init__(
+        self,
+        env: VecEnv,
+        policy: ActorCritic,
+        replay: Replay,
+        rng: np.random.Generator,
+        behave: Behave,
+        start_steps: int = 0,
+        on_end: Callable[[np.ndarray], None] | None = None,
+    ) -> None:
+        self._env, self._policy, self._replay, self._rng = env, policy, replay, rng
+        self._behave, self._start_steps, self._on_end = behave, start_steps, on_end
+        self._dtypes = {name: observation_dtype(space) for name, space in parts_of(env.observation_space).items()}
+        self._obs: Any = None
+
+    def run(self, steps: int, before: int) -> list[dict[str, Any]]:
+        """Take steps.
+
+        Args:
+            steps: how many, of each environment.
+            before: how many each environment has taken in this run.
+
+        Returns:
+            The infos' 'episode' entries of episodes that ended.
+        """
+        if self._obs is None:
+            self._obs = self._stored(self._env.reset())
+            self._states = self._policy.initial_state(self._env.num_envs)
+            self._first = np.ones(self._env.num_envs, bool)
+        episodes = []
+        for step in range(before, before + steps):
+            actions, states = self._act(random=step < self._start_steps)
+            obs, rewards, dones, infos = self._env.step(actions)
+            obs = self._stored(obs)
+            self._replay.put(self._obs, actions, rewards, obs, dones, infos, self._states)
+            self._obs, self._states, self._first = obs, states, dones
+            if dones.any():
+                episodes += [info["episode"] for info in infos if "episode" in info]
+                if self._on_end is not None:
+                    self._on_end(dones)
+        return episodes
+
+    def _act(self, random: bool) -> tuple[np.ndarray, np.ndarray | None]:
+        if not random:
+            return self._behave(self._obs, self._states, self._first)
+        states = None
+        if self._policy.recurrent:
+            # What is remembered must be known also when it is not used.
+            _, states = self._behave(self._obs, self._states, self._first)
+        masks = parts_of_obs(self._obs).get(ACTION_MASK)
+        return random_actions(self._env.action_space, self._rng, self._env.num_envs, masks), states
+
+    def _stored(self, obs: Any) -> Any:
+        """In the types in which observations are stored and handed to compiled functions."""
+        if isinstance(obs, dict):
+            return {name: np.asarray(part, self._dtypes[name]) for name, part in obs.items()}
+        return np.asarray(obs, *self._dtypes.values())
+
+
+def random_actions(
+    space: spaces.Space, rng: np.random.Generator, count: int, masks: np.ndarray | None = None
+) -> np.ndarray:
+    """Actions [count, ...] drawn uniformly from a bounded Box, Discrete or MultiDiscrete space.
+
+    Args:
+        space: of actions.
+        rng: generator.
+        count: how many.
+        masks: [count, choices] 1 where a discrete choice is allowed; None allows all.
+    """
+    if isinstance(space, spaces.Box):
+        return rng.uniform(space.low, space.high, (count, *space.shape)).astype(space.dtype)
+    discrete = isinstance(space, spaces.Discrete)
+    widths = np.array([space.n]) if discrete else space.nvec.ravel()
+    scores = rng.random((count, widths.sum()))
+    if masks is not None:
+        scores -= 2.0 * (1.0 - masks)
+    columns = [part.argmax(axis=1) for part in np.split(scores, np.cumsum(widths)[:-1], axis=1)]
+    actions = np.stack(columns, axis=1).reshape(count, *space.shape)
+    return actions + np.asarray(space.start, actions.dtype)

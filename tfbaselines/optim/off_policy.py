@@ -1,0 +1,47 @@
+"""What the losses of off-policy algorithms share: batches of single steps and of sequences alike, and statistics."""
+
+import tensorflow as tf
+
+from tfbaselines.optim.blocks import Batch
+from tfbaselines.policy.actor_critic import ActorCritic, View
+
+
+def views(policy: ActorCritic, batch: Batch) -> dict[str, View]:
+    """What the networks see: 'now' for the batch's rows, 'next' for the observations that values go on from.
+
+    Of sequences these are the same rows; `values_after` picks the right ones.
+    """
+    if policy.recurrent:
+        view = policy.view(batch["obs"], batch["masks"], batch["states"])
+        return {"now": view, "next": view}
+    return {"now": policy.view(batch["obs"]), "next": policy.view(batch["next_obs"])}
+
+
+def targets(batch: Batch, values: tf.Tensor) -> tf.Tensor:
+    """Returns [B] of each row: its rewards, and what the value [B] of the 'next' view is discounted to."""
+    if "next_rows" in batch:
+        rows = batch["next_rows"]
+        by_sequence = tf.reshape(values, tf.shape(rows))
+        values = tf.reshape(tf.gather(by_sequence, rows, batch_dims=1), (-1,))
+    return batch["rewards"] + batch["discounts"] * values
+
+
+def mean(batch: Batch, values: tf.Tensor) -> tf.Tensor:
+    """The mean [] over a batch's rows [B]; of sequences over those of which everything is known."""
+    if "weights" not in batch:
+        return tf.reduce_mean(values)
+    return tf.reduce_sum(values * batch["weights"]) / tf.maximum(tf.reduce_sum(batch["weights"]), 1.0)
+
+
+def spread_names(name: str) -> tuple[str, ...]:
+    """Names of what `spread` tells of the values called `name`."""
+    return (name, f"{name}:std", f"{name}:min", f"{name}:max")
+
+
+def spread(batch: Batch, values: tf.Tensor) -> list[tf.Tensor]:
+    """Mean, standard deviation, smallest and largest of values [B]."""
+    middle = mean(batch, values)
+    if "weights" in batch:
+        values = tf.where(batch["weights"] > 0, values, middle)
+    deviation = tf.sqrt(mean(batch, tf.square(values - middle)))
+    return [middle, deviation, tf.reduce_min(values), tf.reduce_max(values)]

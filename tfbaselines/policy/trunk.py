@@ -1,0 +1,113 @@
+"""What lies below the dense layers of an actor or its critics: images through an encoder, memory through an LSTM."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from gymnasium import spaces
+
+from tfbaselines.envs.vec.observations import ONLY, parts_of, parts_of_obs
+from tfbaselines.policy.encoding import encoded_shape, is_image
+from tfbaselines.policy.networks import has_convolutions
+from tfbaselines.policy.policy import flat_width, run_network
+from tfbaselines.policy.recurrent import MaskedLSTM
+
+NetworkFn = Callable[[tuple[int, ...]], keras.Model]
+
+
+class Trunk:
+    """From encoded observations to rows of features.
+
+    Each image goes through an encoder of its own; what is not an image is taken as it is; all of it is put side by
+    side, and goes through an LSTM if there is to be memory.
+
+    Args:
+        space: of observations.
+        encoder_fn: makes the encoder of an image from its shape.
+        memory: units of the LSTM; 0 for none.
+    """
+
+    def __init__(self, space: spaces.Space, encoder_fn: NetworkFn | None, memory: int = 0) -> None:
+        parts = parts_of(space)
+        self._names = list(parts)
+        self._encoders = {name: encoder_fn(part.shape) for name, part in parts.items() if is_image(part)}
+        width = sum(
+            flat_width(self._encoders[name]) if name in self._encoders else int(np.prod(encoded_shape(part)))
+            for name, part in parts.items()
+        )
+        self._cell = None
+        self.width, self.state_size = width, 2 * memory
+        if memory:
+            self._cell = MaskedLSTM(memory)
+            self._cell.build([(None, width), (None,), (None, 2 * memory)])
+            self.width = memory
+
+    @property
+    def plain(self) -> bool:
+        """Whether features are nothing but one observation's numbers."""
+        return not self.modules and self._names == [ONLY]
+
+    @property
+    def modules(self) -> list[Any]:
+        """The encoders, and the LSTM."""
+        return [*self._encoders.values(), *([] if self._cell is None else [self._cell])]
+
+    @property
+    def convolutional(self) -> bool:
+        """Whether an encoder convolves images."""
+        return any(has_convolutions(encoder) for encoder in self._encoders.values())
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        """Of encoders, then of the LSTM."""
+        return [variable for module in self.modules for variable in module.trainable_variables]
+
+    def __call__(self, encoded: Any, masks: tf.Tensor | None, states: tf.Tensor | None) -> tuple[tf.Tensor, Any]:
+        """Features [B, width] and new states [num_envs, state_size] (None without memory).
+
+        Args:
+            encoded: observations [B, ...], or a dictionary of them.
+            masks: see Policy.forward.
+            states: see Policy.forward.
+        """
+        parts = parts_of_obs(encoded)
+        rows = [
+            run_network(self._encoders[name], parts[name])
+            if name in self._encoders
+            else tf.reshape(parts[name], (-1, int(np.prod(parts[name].shape[1:]))))
+            for name in self._names
+        ]
+        features = rows[0] if len(rows) == 1 else tf.concat(rows, axis=-1)
+        if self._cell is None:
+            return features, None
+        return tuple(self._cell([features, masks, states]))
+
+
+class NetworkTrunk:
+    """A registered network with convolutions or memory of its own, in a trunk's place.
+
+    Args:
+        network: takes the whole encoded observation.
+    """
+
+    plain = False
+
+    def __init__(self, network: keras.Model) -> None:
+        self._network = network
+        self.width = flat_width(network)
+        self.state_size = getattr(network, "state_size", None) or 0
+        self.modules = [network]
+        self.convolutional = has_convolutions(network)
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        """The network's."""
+        return self._network.trainable_variables
+
+    def __call__(self, encoded: Any, masks: tf.Tensor | None, states: tf.Tensor | None) -> tuple[tf.Tensor, Any]:
+        """See Trunk."""
+        if not self.state_size:
+            return run_network(self._network, parts_of_obs(encoded)[ONLY]), None
+        return tuple(self._network([parts_of_obs(encoded)[ONLY], masks, states]))
