@@ -9,7 +9,7 @@ from types import ModuleType
 
 __version__ = "0.1.0"
 
-ALGORITHMS = ("acer", "ppo2", "sac", "td3")
+ALGORITHMS = ("acer", "ddpg", "ppo2", "sac", "td3")
 
 _PUBLIC_MODULES = {
     "logger": "tfbaselines.running.logger",

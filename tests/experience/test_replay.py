@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfbaselines.envs.vec import VecEnvWrapper, VecFrameStack
+from tfbaselines.envs.vec.action_mask import MASK, VecActionMask
+from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.experience import memory
 from tfbaselines.experience.replay import Replay
 
@@ -23,10 +25,10 @@ def environment(count=3, obs=BOX, action=BOX):
 class History:
     """Steps of several environments whose observations all differ, in a replay and in a list."""
 
-    def __init__(self, replay, count, steps, seed=0, chance=0.2):
+    def __init__(self, replay, count, steps, seed=0, chance=0.2, start=0):
         self.replay, self.steps = replay, {}
         rng = np.random.default_rng(seed)
-        obs = (1000.0 * np.arange(count, dtype=np.float32))[:, None]
+        obs = (start + 1000.0 * np.arange(count, dtype=np.float32))[:, None]
         for t in range(steps):
             dones, cut = rng.random(count) < chance, rng.random(count) < 0.5
             following, final = obs + 1, obs + 0.5
@@ -76,20 +78,63 @@ def test_only_the_latest_are_kept():
     assert set(drawn.ravel().tolist()) == {*range(45, 50), *range(1045, 1050)}
 
 
-def test_sequences_are_successive_steps_with_the_memory_before_the_first():
-    replay = Replay(environment(2), 40, GAMMA, state_size=2)
-    history = History(replay, 2, 100)
-    batch = replay.sample_sequences(np.random.default_rng(0), 1, 30, 5)
-    obs = batch["obs"][0, :, :, 0]
-    assert obs.shape == (30, 6) and (np.diff(obs, axis=1) == 1).all()
-    np.testing.assert_array_equal(batch["states"][0, :, 0], obs[:, 0] % 1000)
+@pytest.mark.parametrize(("size", "steps"), [(40, 100), (400, 20)])
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_sequences_are_successive_steps_with_the_memory_before_the_first(size, steps, n_step):
+    replay = Replay(environment(2), size, GAMMA, n_step, state_size=2)
+    history = History(replay, 2, steps)
+    batch = replay.sample_sequences(np.random.default_rng(0), 3, 10, 5)
+    assert batch["obs"].shape == (3, 60, 1) and batch["next_rows"].shape == (3, 10, 6)
+    assert batch["states"].shape == (3, 10, 2)
+    batch = {name: array.reshape(30, -1) for name, array in batch.items()}
+    assert (np.diff(batch["obs"], axis=1) == 1).all()
+    np.testing.assert_array_equal(batch["states"][:, 0], batch["obs"][:, 0] % 1000)
+    np.testing.assert_array_equal(batch["actions"][:, :5], batch["obs"][:, :5] + 7)
+    assert set(batch["weights"].ravel()) == {0.0, 1.0} and not batch["weights"][:, 5].any()
     for row in range(30):
+        before = history.steps.get(float(batch["obs"][row, 0]) - 1)
+        assert batch["masks"][row, 0] == (before is None or before[1])
         for t in range(5):
-            _, done, cut = history.steps[float(obs[row, t])]
-            assert (batch["ended"][0, row, t], batch["cut"][0, row, t]) == (done and not cut, cut)
-            assert batch["first"][0, row, t + 1] == done
+            obs = float(batch["obs"][row, t])
+            assert batch["masks"][row, t + 1] == history.steps[obs][1]
+            total, discount, after = history.expected(obs, min(n_step, 5 - t))
+            assert batch["rewards"][row, t] == total and batch["discounts"][row, t] == discount
+            # Where a time limit cut the return off, what it goes on from is not in the sequence.
+            cut = discount > 0 and after % 1 == 0.5
+            assert batch["weights"][row, t] == (not cut)
+            assert cut or not discount or batch["obs"][row, batch["next_rows"][row, t]] == after
+
+
+def test_a_sequence_is_no_longer_than_what_there_is():
+    replay = Replay(environment(2), 40, GAMMA)
+    History(replay, 2, 100)
+    assert set(replay.sample_sequences(np.random.default_rng(0), 1, 20, 20)["obs"][0, ::21, 0]) == {80, 1080}
     with pytest.raises(ValueError, match="50 steps cannot be drawn from 20"):
         replay.sample_sequences(np.random.default_rng(0), 1, 1, 50)
+
+
+def test_the_latest_are_of_the_last_steps_in_their_order():
+    replay = Replay(environment(2), 10, GAMMA)
+
+    def latest(steps):
+        obs, actions = replay.latest(steps)
+        np.testing.assert_array_equal(actions, obs + 7)
+        return obs.ravel().tolist()
+
+    History(replay, 2, 3)
+    assert latest(2) == [1, 1001, 2, 1002]
+    assert latest(9) == [0, 1000, 1, 1001, 2, 1002]
+    History(replay, 2, 50)
+    assert latest(2) == [48, 1048, 49, 1049]
+    assert latest(9) == [time + place for time in range(45, 50) for place in (0, 1000)]
+
+
+@pytest.mark.parametrize(("count", "wanted", "size"), [(3, 30, 30), (3, 31, 33), (4, 1, 8)])
+def test_every_environment_has_equal_room(count, wanted, size):
+    replay = Replay(environment(count), wanted, GAMMA)
+    assert replay.size == size and len(replay) == 0
+    History(replay, count, 50)
+    assert len(replay) == size
 
 
 class Pictures(VecEnvWrapper):
@@ -148,6 +193,46 @@ def test_dictionaries_of_observations():
     assert (batch["next_obs"]["speed"] == 0).all() and batch["obs"]["speed"].shape == (1, 2, 1)
 
 
+class Masked(Pictures):
+    """Pictures whose infos tell the time in bits, as a mask of actions."""
+
+    @property
+    def reset_infos(self):
+        return [{"action_mask": mask_at(clock)} for clock in self._clock]
+
+    def step_wait(self):
+        obs, rewards, dones, infos = super().step_wait()
+        for i, clock in enumerate(self._clock):
+            # Of the last observation of an episode, which shows another time, and of the next one's first.
+            infos[i] |= {"action_mask": mask_at(clock + 50 * dones[i]), "reset_info": {"action_mask": mask_at(clock)}}
+        return obs, rewards, dones, infos
+
+
+def mask_at(clock):
+    return np.unpackbits(np.uint8(clock))[-3:].astype(np.int8)
+
+
+@pytest.mark.parametrize("stack", [1, 4])
+def test_masks_of_actions_are_kept_beside_what_is_shown(stack):
+    inner = Masked()
+    env = VecActionMask(VecFrameStack(inner, stack) if stack > 1 else inner)
+    replay, obs, shown = Replay(env, 400), env.reset(), {}
+    for _ in range(40):
+        following, rewards, dones, infos = env.step(np.zeros(2, int))
+        replay.put(obs, np.zeros(2, int), rewards, following, dones, infos)
+        for i in range(2):
+            shown[int(obs[ONLY][i, 0, 0, -1])] = obs[ONLY][i]
+        obs = following
+    batch = replay.sample(np.random.default_rng(0), 1, 200)
+    for name in ("obs", "next_obs"):
+        pictures, masks = batch[name][ONLY][0], batch[name][MASK][0]
+        assert pictures.shape == (200, 2, 2, stack) and masks.shape == (200, 3)
+        np.testing.assert_array_equal(masks, [mask_at(picture[0, 0, -1]) for picture in pictures])
+    for picture in batch["obs"][ONLY][0]:
+        np.testing.assert_array_equal(picture, shown[int(picture[0, 0, -1])])
+    assert replay.latest(3)[0][MASK].shape == (6, 3)
+
+
 def drawn(replay):
     batch = replay.sample(np.random.default_rng(3), 1, 50)
     return {name: array.tolist() for name, array in batch.items()}
@@ -164,6 +249,49 @@ def test_saved_and_loaded_it_is_the_same(steps, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["replay"]
     History(other, 3, 40, seed=1)
     assert len(other) == 30
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
+def test_after_loading_the_environments_begin_anew(chance, tmp_path):
+    replay, other = (Replay(environment(2), 60, GAMMA, n_step=3) for _ in range(2))
+    history = History(replay, 2, 20, chance=chance)
+    replay.save(tmp_path / "replay")
+    other.load(tmp_path / "replay")
+    history.steps |= History(other, 2, 6, chance=0.0, start=5000).steps
+    batch = other.sample(np.random.default_rng(0), 1, 400)
+    seen = {name: batch[name].reshape(400, -1)[:, 0] for name in ("obs", "rewards", "discounts", "next_obs")}
+    assert {19.0, 1019.0, 5000.0, 6005.0} < set(seen["obs"])
+    for obs, total, discount, after in zip(*seen.values(), strict=True):
+        # What was going on is cut: the last observation is known, and that of the next episode does not follow it.
+        expected, weight, then = history.expected(float(obs), 3)
+        assert (total, discount) == (expected, weight) and (not discount or after == then)
+    batch = other.sample_sequences(np.random.default_rng(0), 1, 400, 3)
+    obs, masks, weights = (batch[name].reshape(400, 4) for name in ("obs", "masks", "weights"))
+    assert np.all(masks[np.isin(obs, [0, 1000, 5000, 6000])] == 1)
+    assert chance or not masks[~np.isin(obs, [0, 1000, 5000, 6000])].any()
+    assert chance or not weights[np.isin(obs, [19, 1019])].any()
+
+
+def test_after_loading_stacked_frames_begin_anew(tmp_path):
+    env = VecFrameStack(Pictures(), 4)
+    replay, other = Replay(env, 400), Replay(env, 400)
+    for each in (replay, other):
+        obs = env.reset()
+        for _ in range(5):
+            following, rewards, dones, infos = env.step(np.zeros(2, int))
+            each.put(obs, np.zeros(2, int), rewards, following, dones, infos)
+            obs = following
+        if each is replay:
+            last = following
+            replay.save(tmp_path / "replay")
+            other.load(tmp_path / "replay")
+    batch = other.sample(np.random.default_rng(0), 1, 300)
+    shown, then = (batch[name][0] for name in ("obs", "next_obs"))
+    for i in range(2):
+        before = shown[..., -1] == last[i, ..., -1] - 1
+        np.testing.assert_array_equal(then[before[:, 0, 0]][0], last[i])
+    begun = shown[..., 0, 0, -1] == last[0, 0, 0, -1]
+    np.testing.assert_array_equal(shown[begun][0], np.concatenate([0 * last[0, ..., :3], last[0, ..., 3:]], -1))
 
 
 def test_a_smaller_one_takes_the_latest_and_others_are_refused(tmp_path):

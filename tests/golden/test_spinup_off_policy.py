@@ -95,8 +95,9 @@ def test_td3(case):
     update = td3.make_update(policy, averaged, hyper["policy_delay"])
 
     def step(batch):
-        batch["noise"] = (arrays["noise0"] * arrays["noise0_std"]).astype(np.float32)
-        rates = {"q_lr": hyper["q_lr"], "pi_lr": hyper["pi_lr"], "noise_clip": hyper["noise_clip"]}
+        noise = (arrays["noise0"] * arrays["noise0_std"]).astype(np.float32)
+        batch["noise"] = np.clip(noise, -hyper["noise_clip"], hyper["noise_clip"])
+        rates = {"q_lr": hyper["q_lr"], "pi_lr": hyper["pi_lr"]}
         return update({name: array[None] for name, array in batch.items()}, **rates)
 
     follow(arrays, hyper, averaged, policy, 1, step)

@@ -76,12 +76,36 @@ def test_doubles_are_stored_as_floats():
     assert stored == {"doubles": np.float32, "image": np.uint8, "integers": np.int32, "discrete": np.int64}
 
 
-@pytest.mark.parametrize("space", [spaces.Tuple([IMAGE]), spaces.Dict(a=IMAGE), spaces.Text(3)])
+@pytest.mark.parametrize("space", [spaces.Tuple([IMAGE]), spaces.Text(3), spaces.Dict(a=spaces.Tuple([IMAGE]))])
 def test_other_spaces_are_refused(space):
     with pytest.raises(ValueError, match=r"not supported: accepted are Box, Discrete, MultiDiscrete and MultiBinary"):
         encoded_shape(space)
     with pytest.raises(ValueError, match="not supported"):
         describe_space(space)
+
+
+def test_a_dictionary_has_no_shape_of_its_own():
+    with pytest.raises(ValueError, match="not supported: accepted are Box"):
+        encoded_shape(spaces.Dict(a=IMAGE))
+
+
+def test_the_parts_of_a_dictionary_are_encoded_each_as_its_space_is():
+    obs = {name: tf.constant(batch(space)) for name, space in SPACES.items()}
+    encoded = encode(obs, spaces.Dict(SPACES))
+    assert encoded.keys() == obs.keys()
+    for name, space in SPACES.items():
+        np.testing.assert_array_equal(encoded[name], encode(obs[name], space))
+
+
+def test_the_parts_of_a_dictionary_are_described_by_their_names():
+    space = spaces.Dict(camera=IMAGE, inner=spaces.Dict(speed=SPACES["box"]))
+    description = describe_space(space)
+    assert description["type"] == "Dict" and description["spaces"]["camera"] == describe_space(IMAGE)
+    assert json.loads(json.dumps(description)) == description
+    assert spaces_differ(description, describe_space(space)) is None
+    renamed = spaces.Dict(picture=IMAGE, inner=spaces.Dict(speed=SPACES["box"]))
+    other = spaces.Dict(camera=IMAGE, inner=spaces.Dict(speed=SPACES["bytes"]))
+    assert all(spaces_differ(description, describe_space(one)) for one in (renamed, other, IMAGE))
 
 
 @pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)

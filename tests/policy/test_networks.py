@@ -14,7 +14,7 @@ BUILT_IN = list(NETWORKS)
 
 
 def input_shape(name):
-    return VECTOR if name in ("mlp", "lstm") else IMAGE
+    return VECTOR if name in ("mlp", "dense", "lstm") else IMAGE
 
 
 def build(name, shape=None, **kwargs):
@@ -61,6 +61,9 @@ def test_every_argument_has_a_default(name):
     ("name", "kwargs", "width"),
     [
         ("mlp", {"num_layers": 3, "num_hidden": 7}, 7),
+        ("dense", {"hidden_sizes": [9, 8, 7]}, 7),
+        ("dense", {}, 256),
+        ("cnn_simple", {}, 256),
         ("lstm", {"nlstm": 6}, 6),
         ("cnn_lstm", {"nlstm": 6, "conv_fn": "impala_cnn"}, 6),
         ("cnn_lstm", {"nlstm": 6, "conv_fn": keras.layers.Flatten()}, 6),
@@ -74,8 +77,13 @@ def test_arguments_say_the_width(name, kwargs, width):
     assert (output[0] if isinstance(output, list) else output)[-1] == width
 
 
-def test_mlp_is_a_chain_of_products_and_activations():
-    network = build("mlp", num_layers=3, num_hidden=4, activation="relu")
+@pytest.mark.parametrize(
+    ("name", "kwargs"),
+    [("mlp", {"num_layers": 3, "num_hidden": 4, "activation": "relu"}), ("dense", {"hidden_sizes": (6, 5, 4)})],
+)
+def test_dense_layers_are_a_chain_of_products_and_activations(name, kwargs):
+    network = build(name, **kwargs)
+    assert len(network.trainable_variables) == 6
     expected = x = batch(VECTOR)
     for layer in network.trainable_variables[::2]:
         expected = np.maximum(expected @ layer.numpy(), 0.0)
@@ -92,9 +100,27 @@ def test_mlp_normalises_before_its_activation():
     np.testing.assert_allclose(np.std(latent, axis=-1), 1.0, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["mlp", "lstm"])
+def test_dense_begins_after_glorot():
+    variables = build("dense", (90,), hidden_sizes=[70, 50]).trainable_variables
+    for kernel, bias in zip(variables[::2], variables[1::2], strict=True):
+        bound = np.sqrt(6 / sum(kernel.shape))
+        assert 0.98 * bound < np.abs(kernel).max() <= bound and not np.any(bias)
+
+
+@pytest.mark.parametrize("name", ["mlp", "dense", "lstm"])
 def test_tables_are_flattened(name):
     assert build(name, (3, 4)).trainable_variables[0].shape[0] == 12
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes"),
+    [((84, 84, 4), [(21, 21, 16), (11, 11, 32)]), ((20, 40, 1), [(5, 10, 16), (3, 5, 32)])]
+    + [((19, 40, 3), [(10, 20, 16), (10, 20, 32)]), ((1, 1, 3), [(1, 1, 16), (1, 1, 32)])],
+)
+def test_small_pictures_keep_more_of_their_rows(shape, sizes):
+    network = build("cnn_simple", shape)
+    assert [network.get_layer(name).output.shape[1:] for name in ("c1", "c2")] == sizes
+    assert np.isfinite(network(batch(shape))).all()
 
 
 @pytest.mark.parametrize(("pad", "size"), [("VALID", 2), ("SAME", 6), ("same", 6)])
@@ -179,6 +205,9 @@ def test_a_module_is_imported_for_its_network(registry, tmp_path, monkeypatch):
         ("mlp", {"num_layers": 0}, "num_layers=0 is not valid: at least 1"),
         ("mlp", {"num_hidden": -1}, "num_hidden=-1 is not valid: at least 1"),
         ("lstm", {"nlstm": 0}, "nlstm=0 is not valid: at least 1"),
+        ("dense", {"hidden_sizes": ()}, r"hidden_sizes=\(\) is not valid: at least one number, each at least 1"),
+        ("dense", {"hidden_sizes": [4, 0]}, r"hidden_sizes=\[4, 0\] is not valid: at least one number"),
+        ("dense", {"activation": "rleu"}, "unknown activation 'rleu': did you mean 'relu'"),
         ("mlp", {"activation": "thn"}, "unknown activation 'thn': did you mean 'tanh'"),
         ("mlp", {"activation": "thn", "layer_norm": True}, "unknown activation 'thn': did you mean 'tanh'"),
         ("cnn", {"pad": "some"}, "pad='some' is not valid: 'VALID' or 'SAME'"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tfbaselines import ALGORITHMS
 from tfbaselines.policy import networks as built
 from tfbaselines.running.arguments import ACTIVATIONS, FLAGS, parse, parse_value, split
-from tfbaselines.running.signatures import algorithm, networks
+from tfbaselines.running.signatures import Algorithm, algorithm, networks
 
 OWN_NETWORK = """
 import keras
@@ -137,9 +137,29 @@ def test_defaults_of_an_environments_type(alg, env_type):
     args = arguments(f"--alg={alg}", f"--env_type={env_type}")
     assert args.learn | {"network": args.network} == {
         "network": "cnn" if env_type == "atari" else "mlp",
-        **algorithm(alg).defaults.get(env_type, {}),
+        **algorithm(alg).defaults_for(env_type),
     }
     assert args.num_env == (os.cpu_count() if env_type == "atari" else 1)
+
+
+def test_defaults_for_any_environment_come_before_those_for_its_type():
+    defaults = {"all": {"network": "dense", "gamma": 0.9}, "atari": {"network": "cnn", "alpha": "auto"}}
+    alg = Algorithm("any", "", {}, defaults)
+    assert alg.defaults_for("mujoco") == {"network": "dense", "gamma": 0.9}
+    assert alg.defaults_for("atari") == {"network": "cnn", "gamma": 0.9, "alpha": "auto"}
+    assert Algorithm("none", "", {}, {}).defaults_for("atari") == {}
+    assert defaults == {"all": {"network": "dense", "gamma": 0.9}, "atari": {"network": "cnn", "alpha": "auto"}}
+
+
+@pytest.mark.parametrize("alg", ["sac", "td3"])
+def test_off_policy_algorithms_begin_with_spinning_ups_network(alg):
+    assert arguments(f"--alg={alg}").network == "dense"
+    assert arguments(f"--alg={alg}", "--network=mlp").network == "mlp"
+    assert arguments(f"--alg={alg}", "--hidden_sizes=[8, 4]").learn == {"hidden_sizes": [8, 4]}
+
+
+def test_sac_begins_with_convolutions_on_atari():
+    assert arguments("--alg=sac", "--env_type=atari").network == "cnn"
 
 
 def test_what_is_given_comes_before_defaults_and_leaves_them_as_they_are():

@@ -4,22 +4,36 @@ import numpy as np
 import pytest
 
 from tfbaselines.parallel.mpi import Communicator
-from tfbaselines.running.epoch_logger import EpochLogger
+from tfbaselines.running.epoch_logger import EpochLogger, EpochTable, Moments
 from tfbaselines.running.logger import read_csv
 
 
+def moments_of(values):
+    values = np.asarray(values, dtype=float)
+    return Moments(values.size, values.mean(), np.square(values - values.mean()).sum(), values.min(), values.max())
+
+
 class Ranks(Communicator):
-    """One of two ranks whose other one stored `other`, five moments at a time."""
+    """One of two ranks whose other one stored each of `others`, lists of values."""
 
     size = 2
 
-    def __init__(self, rank, other):
-        self.rank, self.other = rank, other
+    def __init__(self, rank, *others):
+        self.rank, self.others = rank, others
 
     def gather(self, obj):
-        values = np.asarray(self.other, dtype=float)
-        moments = (values.size, values.mean(), np.square(values - values.mean()).sum(), values.min(), values.max())
-        return [obj, moments]
+        return [obj, [moments_of(other) for other in self.others]]
+
+
+def statistics(table, key):
+    """Mean, deviation, largest and smallest of what is stored under a key, which is forgotten."""
+    table.log_tabular(key, with_min_and_max=True)
+    row = table.take_row()
+    return [row[f"{kind}{key}"] for kind in ("Average", "Std", "Max", "Min")]
+
+
+def statistics_of(values):
+    return pytest.approx([np.mean(values), np.std(values), np.max(values), np.min(values)])
 
 
 @pytest.fixture
@@ -67,6 +81,49 @@ def test_statistics_are_over_all_ranks(make):
     assert logger._row["MaxR"] == 6.0 and logger._row["MinR"] == -1.0
     # The other rank alone: this one has stored nothing since.
     assert logger.get_stats("R")[0] == pytest.approx(10 / 3)
+
+
+def test_moments_count_as_the_values_they_are_of():
+    parts = [[1.0, 2.0, 4.5], [-3.0], [7.0, 7.0]]
+    table = EpochTable()
+    table.store_moments("R", [moments_of(part) for part in parts[:2]])
+    table.store_moments("R", [moments_of(parts[2])])
+    assert table.get_stats("R") == pytest.approx((np.mean(sum(parts, [])), np.std(sum(parts, []))))
+    assert statistics(table, "R") == statistics_of(sum(parts, []))
+    assert np.isnan(table.get_stats("R")).all()
+
+
+def test_values_and_moments_go_together():
+    table = EpochTable(Ranks(0, [5.0, 6.0], [9.0]))
+    table.store(R=[1.0, 2.0])
+    table.store_moments("R", [moments_of([-4.0, 3.0])])
+    assert statistics(table, "R") == statistics_of([1.0, 2.0, -4.0, 3.0, 5.0, 6.0, 9.0])
+
+
+def test_a_table_alone_writes_nothing_and_gives_its_rows(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    table = EpochTable()
+    table.store(R=[1.0, 3.0], L=5)
+    table.log_tabular("Epoch", 1)
+    table.log_tabular("R")
+    table.log_tabular("L", average_only=True)
+    assert table.take_row() == {"Epoch": 1, "AverageR": 2.0, "StdR": 1.0, "L": 5.0}
+    # The first row decides which columns there are; what was stored before is forgotten.
+    table.log_tabular("L", average_only=True)
+    row = table.take_row()
+    assert list(row) == ["Epoch", "AverageR", "StdR", "L"] and row["Epoch"] == row["StdR"] == "" and np.isnan(row["L"])
+    with pytest.raises(ValueError, match=r"'Epock' is a new key.*did you mean 'Epoch'"):
+        table.log_tabular("Epock", 1)
+    assert list(tmp_path.iterdir()) == [] and capsys.readouterr().out == ""
+
+
+def test_the_row_that_is_written_is_the_row_that_is_given(make, tmp_path):
+    logger = make()
+    logger.store(R=[1.0, 3.0])
+    logger.log_tabular("Epoch", 1)
+    logger.log_tabular("R")
+    assert logger.dump_tabular() == {"Epoch": 1, "AverageR": 2.0, "StdR": 1.0}
+    assert (tmp_path / "run/progress.txt").read_text() == "Epoch\tAverageR\tStdR\n1\t2.0\t1.0\n"
 
 
 def test_only_rank_zero_writes(make, tmp_path, capsys):

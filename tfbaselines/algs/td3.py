@@ -16,12 +16,12 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import check_at_least, check_between
 from tfbaselines.optim.average import AveragedPolicy, with_targets
 from tfbaselines.optim.blocks import Batch, BlockUpdate, Phase
-from tfbaselines.optim.off_policy import mean, spread, spread_names, targets, views
+from tfbaselines.optim.off_policy import mean, spread, spread_names, target_actions, targets, views
 from tfbaselines.optim.optimizers import Adam
 from tfbaselines.optim.schedules import parse_schedule
 from tfbaselines.optim.update import set_precision
 from tfbaselines.parallel import mpi
-from tfbaselines.policy.actor_critic import ActorCritic, View, actor_critic_arguments, build_actor_critic
+from tfbaselines.policy.actor_critic import ActorCritic, actor_critic_arguments, build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.policy import NetworkSpec
 from tfbaselines.running.model import PolicyModel
@@ -34,14 +34,6 @@ SCHEDULE_ARGUMENTS = ("pi_lr", "q_lr")
 NORMALIZED_ENVIRONMENTS = False
 
 ADAM_EPSILON = 1e-8
-
-
-def target_actions(target: ActorCritic, view: View, noise: tf.Tensor, noise_clip: tf.Tensor) -> tf.Tensor:
-    """The target actor's actions [B, n] with clipped noise, inside of the bounds."""
-    head = target.head
-    actions = tf.reshape(head.mode(target.act(view)), (-1, head.width))
-    smoothed = actions + tf.clip_by_value(noise, -noise_clip, noise_clip)
-    return tf.clip_by_value(smoothed, head.centre - head.limit, head.centre + head.limit)
 
 
 def make_update(policy: ActorCritic, averaged: AveragedPolicy, policy_delay: int, comm: Any = None) -> BlockUpdate:
@@ -57,7 +49,7 @@ def make_update(policy: ActorCritic, averaged: AveragedPolicy, policy_delay: int
 
     def prepare(batch: Batch) -> Batch:
         batch = batch | views(policy, batch)
-        actions = target_actions(target, batch["next"], batch["noise"], batch["noise_clip"])
+        actions = target_actions(target, batch["next"], batch["noise"])
         value = tf.reduce_min(tf.stack(target.q(batch["next"], actions)), axis=0)
         return batch | {"targets": targets(batch, value)}
 
@@ -182,8 +174,9 @@ def learn(
     def learn_block(steps: int) -> None:
         left = loop.training.fraction_left
         for block in loop.blocks(steps):
-            block["noise"] = target_noise * policy.head.draw_noise(rng, block["rewards"].shape)
-            rows.learnt(model.train(block, pi_lr=pi_lr(left), q_lr=q_lr(left), noise_clip=noise_clip))
+            noise = target_noise * policy.head.draw_noise(rng, block["rewards"].shape)
+            block["noise"] = np.clip(noise, -noise_clip, noise_clip)
+            rows.learnt(model.train(block, pi_lr=pi_lr(left), q_lr=q_lr(left)))
 
     loop.train(learn_block, rows, rows.collected)
     return model

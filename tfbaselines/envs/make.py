@@ -271,8 +271,8 @@ def build_env(
     """The environments of a run, wrapped as its algorithm needs them: what config.json is made from and rebuilds.
 
     Args:
-        config: env, env_type, num_env, seed, reward_scale, gamestate, worker, env_kwargs, normalize (VecNormalize around
-            MuJoCo environments), flatten (Dict and Tuple observations); absent ones take defaults.
+        config: env, env_type, num_env, seed, reward_scale, gamestate, worker, env_kwargs, normalize (VecNormalize
+            around MuJoCo environments), flatten (Dict and Tuple observations); absent ones take defaults.
         training: False freezes the statistics of VecNormalize.
         logger_dir: where monitor files go; None for none.
         append: continue the monitor files of an earlier run.

@@ -28,6 +28,8 @@ class Collector:
         behave: chooses actions.
         start_steps: steps of each environment in which actions are random.
         on_end: is told which environments' episodes ended [N], after each step in which one did.
+        reward_scale: rewards are multiplied by this.
+        render: show the environments after each step.
     """
 
     def __init__(
@@ -39,9 +41,12 @@ class Collector:
         behave: Behave,
         start_steps: int = 0,
         on_end: Callable[[np.ndarray], None] | None = None,
+        reward_scale: float = 1.0,
+        render: bool = False,
     ) -> None:
         self._env, self._policy, self._replay, self._rng = env, policy, replay, rng
         self._behave, self._start_steps, self._on_end = behave, start_steps, on_end
+        self._reward_scale, self._render = reward_scale, render
         self._dtypes = {name: observation_dtype(space) for name, space in parts_of(env.observation_space).items()}
         self._obs: Any = None
 
@@ -64,7 +69,9 @@ class Collector:
             actions, states = self._act(random=step < self._start_steps)
             obs, rewards, dones, infos = self._env.step(actions)
             obs = self._stored(obs)
-            self._replay.put(self._obs, actions, rewards, obs, dones, infos, self._states)
+            if self._render:
+                self._env.render()
+            self._replay.put(self._obs, actions, self._reward_scale * rewards, obs, dones, infos, self._states)
             self._obs, self._states, self._first = obs, states, dones
             if dones.any():
                 episodes += [info["episode"] for info in infos if "episode" in info]

@@ -127,11 +127,12 @@ class Replay:
         self._head = after
         self._filled = min(self._filled + 1, self._slots - 1)
 
-    def latest(self, steps: int) -> Any:
-        """Observations [steps * N, ...] of the latest steps."""
+    def latest(self, steps: int) -> tuple[Any, np.ndarray]:
+        """Observations and actions [steps * N, ...] of the latest steps."""
         steps = min(steps, self._oldest())
         age, n = np.repeat(np.arange(steps, 0, -1), self._count), np.tile(np.arange(self._count), steps)
-        return self._observations((self._head - age) % self._slots, n, age)
+        t = (self._head - age) % self._slots
+        return self._observations(t, n, age), self._arrays["actions"][t, n]
 
     def sample(self, rng: np.random.Generator, batches: int, batch_size: int) -> Batch:
         """Transitions drawn independently: arrays [batches, batch_size, ...].

@@ -119,6 +119,10 @@ class BlockUpdate:
         names = [(name, phase.every) for phase in self._phases for name in phase.statistics]
         return {name: column[steps % every == 0] for (name, every), column in zip(names, rows.T, strict=True)}
 
+    def prepared(self, batch: dict[str, Any]) -> Batch:
+        """What `prepare` makes of one batch."""
+        return self._compiled_prepare(tf.nest.map_structure(tf.convert_to_tensor, batch))
+
     def state(self) -> dict[str, Any]:
         """The number of steps and the optimisers' slots."""
         return {"step": self.step, "slots": {str(i): slots(phase.optimizer) for i, phase in enumerate(self._phases)}}

@@ -17,6 +17,15 @@ def views(policy: ActorCritic, batch: Batch) -> dict[str, View]:
     return {"now": policy.view(batch["obs"]), "next": policy.view(batch["next_obs"])}
 
 
+def target_actions(target: ActorCritic, view: View, noise: tf.Tensor | None) -> tf.Tensor:
+    """A deterministic target's actions [B, n], with noise [B, n] if there is any, inside of the bounds."""
+    head = target.head
+    actions = tf.reshape(head.mode(target.act(view)), (-1, head.width))
+    if noise is None:
+        return actions
+    return tf.clip_by_value(actions + noise, head.centre - head.limit, head.centre + head.limit)
+
+
 def targets(batch: Batch, values: tf.Tensor) -> tf.Tensor:
     """Returns [B] of each row: its rewards, and what the value [B] of the 'next' view is discounted to."""
     if "next_rows" in batch:

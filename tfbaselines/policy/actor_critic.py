@@ -117,6 +117,8 @@ class ActorCritic(Policy):
             observation_space, action_space, head(action_space), normalize_observations, comm, clip_observations
         )
         self._unit_actions = unit_actions
+        # Statistics in whose units critics speak (optim/popart.py); an algorithm sets them.
+        self.returns: Any = None
         self.discrete = not isinstance(action_space, spaces.Box)
         self.masked = ACTION_MASK in parts_of(observation_space)
         make_trunk = make_trunk or (lambda space: Trunk(space, None))
@@ -219,7 +221,13 @@ class ActorCritic(Policy):
             rows = self._judged(features, mode)
             values = [critic(rows)[:, 0] for critic in self.critics]
         new_states = tf.concat([acting, judging], axis=-1) if self.recurrent else None
-        return Outputs(flat, tf.reduce_min(tf.stack(values), axis=0), new_states, flat)
+        # Without critics there is nothing to tell.
+        value = tf.reduce_min(tf.stack(values), axis=0) if values else tf.zeros(tf.shape(flat)[0])
+        return Outputs(flat, self.returns_of(value), new_states, flat)
+
+    def returns_of(self, values: tf.Tensor) -> tf.Tensor:
+        """What critics say as returns: it may be in units of their statistics."""
+        return values if self.returns is None else self.returns.denormalized(values)
 
     def _act(self, view: View) -> tuple[tf.Tensor, tf.Tensor | None]:
         states = None if view.states is None else view.states[:, : self.trunk.state_size]
@@ -234,9 +242,7 @@ class ActorCritic(Policy):
         return self.critic_trunk(view.encoded, view.masks, states)
 
     def _judged(self, features: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
-        flat = tf.reshape(actions, (-1, self.head.width))
-        if self._unit_actions:
-            flat = (flat - self.head.centre) / self.head.limit
+        flat = self.head.unit(actions) if self._unit_actions else tf.reshape(actions, (-1, self.head.width))
         return tf.concat([features, flat], axis=-1)
 
 

@@ -53,6 +53,14 @@ class BoundedHead:
         """Standard normal noise [*batch, n]."""
         return rng.standard_normal(size=(*batch, self.width), dtype=np.float32)
 
+    def unit(self, actions: tf.Tensor) -> tf.Tensor:
+        """From actions [B, ...] to -1..1 [B, n]."""
+        return (tf.reshape(actions, (-1, self.width)) - self.centre) / self.limit
+
+    def unit_numpy(self, actions: np.ndarray) -> np.ndarray:
+        """The same in numpy."""
+        return (actions.reshape(-1, self.width) - self.centre) / self.limit
+
     def scaled(self, x: tf.Tensor) -> tf.Tensor:
         """From -1..1 [B, n] to actions [B, ...]."""
         return tf.reshape(self.centre + self.limit * x, (-1, *self.action_shape))
@@ -120,8 +128,7 @@ class SquashedGaussianHead(BoundedHead):
         def neglogp(actions: tf.Tensor) -> tf.Tensor:
             mean, logstd = tf.split(flat, 2, axis=-1)
             logstd = tf.clip_by_value(logstd, *LOG_STD_BOUNDS)
-            unit = (tf.reshape(actions, (-1, self.width)) - self.centre) / self.limit
-            u = tf.atanh(tf.clip_by_value(unit, -LARGEST_TANH, LARGEST_TANH))
+            u = tf.atanh(tf.clip_by_value(self.unit(actions), -LARGEST_TANH, LARGEST_TANH))
             return -_squashed_logp(u, mean, logstd, tf.exp(logstd))
 
         return Bounded(self.mode(flat), lambda noise: self.sample(flat, noise)[0], neglogp)

@@ -192,6 +192,8 @@ class OffPolicy:
         eval_env: environments for tests; None makes them as `run` tells, if it does.
         wrap: what the algorithm puts around environments.
         on_end: see Collector.
+        reward_scale: see Collector.
+        render: see Collector.
         run: the run's options.
         comm: the ranks that train together.
     """
@@ -208,6 +210,8 @@ class OffPolicy:
         eval_env: VecEnv | None = None,
         wrap: Callable[[VecEnv], VecEnv] = lambda env: env,
         on_end: Callable[[np.ndarray], None] | None = None,
+        reward_scale: float = 1.0,
+        render: bool = False,
         run: RunOptions | None = None,
         comm: mpi.Communicator | None = None,
     ) -> None:
@@ -242,7 +246,7 @@ class OffPolicy:
             # Rank 0's parameters have been handed out by now.
             model.averaged.reset()
         start = -(-settings.start_steps // settings.num_envs)
-        self.collector = Collector(env, model.policy, self.replay, rng, behave, start, on_end)
+        self.collector = Collector(env, model.policy, self.replay, rng, behave, start, on_end, reward_scale, render)
 
     def train(
         self,
@@ -276,7 +280,7 @@ class OffPolicy:
         """Batches for so many gradient steps, in blocks of a bounded size."""
         count = self._batches_in_block(steps)
         for _ in range(steps // count):
-            yield self._draw(count)
+            yield self.draw(count)
 
     def test(self) -> list[dict[str, Any]]:
         """Run the deterministic policy; the episodes' infos."""
@@ -292,7 +296,7 @@ class OffPolicy:
     def _observe(self) -> None:
         """Let the policy's running mean, if it has one, take in what was seen in this cycle."""
         if self.model.policy.normalizer:
-            self.model.policy.normalizer.update(self.replay.latest(self.settings.collected))
+            self.model.policy.normalizer.update(self.replay.latest(self.settings.collected)[0])
             self.model.actor.refresh()
 
     def _enough(self) -> bool:
@@ -304,7 +308,8 @@ class OffPolicy:
         enough = len(replay) >= least
         return enough if self.comm.size == 1 else all(self.comm.gather(enough))
 
-    def _draw(self, batches: int) -> dict[str, Any]:
+    def draw(self, batches: int) -> dict[str, Any]:
+        """Batches of the replay: arrays [batches, B, ...]."""
         settings = self.settings
         if self.model.policy.recurrent:
             return self.replay.sample_sequences(self.rng, batches, settings.batch_size, settings.sequence_length)
@@ -362,7 +367,7 @@ class EpochRows:
         table, tests = self._table, self._run.test()
         for episode in tests:
             table.store(TestEpRet=episode["r"], TestEpLen=episode["l"])
-        table.log_tabular("Epoch", training.update // self._run.settings.cycles_per_epoch)
+        table.log_tabular("Epoch", -(-training.update // self._run.settings.cycles_per_epoch))
         table.log_tabular("EpRet", with_min_and_max=True)
         if self._run.eval_env is not None:
             table.log_tabular("TestEpRet", with_min_and_max=True)

@@ -109,7 +109,7 @@ class Training:
         total_timesteps: environment steps (of this rank) of the run; whole updates only, the rest is dropped.
         steps_per_update: environment steps in one update (of this rank).
         save_interval: updates between checkpoints; 0 saves only the last and on a signal.
-        log_first: log the first update too.
+        log_first: log the first update too; otherwise the last one, whatever its number.
         replay: experience that is saved beside the checkpoints and restored, by save(path) and load(path); None when
             there is none.
         replay_interval: updates between checkpoints beside which the replay is saved; 0 saves it with each. The last
@@ -208,13 +208,15 @@ class Training:
         """End an update: log when it is time, save when it is time, show progress, stop when asked to.
 
         Args:
-            log_interval: a row is logged at each multiple of this, and at the first update unless log_first forbids.
+            log_interval: a row is logged at each multiple of this, and see log_first.
             statistics: called when a row is due; gives its keys and values.
         """
         now = time.perf_counter()
         self.elapsed = now - self._start
         self.env.merge_statistics(self.comm)
-        if (self._log_first and self.update == 1) or self.update % log_interval == 0:
+        # Of epochs the last one may be a part of one; without them the first row comes early.
+        extra = 1 if self._log_first else self.num_updates
+        if self.update == extra or self.update % log_interval == 0:
             updates, seconds = self.update - self._logged[0], now - self._logged[1]
             self.fps = int(updates * self.steps_per_update / max(seconds, 1e-9))
             self._logged = self.update, now

@@ -32,6 +32,9 @@ def counting(length, terminates, first=0):
                 self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
                 self._shown = np.zeros(2, np.float32)
 
+            def reset(self, **kwargs):
+                return super().reset(**kwargs)[0], {"begins": first}
+
             def _begin(self):
                 # The same array each time: whoever keeps an observation must copy it.
                 self._shown[:] = first
@@ -93,13 +96,24 @@ def test_an_episode_begins_in_the_step_in_which_the_last_one_ends(kind):
     assert rewards.dtype == np.float32 and dones.dtype == bool and not dones.any()
     obs, rewards, dones, infos = env.step(np.zeros(2, np.int64))
     assert obs.tolist() == [[0, 0], [12, 12]] and rewards.tolist() == [2, 12] and dones.tolist() == [True, False]
-    np.testing.assert_equal(infos, [{"final_observation": np.full(2, 2.0), "TimeLimit.truncated": False}, {}])
+    ended = {"final_observation": np.full(2, 2.0), "TimeLimit.truncated": False, "reset_info": {"begins": 0}}
+    np.testing.assert_equal(infos, [ended, {}])
     obs, rewards, dones, infos = env.step(np.zeros(2, np.int64))
     assert obs.tolist() == [[1, 1], [10, 10]] and rewards.tolist() == [1, 13] and dones.tolist() == [False, True]
-    np.testing.assert_equal(infos, [{}, {"final_observation": np.full(2, 13.0), "TimeLimit.truncated": True}])
+    ended = {"final_observation": np.full(2, 13.0), "TimeLimit.truncated": True, "reset_info": {"begins": 10}}
+    np.testing.assert_equal(infos, [{}, ended])
     assert first.tolist() == [[0, 0], [10, 10]] and second[0].tolist() == [[1, 1], [11, 11]]
     assert second[1].tolist() == [1, 11] and second[2].tolist() == [False, False]
     assert env.reset().tolist() == [[0, 0], [10, 10]]
+    env.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_infos_of_a_reset_are_kept(kind):
+    env = kind([counting(2, True), counting(3, False, first=10)])
+    assert env.reset_infos == [{}, {}]
+    env.reset()
+    assert env.reset_infos == Transparent(env).reset_infos == [{"begins": 0}, {"begins": 10}]
     env.close()
 
 

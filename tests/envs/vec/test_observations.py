@@ -4,7 +4,7 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfbaselines.envs.vec.observations import Observations
+from tfbaselines.envs.vec.observations import ONLY, Observations, parts_of, parts_of_obs
 
 BOX = spaces.Box(-np.inf, np.inf, (2,), np.float32)
 NONE = np.zeros(3, np.float32)
@@ -37,6 +37,15 @@ def test_dictionaries_are_copied_too():
     copy = batch.copy()
     batch.put(1, {"a": [0, 0], "b": 0})
     assert copy["a"].tolist() == [[0, 0], [1, 2]] and copy["b"].tolist() == [0, 3]
+
+
+def test_the_parts_of_a_dictionary_have_its_names_and_anything_else_one_name():
+    space = spaces.Dict(a=BOX, b=spaces.Discrete(4))
+    assert parts_of(space) == {"a": BOX, "b": spaces.Discrete(4)} and parts_of(BOX) == {ONLY: BOX}
+    obs = {"a": NONE, "b": 3}
+    assert parts_of_obs(obs) is obs and list(parts_of_obs(NONE)) == [ONLY] and parts_of_obs(NONE)[ONLY] is NONE
+    parts_of(space).clear()
+    assert len(space) == 2
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

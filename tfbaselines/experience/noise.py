@@ -1,0 +1,155 @@
+"""Noise for exploration: on actions, and of parameters by how far it moves actions."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfbaselines.errors import bad_argument
+
+KINDS = "'adaptive-param_X', 'ou_X', 'normal_X' or 'none', several with commas between them, X a standard deviation"
+
+
+class NormalActionNoise:
+    """Independent Gaussian noise.
+
+    Args:
+        mu: means, of the noise's shape.
+        sigma: standard deviations.
+        rng: numpy generator.
+    """
+
+    def __init__(self, mu: np.ndarray, sigma: np.ndarray, rng: Any = None) -> None:
+        self._mu, self._sigma = np.asarray(mu, np.float64), sigma
+        self._rng = rng if rng is not None else np.random.default_rng()
+
+    def __call__(self) -> np.ndarray:
+        """Draw noise."""
+        return self._rng.normal(self._mu, self._sigma)
+
+    def reset(self, which: Any = slice(None)) -> None:
+        """Nothing to forget."""
+
+    def state(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Nothing."""
+
+
+class OrnsteinUhlenbeckActionNoise:
+    """Noise that drifts: x <- x + theta (mu - x) dt + sigma sqrt(dt) N(0, 1).
+
+    Args:
+        mu: means, of the noise's shape.
+        sigma: sizes of the steps.
+        theta: how fast it goes back to the mean.
+        dt: length of a step.
+        x0: where it starts; None for 0.
+        rng: numpy generator.
+    """
+
+    def __init__(
+        self,
+        mu: np.ndarray,
+        sigma: np.ndarray,
+        theta: float = 0.15,
+        dt: float = 1e-2,
+        x0: np.ndarray | None = None,
+        rng: Any = None,
+    ) -> None:
+        self._mu, self._sigma, self._theta, self._dt = np.asarray(mu, np.float64), sigma, theta, dt
+        self._x0 = np.zeros_like(self._mu) if x0 is None else np.asarray(x0, np.float64)
+        self._rng = rng if rng is not None else np.random.default_rng()
+        self._x = self._x0.copy()
+
+    def __call__(self) -> np.ndarray:
+        """Take a step, and give where it led."""
+        drift = self._theta * (self._mu - self._x) * self._dt
+        self._x = self._x + drift + self._sigma * np.sqrt(self._dt) * self._rng.normal(size=self._mu.shape)
+        return self._x
+
+    def reset(self, which: Any = slice(None)) -> None:
+        """Start again, in all rows or in those of an index."""
+        self._x = self._x.copy()
+        self._x[which] = self._x0[which]
+
+    def state(self) -> dict[str, Any]:
+        """Where it is."""
+        return {"x": self._x}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go there."""
+        if state["x"].shape == self._x.shape:
+            self._x = np.array(state["x"])
+
+
+class AdaptiveParamNoiseSpec:
+    """The size of the noise of parameters, such that actions are moved as far as is wanted (arXiv:1706.01905).
+
+    Args:
+        initial_stddev: standard deviation to start from.
+        desired_action_stddev: how far actions are to be moved.
+        adoption_coefficient: factor of each correction.
+    """
+
+    def __init__(
+        self, initial_stddev: float = 0.1, desired_action_stddev: float = 0.1, adoption_coefficient: float = 1.01
+    ) -> None:
+        self.initial_stddev, self.desired_action_stddev = initial_stddev, desired_action_stddev
+        self.adoption_coefficient = adoption_coefficient
+        self.current_stddev = initial_stddev
+
+    def adapt(self, distance: float) -> None:
+        """Correct it, given how far actions were moved."""
+        if distance > self.desired_action_stddev:
+            self.current_stddev /= self.adoption_coefficient
+        else:
+            self.current_stddev *= self.adoption_coefficient
+
+    def get_stats(self) -> dict[str, float]:
+        """For the logs."""
+        return {"param_noise_stddev": self.current_stddev}
+
+
+class Noise(NamedTuple):
+    """What a noise_type asks for.
+
+    Attributes:
+        parameters: of the actor's parameters, or None.
+        actions: of actions, or None.
+    """
+
+    parameters: AdaptiveParamNoiseSpec | None
+    actions: NormalActionNoise | OrnsteinUhlenbeckActionNoise | None
+
+
+def parse_noise(noise_type: str | None, shape: tuple[int, ...], rng: np.random.Generator) -> Noise:
+    """Noise from its description.
+
+    Args:
+        noise_type: such as 'adaptive-param_0.2', 'ou_0.1', 'normal_0.1', 'none', or several with commas between them.
+        shape: of actions.
+        rng: the run's generator.
+    """
+    parameters = actions = None
+    for part in (noise_type or "none").split(","):
+        kind, _, size = part.strip().rpartition("_")
+        if part.strip() == "none":
+            continue
+        try:
+            stddev = float(size)
+        except ValueError:
+            raise bad_argument("noise_type", noise_type, KINDS) from None
+        if not stddev >= 0:
+            raise bad_argument("noise_type", noise_type, KINDS)
+        zeros, sigma = np.zeros(shape), np.full(shape, stddev)
+        if kind == "adaptive-param":
+            parameters = AdaptiveParamNoiseSpec(stddev, stddev)
+        elif kind == "normal":
+            actions = NormalActionNoise(zeros, sigma, rng)
+        elif kind == "ou":
+            actions = OrnsteinUhlenbeckActionNoise(zeros, sigma, rng=rng)
+        else:
+            raise bad_argument("noise_type", noise_type, KINDS)
+    return Noise(parameters, actions)
