@@ -33,10 +33,16 @@ def main(argv: list[str] | None = None) -> int:
 def _speed(args: argparse.Namespace) -> int:
     from tfbaselines.bench import speed
 
-    rows = speed.measure(args.cases, args.precision, args.peer_python, args.rounds, args.fraction)
-    print(f"\n{speed.summary(rows)}")
-    if args.out:
-        speed.write_rows(rows, args.out)
+    rows = []
+    try:
+        for row in speed.measure(args.cases, args.precision, args.peer_python, args.rounds, args.fraction):
+            rows.append(row)
+            if args.out:
+                # What was measured is kept when a later case fails.
+                speed.write_rows(rows, args.out)
+    finally:
+        if rows:
+            print(f"\n{speed.summary(rows)}")
     return 0
 
 

@@ -1,10 +1,42 @@
 """What the speed comparison runs: one dictionary per case, read by our side and by the peer's alike.
 
+A case with a 'peer' names the class that it is compared with, from stable_baselines3 or sbx, by default PPO. The first
+'warmup' steps are not counted: by default one update's.
+
 A case with an 'original' has no peer that is alive: it is compared with what OpenAI baselines on TensorFlow 1 did, by
 the ratio of the two machines' yardsticks.
 
 Only the standard library is imported here: the peer's process loads this file by its path.
 """
+
+
+def off_policy(alg, peer, hidden_sizes, batch_size):
+    """One gradient step for each step of HalfCheetah, from step 1,000 on; both sides compile and fill before that."""
+    learn = {
+        "hidden_sizes": hidden_sizes,
+        "batch_size": batch_size,
+        "start_steps": 1000,
+        "update_after": 1000,
+        "update_every": 50,
+        "num_test_episodes": 0,
+    }
+    if alg == "ddpg":
+        learn |= {"polyak": 0.995, "act_noise": 0.1, "critic_l2_reg": 0.0, "normalize_observations": False}
+        learn |= {"actor_lr": 1e-3, "critic_lr": 1e-3, "nb_epoch_cycles": 40}
+    else:
+        learn |= {"steps_per_epoch": 2000, "alpha": "auto"} if alg == "sac" else {"steps_per_epoch": 2000}
+    return {
+        "alg": alg,
+        "peer": peer,
+        "env": "HalfCheetah-v5",
+        "num_env": 1,
+        "network": "dense",
+        "steps": 6000,
+        "warmup": 2000,
+        "normalize": False,
+        "learn": learn,
+    }
+
 
 CASES = {
     "halfcheetah": {
@@ -67,8 +99,13 @@ CASES = {
         "num_env": 8,
         "network": "cnn",
         "steps": 60 * 160,
-        "warmup": 20,
+        "warmup": 20 * 160,
         "original": {"steps_per_second": 142, "matmul_seconds": 0.054},
         "learn": {"nsteps": 20, "replay_ratio": 4, "replay_start": 200, "lrschedule": "constant"},
     },
+    "sac": off_policy("sac", "stable_baselines3:SAC", (256, 256), 256),
+    "sac-sbx": off_policy("sac", "sbx:SAC", (256, 256), 256),
+    "sac-batch100": off_policy("sac", "stable_baselines3:SAC", (256, 256), 100),
+    "td3": off_policy("td3", "stable_baselines3:TD3", (400, 300), 256),
+    "ddpg": off_policy("ddpg", "stable_baselines3:DDPG", (400, 300), 256),
 }

@@ -33,25 +33,29 @@ def run(name: str, steps: int, precision: str) -> dict[str, float]:
 
     case = CASES[name]
     learn = importlib.import_module(f"tfbaselines.algs.{case.get('alg', 'ppo2')}").learn
-    times: list[float] = []
+    times: list[tuple[int, float]] = []
     sizes: list[float] = []
 
     def note(training: Any) -> None:
-        times.append(time.perf_counter())
+        times.append((training.timesteps, time.perf_counter()))
         sizes.append(resident_mib())
 
-    env = build_env({"env": case["env"], "num_env": case["num_env"], "seed": 0})
+    env = build_env({name: case[name] for name in ("env", "num_env", "normalize") if name in case} | {"seed": 0})
     with logger.scoped_configure(format_strs=["csv"]):
         options = RunOptions(callback=note, precision=precision)
         learn(case["network"], env, total_timesteps=steps, seed=0, run=options, **case["learn"])
     env.close()
-    warmup = case.get("warmup", 1)
-    per_update = case["num_env"] * case["learn"]["nsteps"]
+    (first, begin), (last, end) = times[_warm(times, case)], times[-1]
     return {
-        "steps_per_second": per_update * (len(times) - warmup) / (times[-1] - times[warmup - 1]),
+        "steps_per_second": (last - first) / (end - begin),
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "growth_mib": sizes[-1] - sizes[len(sizes) // 2],
     }
+
+
+def _warm(times: list[tuple[int, float]], case: dict[str, Any]) -> int:
+    """The update from whose end on it counts."""
+    return next(i for i, (steps, _) in enumerate(times) if steps >= case.get("warmup", 1))
 
 
 def resident_mib() -> float:

@@ -1,8 +1,9 @@
-"""Stable-Baselines3's side of one speed measurement: run by the peer's Python as a file, ``peer_sb3.py CASE STEPS``.
+"""The side of Stable-Baselines3, or of SBX, its JAX twin: run by the peer's Python, ``peer_sb3.py CASE STEPS``.
 
 It imports nothing of tfbaselines but the cases beside it, so that the peer can live in an environment of its own.
 """
 
+import importlib
 import json
 import resource
 import sys
@@ -16,26 +17,25 @@ from stable_baselines3.common.vec_env import VecFrameStack, VecNormalize
 
 
 class Clock(BaseCallback):
-    """Notes when each rollout begins, which is when the update before it has ended."""
+    """Notes when each rollout begins, which is when the update before it has ended, and the steps until then."""
 
     def __init__(self):
         super().__init__()
         self.times = []
 
     def _on_rollout_start(self):
-        self.times.append(time.perf_counter())
+        self.times.append((self.num_timesteps, time.perf_counter()))
 
     def _on_step(self):
         return True
 
     def _on_training_end(self):
-        self.times.append(time.perf_counter())
+        self.times.append((self.num_timesteps, time.perf_counter()))
 
 
 def run(name, steps):
     """Train one case; the same numbers as our side."""
     case = CASES[name]
-    learn = case["learn"]
     if case["network"] == "cnn":
         import ale_py
         import gymnasium
@@ -45,13 +45,28 @@ def run(name, steps):
     else:
         env = make_vec_env(case["env"], case["num_env"], seed=0)
     if case["normalize"]:
-        env = VecNormalize(env, gamma=learn["gamma"])
-    batch = case["num_env"] * learn["nsteps"]
-    model = PPO(
+        env = VecNormalize(env, gamma=case["learn"]["gamma"])
+    model = (make_off_policy if "peer" in case else make_ppo)(case, env)
+    clock = Clock()
+    model.learn(steps, callback=clock)
+    (first, begin), (last, end) = (
+        next(noted for noted in clock.times if noted[0] >= case.get("warmup", 1)),
+        clock.times[-1],
+    )
+    return {
+        "steps_per_second": (last - first) / (end - begin),
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def make_ppo(case, env):
+    """The peer's PPO with the case's numbers."""
+    learn = case["learn"]
+    return PPO(
         "CnnPolicy" if case["network"] == "cnn" else "MlpPolicy",
         env,
         n_steps=learn["nsteps"],
-        batch_size=batch // learn["nminibatches"],
+        batch_size=case["num_env"] * learn["nsteps"] // learn["nminibatches"],
         n_epochs=learn["noptepochs"],
         gamma=learn["gamma"],
         gae_lambda=learn["lam"],
@@ -63,14 +78,27 @@ def run(name, steps):
         seed=0,
         device="cpu",
     )
-    clock = Clock()
-    model.learn(steps, callback=clock)
-    # The first update is left out, as on our side.
-    times = clock.times[1:]
-    return {
-        "steps_per_second": batch * (len(times) - 1) / (times[-1] - times[0]),
-        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    }
+
+
+def make_off_policy(case, env):
+    """The peer's algorithm with the case's numbers: a gradient step after every step, as is its habit."""
+    learn = case["learn"]
+    module, name = case["peer"].split(":")
+    further = {"ent_coef": "auto"} if name == "SAC" else {}
+    if module != "sbx":
+        further["device"] = "cpu"
+    return getattr(importlib.import_module(module), name)(
+        "MlpPolicy",
+        env,
+        learning_rate=1e-3,
+        batch_size=learn["batch_size"],
+        learning_starts=learn["start_steps"],
+        train_freq=1,
+        gradient_steps=1,
+        policy_kwargs={"net_arch": list(learn["hidden_sizes"])},
+        seed=0,
+        **further,
+    )
 
 
 if __name__ == "__main__":

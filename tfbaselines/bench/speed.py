@@ -7,7 +7,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from tfbaselines.running.options import PRECISIONS
 HERE = Path(__file__).parent
 COLUMNS = ("case", "program", "round", "steps_per_second", "peak_mib", "growth_mib", "matmul_seconds")
 YARDSTICK_SIZE = 2048
-PEER = "stable-baselines3"
+PEERS = {"stable_baselines3": "stable-baselines3", "sbx": "sbx"}
 
 
 def matmul_seconds(repeats: int = 10) -> float:
@@ -35,8 +35,8 @@ def matmul_seconds(repeats: int = 10) -> float:
 
 def measure(
     cases: Iterable[str], precisions: Iterable[str], peer_python: str | None, rounds: int, fraction: float
-) -> list[dict[str, object]]:
-    """Run every case; returns a row of COLUMNS per measurement.
+) -> Iterator[dict[str, object]]:
+    """Run every case; gives a row of COLUMNS per measurement.
 
     Args:
         cases: names.
@@ -51,27 +51,34 @@ def measure(
         for name in given:
             if name not in known:
                 raise unknown(kind, name, known)
-    rows = []
     for case in cases:
-        least = CASES[case].get("warmup", 1) + 2
-        steps = max(least, round(fraction * CASES[case]["steps"] / _per_update(case))) * _per_update(case)
+        steps = _steps(case, fraction)
         programs = {}
         for precision in precisions:
             if precision == "float32" or CASES[case]["network"] == "cnn":
                 ours = [sys.executable, "-m", "tfbaselines.bench.ours", case, str(steps), precision]
                 programs[f"tfbaselines {precision}"] = ours
         if peer_python and "original" not in CASES[case]:
-            programs[PEER] = [peer_python, str(HERE / "peer_sb3.py"), case, str(steps)]
+            programs[PEERS[CASES[case].get("peer", "stable_baselines3").split(":")[0]]] = [
+                peer_python,
+                str(HERE / "peer_sb3.py"),
+                case,
+                str(steps),
+            ]
         for number in range(rounds):
             for program, command in programs.items():
                 row = {"case": case, "program": program, "round": number + 1, "matmul_seconds": matmul_seconds()}
-                rows.append(row | _result(command))
-                print(f"{case:<12} {program:<22} {rows[-1]['steps_per_second']:>10,.0f} steps/s", flush=True)
-    return rows
+                row |= _result(command)
+                print(f"{case:<12} {program:<22} {row['steps_per_second']:>10,.0f} steps/s", flush=True)
+                yield row
 
 
-def _per_update(case: str) -> int:
-    return CASES[case]["num_env"] * CASES[case]["learn"]["nsteps"]
+def _steps(case: str, fraction: float) -> int:
+    """Whole updates, and some of them beyond the warm-up."""
+    learn = CASES[case]["learn"]
+    per_update = CASES[case]["num_env"] * learn["nsteps"] if "nsteps" in learn else learn["update_every"]
+    least = CASES[case].get("warmup", per_update) // per_update + 2
+    return max(least, round(fraction * CASES[case]["steps"] / per_update)) * per_update
 
 
 def _result(command: list[str]) -> dict[str, float]:
@@ -89,7 +96,9 @@ def summary(rows: list[dict[str, object]]) -> str:
         of_case = [row for row in rows if row["case"] == case]
         programs = dict.fromkeys(row["program"] for row in of_case)
         speeds = {p: statistics.median(r["steps_per_second"] for r in of_case if r["program"] == p) for p in programs}
-        basis = speeds.get(PEER) or _speed_of_original(case, of_case)
+        basis = next((speeds[peer] for peer in PEERS.values() if peer in speeds), None) or _speed_of_original(
+            case, of_case
+        )
         for program, speed in speeds.items():
             ratio = f"{speed / basis:.2f}x" if basis else ""
             peak = max(row["peak_mib"] for row in of_case if row["program"] == program)
