@@ -322,6 +322,8 @@ def learn(
         run=run,
         comm=comm,
     )
+    # Around the parameters that all ranks have by now.
+    model.reset_noise()
     rows = DDPGRows(loop, None if num_test_episodes else eval_env, nb_eval_steps, render_eval, return_range)
 
     def learn_block(steps: int) -> None:

@@ -10,13 +10,16 @@ import tensorflow as tf
 
 from tfbaselines.policy.policy import Policy, observation_spec
 
+PREFIX = "observations"
+
 
 def export_saved_model(policy: Policy, normalization: dict[str, Any], directory: str) -> None:
     """Write the policy with its normalisation, whole or not at all.
 
     The serving signature takes `observations`, raw as the environment gives them, [N, ...], and returns `actions`
     (the most likely ones) and `values`. A recurrent policy also takes `states` [N, S] and `masks` [N] (1 at an
-    episode's first step) and returns `states`.
+    episode's first step) and returns `states`. Of Dict observations every part is an argument of its own,
+    `observations_PART`.
 
     Args:
         policy: what to ship.
@@ -49,19 +52,23 @@ class _ServedPolicy(tf.Module):
         if normalization.get("ob"):
             # VecNormalize shows the policy normalised numbers; the served policy takes the raw ones.
             spec = tf.TensorSpec(spec.shape, tf.float32)
-        specs = {"observations": spec}
+        named = isinstance(spec, dict)
+        specs = {f"{PREFIX}_{name}": part for name, part in spec.items()} if named else {PREFIX: spec}
         if policy.recurrent:
             specs["states"] = tf.TensorSpec((None, policy.state_size), tf.float32)
             specs["masks"] = tf.TensorSpec((None,), tf.float32)
 
         def serve(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-            obs = _normalize(inputs["observations"], normalization)
+            if named:
+                obs = {name: inputs[f"{PREFIX}_{name}"] for name in spec}
+            else:
+                obs = _normalize(inputs[PREFIX], normalization)
             outputs = policy.forward(obs, inputs.get("masks"), inputs.get("states"))
             results = {"actions": policy.head.distribution(outputs.flat).mode(), "values": outputs.value}
             return results | ({"states": outputs.states} if policy.recurrent else {})
 
-        named = {name: tf.TensorSpec(s.shape, s.dtype, name=name) for name, s in specs.items()}
-        self.serve = tf.function(serve).get_concrete_function(**named)
+        signature = {name: tf.TensorSpec(s.shape, s.dtype, name=name) for name, s in specs.items()}
+        self.serve = tf.function(serve).get_concrete_function(**signature)
 
 
 def _normalize(obs: tf.Tensor, normalization: dict[str, Any]) -> tf.Tensor:

@@ -149,12 +149,29 @@ class OffPolicyModel(PolicyModel):
     ) -> None:
         super().__init__(policy, rng=rng)
         self.averaged, self.update, self._others = averaged, update, others or []
+        self.replay: Replay | None = None
+        self._loaded = False
 
     def start_from(self, env: VecEnv, config: dict[str, Any], load_path: str | None) -> None:
         """Name the environment and the run as `attach` does, and load a saved model if there is one to start from."""
         self.attach(env, config)
         if load_path is not None:
             self.load(load_path)
+            self._loaded = True
+
+    def begin(self, replay: Replay, resumed: bool) -> None:
+        """Take the replay that belongs to the model; targets that nothing was loaded for start from the weights."""
+        self.replay = replay
+        if not (resumed or self._loaded):
+            self.averaged.reset()
+
+    def save_replay_buffer(self, directory: str) -> None:
+        """Write the replay to a directory of files that load without pickle and can be mapped into memory."""
+        self.replay.save(directory)
+
+    def load_replay_buffer(self, directory: str) -> None:
+        """Read what `save_replay_buffer` wrote."""
+        self.replay.load(directory)
 
     def train(self, block: dict[str, Any], **coefficients: float) -> dict[str, np.ndarray]:
         """Take a gradient step for each batch of a block; see BlockUpdate."""
@@ -225,6 +242,9 @@ class OffPolicy:
             for one in (env, *given(eval_env=self.eval_env).values()):
                 one.limit_episodes(settings.max_ep_len)
         self.replay = Replay(env, int(settings.replay_size), settings.gamma, settings.n_step, model.policy.state_size)
+        if model.policy.recurrent and self.replay.size < settings.sequence_length * settings.num_envs:
+            accepted = f"a replay of {self.replay.size} transitions is too small: raise replay_size"
+            raise bad_argument("sequence_length", settings.sequence_length, accepted)
         logger.info(self.replay.describe())
         steps_per_cycle = settings.collected * settings.num_envs
         cycles = int(UNSAVED_PART * settings.replay_size / steps_per_cycle)
@@ -242,9 +262,8 @@ class OffPolicy:
             run=self.run,
             comm=self.comm,
         )
-        if self.run.resume is None:
-            # Rank 0's parameters have been handed out by now.
-            model.averaged.reset()
+        # Rank 0's parameters have been handed out by now.
+        model.begin(self.replay, self.run.resume is not None)
         start = -(-settings.start_steps // settings.num_envs)
         self.collector = Collector(env, model.policy, self.replay, rng, behave, start, on_end, reward_scale, render)
 
