@@ -27,6 +27,7 @@ from tfbaselines.parallel import mpi
 from tfbaselines.policy.actor_critic import ActorCritic, actor_critic_arguments, build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.encoding import is_image
+from tfbaselines.policy.networks import get_network_builder
 from tfbaselines.policy.perturbed import PerturbedActor
 from tfbaselines.policy.policy import NetworkSpec
 from tfbaselines.running.ddpg_rows import DDPGRows
@@ -177,7 +178,6 @@ class Model(OffPolicyModel):
         """Everything the model remembers."""
         spec, actions = self.noise
         return super().state() | {
-            "returns": None if self.returns is None else self.returns.state(),
             "param_noise_stddev": None if spec is None else spec.current_stddev,
             "action_noise": {} if actions is None else actions.state(),
         }
@@ -186,8 +186,6 @@ class Model(OffPolicyModel):
         """Take over what `state` gave."""
         super().restore(state)
         spec, actions = self.noise
-        if self.returns is not None and state["returns"] is not None:
-            self.returns.restore(state["returns"])
         if spec is not None and state["param_noise_stddev"] is not None:
             spec.current_stddev = float(state["param_noise_stddev"])
             self.perturbed.reset()
@@ -303,6 +301,8 @@ def learn(
     return_range = (-np.inf, np.inf) if return_range is None else tuple(return_range)
     check_at_least(1, param_noise_adaption_interval=param_noise_adaption_interval)
     settings = _settings(env, locals())
+    # Of these learn() has no names, so that a wrong one is told here.
+    get_network_builder(network)(**network_kwargs)
     set_precision(run.precision)
     rng = seed_everything(seed, comm)
     model = _make_model(network, env, locals() | network_kwargs, rng, comm)
@@ -412,7 +412,9 @@ def build_model(network: NetworkSpec, env: Any, arguments: dict[str, Any]) -> Po
         arguments: the others that learn was called with.
     """
     critics = 2 if arguments.get("twin_q") else 1
-    return PolicyModel(make_policy(env, network, arguments, critics))
+    policy = make_policy(env, network, arguments, critics)
+    policy.returns = ReturnStatistics() if arguments.get("normalize_returns") else None
+    return PolicyModel(policy)
 
 
 def make_policy(env: Any, network: NetworkSpec, arguments: dict[str, Any], critics: int) -> ActorCritic:

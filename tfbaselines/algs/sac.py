@@ -241,7 +241,7 @@ def learn(
     env, eval_env = wrap_env(env), eval_env and wrap_env(eval_env)
     set_precision(run.precision)
     rng = seed_everything(seed, comm)
-    build = actor_critic_arguments(network, locals() | network_kwargs)
+    build = actor_critic_arguments(network, locals()) | network_kwargs
     policy, averaged = with_targets(lambda: make_policy(env, network, build), polyak)
     if target_entropy is None:
         target_entropy = default_target_entropy(env.action_space)

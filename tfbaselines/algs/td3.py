@@ -159,7 +159,7 @@ def learn(
     check_at_least(1, policy_delay=policy_delay)
     set_precision(run.precision)
     rng = seed_everything(seed, comm)
-    build = actor_critic_arguments(network, locals() | network_kwargs)
+    build = actor_critic_arguments(network, locals()) | network_kwargs
     policy, averaged = with_targets(lambda: make_policy(env, network, build), polyak)
     model = OffPolicyModel(policy, averaged, make_update(policy, averaged, policy_delay, comm), rng=rng)
     model.start_from(env, run.config, load_path)

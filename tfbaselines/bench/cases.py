@@ -1,6 +1,6 @@
 """What the speed comparison runs: one dictionary per case, read by our side and by the peer's alike.
 
-A case with a 'peer' names the class that it is compared with, from stable_baselines3 or sbx, by default PPO. The first
+A case with a 'peer' names the class that it is compared with, from stable_baselines3 or sbx, by default PPO, or none. The first
 'warmup' steps are not counted: by default one update's.
 
 A case with an 'original' has no peer that is alive: it is compared with what OpenAI baselines on TensorFlow 1 did, by
@@ -10,7 +10,7 @@ Only the standard library is imported here: the peer's process loads this file b
 """
 
 
-def off_policy(alg, peer, hidden_sizes, batch_size):
+def off_policy(alg, peer, hidden_sizes, batch_size, **further):
     """One gradient step for each step of HalfCheetah, from step 1,000 on; both sides compile and fill before that."""
     learn = {
         "hidden_sizes": hidden_sizes,
@@ -34,7 +34,7 @@ def off_policy(alg, peer, hidden_sizes, batch_size):
         "steps": 6000,
         "warmup": 2000,
         "normalize": False,
-        "learn": learn,
+        "learn": learn | further,
     }
 
 
@@ -108,4 +108,11 @@ CASES = {
     "sac-batch100": off_policy("sac", "stable_baselines3:SAC", (256, 256), 100),
     "td3": off_policy("td3", "stable_baselines3:TD3", (400, 300), 256),
     "ddpg": off_policy("ddpg", "stable_baselines3:DDPG", (400, 300), 256),
+    # Not for its speed but for growth_mib: most of its steps are taken after the replay is full.
+    "sac-memory": {
+        **off_policy("sac", None, (32, 32), 32, replay_size=20_000, num_update=5),
+        "env": "Pendulum-v1",
+        "steps": 420_000,
+        "warmup": 20_000,
+    },
 }

@@ -150,7 +150,8 @@ class ActorCritic(Policy):
     def modules(self) -> list[Any]:
         """See Policy."""
         actor = [*self.trunk.modules, *([self.network] if self.network else []), self.pi_layer]
-        return [*actor, *self.critic_trunk.modules, *(module for critic in self.critics for module in critic.modules)]
+        critics = [*self.critic_trunk.modules, *(module for critic in self.critics for module in critic.modules)]
+        return [*actor, *critics, *([] if self.returns is None else self.returns.variables)]
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
@@ -224,6 +225,16 @@ class ActorCritic(Policy):
         # Without critics there is nothing to tell.
         value = tf.reduce_min(tf.stack(values), axis=0) if values else tf.zeros(tf.shape(flat)[0])
         return Outputs(flat, self.returns_of(value), new_states, flat)
+
+    def state(self) -> dict[str, Any]:
+        """See Policy; also the statistics of returns."""
+        return super().state() | {"returns": None if self.returns is None else self.returns.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See Policy."""
+        super().restore(state)
+        if self.returns is not None and state["returns"] is not None:
+            self.returns.restore(state["returns"])
 
     def returns_of(self, values: tf.Tensor) -> tf.Tensor:
         """What critics say as returns: it may be in units of their statistics."""

@@ -70,6 +70,10 @@ class PerturbedActor:
         return distance
 
     def _perturb(self, copy: ActorCritic) -> None:
+        # What critics remember is stored with what happens, so it must be theirs.
+        judging = (one.critic_trunk.trainable_variables for one in (copy, self._policy))
+        for same, variable in zip(*judging, strict=True):
+            same.assign(variable.value)
         pairs = zip(copy.acting_variables, self._policy.acting_variables, strict=True)
         for moved, variable in pairs:
             value = variable.numpy()
