@@ -1,7 +1,7 @@
 """What the speed comparison runs: one dictionary per case, read by our side and by the peer's alike.
 
-A case with a 'peer' names the class that it is compared with, from stable_baselines3 or sbx, by default PPO, or none. The first
-'warmup' steps are not counted: by default one update's.
+A case with a 'peer' names the class that it is compared with, from stable_baselines3 or sbx, by default PPO; None
+for none. The first 'warmup' steps are not counted: by default one update's.
 
 A case with an 'original' has no peer that is alive: it is compared with what OpenAI baselines on TensorFlow 1 did, by
 the ratio of the two machines' yardsticks.

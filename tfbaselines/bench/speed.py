@@ -58,13 +58,10 @@ def measure(
             if precision == "float32" or CASES[case]["network"] == "cnn":
                 ours = [sys.executable, "-m", "tfbaselines.bench.ours", case, str(steps), precision]
                 programs[f"tfbaselines {precision}"] = ours
-        if peer_python and "original" not in CASES[case]:
-            programs[PEERS[CASES[case].get("peer", "stable_baselines3").split(":")[0]]] = [
-                peer_python,
-                str(HERE / "peer_sb3.py"),
-                case,
-                str(steps),
-            ]
+        peer = None if "original" in CASES[case] else CASES[case].get("peer", "stable_baselines3:PPO")
+        if peer_python and peer:
+            program = PEERS[peer.split(":")[0]]
+            programs[program] = [peer_python, str(HERE / "peer_sb3.py"), case, str(steps)]
         for number in range(rounds):
             for program, command in programs.items():
                 row = {"case": case, "program": program, "round": number + 1, "matmul_seconds": matmul_seconds()}
