@@ -65,8 +65,8 @@ class Critic:
     @property
     def kernels(self) -> list[keras.Variable]:
         """Of the hidden layers."""
-        dense = (layer for layer in self._network.layers if isinstance(layer, keras.layers.Dense))
-        return [layer.kernel for layer in dense]
+        layers = self._network.layers if self._network else []
+        return [layer.kernel for layer in layers if isinstance(layer, keras.layers.Dense)]
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
