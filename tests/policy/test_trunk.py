@@ -75,9 +75,10 @@ def test_parts_lie_side_by_side_and_every_picture_has_an_encoder_of_its_own():
     np.testing.assert_array_equal(trunk(shuffled, None, None)[0], features)
 
 
-def test_one_part_of_a_dictionary_is_not_plain():
-    trunk = Trunk(spaces.Dict(speed=BOX), None)
-    np.testing.assert_array_equal(trunk({"speed": batch(BOX)}, None, None)[0], batch(BOX))
+@pytest.mark.parametrize("name", ["speed", ONLY])
+def test_one_part_of_a_dictionary_is_not_plain(name):
+    trunk = Trunk(spaces.Dict({name: BOX}), None)
+    np.testing.assert_array_equal(trunk({name: batch(BOX)}, None, None)[0], batch(BOX))
     assert not trunk.plain
 
 

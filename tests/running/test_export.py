@@ -2,15 +2,23 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
 import pytest
+import tensorflow as tf
 from helpers import vec
 
 from tfbaselines.algs import ppo2
 from tfbaselines.envs import tiny
 from tfbaselines.envs.normalize import VecNormalize
+from tfbaselines.envs.vec.action_mask import MASK
+from tfbaselines.envs.vec.observations import ONLY
+from tfbaselines.policy.actor_critic import build_actor_critic
+from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead
+from tfbaselines.policy.distributions import make_pdtype
+from tfbaselines.running.model import PolicyModel
 
 SERVE = """
 import sys
@@ -83,6 +91,83 @@ def test_every_kind_of_action(space, tmp_path):
     obs = env.reset()
     answers = served(tmp_path / "served", tmp_path, observations=obs)
     np.testing.assert_array_equal(answers["actions"], model.act(obs, deterministic=True)[0])
+
+
+BOX, CAMERA = gymnasium.spaces.Box(-3, 3, (3,), np.float32), gymnasium.spaces.Box(0, 255, (12, 12, 2), np.uint8)
+BOUNDED, MULTI = gymnasium.spaces.Box(-2, 2, (2,), np.float32), gymnasium.spaces.MultiDiscrete([3, 2], start=[1, -4])
+ACTOR_CRITICS = {
+    "vector": (BOX, BOUNDED, SquashedGaussianHead, {"normalize_observations": True}),
+    "deterministic": (BOX, BOUNDED, DeterministicHead, {}),
+    "several": ({"camera": CAMERA, "speed": BOX}, BOUNDED, SquashedGaussianHead, {"normalize_observations": True}),
+    "memory": ({"camera": CAMERA, "speed": BOX}, MULTI, make_pdtype, {"memory_size": 4}),
+    "masked": ({ONLY: BOX, MASK: gymnasium.spaces.MultiBinary(5)}, MULTI, make_pdtype, {}),
+}
+
+
+def actor_critic(obs, action, head, kwargs):
+    """A model whose weights are not those of its beginning, and a batch of observations."""
+    space = gymnasium.spaces.Dict(obs) if isinstance(obs, dict) else obs
+    env = SimpleNamespace(observation_space=space, action_space=action)
+    policy = build_actor_critic(env, "dense", head=head, critics=2, hidden_sizes=(8,), **kwargs)
+    rng = np.random.default_rng(0)
+    for variable in policy.trainable_variables:
+        variable.assign(variable + rng.normal(scale=0.2, size=variable.shape))
+    space.seed(0)
+    samples = [space.sample() for _ in range(6)]
+    batch = {name: np.stack([one[name] for one in samples]) for name in obs} if obs is not space else np.stack(samples)
+    if MASK in batch:
+        batch[MASK][:, [0, 3]] = 1
+    if policy.normalizer:
+        policy.normalizer.update(batch)
+    return PolicyModel(policy), batch
+
+
+def inputs_of(model, obs):
+    """What the served function takes, and the same as the model's arguments."""
+    named = {f"observations_{name}": part for name, part in obs.items()} if isinstance(obs, dict) else {}
+    named = named or {"observations": obs}
+    if not model.policy.recurrent:
+        return named, {}
+    states = np.random.default_rng(0).normal(size=(6, model.policy.state_size)).astype(np.float32)
+    masks = np.array([0, 1, 0, 0, 1, 0], np.float32)
+    return named | {"states": states, "masks": masks}, {"state": states, "mask": masks}
+
+
+def assert_served(answers, model, obs, memory):
+    actions, states = model.act(obs, deterministic=True, **memory)
+    values = model.value(obs, *memory.values())
+    np.testing.assert_allclose(answers["actions"], actions, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(answers["values"], values, rtol=1e-4, atol=1e-5)
+    assert ("states" in answers) == (states is not None) and np.ptp(answers["values"]) > 0
+    if states is not None:
+        np.testing.assert_allclose(answers["states"], states, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ACTOR_CRITICS)
+def test_actors_with_critics(kind, tmp_path):
+    model, obs = actor_critic(*ACTOR_CRITICS[kind])
+    model.export(tmp_path / "served")
+    inputs, memory = inputs_of(model, obs)
+    function = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"]
+    answers = function(**{name: tf.constant(value) for name, value in inputs.items()})
+    assert_served({name: value.numpy() for name, value in answers.items()}, model, obs, memory)
+
+
+@pytest.mark.slow
+def test_an_actor_with_critics_needs_nothing_but_tensorflow(tmp_path):
+    model, obs = actor_critic(*ACTOR_CRITICS["memory"])
+    model.export(tmp_path / "served")
+    inputs, memory = inputs_of(model, obs)
+    assert_served(served(tmp_path / "served", tmp_path, **inputs), model, obs, memory)
+
+
+def test_parts_of_observations_may_have_any_names(tmp_path):
+    model, obs = actor_critic({"front camera": CAMERA, "speed/x": BOX}, BOUNDED, SquashedGaussianHead, {})
+    model.export(tmp_path / "served")
+    function = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"]
+    named = {"observations_front_camera": obs["front camera"], "observations_speed_x": obs["speed/x"]}
+    answers = function(**{name: tf.constant(value) for name, value in named.items()})
+    np.testing.assert_allclose(answers["values"], model.value(obs), rtol=1e-4, atol=1e-5)
 
 
 def test_an_export_replaces_an_earlier_one_and_nothing_else(tmp_path):

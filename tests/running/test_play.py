@@ -1,13 +1,16 @@
 import itertools
 
+import gymnasium
 import numpy as np
 import pytest
 from helpers import vec
 
 from tfbaselines.envs import tiny
+from tfbaselines.envs.monitor import Monitor
+from tfbaselines.envs.vec import DummyVecEnv
 from tfbaselines.policy.policy import build_policy
 from tfbaselines.running.model import PolicyModel
-from tfbaselines.running.play import episodes
+from tfbaselines.running.play import MOST_SILENT_DONES, episodes, even_episodes
 
 
 class Recording(tiny.FixedSequenceEnv):
@@ -74,6 +77,74 @@ def test_only_sampled_actions_depend_on_chance(deterministic):
         seen.append([episode["r"] for episode in play(model, env, 10, deterministic=deterministic)])
     assert seen[0] == seen[1]
     assert (seen[0] == seen[2]) is deterministic
+
+
+@pytest.mark.parametrize(
+    ("count", "lengths"), [(1, [9]), (2, [2, 9]), (4, [9, 2, 3, 9]), (5, [9, 2, 3, 9, 2]), (6, [9, 2, 3] * 2)]
+)
+def test_of_every_environment_as_many_episodes_are_taken(count, lengths):
+    env, inner = recorded(9, 2, 3)
+    played = even_episodes(random_model(env, "mlp", 0.3, num_hidden=4), env, count)
+    assert sorted(episode["l"] for episode in played) == sorted(lengths)
+    # Not the first that end, which are the short ones; and no step more than it takes.
+    assert [episode["l"] for episode in played] != [2] * count
+    assert len(complete(inner[0])) == lengths.count(9)
+
+
+def test_episodes_are_those_that_are_played():
+    env, (inner,) = recorded(5)
+    played = even_episodes(random_model(env, "mlp", 0.3, num_hidden=4), env, 7)
+    returns = [sum(np.equal(actions, inner._sequence)) for actions in complete(inner)]
+    assert [episode["r"] for episode in played] == returns and len(returns) == 7 and len(set(returns)) > 1
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_even_episodes_depend_on_chance_when_they_are_sampled(deterministic):
+    seen = []
+    for seed in (1, 2):
+        env = vec(lambda: tiny.DiscreteIdentityEnv(4, episode_len=10), 2)
+        model = random_model(env, "mlp", 0.3, seed, num_hidden=4)
+        seen.append([episode["r"] for episode in even_episodes(model, env, 10, deterministic=deterministic)])
+    assert (seen[0] == seen[1]) is deterministic
+
+
+def test_environments_without_a_monitor_are_named():
+    ends = []
+
+    class Silent(tiny.ConstantRewardEnv):
+        def reset(self, **kwargs):
+            ends.append(1)
+            return super().reset(**kwargs)
+
+    env = DummyVecEnv([lambda: Silent(1)] * 5)
+    model = random_model(env, "mlp", 0.3, num_hidden=4)
+    for run in (lambda: next(episodes(model, env)), lambda: even_episodes(model, env, 3)):
+        ends.clear()
+        with pytest.raises(ValueError, match="do not tell of their episodes: put a Monitor around each of them"):
+            run()
+        # Lost lives, which are no episodes either, are fewer.
+        assert MOST_SILENT_DONES < len(ends) < MOST_SILENT_DONES + 20
+
+
+def test_lost_lives_are_counted_from_one_episode_to_the_next(monkeypatch):
+    class Lives(gymnasium.Wrapper):
+        """A life is lost with every step, and an episode has four."""
+
+        over = True
+
+        def reset(self, **kwargs):
+            self.shown, info = self.env.reset(**kwargs) if self.over else (self.shown, {})
+            return self.shown, info
+
+        def step(self, action):
+            self.shown, reward, self.over, _, info = self.env.step(action)
+            return self.shown, reward, True, False, info
+
+    monkeypatch.setattr("tfbaselines.running.play.MOST_SILENT_DONES", 4)
+    monitored = lambda: Monitor(tiny.FixedSequenceEnv(episode_len=4), None)
+    env = DummyVecEnv([lambda: Lives(monitored())])
+    model = random_model(env, "mlp", 0.3, num_hidden=4)
+    assert [episode["l"] for episode in play(model, env, 5)] == [4] * 5
 
 
 def test_memory_begins_anew_with_each_episode():

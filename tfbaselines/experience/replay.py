@@ -40,13 +40,14 @@ class Replay:
         # A row of each environment is never read: the one that the next observation is written to.
         self._slots = max(2, -(-int(size) // env.num_envs)) + 1
         self._parts = parts_of(env.observation_space)
+        self._dict = isinstance(env.observation_space, spaces.Dict)
         stacked = find_wrapper(env, VecFrameStack)
         self._nstack = stacked.nstack if stacked else 1
         shape = (self._slots, env.num_envs)
         action = env.action_space
         layout = {
             **{
-                f"obs/{name}": (self._kept_shape(space), observation_dtype(space))
+                f"obs/{name}": (self._kept_shape(name, space), observation_dtype(space))
                 for name, space in self._parts.items()
             },
             "actions": (action.shape, np.float32 if isinstance(action, spaces.Box) else action.dtype),
@@ -73,8 +74,7 @@ class Replay:
     @property
     def obs_nbytes(self) -> int:
         """Bytes of one observation as it is sampled, stacked frames put together."""
-        kept = (self._arrays[f"obs/{name}"] for name in self._parts)
-        return sum(array[0, 0].nbytes for array in kept) * self._nstack
+        return sum(self._arrays[f"obs/{name}"][0, 0].nbytes * self._frames(name) for name in self._parts)
 
     @property
     def size(self) -> int:
@@ -199,12 +199,12 @@ class Replay:
         used = self._filled + 1
         rows = (self._head - self._filled + np.arange(used)) % self._slots
         for name, array in self._arrays.items():
-            np.save(scratch / f"{name.replace('/', '.')}.npy", array[rows])
+            np.save(scratch / _file(name), array[rows])
         keys = [(int((t - rows[0]) % self._slots), i) for t, i in self._last]
         np.save(scratch / "last.npy", np.array(keys, np.int64).reshape(-1, 2))
         for name in self._parts:
             parts = [last[name] for last in self._last.values()]
-            np.save(scratch / f"last.{name}.npy", np.array(parts))
+            np.save(scratch / _file(f"last/{name}"), np.array(parts))
         (scratch / "replay.json").write_text(json.dumps({"format": FORMAT, "steps": self._filled}), encoding="utf-8")
         shutil.rmtree(target, ignore_errors=True)
         scratch.rename(target)
@@ -214,8 +214,9 @@ class Replay:
         source = Path(directory)
         try:
             about = json.loads((source / "replay.json").read_text(encoding="utf-8"))
-            saved = {name: _mapped(source / f"{name.replace('/', '.')}.npy") for name in self._arrays}
-            keys, last = _mapped(source / "last.npy"), {p: _mapped(source / f"last.{p}.npy") for p in self._parts}
+            saved = {name: _mapped(source / _file(name)) for name in self._arrays}
+            keys = _mapped(source / "last.npy")
+            last = {name: _mapped(source / _file(f"last/{name}")) for name in self._parts}
         except (OSError, ValueError) as error:
             raise ValueError(f"'{source}' is not a saved replay: {error}") from None
         shapes = {name: array.shape[1:] for name, array in saved.items()}
@@ -250,15 +251,18 @@ class Replay:
         full = self._filled == self._slots - 1
         return max(1, self._filled - (self._nstack - 1 if full else 0))
 
-    def _kept_shape(self, space: spaces.Space) -> tuple[int, ...]:
-        if self._nstack == 1:
-            return space.shape
-        return (*space.shape[:-1], space.shape[-1] // self._nstack)
+    def _frames(self, name: str) -> int:
+        """How many frames a part shows: only what is not a part of a user's Dict can be stacked."""
+        return self._nstack if name == ONLY else 1
+
+    def _kept_shape(self, name: str, space: spaces.Space) -> tuple[int, ...]:
+        frames = self._frames(name)
+        return space.shape if frames == 1 else (*space.shape[:-1], space.shape[-1] // frames)
 
     def _write_obs(self, t: int, obs: Any) -> None:
         for name, part in parts_of_obs(obs).items():
             kept = self._arrays[f"obs/{name}"]
-            kept[t] = part[..., -kept.shape[-1] :] if self._nstack > 1 else part
+            kept[t] = part[..., -kept.shape[-1] :] if self._frames(name) > 1 else part
 
     def _returns(self, t: np.ndarray, n: np.ndarray, age: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Discounted rewards of up to n_step steps from t, what the value after them counts for, and the last step."""
@@ -284,11 +288,12 @@ class Replay:
         return obs
 
     def _observations(self, t: np.ndarray, n: np.ndarray, age: np.ndarray) -> Any:
-        obs = {name: self._stacked(self._arrays[f"obs/{name}"], t, n, age) for name in self._parts}
-        return obs.get(ONLY, obs)
+        obs = {name: self._stacked(name, t, n, age) for name in self._parts}
+        return obs if self._dict else obs[ONLY]
 
-    def _stacked(self, kept: np.ndarray, t: np.ndarray, n: np.ndarray, age: np.ndarray) -> np.ndarray:
-        if self._nstack == 1:
+    def _stacked(self, name: str, t: np.ndarray, n: np.ndarray, age: np.ndarray) -> np.ndarray:
+        kept = self._arrays[f"obs/{name}"]
+        if self._frames(name) == 1:
             return kept[t, n]
         width = kept.shape[-1]
         obs = np.zeros((len(t), *kept.shape[2:-1], width * self._nstack), kept.dtype)
@@ -299,6 +304,11 @@ class Replay:
             end = width * (self._nstack - k)
             obs[there, ..., end - width : end] = kept[(t[there] - k) % self._slots, n[there]]
         return obs
+
+
+def _file(name: str) -> str:
+    """The name of an array's file."""
+    return f"{name.replace('/', '.')}.npy"
 
 
 def _mapped(path: Path) -> np.ndarray:

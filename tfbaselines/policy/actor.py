@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.envs.vec.observations import parts_of_obs
 from tfbaselines.policy.encoding import encode_numpy
 from tfbaselines.policy.policy import Policy, observation_spec
 
@@ -55,6 +56,7 @@ class NumpyActor:
         self._head = policy.head
         self._copies: list[tuple[tf.Tensor, np.ndarray]] = []
         self._latent = _numpy_network(policy.network, self._copy_of)
+        self._flatten = len(policy.network.input_shape) == 2
         self._value_latent = (
             None if policy.value_network is None else _numpy_network(policy.value_network, self._copy_of)
         )
@@ -124,7 +126,8 @@ class NumpyActor:
         if self._policy.normalizer:
             x = (x - self._mean) / self._std
         clip = self._policy.clip
-        return x if clip is None else np.clip(x, -clip, clip)
+        x = x if clip is None else np.clip(x, -clip, clip)
+        return x.reshape(len(x), -1) if self._flatten else x
 
     def _flat(self, latent: np.ndarray) -> np.ndarray:
         pi = latent if self._pi is None else self._pi(latent)
@@ -186,7 +189,8 @@ class GraphActor:
         """
         head = self._policy.head
         if noise is None:
-            noise = np.full((len(obs), *head.noise_shape), head.mode_noise, np.float32)
+            count = len(next(iter(parts_of_obs(obs).values())))
+            noise = np.full((count, *head.noise_shape), head.mode_noise, np.float32)
         actions, values, neglogps, _, *new_states = self._step(obs, noise, *self._memory(masks, states))
         states = new_states[0].numpy() if new_states else None
         return Step(actions.numpy(), values.numpy(), states, neglogps.numpy())

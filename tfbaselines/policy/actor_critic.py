@@ -172,6 +172,8 @@ class ActorCritic(Policy):
 
     def view(self, obs: Any, masks: tf.Tensor | None = None, states: tf.Tensor | None = None) -> View:
         """What actor and critics take, from arguments as Policy.forward takes them."""
+        if states is not None:
+            masks, states = tf.convert_to_tensor(masks, tf.float32), tf.convert_to_tensor(states, tf.float32)
         return View(self.preprocess(obs), masks, states)
 
     def act(self, view: View) -> tf.Tensor:

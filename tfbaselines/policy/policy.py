@@ -155,9 +155,14 @@ class Policy:
         encoded = encode(obs, self.observation_space)
         if self.normalizer:
             encoded = self.normalizer.apply(encoded)
-        if self.clip is not None and not isinstance(encoded, dict):
-            encoded = tf.clip_by_value(tf.cast(encoded, tf.float32), -self.clip, self.clip)
-        return encoded
+        if self.clip is None:
+            return encoded
+        if isinstance(encoded, dict):
+            return encoded | {name: self._clipped(encoded[name]) for name in _numbers(self.observation_space)}
+        return self._clipped(encoded)
+
+    def _clipped(self, x: tf.Tensor) -> tf.Tensor:
+        return tf.clip_by_value(tf.cast(x, tf.float32), -self.clip, self.clip)
 
     def forward(self, obs: tf.Tensor, masks: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
         """Distribution parameters, values and new states.
@@ -321,22 +326,14 @@ class _DictNormalizer:
     """One for each part of a Dict that is numbers, neither pixels nor choices."""
 
     def __init__(self, space: spaces.Dict, comm: mpi.Communicator | None) -> None:
-        self._own = {
-            name: _Normalizer(encoded_shape(part), comm)
-            for name, part in space.spaces.items()
-            if isinstance(part, spaces.Box) and not is_image(part)
-        }
+        self._own = {name: _Normalizer(encoded_shape(part), comm) for name, part in _numbers(space).items()}
 
     @property
     def variables(self) -> list[tf.Variable]:
         return [variable for own in self._own.values() for variable in own.variables]
 
     def apply(self, parts: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        bounded = {
-            name: tf.clip_by_value(own.apply(parts[name]), -CLIP_NORMALIZED, CLIP_NORMALIZED)
-            for name, own in self._own.items()
-        }
-        return parts | bounded
+        return parts | {name: own.apply(parts[name]) for name, own in self._own.items()}
 
     def update(self, observations: dict[str, np.ndarray]) -> None:
         for name, own in self._own.items():
@@ -348,6 +345,11 @@ class _DictNormalizer:
     def restore(self, state: dict[str, Any]) -> None:
         for name, own in self._own.items():
             own.restore(state[name])
+
+
+def _numbers(space: spaces.Dict) -> dict[str, spaces.Box]:
+    """The parts of a Dict that are numbers, neither pixels nor choices."""
+    return {name: part for name, part in space.items() if isinstance(part, spaces.Box) and not is_image(part)}
 
 
 def _make_normalizer(space: spaces.Space, comm: mpi.Communicator | None) -> _Normalizer | _DictNormalizer:

@@ -31,7 +31,7 @@ class Trunk:
 
     def __init__(self, space: spaces.Space, encoder_fn: NetworkFn | None, memory: int = 0) -> None:
         parts = parts_of(space)
-        self._names = list(parts)
+        self._names, self._dict = list(parts), isinstance(space, spaces.Dict)
         self._encoders = {name: encoder_fn(part.shape) for name, part in parts.items() if is_image(part)}
         width = sum(
             flat_width(self._encoders[name]) if name in self._encoders else int(np.prod(encoded_shape(part)))
@@ -47,7 +47,7 @@ class Trunk:
     @property
     def plain(self) -> bool:
         """Whether features are nothing but one observation's numbers."""
-        return not self.modules and self._names == [ONLY]
+        return not self.modules and not self._dict
 
     @property
     def modules(self) -> list[Any]:

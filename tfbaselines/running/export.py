@@ -1,6 +1,7 @@
 """Shipping a policy: a TensorFlow SavedModel that a process with nothing but TensorFlow can serve."""
 
 import os
+import re
 import shutil
 import tempfile
 from typing import Any
@@ -19,7 +20,7 @@ def export_saved_model(policy: Policy, normalization: dict[str, Any], directory:
     The serving signature takes `observations`, raw as the environment gives them, [N, ...], and returns `actions`
     (the most likely ones) and `values`. A recurrent policy also takes `states` [N, S] and `masks` [N] (1 at an
     episode's first step) and returns `states`. Of Dict observations every part is an argument of its own,
-    `observations_PART`.
+    `observations_PART` (with _ for what is neither a letter nor a digit).
 
     Args:
         policy: what to ship.
@@ -53,14 +54,14 @@ class _ServedPolicy(tf.Module):
             # VecNormalize shows the policy normalised numbers; the served policy takes the raw ones.
             spec = tf.TensorSpec(spec.shape, tf.float32)
         named = isinstance(spec, dict)
-        specs = {f"{PREFIX}_{name}": part for name, part in spec.items()} if named else {PREFIX: spec}
+        specs = {_argument(name): part for name, part in spec.items()} if named else {PREFIX: spec}
         if policy.recurrent:
             specs["states"] = tf.TensorSpec((None, policy.state_size), tf.float32)
             specs["masks"] = tf.TensorSpec((None,), tf.float32)
 
         def serve(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
             if named:
-                obs = {name: inputs[f"{PREFIX}_{name}"] for name in spec}
+                obs = {name: inputs[_argument(name)] for name in spec}
             else:
                 obs = _normalize(inputs[PREFIX], normalization)
             outputs = policy.forward(obs, inputs.get("masks"), inputs.get("states"))
@@ -69,6 +70,11 @@ class _ServedPolicy(tf.Module):
 
         signature = {name: tf.TensorSpec(s.shape, s.dtype, name=name) for name, s in specs.items()}
         self.serve = tf.function(serve).get_concrete_function(**signature)
+
+
+def _argument(part: str) -> str:
+    """The name of a part's argument: what is neither a letter nor a digit becomes _."""
+    return f"{PREFIX}_{re.sub(r'[^A-Za-z0-9_]', '_', part)}"
 
 
 def _normalize(obs: tf.Tensor, normalization: dict[str, Any]) -> tf.Tensor:

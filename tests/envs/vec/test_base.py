@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.tiny import ConstantRewardEnv, NaNEnv
 from tfbaselines.envs.vec import (
     CloudpickleWrapper,
@@ -17,6 +18,7 @@ from tfbaselines.envs.vec import (
     VecEnvWrapper,
 )
 from tfbaselines.envs.vec.native_atari import NativeAtariVecEnv
+from tfbaselines.envs.wrappers import RewardScaler
 
 KINDS = [DummyVecEnv, SubprocVecEnv, ShmemVecEnv]
 
@@ -126,6 +128,47 @@ def test_all_kinds_give_the_same(kind, series):
     env.close()
     np.testing.assert_equal(given, play(DummyVecEnv(makers), 40))
     assert sum(dones.sum() for _, _, dones, _ in given[1:]) > 4
+
+
+def monitored(length, terminates):
+    """The same behind a Monitor, with something around it."""
+    return lambda: RewardScaler(Monitor(counting(length, terminates)(), None, allow_early_resets=True), 10.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_episodes_are_cut_below_the_monitor_which_tells_of_it(kind):
+    env = Transparent(kind([monitored(9, True), monitored(2, True), monitored(3, True)]))
+    env.limit_episodes(3)
+    env.reset()
+    ended = [step for _, *step in (env.step(np.zeros(3, np.int64)) for _ in range(6))]
+    assert [dones.tolist() for _, dones, _ in ended] == [[(t + 1) % n == 0 for n in (3, 2, 3)] for t in range(6)]
+    for t in (2, 5):
+        rewards, _, infos = ended[t]
+        assert infos[0]["final_observation"].tolist() == [3, 3] and rewards[0] == 30
+        assert infos[0]["episode"]["l"] == 3 and infos[0]["episode"]["r"] == 1 + 2 + 3
+        # What ends by itself in that very step is not cut.
+        assert [infos[i]["TimeLimit.truncated"] for i in (0, 2)] == [True, False]
+    assert ended[1][2][1]["TimeLimit.truncated"] is False and ended[1][2][1]["episode"]["l"] == 2
+    env.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("steps", "cut"), [(20, 15), (10, 10)])
+def test_a_shorter_limit_that_is_there_already_stays(kind, steps, cut):
+    env = kind([cart_pole(0)])
+    env.limit_episodes(steps)
+    env.reset()
+    ends = [env.step([t % 2])[2:] for t in range(cut)]
+    env.close()
+    assert [bool(dones[0]) for dones, _ in ends] == [False] * (cut - 1) + [True]
+    assert ends[-1][1][0]["TimeLimit.truncated"]
+
+
+def test_what_cannot_cut_episodes_says_so():
+    env = NativeAtariVecEnv("pong", 1)
+    with pytest.raises(ValueError, match="max_ep_len=5: NativeAtariVecEnv cannot cut episodes, give None"):
+        Transparent(env).limit_episodes(5)
+    env.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,9 +2,12 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.wrappers import TimeLimit
 
+from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.tiny import ConstantRewardEnv
-from tfbaselines.envs.vec.stepping import random_state, restore_random_state, step_same
+from tfbaselines.envs.vec.stepping import limited, random_state, restore_random_state, step_same
+from tfbaselines.envs.wrappers import RewardScaler
 
 
 def ending(terminated, truncated):
@@ -28,6 +31,7 @@ def test_only_a_time_limit_alone_is_a_truncation(terminated, truncated):
     if done:
         assert info["final_observation"].tolist() == [1.0]
         assert info["TimeLimit.truncated"] is (truncated and not terminated)
+        assert info["reset_info"] == {}
     else:
         assert set(info) == {"own"}
 
@@ -51,6 +55,34 @@ def test_the_last_observation_is_kept_when_reset_changes_the_same_array(several)
     env.reset()
     last = step_same(env, 0)[-1]["final_observation"]
     assert (last["a"] if several else last).tolist() == [7.0]
+
+
+def test_a_limit_is_put_below_the_monitor():
+    inner = ConstantRewardEnv(episode_len=9)
+    monitor = Monitor(inner, None, allow_early_resets=True)
+    outer = RewardScaler(monitor, 2.0)
+    assert limited(outer, 4) is outer and outer.env is monitor
+    assert isinstance(monitor.env, TimeLimit) and monitor.env.env is inner
+    outer.reset()
+    assert [outer.step(0)[3] for _ in range(4)] == [False, False, False, True] and monitor.get_episode_lengths() == [4]
+
+
+def test_without_a_monitor_a_limit_is_around_everything():
+    outer = RewardScaler(ConstantRewardEnv(), 2.0)
+    env = limited(outer, 4)
+    assert isinstance(env, TimeLimit) and env.env is outer
+
+
+@pytest.mark.parametrize(("steps", "cut"), [(30, 20), (20, 20), (19, 19), (1, 1)])
+def test_the_shorter_of_two_limits_counts(steps, cut):
+    spec = gymnasium.spec("tfbaselines/ConstantReward-v0")
+    env = gymnasium.make(spec, episode_len=100, max_episode_steps=20)
+    monitor = Monitor(env, None, allow_early_resets=True)
+    assert limited(monitor, steps) is monitor and (monitor.env is env) == (steps >= 20)
+    env = monitor
+    env.reset()
+    ends = [env.step(0)[3] for _ in range(cut)]
+    assert ends == [False] * (cut - 1) + [True]
 
 
 def test_both_random_streams_go_on_from_where_they_were():

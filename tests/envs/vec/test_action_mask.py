@@ -1,0 +1,173 @@
+"""What infos tell of actions that are allowed is shown beside the observation that it is about."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from tfbaselines.envs.tiny import BoxIdentityEnv, ConstantRewardEnv
+from tfbaselines.envs.vec import DummyVecEnv, SubprocVecEnv, VecEnvWrapper
+from tfbaselines.envs.vec.action_mask import MASK, VecActionMask, with_action_masks
+from tfbaselines.envs.vec.observations import ONLY
+
+KINDS = [DummyVecEnv, SubprocVecEnv]
+FOUR = spaces.Discrete(4, start=-2)
+
+
+def masking(first, actions=FOUR, form=list, at_end=True, at_start=True, in_between=True, several=False):
+    """A function that makes environments that show the time, counted from `first`, and its bits as a mask.
+
+    Args:
+        first: at an episode's start.
+        actions: what they take.
+        form: of a mask, from its numbers.
+        at_end: whether the last info has a mask.
+        at_start: whether a reset's info has one.
+        in_between: whether the others have one.
+        several: observations are dictionaries.
+    """
+
+    def make():
+        class Masking(gymnasium.Env):
+            def __init__(self):
+                self.action_space = actions
+                time = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+                self.observation_space = spaces.Dict(time=time, late=spaces.Discrete(2)) if several else time
+
+            def reset(self, **kwargs):
+                super().reset(**kwargs)
+                self.time = first
+                return self._show(), self._info(at_start)
+
+            def step(self, action):
+                self.time += 1
+                over = self.time == first + 3
+                return self._show(), 0.0, over, False, self._info(at_end if over else in_between)
+
+            def _show(self):
+                time = np.array([self.time], np.float32)
+                return {"time": time, "late": int(self.time > 3)} if several else time
+
+            def _info(self, told):
+                return {MASK: form(bits(self.time))} if told else {}
+
+        return Masking()
+
+    return make
+
+
+def bits(time):
+    return np.unpackbits(np.uint8(time))[-4:].tolist()
+
+
+def step(env):
+    return env.step(np.zeros(env.num_envs, np.int64))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mask_is_that_of_the_observation_beside_it(kind):
+    env = VecActionMask(kind([masking(1), masking(8)]))
+    assert env.observation_space[ONLY] == env.venv.observation_space and env.observation_space[MASK].n == 4
+    seen = [env.reset(), *(step(env)[0] for _ in range(2))]
+    last, _, dones, infos = step(env)
+    for obs, times in zip([*seen, last], [(1, 8), (2, 9), (3, 10), (1, 8)], strict=True):
+        assert obs[ONLY].tolist() == [[times[0]], [times[1]]]
+        assert obs[MASK].tolist() == [bits(times[0]), bits(times[1])] and obs[MASK].dtype == np.int8
+        assert all(part.shape[0] == 2 for part in obs.values())
+    assert dones.all()
+    finals = [info["final_observation"] for info in infos]
+    assert [final[ONLY].tolist() for final in finals] == [[4], [11]]
+    assert [final[MASK].tolist() for final in finals] == [bits(4), bits(11)]
+    assert all(env.observation_space.contains(final) for final in finals)
+    assert step(env)[0][MASK].tolist() == [bits(2), bits(9)] and env.reset()[MASK].tolist() == [bits(1), bits(8)]
+    env.close()
+
+
+def test_after_the_last_step_nothing_is_forbidden_unless_it_is_told():
+    env = VecActionMask(DummyVecEnv([masking(1, at_end=False)]))
+    env.reset()
+    *_, (obs, _, _, infos) = (step(env) for _ in range(3))
+    assert infos[0]["final_observation"][MASK].tolist() == [1, 1, 1, 1] and obs[MASK].tolist() == [bits(1)]
+
+
+def test_several_parts_have_the_mask_beside_them():
+    env = VecActionMask(DummyVecEnv([masking(2, several=True)]))
+    assert set(env.observation_space) == {"time", "late", MASK}
+    assert env.reset()[MASK].tolist() == [bits(2)]
+    *_, (obs, _, _, infos) = (step(env) for _ in range(3))
+    assert {name: part.tolist() for name, part in obs.items()} == {"time": [[2]], "late": [0], MASK: [bits(2)]}
+    final = infos[0]["final_observation"]
+    assert (final["time"], final["late"], final[MASK].tolist()) == (5, 1, bits(5))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        list,
+        tuple,
+        lambda mask: np.array(mask, bool),
+        lambda mask: np.array([mask], np.float64),
+        lambda mask: (mask[:1], np.array(mask[1:])),
+        lambda mask: [np.array(mask[:2], bool), mask[2:]],
+    ],
+    ids=["list", "tuple", "booleans", "table", "parts", "parts of booleans"],
+)
+def test_masks_of_any_form_are_rows_of_numbers(form):
+    env = VecActionMask(DummyVecEnv([masking(5, spaces.MultiDiscrete([1, 3]), form)]))
+    for obs, time in ((env.reset(), 5), (step(env)[0], 6)):
+        assert obs[MASK].tolist() == [bits(time)] and obs[MASK].dtype == np.int8
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"at_start": False}, "an info has no 'action_mask': it is needed after every step and reset"),
+        ({"in_between": False}, "an info has no 'action_mask': it is needed after every step and reset"),
+        ({"form": lambda mask: mask[:3]}, "an 'action_mask' has 3 entries, the actions have 4 choices"),
+        ({"actions": spaces.MultiDiscrete([4, 3])}, "an 'action_mask' has 4 entries, the actions have 7 choices"),
+    ],
+)
+def test_masks_that_cannot_be_are_named(kwargs, message):
+    env = VecActionMask(DummyVecEnv([masking(1, **kwargs)]))
+    with pytest.raises(ValueError, match=message):
+        env.reset(), step(env)
+
+
+def test_a_mask_is_missed_after_the_start_of_a_later_episode_too():
+    env = VecActionMask(DummyVecEnv([masking(1)]))
+    env.reset()
+    step(env), step(env)
+    reset = env.venv.envs[0].reset
+    env.venv.envs[0].reset = lambda: (reset()[0], {})
+    with pytest.raises(ValueError, match="an info has no 'action_mask'"):
+        step(env)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("told", "wrapped"), [(True, True), (False, False)])
+def test_environments_are_wrapped_when_their_infos_have_masks(kind, told, wrapped):
+    inner = kind([masking(1, at_start=told), masking(8)])
+    env = with_action_masks(inner)
+    assert isinstance(env, VecActionMask) == wrapped and (env is inner) != wrapped
+    assert with_action_masks(env) is env
+    obs = env.reset()
+    assert (obs[ONLY] if wrapped else obs).tolist() == [[1], [8]]
+    env.close()
+
+
+class Transparent(VecEnvWrapper):
+    def reset(self):
+        return self.venv.reset()
+
+    def step_wait(self):
+        return self.venv.step_wait()
+
+
+def test_masks_are_found_through_other_wrappers():
+    assert isinstance(with_action_masks(Transparent(DummyVecEnv([masking(1)]))), VecActionMask)
+
+
+@pytest.mark.parametrize("make", [ConstantRewardEnv, BoxIdentityEnv])
+def test_other_environments_are_left_alone(make):
+    env = DummyVecEnv([make])
+    assert with_action_masks(env) is env

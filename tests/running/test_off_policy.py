@@ -1,0 +1,534 @@
+"""What surrounds off-policy learning: what is learnt from and when, tests, checkpoints, and rows of the logs."""
+
+import json
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from helpers import vec
+from small import CYCLE, EPOCH, Counting, counting, joined, learn, recorded, rows, still, train
+
+from tfbaselines.envs.normalize import VecNormalize
+from tfbaselines.optim.blocks import BlockUpdate
+from tfbaselines.parallel.mpi import Communicator
+from tfbaselines.running import logger, off_policy
+from tfbaselines.running.checkpoint import Checkpoints
+from tfbaselines.running.logger import read_csv
+from tfbaselines.running.off_policy import Settings
+from tfbaselines.running.options import RunOptions
+
+ALGORITHMS = pytest.mark.parametrize("alg", ["td3", "sac", "ddpg"])
+GAMMA = 0.5
+
+SPINUP_COLUMNS = {
+    "td3": (
+        "Epoch AverageEpRet StdEpRet MaxEpRet MinEpRet AverageTestEpRet StdTestEpRet MaxTestEpRet MinTestEpRet EpLen "
+        "TestEpLen TotalEnvInteracts AverageQ1Vals StdQ1Vals MaxQ1Vals MinQ1Vals AverageQ2Vals StdQ2Vals MaxQ2Vals "
+        "MinQ2Vals LossPi LossQ Time"
+    ),
+    "sac": (
+        "Epoch AverageEpRet StdEpRet MaxEpRet MinEpRet AverageTestEpRet StdTestEpRet MaxTestEpRet MinTestEpRet EpLen "
+        "TestEpLen TotalEnvInteracts AverageQ1Vals StdQ1Vals MaxQ1Vals MinQ1Vals AverageQ2Vals StdQ2Vals MaxQ2Vals "
+        "MinQ2Vals AverageLogPi StdLogPi MaxLogPi MinLogPi LossPi LossQ1 LossQ2 Time"
+    ),
+}
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """Every block of batches, in place of learning."""
+    return recorded(monkeypatch)
+
+
+def taken(env, i=0):
+    """The actions that were taken in one of the environments."""
+    return np.array(env.envs[i].unwrapped.taken)
+
+
+# What is learnt from.
+
+
+@ALGORITHMS
+@pytest.mark.parametrize("timeout", [False, True])
+def test_what_happened_is_learnt_from(alg, timeout, seen):
+    learn(alg, counting(2, timeout=timeout), 6, gamma=GAMMA)
+    obs, after, rewards, discounts = (joined(seen, name) for name in ("obs", "next_obs", "rewards", "discounts"))
+    before = np.abs(obs)
+    np.testing.assert_array_equal(rewards, before)
+    ended = (before + 1) % 5 == 0
+    np.testing.assert_array_equal(discounts, GAMMA * ~(ended & (not timeout)))
+    # After a time limit values go on from the real last observation, not from the next episode's first.
+    goes_on = discounts > 0
+    np.testing.assert_array_equal(after[goes_on], before[goes_on] + 1)
+    assert (obs < 0).any() and ended.any()
+
+
+@ALGORITHMS
+def test_returns_of_several_steps(alg, seen):
+    learn(alg, counting(length=None), 6, gamma=GAMMA, n_step=3)
+    before, after = np.abs(joined(seen, "obs")), joined(seen, "next_obs")
+    steps = after - before
+    # The last steps have no more than happened.
+    assert set(steps) == {1, 2, 3} and np.mean(steps == 3) > 0.7
+    expected = sum(np.where(k < steps, GAMMA**k * (before + k), 0) for k in range(3))
+    np.testing.assert_allclose(joined(seen, "rewards"), expected)
+    np.testing.assert_allclose(joined(seen, "discounts"), GAMMA**steps)
+
+
+@ALGORITHMS
+def test_the_latest_are_kept(alg, seen):
+    learn(alg, counting(length=None), 10, replay_size=15)
+    for cycle, one in enumerate(seen, 1):
+        assert np.abs(one.block["obs"]).min() >= CYCLE * cycle - 15
+    assert np.abs(seen[-1].block["obs"]).min() < CYCLE * 9
+
+
+@ALGORITHMS
+def test_batches_are_as_large_as_asked_for(alg, seen):
+    learn(alg, counting(), batch_size=13)
+    assert {one.block["rewards"].shape[1] for one in seen} == {13}
+
+
+@ALGORITHMS
+@pytest.mark.parametrize("limit", [3, None])
+def test_episodes_are_cut_off_and_do_not_end(alg, limit, seen, tmp_path):
+    train(tmp_path, alg, counting(length=None if limit else 8), 8, max_ep_len=limit)
+    assert (joined(seen, "discounts") > 0).all() == (limit is not None)
+    assert rows(tmp_path)["rollout/episode_steps" if alg == "ddpg" else "EpLen"].iloc[-1] == (limit or 8)
+
+
+# When.
+
+
+def moments(monkeypatch, env, alg="td3", cycles=6, **kwargs):
+    """(steps of environment 0, gradient steps) at each block."""
+    moments = []
+
+    def recording(update, block, **coefficients):
+        count = len(block["rewards"])
+        moments.append((env.envs[0].unwrapped.count, count))
+        return {name: np.zeros(count) for phase in update._phases for name in phase.statistics}
+
+    monkeypatch.setattr(BlockUpdate, "__call__", recording)
+    learn(alg, env, cycles, **kwargs)
+    return moments
+
+
+@ALGORITHMS
+@pytest.mark.parametrize(("after", "first"), [(0, 10), (10, 10), (11, 20), (40, 40)])
+def test_learning_begins_when_the_replay_holds_enough(alg, after, first, monkeypatch):
+    assert moments(monkeypatch, counting(), alg, update_after=after)[0] == (first, 2)
+
+
+@pytest.mark.parametrize(("own", "count"), [({}, 2), ({"num_update": None}, 10), ({"num_update": 7}, 7)])
+def test_gradient_steps_of_a_cycle(own, count, monkeypatch):
+    assert moments(monkeypatch, counting(), **own) == [(CYCLE * cycle, count) for cycle in range(1, 7)]
+
+
+def test_without_gradient_steps_there_is_only_acting(monkeypatch):
+    assert moments(monkeypatch, counting(), num_update=0) == []
+
+
+@ALGORITHMS
+def test_steps_of_a_cycle_are_shared_out_over_environments(alg, monkeypatch):
+    own = {} if alg == "ddpg" else {"num_update": None}
+    found = moments(monkeypatch, counting(3), alg, update_every=10, **own)
+    # Three of each, which is nine.
+    assert found == [(3 * cycle, 9) for cycle in range(2, 7)]
+
+
+def test_a_cycle_has_at_least_one_step_of_each(monkeypatch):
+    found = moments(monkeypatch, counting(3), update_every=1, num_update=None, total_timesteps=18)
+    assert found == [(cycle, 3) for cycle in range(4, 7)]
+
+
+@pytest.mark.parametrize("batches", [1, 2, 4])
+def test_blocks_have_a_bounded_size(batches, monkeypatch):
+    """Two observations of one number in each of eight rows."""
+    monkeypatch.setattr(off_policy, "BLOCK_BYTES", 8 * 2 * 4 * batches)
+    found = moments(monkeypatch, counting(), num_update=8, cycles=2)
+    assert found == [(CYCLE * cycle, batches) for cycle in (1, 2) for _ in range(8 // batches)]
+
+
+@ALGORITHMS
+@pytest.mark.parametrize("count", [1, 3])
+def test_actions_are_random_at_first(alg, count, seen):
+    env, own = counting(count), {"start_steps": 14}
+    if alg == "ddpg":
+        own |= {"noise_type": "none", "update_every": CYCLE, "normalize_observations": False}
+    model = learn(alg, env, 8, **own | ({"act_noise": 0.0} if alg == "td3" else {}))
+    first = -(-14 // count)
+    for i in range(count):
+        actions = taken(env, i)
+        random, chosen = actions[:first], actions[first:]
+        assert random.min() >= -1 and random.max() <= 3 and random.std(axis=0).min() > 0.3
+        if alg != "sac":
+            counts = np.arange(len(actions))
+            obs = np.where(counts % 5 == 0, -counts, counts).astype(np.float32)[:, None]
+            wanted, _ = model.act(obs, deterministic=True)
+            np.testing.assert_allclose(chosen, wanted[first:], rtol=1e-4, atol=1e-4)
+            assert np.abs(random - wanted[:first]).max() > 0.5
+
+
+@ALGORITHMS
+def test_the_number_of_epochs_tells_when_no_steps_are_given(alg, seen, tmp_path):
+    epochs = {"nb_epochs" if alg == "ddpg" else "epochs": 3}
+    env = counting()
+    train(tmp_path, alg, env, total_timesteps=None, **epochs)
+    assert len(rows(tmp_path)) == 3 and len(taken(env)) == 3 * EPOCH
+
+
+@pytest.mark.parametrize("alg", ["td3", "sac"])
+def test_the_last_epoch_may_be_a_part_of_one(alg, seen, tmp_path):
+    train(tmp_path, alg, counting(), 5)
+    assert rows(tmp_path)[["Epoch", "TotalEnvInteracts"]].values.tolist() == [[1, 20], [2, 40], [3, 50]]
+
+
+def test_no_rank_learns_before_every_rank_can(monkeypatch):
+    class Waiting(Communicator):
+        """The other rank has not got enough."""
+
+        size = 2
+
+        def gather(self, obj):
+            return [obj, False] if isinstance(obj, bool) else [obj, obj]
+
+    assert moments(monkeypatch, counting(), comm=Waiting()) == []
+
+
+# With memory.
+
+
+@ALGORITHMS
+def test_policies_with_memory_learn_from_sequences(alg, seen):
+    memory = {"network": "lstm", "nlstm": 4} if alg == "ddpg" else {"memory_size": 8, "sequence_length": 6}
+    if alg == "ddpg":
+        memory |= {"noise_type": "none", "replay_size": 500}
+    model = learn(alg, counting(2), 8 if alg == "ddpg" else 6, **memory)
+    length = 64 if alg == "ddpg" else 6
+    obs = seen[-1].block["obs"].reshape(-1, length + 1)
+    np.testing.assert_array_equal(np.abs(obs), np.abs(obs[:, :1]) + np.arange(length + 1))
+    assert seen[-1].block["states"].shape == (2, 8, model.policy.state_size)
+    assert np.abs(seen[-1].block["states"]).max() > 0
+    masks = seen[-1].block["masks"].reshape(-1, length + 1)
+    np.testing.assert_array_equal(masks, np.abs(obs) % 5 == 0)
+
+
+@pytest.mark.parametrize("alg", ["td3", "sac"])
+def test_sequences_are_waited_for(alg, monkeypatch):
+    found = moments(monkeypatch, counting(), alg, memory_size=4, sequence_length=25)
+    assert found[0] == (30, 2)
+
+
+@pytest.mark.parametrize("alg", ["td3", "sac"])
+def test_sequences_longer_than_the_replay_are_refused(alg):
+    with pytest.raises(ValueError, match=r"sequence_length=300 is not valid: .* raise replay_size"):
+        learn(alg, counting(), memory_size=4, sequence_length=300)
+
+
+# Statistics of observations.
+
+
+@ALGORITHMS
+def test_observations_are_normalised_by_what_was_seen(alg, seen, tmp_path):
+    model = learn(alg, counting(2, length=None), 8, normalize_observations=True)
+    shown = np.concatenate([[0], np.arange(1, 80 if alg == "ddpg" else 40)])
+    assert model.policy.normalizer.mean == pytest.approx(shown.mean(), rel=0.01)
+    assert model.policy.normalizer.std == pytest.approx(shown.std(), rel=0.01)
+    assert model.averaged.policy.normalizer is model.policy.normalizer
+
+
+def test_they_are_left_as_they_are_unless_asked_for(seen):
+    assert learn("td3", counting()).policy.normalizer is None
+    assert learn("ddpg", counting(), normalize_observations=False).policy.normalizer is None
+
+
+# Tests.
+
+
+class Paying(Counting):
+    """Pays what the first action is, so that a return tells what was done."""
+
+    def step(self, action):
+        obs, _, *rest = super().step(action)
+        return obs, float(action[0]), *rest
+
+
+@ALGORITHMS
+def test_the_deterministic_policy_is_tested_at_an_epochs_end(alg, seen, tmp_path):
+    tests = vec(Paying, 3)
+    own = {"normalize_observations": False} if alg == "ddpg" else {}
+    model = train(tmp_path, alg, counting(), 4, eval_env=tests, num_test_episodes=4, **own)
+    log = rows(tmp_path)
+    lengths = [len(taken(tests, i)) for i in range(3)]
+    # Two episodes in each of two epochs in the first environment, at the end of which all stop.
+    assert lengths == [20, 20, 20]
+    counts = np.arange(20)
+    obs = np.where(counts % 5 == 0, -counts, counts).astype(np.float32)[:, None]
+    np.testing.assert_allclose(taken(tests), model.act(obs, deterministic=True)[0], rtol=1e-4, atol=1e-5)
+    returns = np.array([taken(tests, i)[:, 0].reshape(2, 2, 5).sum(-1) for i in range(3)])
+    for epoch, row in log.iterrows():
+        played = [*returns[0, epoch], returns[1, epoch, 0], returns[2, epoch, 0]]
+        told = row["eval/return" if alg == "ddpg" else "AverageTestEpRet"]
+        assert told == pytest.approx(np.mean(played), rel=1e-4)
+    if alg != "ddpg":
+        assert log["TestEpLen"].tolist() == [5, 5]
+
+
+@ALGORITHMS
+def test_environments_for_tests_are_made_and_closed(alg, seen, tmp_path):
+    made = []
+
+    def make_eval_env(count):
+        made.append(counting(count))
+        return made[-1]
+
+    run = RunOptions(make_eval_env=make_eval_env)
+    train(tmp_path, alg, counting(), num_test_episodes=3, run=run)
+    assert [(env.num_envs, env.closed) for env in made] == [(3, True)]
+    assert "eval/return" in rows(tmp_path) or "AverageTestEpRet" in rows(tmp_path)
+    learn(alg, counting(), num_test_episodes=0, run=run)
+    assert len(made) == 1
+
+
+@ALGORITHMS
+def test_without_tests_there_are_no_columns_of_them(alg, seen, tmp_path):
+    train(tmp_path, alg, counting(), eval_env=None if alg == "ddpg" else counting(), num_test_episodes=0)
+    assert not [name for name in rows(tmp_path) if "Test" in name or "eval" in name]
+
+
+@ALGORITHMS
+def test_tests_are_cut_off_too(alg, seen, tmp_path):
+    tests = counting(length=None)
+    train(tmp_path, alg, counting(), eval_env=tests, num_test_episodes=2, max_ep_len=7)
+    assert len(taken(tests)) == 2 * 2 * 7
+
+
+def test_tests_see_observations_as_the_run_does(seen):
+    tests = VecNormalize(counting(), training=False)
+    env = VecNormalize(counting())
+    learn("td3", env, eval_env=tests, num_test_episodes=1)
+    np.testing.assert_equal(tests.normalization()["ob"], env.normalization()["ob"])
+
+
+# Checkpoints.
+
+
+@ALGORITHMS
+@pytest.mark.parametrize(("every", "numbers"), [(1, [1, 2, 4, 6, 7]), (2, [1, 4, 7]), (0, [7])])
+def test_checkpoints_are_epochs_apart(alg, every, numbers, seen, tmp_path):
+    name = "save_interval" if alg == "ddpg" else "save_freq"
+    train(tmp_path, alg, counting(), 7, **{name: every})
+    saved = [path.name for path in (tmp_path / "checkpoints").iterdir() if path.name != "best"]
+    assert sorted(map(int, saved)) == numbers
+
+
+@ALGORITHMS
+def test_the_replay_can_be_left_out(alg, seen, tmp_path):
+    train(tmp_path, alg, counting(), save_replay_buffer=False)
+    assert Checkpoints(tmp_path / "checkpoints").latest() is not None
+    assert not (tmp_path / "replay").exists()
+
+
+@ALGORITHMS
+def test_the_saved_replay_is_mapped_into_memory_without_pickle(alg, seen, tmp_path):
+    train(tmp_path, alg, counting(length=7))
+    parts = list((tmp_path / "replay/000").glob("*.npy"))
+    arrays = {path.stem: np.load(path, mmap_mode="r", allow_pickle=False) for path in parts}
+    assert all(isinstance(array, np.memmap) for array in arrays.values() if array.size)
+    assert json.loads((tmp_path / "replay/000/replay.json").read_text())["steps"] == 40
+    np.testing.assert_array_equal(arrays["rewards"][:40, 0], np.arange(40))
+    np.testing.assert_array_equal(np.abs(arrays["obs.all"][:, 0, 0]), np.arange(41))
+
+
+@ALGORITHMS
+def test_the_model_saves_its_replay(alg, seen, tmp_path):
+    model = learn(alg, counting())
+    model.save_replay_buffer(tmp_path / "replay")
+    other = learn(alg, counting(first=1000), cycles=1)
+    other.load_replay_buffer(tmp_path / "replay")
+    assert len(other.replay) == 40
+    drawn = other.replay.sample(np.random.default_rng(0), 1, 300)["rewards"]
+    assert set(drawn.ravel()) == set(range(40))
+
+
+def test_the_replay_is_not_written_with_each_of_many_checkpoints(seen, tmp_path, monkeypatch):
+    """A crash loses at most a tenth of it."""
+    written = []
+    monkeypatch.setattr(off_policy.Replay, "save", lambda replay, path: written.append(len(replay)))
+    train(tmp_path, "td3", counting(), 40, replay_size=1000, update_every=CYCLE, steps_per_epoch=CYCLE)
+    assert written[:4] == [100, 200, 300, 400]
+
+
+# Rows.
+
+
+def header(directory, name="progress.txt"):
+    return (directory / name).read_text().splitlines()[0].split("\t")
+
+
+@pytest.mark.parametrize("alg", ["td3", "sac"])
+def test_the_columns_are_spinning_ups(alg, seen, tmp_path):
+    train(tmp_path, alg, counting(), eval_env=counting(), num_test_episodes=1)
+    assert header(tmp_path) == [*SPINUP_COLUMNS[alg].split(), "fps"]
+    assert set(read_csv(tmp_path / "progress.csv")) == set(header(tmp_path))
+
+
+def test_a_learnt_temperature_is_told(seen, tmp_path):
+    train(tmp_path, "sac", counting(), alpha="auto")
+    assert header(tmp_path)[-4:] == ["Alpha", "LossAlpha", "Time", "fps"]
+
+
+def test_both_tables_say_the_same(seen, tmp_path):
+    train(tmp_path, "td3", counting())
+    text, table = read_csv(tmp_path / "progress.txt", separator="\t"), read_csv(tmp_path / "progress.csv")
+    assert len(text) == 2
+    for name in text:
+        np.testing.assert_allclose(text[name], table[name], rtol=1e-6)
+
+
+def test_statistics_are_of_all_gradient_steps_of_an_epoch(monkeypatch, tmp_path):
+    told = iter(np.arange(1.0, 100.0))
+
+    def telling(update, block, **coefficients):
+        names = {name for phase in update._phases for name in phase.statistics}
+        values = np.array([next(told), next(told)])
+        own = {"Q1Vals": values, "Q1Vals:std": values / 10, "Q1Vals:min": -values, "Q1Vals:max": 2 * values}
+        # The actor had its turn in one of the two.
+        own |= {"LossQ": 3 * values, "LossPi": values[:1]}
+        return dict.fromkeys(names, np.zeros(2)) | own
+
+    monkeypatch.setattr(BlockUpdate, "__call__", telling)
+    train(tmp_path, "td3", counting(), 4)
+    for number, row in rows(tmp_path).iterrows():
+        values = np.arange(1.0, 5.0) + 4 * number
+        assert row["AverageQ1Vals"] == pytest.approx(values.mean())
+        # Within batches and between them.
+        assert row["StdQ1Vals"] == pytest.approx(np.sqrt(np.mean((values / 10) ** 2) + values.var()))
+        assert (row["MinQ1Vals"], row["MaxQ1Vals"]) == (-values.max(), 2 * values.max())
+        assert row["LossQ"] == pytest.approx(3 * values.mean())
+        assert row["LossPi"] == pytest.approx(values[::2].mean())
+
+
+def test_episodes_of_an_epoch(seen, tmp_path):
+    train(tmp_path, "td3", counting(), 4)
+    log = rows(tmp_path)
+    returns = np.arange(40).reshape(2, 4, 5).sum(-1)
+    np.testing.assert_allclose(log["AverageEpRet"], returns.mean(1))
+    np.testing.assert_allclose(log["StdEpRet"], returns.std(1))
+    np.testing.assert_allclose(log[["MinEpRet", "MaxEpRet"]], np.stack([returns.min(1), returns.max(1)], 1))
+
+
+def test_what_there_was_none_of_is_not_a_number(seen, tmp_path):
+    train(tmp_path, "td3", counting(length=None), 2, update_after=100)
+    assert rows(tmp_path)[["AverageEpRet", "EpLen", "LossQ", "AverageQ1Vals"]].isna().all(axis=None)
+
+
+def test_steps_of_all_ranks_are_told(seen, tmp_path):
+    class Two(Communicator):
+        size = 2
+
+    train(tmp_path, "td3", counting(), comm=Two())
+    assert rows(tmp_path)["TotalEnvInteracts"].tolist() == [2 * EPOCH, 4 * EPOCH]
+
+
+def test_spinning_ups_table_goes_where_it_is_told(seen, tmp_path):
+    kwargs = {"output_dir": str(tmp_path / "own"), "output_fname": "table.txt", "exp_name": "walk"}
+    train(tmp_path / "log", "td3", counting(), logger_kwargs=kwargs)
+    assert header(tmp_path / "own", "table.txt")[0] == "Epoch"
+    names = {path.name for path in (tmp_path / "log").iterdir()}
+    assert "progress.csv" in names and "progress.txt" not in names
+
+
+def test_without_a_log_directory_nothing_is_written(seen, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    logger.reset()
+    learn("td3", counting())
+    assert list(tmp_path.iterdir()) == []
+
+
+# Settings.
+
+
+@ALGORITHMS
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("batch_size", 0),
+        ("replay_size", 0),
+        ("n_step", 0),
+        ("max_ep_len", 0),
+        ("start_steps", -1),
+        ("update_after", -1),
+        ("update_after", 201),
+        ("update_every", 0),
+        ("num_test_episodes", -1),
+        ("total_timesteps", -1),
+        ("gamma", 1.1),
+        ("gamma", float("nan")),
+        ("network", "dens"),
+    ],
+)
+def test_bad_arguments_are_named_in_one_line(alg, name, value):
+    with pytest.raises(ValueError, match=r"valid|unknown") as error:
+        learn(alg, still(), **{name: value})
+    assert "\n" not in str(error.value)
+    assert name in str(error.value) and str(value) in str(error.value)
+
+
+@pytest.mark.parametrize("alg", ["td3", "sac"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("steps_per_epoch", 0),
+        ("epochs", -1),
+        ("save_freq", -1),
+        ("num_update", -1),
+        ("sequence_length", 0),
+        ("polyak", 1.5),
+        ("memory_size", 7),
+        ("memory_size", 0),
+        ("vis_encode_type", "resnt"),
+        ("logger_kwargs", {"output_dri": "x"}),
+        ("hidden_sizes", []),
+    ],
+)
+def test_bad_arguments_of_spinning_up_are_named_too(alg, name, value):
+    with pytest.raises(ValueError, match=r"valid|unknown") as error:
+        learn(alg, still(), **{name: value})
+    assert "\n" not in str(error.value)
+    assert name in str(error.value)
+
+
+@ALGORITHMS
+def test_other_words_are_unknown_arguments(alg):
+    with pytest.raises(ValueError, match=r"unknown argument 'hiden_sizes'.*did you mean 'hidden_sizes'"):
+        learn(alg, still(), hiden_sizes=[8])
+
+
+@ALGORITHMS
+@pytest.mark.parametrize("space", [spaces.MultiBinary(2), spaces.Box(-np.inf, np.inf, (2,), np.float32)])
+def test_other_actions_are_refused(alg, space):
+    with pytest.raises(ValueError, match="actions") as error:
+        learn(alg, still(actions=space))
+    assert "\n" not in str(error.value) and str(space) in str(error.value)
+
+
+@pytest.mark.parametrize("alg", ["td3", "ddpg"])
+@pytest.mark.parametrize("space", [spaces.Discrete(3), spaces.MultiDiscrete([2, 2])])
+def test_choices_are_for_sac(alg, space):
+    with pytest.raises(ValueError, match="continuous actions need bounds") as error:
+        learn(alg, still(actions=space))
+    assert "\n" not in str(error.value)
+
+
+def test_a_replay_larger_than_the_memory_is_refused():
+    with pytest.raises(ValueError, match=r"the replay would take .* GiB"):
+        learn("td3", still(), replay_size=1e14)
+
+
+def test_settings_of_several_environments():
+    settings = Settings(4, steps_per_epoch=4000, update_every=50)
+    # Fifty does not divide by four: twelve of each, 48 in a cycle, and as many gradient steps.
+    assert (settings.collected, settings.gradient_steps, settings.cycles_per_epoch) == (12, 48, 83)
+    assert (settings.steps, Settings(4, total_timesteps=7.0).steps) == (400_000, 7)
