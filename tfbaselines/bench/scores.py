@@ -1,4 +1,7 @@
-"""Learning results: the runs under some directories as one CSV, one PNG and a table of last-100-episode means."""
+"""Learning results: the runs under some directories as one CSV, one PNG and a table of their last mean returns.
+
+These are of 100 episodes, or of a test of the deterministic policy where the run tells of one.
+"""
 
 import json
 from pathlib import Path
@@ -48,7 +51,7 @@ def _first(progress: Any, names: tuple[str, ...]) -> Any:
 
 
 def final_scores(curves: Any) -> Any:
-    """The last mean over 100 episodes of every run, and its mean over the seeds."""
+    """The last mean return of every run, and its mean over the seeds."""
     last = curves.groupby(["alg", "env", "seed"], as_index=False).last()
     last["mean_of_seeds"] = last.groupby(["alg", "env"])["eprewmean"].transform("mean")
     return last
@@ -71,7 +74,7 @@ def write(curves: Any, out: str) -> list[Path]:
     for axis, (env, of_env) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         for (alg, seed), curve in of_env.groupby(["alg", "seed"]):
             axis.plot(curve["total_timesteps"], curve["eprewmean"], label=f"{alg} seed {seed}")
-        axis.set(title=env, xlabel="environment steps", ylabel="mean return of 100 episodes")
+        axis.set(title=env, xlabel="environment steps", ylabel="mean return")
         axis.grid(alpha=0.3)
         axis.legend(fontsize="small")
     figure.savefig(picture, dpi=100)

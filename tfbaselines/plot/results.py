@@ -26,7 +26,7 @@ XAXES = (
 )
 RETURNS = (
     *("eprewmean", "EpRewMean", "AverageTestEpRet", "AverageEpRet", "mean 100 episode reward", "mean_episode_reward"),
-    *("rollout/return", "test/success_rate", "r"),
+    *("eval/return", "rollout/return", "test/success_rate", "r"),
 )
 # Spinning Up's name for "how well it does".
 PERFORMANCE = "Performance"
