@@ -1,7 +1,5 @@
 """The rows of DDPG's logs under the names of baselines."""
 
-import time
-from collections import deque
 from typing import Any
 
 import numpy as np
@@ -10,7 +8,7 @@ import tensorflow as tf
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.running.off_policy import OffPolicy
-from tfbaselines.running.training import EPISODES_IN_MEAN, Training, safe_mean
+from tfbaselines.running.training import Training, safe_mean
 
 
 def reference_statistics(
@@ -68,9 +66,6 @@ class DDPGRows:
         self._loop, self._model = loop, loop.model
         self._eval_env, self._eval_steps, self._render = eval_env, nb_eval_steps, render_eval
         self._eval_obs: Any = None
-        self._history: deque[float] = deque(maxlen=EPISODES_IN_MEAN)
-        self._eval_history: deque[float] = deque(maxlen=EPISODES_IN_MEAN)
-        self._episodes = 0
         self._reference: dict[str, Any] | None = None
         policy = self._model.policy
         perturbed = self._model.perturbed and self._model.perturbed.policy
@@ -78,14 +73,12 @@ class DDPGRows:
         self._statistics = None
         if not policy.recurrent:
             self._statistics = tf.function(lambda batch: reference_statistics(policy, batch, perturbed, return_range))
-        self._began = time.perf_counter()
         self._new_epoch()
 
     def collected(self, episodes: list[dict[str, Any]]) -> None:
         """Remember a cycle's episodes, actions and values."""
         self._returns += [episode["r"] for episode in episodes]
         self._lengths += [episode["l"] for episode in episodes]
-        self._history.extend(episode["r"] for episode in episodes)
         obs, actions = self._loop.replay.latest(self._loop.settings.collected)
         self._actions.append(self._model.policy.head.unit_numpy(actions))
         if self._statistics is not None:
@@ -104,13 +97,12 @@ class DDPGRows:
 
     def __call__(self, training: Training) -> dict[str, Any]:
         """End the epoch, and give its row: means over ranks."""
-        self._episodes += len(self._returns)
         tested = [episode["r"] for episode in self._loop.test()]
         row = self._reference_row() | {
             "rollout/return": safe_mean(self._returns),
             "rollout/return_std": float(np.std(self._returns)) if self._returns else float("nan"),
-            "rollout/return_history": safe_mean(self._history),
-            "rollout/return_history_std": float(np.std(self._history)) if self._history else float("nan"),
+            "rollout/return_history": training.episodes.mean_reward,
+            "rollout/return_history_std": training.episodes.std_reward,
             "rollout/episode_steps": safe_mean(self._lengths),
             "rollout/episodes": len(self._returns),
             "rollout/actions_mean": safe_mean(np.concatenate(self._actions)),
@@ -119,17 +111,16 @@ class DDPGRows:
             "train/loss_actor": _mean_of(self._losses["loss_actor"]),
             "train/loss_critic": _mean_of(self._losses["loss_critic"]),
             "train/param_noise_distance": safe_mean(self._distances),
-            "total/duration": time.perf_counter() - self._began,
+            "total/duration": training.elapsed,
             "total/steps_per_second": training.fps,
-            "total/episodes": self._episodes,
+            "total/episodes": training.episodes.count,
         }
         if self._loop.eval_env is not None:
             row["eval/return"] = safe_mean(tested)
         if self._eval_env is not None:
-            self._eval_history.extend(self._eval_returns)
             row |= {
                 "eval/return": safe_mean(self._eval_returns),
-                "eval/return_history": safe_mean(self._eval_history),
+                "eval/return_history": training.eval_episodes.mean_reward,
                 "eval/Q": safe_mean(np.concatenate(self._eval_values)) if self._eval_values else float("nan"),
                 "eval/episodes": len(self._eval_returns),
             }
@@ -181,7 +172,9 @@ class DDPGRows:
             self._eval_obs, _, self._eval_first, infos = env.step(actions)
             if self._render:
                 env.render()
-            self._eval_returns += [info["episode"]["r"] for info in infos if "episode" in info]
+            ended = [info["episode"] for info in infos if "episode" in info]
+            self._eval_returns += [episode["r"] for episode in ended]
+            self._loop.training.eval_episodes.extend(ended)
 
 
 def _mean_of(arrays: list[np.ndarray]) -> float:

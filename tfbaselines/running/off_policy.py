@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.errors import bad_argument, check_at_least, check_between, given
+from tfbaselines.errors import bad_argument, check_at_least, check_between, given, unknown
 from tfbaselines.experience.collector import Behave, Collector
 from tfbaselines.experience.replay import Replay
 from tfbaselines.optim.average import AveragedPolicy
@@ -29,6 +29,8 @@ from tfbaselines.running.training import Training
 
 # Batches of one compiled call take at most so much memory.
 BLOCK_BYTES = 2**26
+
+LOGGER_ARGUMENTS = ("output_dir", "output_fname", "exp_name")
 
 # A crash loses at most this part of the replay.
 UNSAVED_PART = 0.1
@@ -363,7 +365,7 @@ class EpochRows:
         if directory is None and not logger_kwargs:
             self._table = EpochTable(training_run.comm)
         else:
-            arguments = {"output_dir": directory} | (logger_kwargs or {})
+            arguments = {"output_dir": directory} | _checked(logger_kwargs or {})
             resume = training_run.run.resume is not None
             self._table = EpochLogger(comm=training_run.comm, resume=resume, format_strs=(), **arguments)
 
@@ -401,3 +403,11 @@ class EpochRows:
         table.log_tabular("Time", training.elapsed)
         table.log_tabular("fps", training.fps)
         return table.dump_tabular() if isinstance(table, EpochLogger) else table.take_row()
+
+
+def _checked(logger_kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of Spinning Up's logger; ValueError for one that it has not got."""
+    for name in logger_kwargs:
+        if name not in LOGGER_ARGUMENTS:
+            raise unknown("argument of logger_kwargs", name, LOGGER_ARGUMENTS)
+    return logger_kwargs

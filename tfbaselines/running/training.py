@@ -73,9 +73,12 @@ class Episodes:
 
     def __init__(self) -> None:
         self._latest: deque[tuple[float, float]] = deque(maxlen=EPISODES_IN_MEAN)
+        # Of all there ever were.
+        self.count = 0
 
     def extend(self, episodes: list[dict[str, Any]]) -> None:
         """Take in infos' 'episode' entries."""
+        self.count += len(episodes)
         self._latest.extend((float(episode["r"]), float(episode["l"])) for episode in episodes)
 
     @property
@@ -84,18 +87,24 @@ class Episodes:
         return safe_mean([reward for reward, _ in self._latest])
 
     @property
+    def std_reward(self) -> float:
+        """Standard deviation of the returns of the latest episodes; nan before the first one ends."""
+        return float(np.std([reward for reward, _ in self._latest])) if self._latest else float("nan")
+
+    @property
     def mean_length(self) -> float:
         """Mean length of the latest episodes; nan before the first one ends."""
         return safe_mean([length for _, length in self._latest])
 
     def state(self) -> dict[str, Any]:
         """The episodes."""
-        return {"latest": np.asarray(self._latest, np.float64).reshape(-1, 2)}
+        return {"latest": np.asarray(self._latest, np.float64).reshape(-1, 2), "count": self.count}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take them back."""
         self._latest.clear()
         self._latest.extend(tuple(row) for row in state["latest"].tolist())
+        self.count = state.get("count", len(self._latest))
 
 
 class Training:
