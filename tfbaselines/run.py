@@ -143,7 +143,8 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
 
 def _total_timesteps(args: Arguments) -> float | None:
     """What was given, or None where the number of epochs tells."""
-    return None if "epochs" in args.learn and "num_timesteps" not in args.given else args.num_timesteps
+    epochs = {"epochs", "nb_epochs"} & args.learn.keys()
+    return None if epochs and "num_timesteps" not in args.given else args.num_timesteps
 
 
 def _test_env(args: Arguments, config: dict[str, Any], count: int) -> Any:

@@ -85,7 +85,7 @@ def test_both_see_observations_in_the_same_units():
 @pytest.mark.parametrize(("wanted", "factor"), [(1e-6, 1 / 1.01), (10.0, 1.01)])
 def test_the_size_is_corrected_by_how_far_actions_move(wanted, factor):
     _, perturbed = make(0.2, wanted)
-    perturbed.adapt(OBS)
+    perturbed.adapt({"obs": OBS})
     assert perturbed.spec.current_stddev == pytest.approx(0.2 * factor)
 
 
@@ -98,13 +98,13 @@ def test_the_distance_is_in_units_of_the_bounds():
     perturbed._perturb = lambda copy: copy.acting_variables[-1].assign([0.5, 0.0])
     for variable in perturbed._measuring.acting_variables:
         variable.assign(np.zeros(variable.shape))
-    assert perturbed.adapt(OBS) == pytest.approx(np.tanh(0.5) / np.sqrt(2), rel=1e-5)
+    assert perturbed.adapt({"obs": OBS}) == pytest.approx(np.tanh(0.5) / np.sqrt(2), rel=1e-5)
 
 
 def test_measuring_leaves_the_acting_copy_alone():
     policy, perturbed = make(0.2)
     before = differences(policy, perturbed)
-    perturbed.adapt(OBS)
+    perturbed.adapt({"obs": OBS})
     for name, change in differences(policy, perturbed).items():
         np.testing.assert_array_equal(change, before[name])
 
@@ -119,5 +119,5 @@ def test_ranks_correct_it_alike():
             return (flat + 7.0) / 2
 
     _, perturbed = make(0.2, 3.0, comm=Farther())
-    assert perturbed.adapt(OBS) > 3.5
+    assert perturbed.adapt({"obs": OBS}) > 3.5
     assert perturbed.spec.current_stddev < 0.2

@@ -144,6 +144,8 @@ class Model(OffPolicyModel):
     ) -> None:
         super().__init__(policy, averaged, update, rng=rng)
         self.returns, self.noise, self.perturbed = policy.returns, noise, perturbed
+        # A batch that the logs tell of as long as the run goes on.
+        self.reference: dict[str, Any] | None = None
 
     def explore(self, obs: Any, states: Any, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Actions with noise, and new states; arguments as an actor's choose."""
@@ -168,9 +170,8 @@ class Model(OffPolicyModel):
             noise = stddev * head.draw_noise(self.rng, block["rewards"].shape)
             block["noise"] = head.limit * np.clip(noise, -clip, clip)
 
-    def observe_returns(self, block: dict[str, Any], comm: mpi.Communicator) -> None:
-        """Let the statistics of returns take in a block's targets, and the critics' units with them."""
-        batch = tf.nest.map_structure(lambda array: array[0], block)
+    def observe_returns(self, batch: dict[str, Any], comm: mpi.Communicator) -> None:
+        """Let the statistics of returns take in a batch's targets, and the critics' units with them."""
         sums = self.returns.sums(self.update.prepared(batch)["targets"])
         self.returns.take(tf.constant(comm.average(sums.numpy())))
 
@@ -180,6 +181,7 @@ class Model(OffPolicyModel):
         return super().state() | {
             "param_noise_stddev": None if spec is None else spec.current_stddev,
             "action_noise": {} if actions is None else actions.state(),
+            "reference": self.reference,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -191,6 +193,7 @@ class Model(OffPolicyModel):
             self.perturbed.reset()
         if actions is not None and state["action_noise"]:
             actions.restore(state["action_noise"])
+        self.reference = state["reference"]
 
 
 def learn(
@@ -298,7 +301,7 @@ def learn(
     run, comm = run or RunOptions(), mpi.wrap(comm)
     actor_lr, critic_lr = parse_schedule(actor_lr, "actor_lr"), parse_schedule(critic_lr, "critic_lr")
     check_at_least(0, nb_eval_steps=nb_eval_steps, target_noise=target_noise, noise_clip=noise_clip)
-    return_range = (-np.inf, np.inf) if return_range is None else tuple(return_range)
+    return_range = _checked_range(return_range)
     check_at_least(1, param_noise_adaption_interval=param_noise_adaption_interval)
     settings = _settings(env, locals())
     # Of these learn() has no names, so that a wrong one is told here.
@@ -322,20 +325,21 @@ def learn(
         run=run,
         comm=comm,
     )
-    # Around the parameters that all ranks have by now.
-    model.reset_noise()
+    if model.perturbed is not None:
+        # Around the parameters that all ranks have by now.
+        model.perturbed.reset()
     rows = DDPGRows(loop, None if num_test_episodes else eval_env, nb_eval_steps, render_eval, return_range)
 
     def learn_block(steps: int) -> None:
         left = loop.training.fraction_left
         for done in range(0, steps, param_noise_adaption_interval):
             if model.perturbed is not None:
-                rows.moved(model.perturbed.adapt(loop.draw(1)["obs"][0]))
+                rows.moved(model.perturbed.adapt(loop.draw_one()))
             for block in loop.blocks(min(steps - done, param_noise_adaption_interval)):
                 model.add_target_noise(block, target_noise, noise_clip)
                 rows.learnt(model.train(block, actor_lr=actor_lr(left), critic_lr=critic_lr(left)))
         if normalize_returns and not popart:
-            model.observe_returns(loop.draw(1), comm)
+            model.observe_returns(loop.draw_one(), comm)
 
     def collected(episodes: list[dict[str, Any]]) -> None:
         rows.collected(episodes)
@@ -347,18 +351,28 @@ def learn(
     return model
 
 
+def _checked_range(return_range: tuple[float, float] | None) -> tuple[float, float]:
+    """Lowest and highest return; None for any."""
+    if return_range is None:
+        return -np.inf, np.inf
+    if not isinstance(return_range, list | tuple) or len(return_range) != 2 or not return_range[0] < return_range[1]:
+        raise bad_argument("return_range", return_range, "two numbers, the lower one first")
+    return tuple(return_range)
+
+
 def _settings(env: VecEnv, arguments: dict[str, Any]) -> Settings:
     """When what is done, from arguments of learn()."""
     names = ("nb_epoch_cycles", "nb_rollout_steps", "nb_train_steps", "nb_epochs", "update_every", "save_interval")
     cycles, rollout, train, epochs, every, save_interval = (arguments[name] for name in names)
     check_at_least(1, nb_epoch_cycles=cycles, nb_rollout_steps=rollout, **given(update_every=every))
     check_at_least(0, nb_train_steps=train, save_interval=save_interval, **given(nb_epochs=epochs))
+    if epochs is not None and arguments["total_timesteps"] is not None:
+        raise bad_argument("nb_epochs", epochs, "total_timesteps (--num_timesteps) was given too: give one of them")
     collected = env.num_envs * rollout if every is None else every
     own = {
         "update_every": collected,
         "num_update": train if every is None else None,
         "epochs": DEFAULT_EPOCHS if epochs is None else epochs,
-        "total_timesteps": arguments["total_timesteps"] if epochs is None else None,
         "save_freq": save_interval,
     }
     settings = Settings.chosen(env, arguments | own)

@@ -17,7 +17,7 @@ from gymnasium import spaces
 
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.action_mask import with_action_masks
-from tfbaselines.errors import bad_argument, check_between
+from tfbaselines.errors import bad_argument, check_at_least, check_between
 from tfbaselines.optim.average import AveragedPolicy, with_targets
 from tfbaselines.optim.blocks import Batch, BlockUpdate, Phase
 from tfbaselines.optim.off_policy import mean, spread, spread_names, targets, views
@@ -60,7 +60,7 @@ class Temperature:
     def __init__(self, alpha: float | str, target_entropy: float) -> None:
         self.learnt = isinstance(alpha, str)
         first = _first_alpha(alpha) if self.learnt else alpha
-        if not (first > 0 or (first == 0 and not self.learnt)):
+        if not np.isfinite(first) or first < 0 or (first == 0 and self.learnt):
             raise bad_argument("alpha", alpha, "a number of at least 0, 'auto', or such as 'auto_0.1'")
         self.log_alpha = keras.Variable(np.float32(np.log(first) if first else -np.inf), name="log_alpha")
         self.target_entropy = target_entropy
@@ -231,8 +231,10 @@ def learn(
         The trained model.
     """
     if train_interval is not None:
+        check_at_least(1, train_interval=train_interval)
         update_every = train_interval
     if buffer_init_steps is not None:
+        check_between(0, replay_size, buffer_init_steps=buffer_init_steps)
         start_steps = update_after = buffer_init_steps
     settings = Settings.chosen(env, locals())
     run, comm = run or RunOptions(), mpi.wrap(comm)
@@ -247,15 +249,17 @@ def learn(
         target_entropy = default_target_entropy(env.action_space)
     temperature = Temperature(alpha, target_entropy)
     update = make_update(policy, averaged, temperature, comm)
-    model = OffPolicyModel(policy, averaged, update, [temperature.log_alpha], rng)
+    # One that is given is not a loaded model's.
+    learnt = [temperature.log_alpha] if temperature.learnt else []
+    model = OffPolicyModel(policy, averaged, update, learnt, rng)
     model.start_from(env, run.config, load_path)
 
     def behave(obs: Any, states: Any, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         return model.actor.choose(obs, states, masks, policy.head.draw_noise(rng, (len(masks),)))
 
     loop = OffPolicy("sac", model, env, rng, settings, behave, eval_env=eval_env, wrap=wrap_env, run=run, comm=comm)
-    learnt = ("Alpha", "LossAlpha") if temperature.learnt else ()
-    rows = EpochRows(loop, ("Q1Vals", "Q2Vals", "LogPi"), ("LossPi", "LossQ1", "LossQ2", *learnt), logger_kwargs)
+    of_alpha = ("Alpha", "LossAlpha") if temperature.learnt else ()
+    rows = EpochRows(loop, ("Q1Vals", "Q2Vals", "LogPi"), ("LossPi", "LossQ1", "LossQ2", *of_alpha), logger_kwargs)
 
     def learn_block(steps: int) -> None:
         rate = lr(loop.training.fraction_left)

@@ -128,7 +128,9 @@ class BlockUpdate:
         return {"step": self.step, "slots": {str(i): slots(phase.optimizer) for i, phase in enumerate(self._phases)}}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave."""
+        """Take over what `state` gave; ValueError when it was of other gradient steps."""
+        if len(state["slots"]) != len(self._phases):
+            raise ValueError(f"it was trained by {len(state['slots'])} optimisers, here there are {len(self._phases)}")
         self.step = state["step"]
         for i, phase in enumerate(self._phases):
             restore_slots(phase.optimizer, state["slots"][str(i)])

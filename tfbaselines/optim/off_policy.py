@@ -6,15 +6,18 @@ from tfbaselines.optim.blocks import Batch
 from tfbaselines.policy.actor_critic import ActorCritic, View
 
 
+def view_of(policy: ActorCritic, batch: Batch) -> View:
+    """What the networks see of a batch's rows."""
+    return policy.view(batch["obs"], batch.get("masks"), batch.get("states"))
+
+
 def views(policy: ActorCritic, batch: Batch) -> dict[str, View]:
     """What the networks see: 'now' for the batch's rows, 'next' for the observations that values go on from.
 
     Of sequences these are the same rows; `values_after` picks the right ones.
     """
-    if policy.recurrent:
-        view = policy.view(batch["obs"], batch["masks"], batch["states"])
-        return {"now": view, "next": view}
-    return {"now": policy.view(batch["obs"]), "next": policy.view(batch["next_obs"])}
+    now = view_of(policy, batch)
+    return {"now": now, "next": now if policy.recurrent else policy.view(batch["next_obs"])}
 
 
 def target_actions(target: ActorCritic, view: View, noise: tf.Tensor | None) -> tf.Tensor:

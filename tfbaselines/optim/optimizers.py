@@ -13,9 +13,11 @@ def slots(optimizer: keras.Optimizer) -> dict[str, np.ndarray]:
 
 
 def restore_slots(optimizer: keras.Optimizer, saved: dict[str, np.ndarray]) -> None:
-    """Take over what `slots` gave."""
-    in_order = sorted(saved.items(), key=lambda item: int(item[0]))
-    for slot, (_, value) in zip(optimizer.variables, in_order, strict=True):
+    """Take over what `slots` gave; ValueError when it was of other variables."""
+    values = [value for _, value in sorted(saved.items(), key=lambda item: int(item[0]))]
+    if [np.shape(value) for value in values] != [tuple(slot.shape) for slot in optimizer.variables]:
+        raise ValueError("the saved optimiser is of other variables than this one's")
+    for slot, value in zip(optimizer.variables, values, strict=True):
         slot.assign(value)
 
 

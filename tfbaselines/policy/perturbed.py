@@ -6,6 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.experience.noise import AdaptiveParamNoiseSpec
+from tfbaselines.optim.blocks import Batch
+from tfbaselines.optim.off_policy import view_of
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.actor_critic import ActorCritic
@@ -41,8 +43,9 @@ class PerturbedActor:
             copy.normalizer = policy.normalizer
         self.actor = make_actor(self.policy)
 
-        def distance(obs: Any) -> tf.Tensor:
-            moved, meant = (one.head.mode(one.act(one.view(obs))) for one in (self._measuring, policy))
+        def distance(batch: Batch) -> tf.Tensor:
+            view = view_of(policy, batch)
+            moved, meant = (one.head.mode(one.act(view)) for one in (self._measuring, policy))
             apart = policy.head.unit(moved) - policy.head.unit(meant)
             return tf.sqrt(tf.reduce_mean(tf.square(apart)))
 
@@ -54,17 +57,17 @@ class PerturbedActor:
         self._perturb(self.policy)
         self.actor.refresh()
 
-    def adapt(self, obs: Any) -> float:
+    def adapt(self, batch: Batch) -> float:
         """Correct the size of the noise by how far it moves actions, in units of their bounds.
 
         Args:
-            obs: observations [B, ...] to measure on.
+            batch: of the replay, to measure on.
 
         Returns:
             The distance.
         """
         self._perturb(self._measuring)
-        own = np.array([self._distance(obs).numpy()], np.float32)
+        own = np.array([self._distance(batch).numpy()], np.float32)
         distance = float(self._comm.average(own)[0])
         self.spec.adapt(distance)
         return distance

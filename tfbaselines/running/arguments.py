@@ -148,8 +148,9 @@ def parse(given: dict[str, str | bool]) -> Arguments:
     _check_ranges(flags)
     env_type, env_id = env_type_of(flags["env"], flags["env_type"])
     learn = alg.defaults_for(env_type)
+    default_network = learn.pop("network", "cnn" if env_type in ("atari", "retro") else "mlp")
     if flags["network"] is None:
-        flags["network"] = learn.pop("network", "cnn" if env_type in ("atari", "retro") else "mlp")
+        flags["network"] = default_network
     network = _network(flags["network"])
     flags["network"] = network.name
     if flags["num_env"] is None:

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.optim.off_policy import view_of
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.running.off_policy import OffPolicy
 from tfbaselines.running.training import Training, safe_mean
@@ -21,11 +22,11 @@ def reference_statistics(
 
     Args:
         policy: the actor with its critic.
-        batch: obs and actions [B, ...].
+        batch: of the replay.
         perturbed: the actor with noise in its parameters, or None.
         return_range: what critics say is clipped to this, in units of the statistics of returns.
     """
-    view = policy.view(batch["obs"])
+    view = view_of(policy, batch)
     unit = policy.head.unit
     actions = policy.head.mode(policy.act(view))
     judged = {"reference_Q": batch["actions"], "reference_actor_Q": actions}
@@ -66,13 +67,9 @@ class DDPGRows:
         self._loop, self._model = loop, loop.model
         self._eval_env, self._eval_steps, self._render = eval_env, nb_eval_steps, render_eval
         self._eval_obs: Any = None
-        self._reference: dict[str, Any] | None = None
         policy = self._model.policy
         perturbed = self._model.perturbed and self._model.perturbed.policy
-        # Of a policy with memory a batch of single observations says nothing.
-        self._statistics = None
-        if not policy.recurrent:
-            self._statistics = tf.function(lambda batch: reference_statistics(policy, batch, perturbed, return_range))
+        self._statistics = tf.function(lambda batch: reference_statistics(policy, batch, perturbed, return_range))
         self._new_epoch()
 
     def collected(self, episodes: list[dict[str, Any]]) -> None:
@@ -81,7 +78,8 @@ class DDPGRows:
         self._lengths += [episode["l"] for episode in episodes]
         obs, actions = self._loop.replay.latest(self._loop.settings.collected)
         self._actions.append(self._model.policy.head.unit_numpy(actions))
-        if self._statistics is not None:
+        if not self._model.policy.recurrent:
+            # What it remembered at each step is not asked for again.
             self._values.append(self._model.value(obs))
         if self._eval_env is not None:
             self._evaluate()
@@ -149,11 +147,10 @@ class DDPGRows:
         normalizer = model.policy.normalizer
         if normalizer is not None:
             row |= {"obs_rms_mean": float(np.mean(normalizer.mean)), "obs_rms_std": float(np.mean(normalizer.std))}
-        if self._statistics is not None:
-            if self._reference is None:
-                block = self._loop.draw(1)
-                self._reference = {"obs": block["obs"][0], "actions": block["actions"][0]}
-            row |= {name: float(value) for name, value in self._statistics(self._reference).items()}
+        if model.reference is None and self._loop.enough():
+            model.reference = self._loop.draw_one()
+        if model.reference is not None:
+            row |= {name: float(value) for name, value in self._statistics(model.reference).items()}
         if model.perturbed is not None:
             row |= model.perturbed.spec.get_stats()
         return row

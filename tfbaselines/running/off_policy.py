@@ -10,6 +10,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument, check_at_least, check_between, given, unknown
@@ -290,7 +291,7 @@ class OffPolicy:
                     training.episodes.extend(episodes)
                     collected(episodes)
                     self._observe()
-                    if settings.gradient_steps and self._enough():
+                    if settings.gradient_steps and self.enough():
                         learn(settings.gradient_steps)
                     training.finish_update(settings.cycles_per_epoch, row)
         finally:
@@ -320,7 +321,7 @@ class OffPolicy:
             self.model.policy.normalizer.update(self.replay.latest(self.settings.collected)[0])
             self.model.actor.refresh()
 
-    def _enough(self) -> bool:
+    def enough(self) -> bool:
         """Whether every rank's replay holds enough: gradients are averaged over ranks."""
         settings, replay = self.settings, self.replay
         least = max(1, min(settings.update_after, replay.size))
@@ -335,6 +336,10 @@ class OffPolicy:
         if self.model.policy.recurrent:
             return self.replay.sample_sequences(self.rng, batches, settings.batch_size, settings.sequence_length)
         return self.replay.sample(self.rng, batches, settings.batch_size)
+
+    def draw_one(self) -> dict[str, Any]:
+        """One batch of the replay: arrays [B, ...]."""
+        return tf.nest.map_structure(lambda array: array[0], self.draw(1))
 
     def _batches_in_block(self, steps: int) -> int:
         """The largest divisor of `steps` whose block is not too large."""

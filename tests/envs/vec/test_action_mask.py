@@ -148,7 +148,7 @@ def test_a_mask_is_missed_after_the_start_of_a_later_episode_too():
 def test_environments_are_wrapped_when_their_infos_have_masks(kind, told, wrapped):
     inner = kind([masking(1, at_start=told), masking(8)])
     env = with_action_masks(inner)
-    assert isinstance(env, VecActionMask) == wrapped and (env is inner) != wrapped
+    assert isinstance(env, VecActionMask) == wrapped
     assert with_action_masks(env) is env
     obs = env.reset()
     assert (obs[ONLY] if wrapped else obs).tolist() == [[1], [8]]
@@ -168,6 +168,18 @@ def test_masks_are_found_through_other_wrappers():
 
 
 @pytest.mark.parametrize("make", [ConstantRewardEnv, BoxIdentityEnv])
-def test_other_environments_are_left_alone(make):
+def test_other_environments_show_what_they_show(make):
     env = DummyVecEnv([make])
-    assert with_action_masks(env) is env
+    assert with_action_masks(env).observation_space == env.observation_space
+
+
+def test_looking_for_masks_costs_no_episode():
+    """The first reset gives what that of the look gave, and the next one begins anew."""
+    inner = DummyVecEnv([masking(1)])
+    resets, reset = [], inner.reset
+    inner.reset = lambda: resets.append(1) or reset()
+    env = with_action_masks(inner)
+    env.reset()
+    assert len(resets) == 1
+    env.reset()
+    assert len(resets) == 2

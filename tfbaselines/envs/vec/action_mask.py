@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper
+from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper, find_wrapper
 from tfbaselines.envs.vec.observations import ONLY, parts_of
 
 MASK = "action_mask"
@@ -55,7 +55,30 @@ class VecActionMask(VecEnvWrapper):
 
 def with_action_masks(env: VecEnv) -> VecEnv:
     """The environments with VecActionMask around them if their infos have masks; they are reset to find out."""
-    if isinstance(env, VecActionMask) or not isinstance(env.action_space, spaces.Discrete | spaces.MultiDiscrete):
+    if find_wrapper(env, _Begun) or not isinstance(env.action_space, spaces.Discrete | spaces.MultiDiscrete):
         return env
-    env.reset()
-    return VecActionMask(env) if all(MASK in info for info in env.reset_infos) else env
+    begun = _Begun(env)
+    return VecActionMask(begun) if all(MASK in info for info in begun.reset_infos) else begun
+
+
+class _Begun(VecEnvWrapper):
+    """Resets the environments when it is made, and again only after that reset's observations were used."""
+
+    def __init__(self, venv: VecEnv) -> None:
+        super().__init__(venv)
+        self._first = venv.reset()
+
+    def reset(self) -> Any:
+        """See VecEnv."""
+        first, self._first = self._first, None
+        return self.venv.reset() if first is None else first
+
+    def step_wait(self) -> StepResult:
+        """See VecEnv."""
+        self._first = None
+        return self.venv.step_wait()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See VecEnv; an episode that began before is not of the run that goes on."""
+        self._first = None
+        super().restore(state)

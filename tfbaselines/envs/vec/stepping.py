@@ -37,9 +37,12 @@ def limited(env: gymnasium.Env, steps: int) -> gymnasium.Env:
     monitor = env
     while isinstance(monitor, gymnasium.Wrapper) and not isinstance(monitor, Monitor):
         monitor = monitor.env
+    limit = TimeLimit(monitor.env if isinstance(monitor, Monitor) else env, steps)
+    # An episode may be going on: it counts from here.
+    limit._elapsed_steps = 0
     if not isinstance(monitor, Monitor):
-        return TimeLimit(env, steps)
-    monitor.env = TimeLimit(monitor.env, steps)
+        return limit
+    monitor.env = limit
     return env
 
 

@@ -1,0 +1,511 @@
+"""SAC: every argument's effect, kinds of actions and observations, the temperature, and what it learns."""
+
+import gymnasium
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+from helpers import mean_return, vec
+from small import (
+    CYCLE,
+    Counting,
+    counting,
+    learn,
+    recorded,
+    resident_bytes,
+    rows,
+    still,
+    train,
+    weights,
+)
+
+from tfbaselines.algs import sac
+from tfbaselines.envs import tiny
+from tfbaselines.envs.monitor import Monitor
+from tfbaselines.envs.vec import DummyVecEnv, VecFrameStack
+from tfbaselines.envs.vec.action_mask import MASK
+from tfbaselines.running.options import RunOptions
+from tfbaselines.running.play import even_episodes
+
+
+def identity(count=1, dim=4):
+    return vec(lambda: tiny.DiscreteIdentityEnv(dim, episode_len=10), count)
+
+
+def box(count=1):
+    return vec(lambda: tiny.BoxIdentityEnv((2,), episode_len=10), count)
+
+
+def multi(count=1):
+    return vec(lambda: tiny.MultiDiscreteIdentityEnv((3, 2), episode_len=10), count)
+
+
+class Seeing(gymnasium.Env):
+    """Refuses actions that are not in its space; episodes of ten steps.
+
+    Args:
+        observation_space: what it draws from.
+        action_space: what it takes.
+    """
+
+    def __init__(self, observation_space, action_space):
+        self.observation_space, self.action_space = observation_space, action_space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
+        self.time = 0
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), f"{action!r} is not in {self.action_space}"
+        self.time += 1
+        return self.observation_space.sample(), 1.0, self.time >= 10, False, {}
+
+
+class Masked(Seeing):
+    """Tells which of its choices are allowed, at least one of each kind, and refuses the others."""
+
+    def _told(self):
+        space = self.action_space
+        widths = [space.n] if isinstance(space, spaces.Discrete) else space.nvec
+        self.masks = [self.np_random.integers(0, 2, width, dtype=np.int8) for width in widths]
+        for mask in self.masks:
+            mask[self.np_random.integers(len(mask))] = 1
+        return {"action_mask": self.masks[0] if len(self.masks) == 1 else tuple(self.masks)}
+
+    def reset(self, **kwargs):
+        return super().reset(**kwargs)[0], self._told()
+
+    def step(self, action):
+        choices = np.ravel(action) - np.ravel(self.action_space.start)
+        assert all(mask[choice] for mask, choice in zip(self.masks, choices, strict=True)), (action, self.masks)
+        *step, _ = super().step(action)
+        return *step, self._told()
+
+
+BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
+IMAGE = spaces.Box(0, 255, (36, 36, 1), np.uint8)
+SEVERAL = spaces.Dict(image=spaces.Box(0, 255, (12, 12, 1), np.uint8), vector=BOX)
+ACTIONS = {
+    "discrete": spaces.Discrete(3, start=5),
+    "multidiscrete": spaces.MultiDiscrete([3, 2], start=[1, -4]),
+    "box": spaces.Box(np.array([[-1.0, 2.0]], np.float32), np.array([[3.0, 2.5]], np.float32)),
+}
+
+
+def seeing(observations=BOX, actions="discrete", count=1, kind=Seeing):
+    return vec(lambda: kind(observations, ACTIONS[actions]), count)
+
+
+@pytest.fixture
+def eager():
+    """Operations one by one: where there are few gradient steps, compiling would take most of the time."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """Every block of batches, in place of learning."""
+    return recorded(monkeypatch)
+
+
+def moved(start, model):
+    """Names of the variables that learning changed, and of all."""
+    pairs = zip(start.policy.trainable_variables, model.policy.trainable_variables, strict=True)
+    names = [(one.path, np.array_equal(one.numpy(), other.numpy())) for one, other in pairs]
+    return [name for name, same in names if not same], [name for name, _ in names]
+
+
+# Every argument.
+
+
+@pytest.fixture(scope="module")
+def default():
+    """Three cycles with the defaults."""
+    tf.config.run_functions_eagerly(True)
+    model = learn("sac", box(), 3)
+    tf.config.run_functions_eagerly(False)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seed", 1),
+        ("gamma", 0.5),
+        ("polyak", 0.5),
+        ("lr", 1e-2),
+        ("alpha", 0.5),
+        ("alpha", "auto"),
+        ("batch_size", 9),
+        ("start_steps", 0),
+        ("update_after", 20),
+        ("update_every", 5),
+        ("num_update", 3),
+        ("train_interval", 5),
+        ("buffer_init_steps", 20),
+        ("n_step", 3),
+        ("replay_size", 12),
+        ("max_ep_len", 3),
+        ("normalize_observations", True),
+        ("hidden_sizes", (9,)),
+    ],
+)
+def test_every_argument_makes_a_difference(name, value, default, eager):
+    assert weights(learn("sac", box(), 3, **{name: value}).policy).tolist() != weights(default.policy).tolist()
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"train_interval": CYCLE, "update_every": 999},
+        {"buffer_init_steps": 10, "start_steps": 0, "update_after": 0},
+        {"lr": "constant_1e-3"},
+        {"epochs": 3},
+    ],
+)
+def test_other_words_for_the_same(same, default, eager):
+    assert weights(learn("sac", box(), 3, **same).policy).tolist() == weights(default.policy).tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("alpha", -1),
+        ("alpha", float("nan")),
+        ("alpha", float("inf")),
+        ("alpha", "quick"),
+        ("alpha", "0.2"),
+        ("alpha", "auto_x"),
+        ("alpha", "auto_0"),
+        ("alpha", "auto_-1"),
+        ("alpha", "auto_nan"),
+        ("alpha", "auto_inf"),
+        ("polyak", -0.5),
+        ("lr", "quick"),
+        ("train_interval", 0),
+        ("buffer_init_steps", -1),
+        ("buffer_init_steps", 201),
+    ],
+)
+def test_bad_arguments_are_named_in_one_line(name, value):
+    with pytest.raises(ValueError, match=r"valid|unknown") as error:
+        learn("sac", still(), **{name: value})
+    assert "\n" not in str(error.value)
+    assert name in str(error.value) and str(value) in str(error.value)
+
+
+# Rates and the temperature.
+
+
+def test_the_rate_follows_its_schedule(seen):
+    learn("sac", counting(), 4, lr="linear_1e-3")
+    np.testing.assert_allclose([one.coefficients["lr"] for one in seen], [1e-3, 7.5e-4, 5e-4, 2.5e-4])
+
+
+def test_without_a_rate_nothing_moves(eager):
+    model = learn("sac", box(), 3, lr=0, alpha="auto")
+    assert weights(model.policy).tolist() == weights(learn("sac", box(), 0).policy).tolist()
+
+
+def alphas(directory, env, **kwargs):
+    train(directory, "sac", env, 4, **kwargs)
+    return rows(directory)["Alpha"].tolist()
+
+
+@pytest.mark.parametrize(("alpha", "first"), [("auto", 1.0), ("auto_0.1", 0.1)])
+def test_a_learnt_temperature_starts_where_it_is_told(alpha, first, eager, tmp_path):
+    found = alphas(tmp_path, box(), alpha=alpha)
+    assert found[0] == pytest.approx(first, rel=0.02) and found[0] != found[-1]
+
+
+@pytest.mark.parametrize("env", [box, identity], ids=["box", "discrete"])
+@pytest.mark.parametrize(("target", "falls"), [(-100.0, True), (100.0, False)])
+def test_the_temperature_goes_where_the_entropy_is_as_wanted(env, target, falls, eager, tmp_path):
+    found = alphas(tmp_path, env(), alpha="auto", target_entropy=target, lr=0.1)
+    assert np.all(np.diff(found) < 0) if falls else np.all(np.diff(found) > 0)
+
+
+@pytest.mark.parametrize(
+    ("space", "entropy"),
+    [
+        (spaces.Box(-1.0, 1.0, (2, 3), np.float32), -6.0),
+        (spaces.Discrete(5, start=3), 0.2 * np.log(5)),
+        (spaces.MultiDiscrete([[2, 3], [4, 5]]), 0.2 * np.log(2 * 3 * 4 * 5)),
+    ],
+)
+def test_the_entropy_that_is_wanted(space, entropy):
+    assert sac.default_target_entropy(space) == pytest.approx(entropy)
+
+
+def test_without_entropy_there_is_none_in_the_targets(eager):
+    model = learn("sac", identity(), 2, alpha=0.0)
+    assert np.isfinite(weights(model.policy)).all()
+
+
+def test_a_given_temperature_is_not_that_of_a_loaded_model(eager, tmp_path):
+    learn("sac", box(), 1, alpha=0.2).save(tmp_path / "model")
+
+    def continued(alpha):
+        return weights(learn("sac", box(), 2, alpha=alpha, load_path=tmp_path / "model").policy)
+
+    assert not np.array_equal(continued(0.2), continued(5.0))
+
+
+# Kinds of actions and observations.
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("actions", ACTIONS)
+def test_actions_are_in_their_space(actions, count, eager):
+    """At random, sampled, and in tests."""
+    tests = seeing(actions=actions, count=2)
+    env = seeing(actions=actions, count=count)
+    start, model = (learn("sac", env, cycles, eval_env=tests, num_test_episodes=2) for cycles in (0, 3))
+    changed, everything = moved(start, model)
+    assert changed == everything
+    for deterministic in (True, False):
+        chosen, _ = model.act(env.reset(), deterministic=deterministic)
+        assert all(env.action_space.contains(one) for one in chosen)
+
+
+def test_random_actions_are_all_of_them(seen):
+    env = vec(lambda: Counting(actions=ACTIONS["multidiscrete"]))
+    learn("sac", env, 10, start_steps=100)
+    assert len(np.unique(env.envs[0].unwrapped.taken, axis=0)) == 6
+
+
+@pytest.mark.parametrize("actions", ["discrete", "multidiscrete"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_only_allowed_actions_are_chosen(actions, count, eager):
+    tests = seeing(actions=actions, count=2, kind=Masked)
+    env = seeing(actions=actions, count=count, kind=Masked)
+    model = learn("sac", env, 6, eval_env=tests, num_test_episodes=4, start_steps=20, num_update=1)
+    for deterministic in (True, False):
+        assert len(even_episodes(model, sac.wrap_env(env), 2 * count, deterministic=deterministic)) == 2 * count
+
+
+def test_masks_are_part_of_what_is_learnt_from(seen):
+    learn("sac", seeing(count=2, kind=Masked))
+    for name in ("obs", "next_obs"):
+        masks = np.concatenate([one.block[name][MASK].reshape(-1, 3) for one in seen])
+        assert set(np.unique(masks)) == {0, 1} and masks.max(axis=1).all()
+
+
+@pytest.mark.parametrize("actions", ACTIONS)
+@pytest.mark.parametrize("count", [1, 3])
+def test_several_observations_at_once(actions, count, eager):
+    tests = seeing(SEVERAL, actions, 2)
+    env = seeing(SEVERAL, actions, count)
+    own = {"eval_env": tests, "num_test_episodes": 2, "num_update": 1, "normalize_observations": True}
+    start, model = (learn("sac", env, cycles, **own) for cycles in (0, 2))
+    changed, everything = moved(start, model)
+    assert changed == everything
+    # The image's encoder, of actor and critics, is among them.
+    assert sum(name.startswith("c1/") for name in everything) == 4
+    obs = {name: part[0] for name, part in env.reset().items()}
+    assert env.action_space.contains(model.act(obs, deterministic=True)[0])
+
+
+ENCODERS = {"simple": 2, "nature_cnn": 3, "resnet": 15}
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_encoders_of_images(kind, eager):
+    own = {"vis_encode_type": kind, "num_update": 1, "batch_size": 2}
+    start, model = (learn("sac", seeing(IMAGE), cycles, **own) for cycles in (0, 2))
+    changed, everything = moved(start, model)
+    assert changed == everything
+    kernels = [variable for variable in model.policy.trainable_variables if len(variable.shape) == 4]
+    assert len(kernels) == 2 * ENCODERS[kind]
+
+
+def test_a_convolutional_network_takes_images_itself(eager):
+    model = learn("sac", seeing(IMAGE), 2, network="cnn_small", num_update=1)
+    assert sum(len(variable.shape) == 4 for variable in model.policy.trainable_variables) == 4
+
+
+def test_stacked_frames(eager):
+    env = VecFrameStack(vec(lambda: tiny.ImageClassificationEnv(episode_len=10), 2), 3)
+    model = learn("sac", env, 2, num_update=1, n_step=2)
+    assert model.replay.sample(np.random.default_rng(0), 1, 5)["obs"].shape == (1, 5, 36, 36, 3)
+    assert np.isfinite(weights(model.policy)).all()
+
+
+def test_an_episode_is_not_broken_off_to_look_for_masks(eager):
+    """A Monitor that is not told otherwise refuses that."""
+    env = DummyVecEnv([lambda: Monitor(tiny.DiscreteIdentityEnv(4, episode_len=7), None)])
+    assert np.isfinite(weights(learn("sac", env, 2).policy)).all()
+
+
+def test_observations_that_are_choices(eager, tmp_path):
+    train(tmp_path, "sac", multi(), 4)
+    assert np.isfinite(rows(tmp_path)).all(axis=None)
+
+
+@pytest.mark.parametrize("actions", ACTIONS)
+def test_memory(actions, eager, tmp_path):
+    env = seeing(actions=actions, count=2)
+    own = {"memory_size": 6, "sequence_length": 5, "eval_env": seeing(actions=actions, count=3), "num_test_episodes": 3}
+    start = learn("sac", env, 0, **own)
+    model = train(tmp_path, "sac", env, 4, **own)
+    changed, everything = moved(start, model)
+    assert changed == everything
+    # Three units of actor and critics each, two numbers a unit.
+    assert model.policy.state_size == 12
+    assert np.isfinite(rows(tmp_path)).all(axis=None)
+
+
+@pytest.mark.slow
+def test_memory_compiled(tmp_path):
+    own = {"memory_size": 6, "sequence_length": 5}
+    model = train(tmp_path, "sac", seeing(count=2), 30, steps_per_epoch=300, **own)
+    assert np.isfinite(rows(tmp_path)).all(axis=None)
+    assert model.update._fused.experimental_get_tracing_count() == 1
+
+
+def test_memory_and_masks_and_images_go_together(eager):
+    env = seeing(SEVERAL, "multidiscrete", 2, Masked)
+    own = {"memory_size": 6, "sequence_length": 4, "batch_size": 2, "num_update": 1}
+    model = learn("sac", env, 3, **own)
+    assert np.isfinite(weights(model.policy)).all()
+    assert len(even_episodes(model, sac.wrap_env(env), 4, deterministic=True)) == 4
+
+
+@pytest.mark.parametrize(
+    ("observations", "words"),
+    [
+        (SEVERAL, "Dict observations need a dense network"),
+        (BOX, "convolutional network needs images"),
+    ],
+)
+def test_networks_that_do_not_fit_are_refused(observations, words):
+    with pytest.raises(ValueError, match=words) as error:
+        learn("sac", seeing(observations), network="cnn_small")
+    assert "\n" not in str(error.value)
+
+
+def test_memory_below_a_network_with_its_own_is_refused():
+    with pytest.raises(ValueError, match="memory_size=4 is not valid: needs a dense network"):
+        learn("sac", seeing(), network="lstm", nlstm=4, memory_size=4)
+
+
+def test_a_network_with_memory(eager, tmp_path):
+    model = train(tmp_path, "sac", seeing(count=2), 4, network="lstm", nlstm=3, sequence_length=5)
+    assert model.policy.state_size == 12
+    assert np.isfinite(rows(tmp_path)).all(axis=None)
+
+
+@pytest.mark.parametrize(
+    "kwargs",
+    [{"n_step": 3}, {"train_interval": 4, "num_update": 1}, {"buffer_init_steps": 30}, {"lr": "linear_1e-3"}],
+    ids=lambda kwargs: next(iter(kwargs)),
+)
+def test_several_environments(kwargs, eager, tmp_path):
+    train(tmp_path, "sac", identity(4), 8, **kwargs)
+    log = rows(tmp_path)
+    assert np.isfinite(log.iloc[-1]).all() and log["TotalEnvInteracts"].iloc[-1] >= 60
+
+
+# Compiled.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env", [box, identity], ids=["box", "discrete"])
+def test_nothing_is_traced_twice_and_memory_stays_flat(env, tmp_path):
+    sizes, traces = [], []
+
+    def watch(training):
+        sizes.append(resident_bytes())
+        traces.append(training.model.update._fused.experimental_get_tracing_count())
+
+    train(tmp_path, "sac", env(), 500, steps_per_epoch=500, alpha="auto", run=RunOptions(callback=watch))
+    assert traces[5] == traces[-1] == 1
+    assert sizes[-1] - sizes[50] < 2**23
+    assert np.isfinite(rows(tmp_path)).all(axis=None)
+
+
+# Learning.
+
+
+@pytest.mark.slow
+def test_time_outs_are_bootstrapped():
+    """Reward 1 for ever, cut every 10 steps: the value is 1 / (1 - gamma), far above what a cut would give."""
+    env = vec(lambda: tiny.ConstantRewardEnv(episode_len=10))
+    own = {"gamma": 0.9, "lr": 1e-2, "polyak": 0.95, "num_update": 50, "alpha": 0.0}
+    model = learn("sac", env, 150, **own)
+    np.testing.assert_allclose(model.value(env.reset()), 10.0, rtol=0.1)
+
+
+def score(model, env, episodes=20):
+    """Mean return of the deterministic policy."""
+    return np.mean([episode["r"] for episode in even_episodes(model, env, episodes, deterministic=True)])
+
+
+@pytest.mark.slow
+def test_cartpole():
+    """A policy of 400 of 500 steps within 50,000."""
+
+    def make():
+        return vec(lambda: gymnasium.make("CartPole-v1", disable_env_checker=True))
+
+    tests = make()
+
+    def solved(training):
+        return training.update % 10 == 0 and score(training.model, tests, 10) >= 400
+
+    run = RunOptions(callback=lambda training: not solved(training))
+    model = sac.learn("dense", make(), total_timesteps=50_000, run=run, **CARTPOLE)
+    assert score(model, tests) >= 400
+
+
+CARTPOLE = {
+    "seed": 0,
+    "lr": 1e-3,
+    "alpha": "auto",
+    "polyak": 0.95,
+    "batch_size": 64,
+    "start_steps": 1000,
+    "update_every": 256,
+    "num_update": 128,
+    "num_test_episodes": 0,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("continuous", "own", "bar"),
+    [(False, {"start_steps": 300, "lr": 1e-3}, 0.59), (True, {"start_steps": 800, "lr": 3e-3}, 0.49)],
+    ids=["discrete", "continuous"],
+)
+def test_a_target_on_a_line(continuous, own, bar):
+    """Straight there is 0.6, and 0.5 with a sixth step, as continuous actions only come close to their bounds."""
+    env = vec(lambda: tiny.Target1DEnv(continuous))
+    common = {"update_after": 100, "update_every": 20, "batch_size": 64, "gamma": 0.95, "polyak": 0.98}
+    common |= {"hidden_sizes": (64, 64), "alpha": "auto_0.2", "num_test_episodes": 0}
+    assert score(sac.learn("dense", env, 0, 2000, **common, **own), env) >= bar
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", [{"memory_size": 32, "sequence_length": 10}, {}], ids=["memory", "none"])
+def test_a_cue_shown_in_the_first_step_is_remembered(memory):
+    """Only with a memory: without one, one answer in two is right."""
+    env = vec(lambda: tiny.CueMemoryEnv(), 8)
+    own = {"start_steps": 400, "update_after": 400, "update_every": 40, "num_update": 10, "batch_size": 32}
+    own |= {"hidden_sizes": (32,), "lr": 3e-3, "alpha": 0.05, "gamma": 0.9, "num_test_episodes": 0}
+    model = sac.learn("dense", env, 0, 4000, **own, **memory)
+    result = mean_return(model, env, 200)
+    assert result > 0.9 if memory else result < 0.7
+
+
+@pytest.mark.slow
+def test_pictures_are_told_apart():
+    env = vec(lambda: tiny.ImageClassificationEnv(episode_len=10))
+    own = {"start_steps": 300, "update_after": 300, "update_every": 20, "num_update": 10, "batch_size": 64}
+    own |= {"hidden_sizes": (64,), "lr": 3e-4, "alpha": 0.05, "gamma": 0.5, "polyak": 0.98, "num_test_episodes": 0}
+    model = sac.learn("dense", env, 0, 1500, **own)
+    assert mean_return(model, env, 30) / 10 > 0.6

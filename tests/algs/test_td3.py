@@ -1,0 +1,259 @@
+"""TD3: every argument's effect, noise, rates, and what it learns."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+from helpers import mean_return, vec
+from small import Counting, counting, joined, learn, recorded, resident_bytes, rows, still, train, weights
+
+from tfbaselines.algs import td3
+from tfbaselines.envs import tiny
+from tfbaselines.running.options import RunOptions
+
+BOUNDS = spaces.Box(np.array([[-1.0, 2.0]], np.float32), np.array([[3.0, 2.5]], np.float32))
+
+
+def box(count=1):
+    return vec(lambda: tiny.BoxIdentityEnv((2,), episode_len=10), count)
+
+
+@pytest.fixture
+def eager():
+    """Operations one by one: where there are few gradient steps, compiling would take most of the time."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """Every block of batches, in place of learning."""
+    return recorded(monkeypatch)
+
+
+# Every argument.
+
+
+@pytest.fixture(scope="module")
+def default():
+    """Three cycles with the defaults."""
+    tf.config.run_functions_eagerly(True)
+    model = learn("td3", box(), 3)
+    tf.config.run_functions_eagerly(False)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seed", 1),
+        ("gamma", 0.5),
+        ("polyak", 0.5),
+        ("pi_lr", 1e-2),
+        ("q_lr", 1e-2),
+        ("batch_size", 9),
+        ("start_steps", 0),
+        ("update_after", 20),
+        ("update_every", 5),
+        ("act_noise", 0.3),
+        ("target_noise", 0.5),
+        ("noise_clip", 0.01),
+        ("policy_delay", 1),
+        ("num_update", 3),
+        ("n_step", 3),
+        ("replay_size", 12),
+        ("max_ep_len", 3),
+        ("normalize_observations", True),
+        ("hidden_sizes", (9,)),
+        ("activation", "tanh"),
+    ],
+)
+def test_every_argument_makes_a_difference(name, value, default, eager):
+    assert weights(learn("td3", box(), 3, **{name: value}).policy).tolist() != weights(default.policy).tolist()
+
+
+@pytest.mark.parametrize(
+    "same", [{"pi_lr": "constant_1e-3"}, {"epochs": 3}, {"save_replay_buffer": False}, {"max_ep_len": None}]
+)
+def test_other_words_for_the_same(same, default, eager):
+    assert weights(learn("td3", box(), 3, **same).policy).tolist() == weights(default.policy).tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("act_noise", -0.1),
+        ("target_noise", -0.1),
+        ("noise_clip", -1),
+        ("noise_clip", float("nan")),
+        ("policy_delay", 0),
+        ("polyak", -0.5),
+        ("pi_lr", "quick"),
+        ("q_lr", "quick_1e-3"),
+    ],
+)
+def test_bad_arguments_are_named_in_one_line(name, value):
+    with pytest.raises(ValueError, match=r"valid|unknown") as error:
+        learn("td3", still(), **{name: value})
+    assert "\n" not in str(error.value)
+    assert name in str(error.value) and str(value).split("_")[0] in str(error.value)
+
+
+# Noise and rates.
+
+
+def test_noise_is_added_to_actions_in_their_own_units(seen):
+    env = still(4)
+    model = learn("td3", env, 40, act_noise=0.2, start_steps=0)
+    noise = np.stack([one.unwrapped.taken for one in env.envs]) - model.act(env.reset(), deterministic=True)[0][:, None]
+    assert noise.std() == pytest.approx(0.2, rel=0.1) and abs(noise.mean()) < 0.03
+    # Each environment's is drawn for itself.
+    assert np.abs(np.corrcoef(noise[..., 0]) - np.eye(4)).max() < 0.4
+
+
+def test_actions_stay_inside_of_their_bounds(seen):
+    env = counting(actions=BOUNDS)
+    learn("td3", env, 8, act_noise=10.0)
+    taken = np.array(env.envs[0].unwrapped.taken)
+    assert taken.shape == (80, 1, 2)
+    assert (taken >= BOUNDS.low).all() and (taken <= BOUNDS.high).all()
+    np.testing.assert_array_equal(taken.min(0), BOUNDS.low)
+    np.testing.assert_array_equal(taken.max(0), BOUNDS.high)
+
+
+def test_the_targets_noise_is_clipped(seen):
+    learn("td3", counting(), 20, target_noise=0.4, noise_clip=0.5)
+    noise = joined(seen, "noise")
+    assert seen[0].block["noise"].shape == (2, 8, 2)
+    assert np.abs(noise).max() == 0.5
+    assert np.mean(np.abs(noise) == 0.5) == pytest.approx(0.21, abs=0.08)
+    assert noise[np.abs(noise) < 0.5].std() == pytest.approx(0.25, abs=0.05)
+
+
+def test_rates_follow_their_schedules(seen):
+    learn("td3", counting(), 4, pi_lr="linear_0.1", q_lr=lambda left: 2 * left)
+    rates = [(one.coefficients["pi_lr"], one.coefficients["q_lr"]) for one in seen]
+    np.testing.assert_allclose(rates, [(0.1, 2.0), (0.075, 1.5), (0.05, 1.0), (0.025, 0.5)])
+
+
+def test_without_rates_nothing_moves(eager):
+    still_there = learn("td3", box(), 3, pi_lr=0, q_lr=0)
+    assert weights(still_there.policy).tolist() == weights(learn("td3", box(), 0).policy).tolist()
+
+
+def test_actor_and_targets_move_in_every_so_manieth_step(eager):
+    changes, last = [], {}
+
+    def watch(training):
+        model = training.model
+        now = {
+            "actor": np.concatenate([v.numpy().ravel() for v in model.policy.acting_variables]),
+            "critics": np.concatenate([v.numpy().ravel() for v in model.policy.critic_variables]),
+            "targets": weights(model.averaged.policy),
+        }
+        if last:
+            changes.append([name for name in now if not np.array_equal(now[name], last[name])])
+        last.update(now)
+
+    learn("td3", box(), 8, num_update=1, policy_delay=3, run=RunOptions(callback=watch))
+    # The first step, of the first cycle, is one of them.
+    every = ["actor", "critics", "targets"]
+    assert changes == [["critics"], ["critics"], every, ["critics"], ["critics"], every, ["critics"]]
+
+
+def test_targets_keep_polyak_of_themselves(eager):
+    start = weights(learn("td3", box(), 0).policy)
+    model = learn("td3", box(), 1, num_update=1, polyak=0.9, pi_lr=0.1, q_lr=0.1)
+    expected = 0.9 * start + 0.1 * weights(model.policy)
+    np.testing.assert_allclose(weights(model.averaged.policy), expected, rtol=1e-5, atol=1e-6)
+
+
+# Networks.
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "layers"),
+    [
+        ({"network": "mlp", "num_hidden": 5}, 6),
+        ({"network": "dense", "hidden_sizes": (5, 4, 3)}, 8),
+        ({"network": lambda: td3_network}, 4),
+    ],
+    ids=["mlp", "dense", "own"],
+)
+def test_networks_of_numbers(kwargs, layers, eager):
+    model = learn("td3", box(), 2, **kwargs)
+    assert len(model.policy.acting_variables) == layers
+
+
+def td3_network(shape):
+    import keras
+
+    inputs = keras.Input(shape)
+    return keras.Model(inputs, keras.layers.Dense(5, "tanh")(inputs))
+
+
+def test_images(eager):
+    class Picture(Counting):
+        observation_space = spaces.Box(0, 255, (36, 36, 1), np.uint8)
+
+        def reset(self, **kwargs):
+            super().reset(**kwargs)
+            return np.full((36, 36, 1), 10, np.uint8), {}
+
+        def step(self, action):
+            _, *rest = super().step(action)
+            return np.full((36, 36, 1), self.count, np.uint8), *rest
+
+    start, model = (learn("td3", vec(Picture, 2), cycles, network="cnn_small") for cycles in (0, 2))
+    assert model.policy.convolutional
+    pairs = zip(start.policy.trainable_variables, model.policy.trainable_variables, strict=True)
+    assert all(not np.array_equal(one.numpy(), other.numpy()) for one, other in pairs)
+    assert model.act(np.zeros((36, 36, 1), np.uint8), deterministic=True)[0].shape == (2,)
+
+
+# Compiled.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", [{}, {"memory_size": 8, "sequence_length": 5}], ids=["dense", "memory"])
+def test_nothing_is_traced_twice_and_memory_stays_flat(memory, tmp_path):
+    sizes, traces = [], []
+
+    def watch(training):
+        sizes.append(resident_bytes())
+        traces.append(training.model.update._fused.experimental_get_tracing_count())
+
+    train(tmp_path, "td3", box(), 500, steps_per_epoch=500, run=RunOptions(callback=watch), **memory)
+    assert traces[5] == traces[-1] == 1
+    assert sizes[-1] - sizes[50] < 2**23
+    assert np.isfinite(rows(tmp_path)).all(axis=None)
+
+
+# Learning.
+
+
+class ConstantReward(tiny.ConstantRewardEnv):
+    """The same with continuous actions."""
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+
+@pytest.mark.slow
+def test_time_outs_are_bootstrapped():
+    """Reward 1 for ever, cut every 10 steps: the value is 1 / (1 - gamma), far above what a cut would give."""
+    env = vec(ConstantReward)
+    own = {"gamma": 0.9, "q_lr": 1e-2, "polyak": 0.95, "num_update": None, "update_every": 50}
+    model = learn("td3", env, 150, **own)
+    np.testing.assert_allclose(model.value(env.reset()), 10.0, rtol=0.1)
+
+
+@pytest.mark.slow
+def test_a_target_on_a_line():
+    """Straight there is 0.6, and 0.5 with a sixth step, as actions only come close to their bounds."""
+    env = vec(lambda: tiny.Target1DEnv(continuous=True))
+    own = {"start_steps": 300, "update_after": 100, "update_every": 20, "batch_size": 64, "num_test_episodes": 0}
+    own |= {"hidden_sizes": (64, 64), "gamma": 0.95, "polyak": 0.98}
+    assert mean_return(td3.learn("dense", env, 0, 2000, **own), env) >= 0.49
