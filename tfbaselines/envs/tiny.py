@@ -341,3 +341,7 @@ ENVIRONMENTS = {
 
 for _name, _entry_point in ENVIRONMENTS.items():
     gymnasium.register(f"tfbaselines/{_name}-v0", entry_point=f"{__name__}:{_entry_point.__name__}")
+
+gymnasium.register(
+    "tfbaselines/Target1DContinuous-v0", entry_point=f"{__name__}:Target1DEnv", kwargs={"continuous": True}
+)
