@@ -148,7 +148,8 @@ class DDPGRows:
         if normalizer is not None:
             row |= {"obs_rms_mean": float(np.mean(normalizer.mean)), "obs_rms_std": float(np.mean(normalizer.std))}
         if model.reference is None and self._loop.enough():
-            model.reference = self._loop.draw_one()
+            # Rank 0's: the saved model has one for all.
+            model.reference = self._loop.comm.broadcast_object(self._loop.draw_one())
         if model.reference is not None:
             row |= {name: float(value) for name, value in self._statistics(model.reference).items()}
         if model.perturbed is not None:
