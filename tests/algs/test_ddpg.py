@@ -301,7 +301,7 @@ def test_statistics_of_returns_belong_to_the_model(eager, tmp_path):
     loaded = ddpg.build_model("dense", box(), {"hidden_sizes": [8], "normalize_returns": True})
     loaded.load(tmp_path / "model")
     obs = box().reset()
-    np.testing.assert_allclose(loaded.value(obs), model.value(obs), rtol=1e-5)
+    np.testing.assert_allclose(loaded.value(obs), model.value(obs), rtol=1e-5, atol=1e-6)
 
 
 def test_without_popart_they_are_those_of_a_batch_in_each_cycle(eager):
@@ -314,7 +314,7 @@ def test_two_critics(eager):
     view = model.policy.view(obs)
     one, other = (q.numpy() for q in model.policy.q(view, model.policy.head.mode(model.policy.act(view))))
     assert not np.array_equal(one, other)
-    np.testing.assert_allclose(model.value(obs), np.minimum(one, other), rtol=1e-4)
+    np.testing.assert_allclose(model.value(obs), np.minimum(one, other), rtol=1e-4, atol=1e-6)
 
 
 # Networks and observations.

@@ -94,7 +94,7 @@ def test_last_values_belong_to_the_observation_after_the_last_step():
     runner, _, actor = make(nsteps=6)
     rollout = runner.run()
     after = np.array([(0, 1, 2), (1, 2, 0)], np.float32)
-    np.testing.assert_allclose(rollout.last_values, actor.value(after), rtol=1e-5)
+    np.testing.assert_allclose(rollout.last_values, actor.value(after), rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(rollout.last_dones, [False, True])
     np.testing.assert_array_equal(runner.run().obs[0], after)
 
@@ -170,7 +170,7 @@ def test_a_time_out_has_the_value_of_the_real_last_observation(maker):
     rollout = runner.run()
     expected = np.zeros((6, 2))
     expected[3, 0] = actor.value(np.array([[0, 0, 4]], np.float32))[0]
-    np.testing.assert_allclose(rollout.timeout_values, expected, rtol=1e-5)
+    np.testing.assert_allclose(rollout.timeout_values, expected, rtol=1e-5, atol=1e-6)
     assert expected[3, 0] != 0
 
 
@@ -224,7 +224,7 @@ def test_numbers_as_observations(maker):
     np.testing.assert_array_equal(rollout.obs[:, 0], [3, 2, 1] * 2)
     assert rollout.obs.dtype == np.int64
     last = actor.value(np.zeros(1, np.int64))
-    np.testing.assert_allclose(rollout.timeout_values[[2, 5], 0], last[0], rtol=1e-5)
+    np.testing.assert_allclose(rollout.timeout_values[[2, 5], 0], last[0], rtol=1e-5, atol=1e-6)
 
 
 def test_env_major_orders_rows_by_environment_then_time():

@@ -143,7 +143,7 @@ def test_other_networks_act_in_the_graph(network):
     actor = make_actor(policy)
     assert isinstance(actor, GraphActor)
     obs = batch(policy.observation_space)
-    np.testing.assert_allclose(actor.value(obs), policy.forward(obs).value, rtol=1e-5)
+    np.testing.assert_allclose(actor.value(obs), policy.forward(obs).value, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_the_graph_reads_the_policys_own_weights():
     actor, obs = GraphActor(policy), batch()
     before = actor.value(obs)
     policy.vf_layer.bias.assign(policy.vf_layer.bias + 7.0)
-    np.testing.assert_allclose(actor.value(obs), before + 7.0, rtol=1e-5)
+    np.testing.assert_allclose(actor.value(obs), before + 7.0, rtol=1e-5, atol=1e-6)
 
 
 def test_a_block_is_evaluated_as_its_steps_were():
@@ -194,8 +194,8 @@ def test_a_block_is_evaluated_as_its_steps_were():
     actor, obs = NumpyActor(policy), batch(rows=6)
     steps = [actor.step(obs[k : k + 2], None, None, noise_of(policy, 2)) for k in (0, 2, 4)]
     values, neglogps = actor.evaluate(obs, np.concatenate([step.actions for step in steps]))
-    np.testing.assert_allclose(values, np.concatenate([step.values for step in steps]), rtol=1e-5)
-    np.testing.assert_allclose(neglogps, np.concatenate([step.neglogps for step in steps]), rtol=1e-5)
+    np.testing.assert_allclose(values, np.concatenate([step.values for step in steps]), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(neglogps, np.concatenate([step.neglogps for step in steps]), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("value_network", [None, "copy"])
@@ -209,7 +209,7 @@ def test_recurrent_steps_are_the_policys_sequence(value_network):
     values = []
     for t in range(steps):
         step = actor.step(obs[t::steps], states, masks[:, t], None)
-        np.testing.assert_allclose(actor.value(obs[t::steps], states, masks[:, t]), step.values, rtol=1e-5)
+        np.testing.assert_allclose(actor.value(obs[t::steps], states, masks[:, t]), step.values, rtol=1e-5, atol=1e-6)
         states = step.states
         values.append(step.values)
     outputs = policy.forward(obs, masks.ravel(), first)

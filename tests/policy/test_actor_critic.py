@@ -207,7 +207,9 @@ def test_a_critic_of_discrete_actions_adds_up_what_it_says_of_the_chosen(action)
     columns = (actions[:, None] + 1) if action is DISCRETE else actions - action.start + [0, 3]
     for q, values in zip(policy.q(view, actions), policy.q_all(view), strict=True):
         assert values.shape == (ROWS, 5)
-        np.testing.assert_allclose(q, np.take_along_axis(values.numpy(), columns, axis=1).sum(axis=1), rtol=1e-5)
+        np.testing.assert_allclose(
+            q, np.take_along_axis(values.numpy(), columns, axis=1).sum(axis=1), rtol=1e-5, atol=1e-6
+        )
     np.testing.assert_array_equal(policy.choices(actions), np.eye(5)[columns].sum(axis=1))
 
 
@@ -220,7 +222,7 @@ def test_probabilities_of_choices_are_those_of_the_head(action):
     for part in parts:
         np.testing.assert_allclose(np.exp(logs[:, part]).sum(axis=1), 1.0, rtol=1e-5)
     chosen = np.sum(logs * policy.choices(actions), axis=1)
-    np.testing.assert_allclose(-chosen, policy.head.distribution(flat).neglogp(actions), rtol=1e-5)
+    np.testing.assert_allclose(-chosen, policy.head.distribution(flat).neglogp(actions), rtol=1e-5, atol=1e-6)
 
 
 def test_critics_and_actor_share_nothing():
@@ -289,7 +291,7 @@ def test_masks_and_states_may_come_as_arrays():
     masks, states = memory_of(policy)
     expected = policy.forward(obs, masks, states)
     given = policy.forward(obs, masks.numpy().astype(bool), states.numpy().astype(np.float64))
-    np.testing.assert_allclose(given.flat, expected.flat, rtol=1e-5)
+    np.testing.assert_allclose(given.flat, expected.flat, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("action", [DISCRETE, MULTI], ids=["discrete", "multidiscrete"])
@@ -362,7 +364,7 @@ def test_others_act_in_the_graph(kwargs):
     memory = (tf.zeros(ROWS), tf.constant(states)) if policy.recurrent else ()
     expected = policy.forward(tf.nest.map_structure(tf.constant, obs), *memory)
     mode = actor.step(obs, states, masks, None)
-    np.testing.assert_allclose(mode.actions, policy.head.mode_numpy(expected.flat.numpy()), rtol=1e-4)
+    np.testing.assert_allclose(mode.actions, policy.head.mode_numpy(expected.flat.numpy()), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(mode.values, expected.value, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(actor.value(obs, states, masks), expected.value, rtol=1e-4, atol=1e-5)
 

@@ -60,8 +60,8 @@ def test_a_distribution_is_all_that_the_head_says(jit):
     say = say if jit is None else tf.function(say, jit_compile=jit)
     mode, actions, neglogp = say(tf.constant(flat), tf.constant(noise))
     expected, logp = head.sample(tf.constant(flat), tf.constant(noise))
-    np.testing.assert_allclose(mode, head.mode(tf.constant(flat)), rtol=1e-5)
-    np.testing.assert_allclose(actions, expected, rtol=1e-5)
+    np.testing.assert_allclose(mode, head.mode(tf.constant(flat)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(actions, expected, rtol=1e-5, atol=1e-6)
     # The noise is taken back out of the actions' digits.
     np.testing.assert_allclose(neglogp, -logp, rtol=1e-2, atol=1e-2)
     np.testing.assert_allclose(head.neglogp_numpy(flat, expected.numpy()), -logp, rtol=1e-2, atol=1e-2)

@@ -62,7 +62,7 @@ def test_numpy_gives_what_the_graph_gives(space):
     distribution = head.distribution(tf.constant(flat))
     actions = head.sample_numpy(flat, noise)
     np.testing.assert_allclose(actions, distribution.sample(tf.constant(noise)), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(head.mode_numpy(flat), distribution.mode(), rtol=1e-6)
+    np.testing.assert_allclose(head.mode_numpy(flat), distribution.mode(), rtol=1e-6, atol=1e-6)
     neglogps = head.neglogp_numpy(flat, actions)
     np.testing.assert_allclose(neglogps, distribution.neglogp(tf.constant(actions)), rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(distribution.logp(actions), -distribution.neglogp(actions))

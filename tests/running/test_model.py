@@ -29,7 +29,7 @@ def test_step_gives_what_the_originals_give(model):
     assert values.shape == neglogps.shape == (2,)
     assert states is None
     assert model.initial_state is None
-    np.testing.assert_allclose(values, model.value(obs), rtol=1e-5)
+    np.testing.assert_allclose(values, model.value(obs), rtol=1e-5, atol=1e-6)
 
 
 def test_one_observation_gives_one_action(model):
@@ -37,7 +37,7 @@ def test_one_observation_gives_one_action(model):
     action, state = model.act(obs, deterministic=True)
     assert action.shape == (2,)
     assert state is None
-    np.testing.assert_allclose(action, model.act(obs[None], deterministic=True)[0][0], rtol=1e-6)
+    np.testing.assert_allclose(action, model.act(obs[None], deterministic=True)[0][0], rtol=1e-6, atol=1e-6)
     assert not np.array_equal(model.act(obs)[0], model.act(obs)[0])
 
 
@@ -54,7 +54,7 @@ def test_a_recurrent_model_is_given_its_state_back():
     _, state = model.act(obs)
     again = model.act(obs, state, deterministic=True)[1]
     fresh = model.act(obs, state, deterministic=True, mask=np.ones(3, bool))[1]
-    np.testing.assert_allclose(fresh, model.act(obs, deterministic=True)[1], rtol=1e-5)
+    np.testing.assert_allclose(fresh, model.act(obs, deterministic=True)[1], rtol=1e-5, atol=1e-6)
     assert np.abs(again - fresh).max() > 1e-4
 
 

@@ -37,12 +37,13 @@ from tfbaselines.optim.importance import (
 from tfbaselines.optim.optimizers import RMSProp
 from tfbaselines.optim.schedules import fraction_schedule, parse_schedule
 from tfbaselines.optim.trust_region import shortened_step
-from tfbaselines.optim.update import Update, set_precision
+from tfbaselines.optim.update import Update
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.threads import Crew, Together
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.dueling import DuelingPolicy
 from tfbaselines.policy.policy import NetworkSpec, Policy, policy_of_run
+from tfbaselines.policy.precision import set_precision
 from tfbaselines.running import logger
 from tfbaselines.running.checkpoint import TreeFile
 from tfbaselines.running.model import PolicyModel

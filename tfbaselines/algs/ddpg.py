@@ -22,7 +22,6 @@ from tfbaselines.optim.off_policy import mean, target_actions, targets, views
 from tfbaselines.optim.optimizers import Adam
 from tfbaselines.optim.popart import ReturnStatistics, rescaled
 from tfbaselines.optim.schedules import parse_schedule
-from tfbaselines.optim.update import set_precision
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.actor_critic import ActorCritic, actor_critic_arguments, build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead
@@ -30,6 +29,7 @@ from tfbaselines.policy.encoding import is_image
 from tfbaselines.policy.networks import get_network_builder
 from tfbaselines.policy.perturbed import PerturbedActor
 from tfbaselines.policy.policy import NetworkSpec
+from tfbaselines.policy.precision import set_precision
 from tfbaselines.running.ddpg_rows import DDPGRows
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.off_policy import OffPolicy, OffPolicyModel, Settings

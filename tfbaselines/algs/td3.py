@@ -19,11 +19,11 @@ from tfbaselines.optim.blocks import Batch, BlockUpdate, Phase
 from tfbaselines.optim.off_policy import mean, spread, spread_names, target_actions, targets, views
 from tfbaselines.optim.optimizers import Adam
 from tfbaselines.optim.schedules import parse_schedule
-from tfbaselines.optim.update import set_precision
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.actor_critic import ActorCritic, actor_critic_arguments, build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.policy import NetworkSpec
+from tfbaselines.policy.precision import set_precision
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.off_policy import EpochRows, OffPolicy, OffPolicyModel, Settings
 from tfbaselines.running.options import RunOptions

@@ -19,12 +19,6 @@ Loss = Callable[[Batch, dict[str, tf.Tensor]], tuple[tf.Tensor, tf.Tensor]]
 Gradients = Callable[[Batch, dict[str, tf.Tensor]], tuple[list[tf.Tensor], tf.Tensor]]
 
 
-def set_precision(precision: str) -> None:
-    """'bfloat16' lets oneDNN do convolutions and matrix products in bfloat16; variables stay float32."""
-    bfloat16 = precision == "bfloat16"
-    tf.config.optimizer.set_experimental_options({"auto_mixed_precision_onednn_bfloat16": bfloat16})
-
-
 def gradients_of(
     loss: Callable[[], tuple[tf.Tensor, tf.Tensor]], variables: Sequence[keras.Variable]
 ) -> tuple[list[tf.Tensor], tf.Tensor]:

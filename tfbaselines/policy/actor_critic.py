@@ -16,6 +16,7 @@ from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.encoding import encoded_shape
 from tfbaselines.policy.networks import get_network_builder, has_convolutions
 from tfbaselines.policy.policy import NetworkSpec, Outputs, Policy, flat_width, run_network
+from tfbaselines.policy.precision import in_full
 from tfbaselines.policy.trunk import NetworkFn, NetworkTrunk, Trunk
 
 # Units of the layer in which features and actions meet where nothing else is above the features.
@@ -75,7 +76,7 @@ class Critic:
 
     def __call__(self, rows: tf.Tensor) -> tf.Tensor:
         """Values [B, outputs]."""
-        return self.layer(rows if self._network is None else run_network(self._network, rows))
+        return in_full(self.layer(rows if self._network is None else run_network(self._network, rows)))
 
 
 class ActorCritic(Policy):
@@ -245,7 +246,7 @@ class ActorCritic(Policy):
     def _act(self, view: View) -> tuple[tf.Tensor, tf.Tensor | None]:
         states = None if view.states is None else view.states[:, : self.trunk.state_size]
         features, states = self.trunk(view.encoded, view.masks, states)
-        flat = self.pi_layer(features if self.network is None else run_network(self.network, features))
+        flat = in_full(self.pi_layer(features if self.network is None else run_network(self.network, features)))
         if self.masked:
             flat += FORBIDDEN * (1.0 - view.encoded[ACTION_MASK])
         return flat, states

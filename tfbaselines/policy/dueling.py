@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from tfbaselines.policy.policy import Policy
+from tfbaselines.policy.precision import in_full
 
 ADVANTAGE_UNITS = 64
 
@@ -52,4 +53,4 @@ class DuelingPolicy(Policy):
 
     def _advantage_of(self, features: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
         flat = tf.reshape(actions, (-1, self.head.width))
-        return self._advantage(self._hidden(tf.concat([features, flat], axis=-1)))[:, 0]
+        return in_full(self._advantage(self._hidden(tf.concat([features, flat], axis=-1))))[:, 0]

@@ -26,6 +26,7 @@ from tfbaselines.policy.encoding import (
     spaces_differ,
 )
 from tfbaselines.policy.networks import get_network_builder, has_convolutions
+from tfbaselines.policy.precision import in_full
 
 NetworkSpec = str | Callable[..., Any]
 
@@ -183,7 +184,7 @@ class Policy:
             vf_latent, new_vf_states = _run(self.value_network, x, masks, vf_states)
         pi = latent if self.pi_layer is None else self.pi_layer(latent)
         flat = pi if self.logstd is None else tf.concat([pi, tf.zeros_like(pi) + self.logstd.value], axis=-1)
-        value = self.vf_layer(vf_latent)
+        flat, value = in_full(flat), in_full(self.vf_layer(vf_latent))
         new_states = [s for s in (new_pi_states, new_vf_states) if s is not None]
         return Outputs(
             flat,
