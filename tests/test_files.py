@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfbaselines.files import drop_torn_line, write_whole
+from tfbaselines.files import drop_torn_line, put_back, replace_directory, write_whole
 
 
 def test_write_whole_leaves_the_old_file_when_writing_fails(tmp_path, monkeypatch):
@@ -28,4 +28,64 @@ def test_only_the_torn_last_line_is_dropped(tmp_path_factory, whole, torn):
 
 def test_a_missing_file_stays_missing(tmp_path):
     drop_torn_line(tmp_path / "none")
+    assert not os.listdir(tmp_path)
+
+
+def make_directory(path, text):
+    path.mkdir()
+    (path / "a.txt").write_text(text)
+    return path
+
+
+def test_a_directory_takes_the_place_of_another(tmp_path):
+    for text in ("old", "new"):
+        replace_directory(tmp_path / "d", make_directory(tmp_path / "scratch", text))
+        assert os.listdir(tmp_path) == ["d"]
+        assert (tmp_path / "d/a.txt").read_text() == text
+
+
+def test_a_crash_at_any_moment_leaves_the_old_directory_or_the_new_one(tmp_path, monkeypatch):
+    """Each system call that changes the disk fails once, as if the process had been killed there."""
+
+    class Killed(BaseException):
+        pass
+
+    def dies_at(call):
+        count = iter(range(99))
+
+        def wrap(function):
+            def wrapped(*args, **kwargs):
+                if next(count) == call:
+                    raise Killed
+                return function(*args, **kwargs)
+
+            return wrapped
+
+        return wrap
+
+    real = {name: getattr(os, name) for name in ("rename", "rmdir", "unlink")}
+    seen = set()
+    for call in range(9):
+        place = make_directory(tmp_path / f"{call}", "").joinpath("d")
+        replace_directory(place, make_directory(tmp_path / f"{call}/one", "old"))
+        scratch = make_directory(tmp_path / f"{call}/two", "new")
+        wrap = dies_at(call)
+        with monkeypatch.context() as patch:
+            for name, function in real.items():
+                patch.setattr(os, name, wrap(function))
+            try:
+                replace_directory(place, scratch)
+                died = False
+            except Killed:
+                died = True
+        put_back(place)
+        seen.add((died, (place / "a.txt").read_text()))
+        replace_directory(place, make_directory(tmp_path / f"{call}/three", "next"))
+        assert (place / "a.txt").read_text() == "next"
+        assert {path.name for path in place.parent.iterdir()} <= {"a.txt", "d", "two"}
+    assert seen == {(True, "old"), (True, "new"), (False, "new")}
+
+
+def test_there_may_be_nothing_to_put_back(tmp_path):
+    put_back(tmp_path / "none")
     assert not os.listdir(tmp_path)

@@ -1,6 +1,7 @@
 """Files that a crash cannot leave half-written: shared by the logger, the monitor and whoever writes text."""
 
 import os
+import shutil
 from pathlib import Path
 
 
@@ -16,6 +17,33 @@ def write_whole(path: str | os.PathLike, text: str) -> None:
         os.replace(scratch, path)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def replace_directory(directory: str | os.PathLike, new: str | os.PathLike) -> None:
+    """Put the directory `new` in the place of `directory`, if there is one; `put_back` mends what a crash leaves.
+
+    Args:
+        directory: the place, in the same file system.
+        new: what goes there, complete.
+    """
+    directory = Path(directory)
+    aside = _aside(directory)
+    if directory.exists():
+        shutil.rmtree(aside, ignore_errors=True)
+        directory.rename(aside)
+    os.rename(new, directory)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def put_back(directory: str | os.PathLike) -> None:
+    """Bring back what `replace_directory` had put aside, when a crash came before the new one was in its place."""
+    directory = Path(directory)
+    if not directory.exists() and _aside(directory).exists():
+        _aside(directory).rename(directory)
+
+
+def _aside(directory: Path) -> Path:
+    return directory.with_name(f".{directory.name}.old")
 
 
 def drop_torn_line(path: str | os.PathLike) -> None:

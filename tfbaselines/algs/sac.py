@@ -29,8 +29,9 @@ from tfbaselines.policy.bounded import SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.policy import NetworkSpec
 from tfbaselines.policy.precision import set_precision
+from tfbaselines.running.epoch_rows import EpochRows
 from tfbaselines.running.model import PolicyModel
-from tfbaselines.running.off_policy import EpochRows, OffPolicy, OffPolicyModel, Settings
+from tfbaselines.running.off_policy import OffPolicy, OffPolicyModel, Settings
 from tfbaselines.running.options import RunOptions
 from tfbaselines.running.training import seed_everything
 

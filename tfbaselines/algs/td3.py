@@ -24,8 +24,9 @@ from tfbaselines.policy.actor_critic import ActorCritic, actor_critic_arguments,
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.policy import NetworkSpec
 from tfbaselines.policy.precision import set_precision
+from tfbaselines.running.epoch_rows import EpochRows
 from tfbaselines.running.model import PolicyModel
-from tfbaselines.running.off_policy import EpochRows, OffPolicy, OffPolicyModel, Settings
+from tfbaselines.running.off_policy import OffPolicy, OffPolicyModel, Settings
 from tfbaselines.running.options import RunOptions
 from tfbaselines.running.training import seed_everything
 

@@ -17,6 +17,7 @@ from gymnasium import spaces
 from tfbaselines.envs.vec import VecEnv, VecFrameStack, find_wrapper
 from tfbaselines.envs.vec.observations import ONLY, parts_of, parts_of_obs
 from tfbaselines.experience.memory import GIB, check_memory
+from tfbaselines.files import put_back, replace_directory
 from tfbaselines.policy.encoding import observation_dtype
 
 Batch = dict[str, Any]
@@ -206,12 +207,12 @@ class Replay:
             parts = [last[name] for last in self._last.values()]
             np.save(scratch / _file(f"last/{name}"), np.array(parts))
         (scratch / "replay.json").write_text(json.dumps({"format": FORMAT, "steps": self._filled}), encoding="utf-8")
-        shutil.rmtree(target, ignore_errors=True)
-        scratch.rename(target)
+        replace_directory(target, scratch)
 
     def load(self, directory: str | os.PathLike) -> None:
         """Take over the latest of what `save` wrote, as much as there is room for."""
         source = Path(directory)
+        put_back(source)
         try:
             about = json.loads((source / "replay.json").read_text(encoding="utf-8"))
             saved = {name: _mapped(source / _file(name)) for name in self._arrays}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.files import replace_directory
 from tfbaselines.policy.policy import Policy, observation_spec
 
 PREFIX = "observations"
@@ -35,8 +36,7 @@ def export_saved_model(policy: Policy, normalization: dict[str, Any], directory:
     try:
         module = _ServedPolicy(policy, normalization)
         tf.saved_model.save(module, work, signatures={"serving_default": module.serve})
-        shutil.rmtree(directory, ignore_errors=True)
-        os.rename(work, directory)
+        replace_directory(directory, work)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
