@@ -369,6 +369,19 @@ def test_each_steps_ascent_is_bounded_by_itself(kind, network):
     assert of_bound["avg_norm_g"] == pytest.approx(np.linalg.norm(9 * slope, axis=-1).sum() / 9, rel=1e-3)
 
 
+@every_policy
+def test_one_backward_pass_gives_what_two_give(kind, network):
+    """With a trust region so narrow that it shortens."""
+    policy, terms_of = make(kind, network)
+    batch, averaged = tensors(batch_of(policy)), averaged_of(kind, network, policy)
+    narrow = COEFFICIENTS._replace(delta=0.0)
+    two, of_two = gradients(terms_of, policy, averaged, batch, narrow)
+    one, of_one = gradients(terms_of, policy, averaged, batch, narrow, apart=False)
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(of_one, of_two[: len(LOSS_NAMES)], rtol=1e-5, atol=1e-6)
+
+
 def longer(batch, more):
     """The batch with steps added as the replay pads."""
     return stack([padded(part_of(batch, i), batch["rewards"].shape[1] + more) for i in range(len(batch["rewards"]))])

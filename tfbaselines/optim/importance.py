@@ -170,10 +170,12 @@ def gradients(
     averaged: AveragedPolicy,
     batch: dict[str, tf.Tensor],
     coefficients: Coefficients,
+    apart: bool = True,
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
     """Gradients of one batch, bounded by the efficient trust region if it is on, and the statistics.
 
-    These are LOSS_NAMES and, with the trust region, TRUST_REGION_NAMES.
+    These are LOSS_NAMES and, with the trust region, TRUST_REGION_NAMES. Without `apart` they are LOSS_NAMES alone, and
+    one backward pass does for what policy and critic take two.
     """
     variables = [variable.value for variable in policy.trainable_variables]
     with tf.GradientTape(persistent=True) as tape:
@@ -186,6 +188,11 @@ def gradients(
     average = _without_last(averaged.forward(*_inputs(batch)), batch["actions"].shape[0])
     ascent = -tape.gradient(terms.objective, terms.phi) * total
     bounded, sizes = bounded_gradient(ascent, terms.kl_gradient(average), coefficients.delta)
+    if not apart:
+        whole = tape.gradient(
+            [terms.phi, terms.critic], variables, [-bounded / total, tf.ones([])], unconnected_gradients="zero"
+        )
+        return whole, tf.stack([*terms.statistics, tf.linalg.global_norm(whole)])
     of_policy = tape.gradient(terms.phi, variables, output_gradients=-bounded / total, unconnected_gradients="zero")
     of_q = tape.gradient(terms.critic, variables, unconnected_gradients="zero")
     whole = [one + other for one, other in zip(of_policy, of_q, strict=True)]

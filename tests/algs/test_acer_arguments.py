@@ -1,0 +1,128 @@
+"""ACER's arguments, good and bad."""
+
+import pytest
+from acer_small import FLAGS, MLP, NSTEPS, SMALL, TINY_ENV, box, counting, identity, learn
+from gymnasium import spaces
+from helpers import vec
+
+from tfbaselines.algs import acer, ppo2
+from tfbaselines.envs import tiny
+from tfbaselines.envs.normalize import VecNormalize
+from tfbaselines.run import main
+from tfbaselines.running import logger
+from tfbaselines.running.checkpoint import Checkpoints
+from tfbaselines.running.options import RunOptions
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("nsteps", 0),
+        ("total_timesteps", -1),
+        ("log_interval", 0),
+        ("buffer_size", 0),
+        ("replay_ratio", -1),
+        ("replay_start", -1),
+        ("replay_start", 65),
+        ("c", -1),
+        ("c", float("nan")),
+        ("delta", -0.1),
+        ("alpha", 1.5),
+        ("gamma", -0.1),
+        ("rprop_alpha", 2),
+        ("reward_clip", -1),
+        ("buffer_len", 0),
+        ("batch_size", 0),
+        ("trace_length", 0),
+        ("save_interval", -1),
+        ("num_workers", 0),
+        ("num_workers", 2),
+        ("trust_region", "foo"),
+        ("trust_region", [1]),
+        ("max_grad_norm", 0),
+        ("rprop_epsilon", -1),
+        ("trust_region", "Exact"),
+        ("lr", "quick"),
+        ("lrschedule", "quick"),
+        ("network", "mpl"),
+        ("value_network", "cpoy"),
+    ],
+)
+def test_bad_arguments_are_named_in_one_line(argument, value):
+    arguments = {"network": "mlp", "env": identity(), "total_timesteps": 32, **SMALL, argument: value}
+    with pytest.raises(ValueError, match=r"valid|unknown") as error:
+        acer.learn(**arguments)
+    assert "\n" not in str(error.value)
+    assert str(value) in str(error.value)
+
+
+@pytest.mark.parametrize("argument", ["batch_size", "trace_length"])
+def test_arguments_of_traces_need_traces(argument):
+    with pytest.raises(ValueError, match="give buffer_len"):
+        acer.learn("mlp", identity(), **SMALL, total_timesteps=32, **{argument: 8})
+
+
+def test_more_or_fewer_workers_resume_a_run(tmp_path, eager):
+    def some(count):
+        return [VecNormalize(box()) for _ in range(count)]
+
+    for count, steps in ((2, 64), (1, 96), (2, 128)):
+        with logger.scoped_configure(str(tmp_path), ["csv"], resume=steps > 64):
+            run_options = RunOptions(resume=str(tmp_path) if steps > 64 else None)
+            acer.learn("mlp", some(count), total_timesteps=steps, run=run_options, **SMALL, **MLP)
+            assert Checkpoints(tmp_path / "checkpoints").latest().name == f"{steps // NSTEPS:05d}"
+
+
+def test_a_start_that_is_never_reached_matters_only_with_replay(seen):
+    learn(identity(), 2, replay_start=65, replay_ratio=0)
+    learn(identity(), 2, replay_start=65, buffer_len=2)
+
+
+@pytest.mark.parametrize("space", [spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(2)])
+def test_other_actions_are_refused(space):
+    class Any(tiny.ConstantRewardEnv):
+        def __init__(self):
+            super().__init__()
+            self.action_space = space
+
+    with pytest.raises(ValueError, match="acer needs Discrete or Box actions, not Multi"):
+        learn(vec(Any))
+
+
+def test_a_replay_larger_than_the_memory_is_refused(seen):
+    with pytest.raises(ValueError, match=r"the replay would take .* GiB"):
+        learn(counting(), 2, buffer_size=10**14, replay_start=0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--replay_start=100", "--buffer_size=50"], "replay_start=100 is not valid: at most buffer_size=50"),
+        (["--trust_region=foo"], "trust_region='foo' is not valid: True, False, 'efficient' or 'exact'"),
+        (["--batch_size=0"], "batch_size=0 is not valid: at least 1"),
+        (["--trace_length=0"], "trace_length=0 is not valid: at least 1"),
+        (["--c=-1"], "c=-1.0 is not valid: at least 0"),
+        (["--replay_ratio=many"], "replay_ratio='many' is not valid: a number"),
+        (["--buffer_len=1.5"], "buffer_len='1.5' is not valid"),
+        (["--num_workers=0"], "num_workers=0 is not valid: at least 1"),
+        (["--lock=perhaps"], "lock='perhaps' is not valid: True or False"),
+        (["--lrschedule=lineer"], "linear"),
+        (["--reward_clp=1"], "did you mean --reward_clip?"),
+        (["--noptepochs=3"], "--noptepochs"),
+        ([f"{TINY_ENV}MultiDiscreteIdentity-v0"], "acer needs Discrete or Box actions, not MultiDiscrete"),
+        (["--normalise_observations=True"], "did you mean --normalize_observations?"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_one_line(arguments, words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    assert main([*FLAGS, "--num_timesteps=8", "--log_path=log", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("tfbaselines: error: ") and err.count("\n") == 1
+    assert words in err
+
+
+def test_another_algorithms_model_is_refused(tmp_path):
+    ppo2.learn("mlp", identity(), 0, nsteps=8, **MLP).save(tmp_path / "model")
+    with pytest.raises(ValueError, match="another network"):
+        learn(identity(), 1, load_path=tmp_path / "model")

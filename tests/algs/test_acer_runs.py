@@ -1,0 +1,311 @@
+"""ACER's runs: resumed, saved, as processes, and learning."""
+
+import json
+import signal
+
+import gymnasium
+import numpy as np
+import pytest
+import tensorflow as tf
+from acer_small import (
+    FLAGS,
+    MLP,
+    NSTEPS,
+    SMALL,
+    TWO_RANKS,
+    box,
+    constant,
+    counting,
+    learn,
+    rows,
+    stop_after,
+    train,
+    wait_for,
+    weights,
+)
+from commands import finish, run, start
+from helpers import vec
+
+from tfbaselines.algs import acer
+from tfbaselines.envs import tiny
+from tfbaselines.evaluate import evaluate
+from tfbaselines.run import main
+from tfbaselines.running.checkpoint import load_tree
+from tfbaselines.running.options import RunOptions
+
+# Resuming.
+
+MODES = pytest.mark.parametrize(
+    "mode", [{}, {"buffer_len": 5, "batch_size": 2, "trace_length": 4}], ids=["rollouts", "traces"]
+)
+
+
+def assert_as_uninterrupted(directory, **kwargs):
+    """Eight updates, and eight with a stop after four. Episodes end with the rollouts."""
+    kwargs = {"lr": 0.05, "buffer_size": 32} | kwargs
+    whole = train(directory / "whole", constant(), 8, **kwargs)
+    train(directory / "half", constant(), 8, run=stop_after(4), **kwargs)
+    assert len(rows(directory / "half")) == 4
+    assert (directory / "half/replay/000").is_file()
+    resume = RunOptions(resume=str(directory / "half"))
+    resumed = train(directory / "half", constant(), 8, **kwargs | {"run": resume, "seed": 99})
+    np.testing.assert_equal(resumed.state(), whole.state())
+    assert rows(directory / "half").equals(rows(directory / "whole"))
+
+
+@MODES
+def test_a_resumed_run_equals_an_uninterrupted_one(mode, tmp_path, eager):
+    assert_as_uninterrupted(tmp_path, **mode)
+
+
+@pytest.mark.slow
+@MODES
+def test_a_resumed_run_with_memory_equals_an_uninterrupted_one(mode, tmp_path, eager):
+    assert_as_uninterrupted(tmp_path, network="lstm", nlstm=4, **mode)
+
+
+def keep(path):
+    return None
+
+
+def remove(path):
+    path.unlink()
+    return "there is no file"
+
+
+def damage(path):
+    path.write_bytes(path.read_bytes()[:200])
+    return "cannot be read"
+
+
+@pytest.mark.parametrize("lose", [keep, remove, damage])
+def test_a_lost_replay_is_said_and_costs_experience_alone(lose, seen, tmp_path):
+    train(tmp_path, counting(), 4, replay_start=0)
+    words = lose(tmp_path / "replay/000")
+    seen.clear()
+    run = RunOptions(resume=str(tmp_path))
+    train(tmp_path, counting(first=1000), 6, replay_start=0, replay_ratio=30, run=run)
+    log = (tmp_path / "log.txt").read_text()
+    starts = {batch["obs"][0, 0, 0] for _, batch in seen}
+    if words is None:
+        assert starts == {0, 8, 16, 24, 1000, 1008}
+        assert "starts empty" not in log
+    else:
+        assert starts == {1000, 1008}
+        assert log.count("the replay starts empty") == 1 and words in log
+    assert rows(tmp_path)["total_timesteps"].tolist() == [NSTEPS * update for update in range(1, 7)]
+
+
+def test_observations_are_normalised_by_what_was_seen(tmp_path):
+    model = acer.learn("mlp", counting(), **SMALL, total_timesteps=80, normalize_observations=True, **MLP)
+    assert model.policy.normalizer.mean == pytest.approx(39.5, rel=0.01)
+    assert model.averaged.policy.normalizer is model.policy.normalizer
+    model.save(tmp_path / "model")
+    other = acer.build_model("mlp", counting(), {"normalize_observations": True, **MLP})
+    other.load(tmp_path / "model")
+    assert other.policy.normalizer.mean == model.policy.normalizer.mean
+
+
+TRACES = {"buffer_len": 5, "trace_length": 4}
+
+
+@pytest.mark.parametrize(
+    ("before", "now"), [({}, TRACES), (TRACES, {}), ({}, {"nsteps": 4})], ids=["traces", "rollouts", "shorter"]
+)
+def test_a_replay_of_another_kind_is_left_and_said(before, now, seen, tmp_path):
+    train(tmp_path, counting(), 4, replay_start=0, **before)
+    seen.clear()
+    run = RunOptions(resume=str(tmp_path))
+    train(tmp_path, counting(first=1000), 12, replay_start=0, replay_ratio=30, run=run, **now)
+    assert min(batch["obs"].min() for _, batch in seen) == 1000
+    assert (tmp_path / "log.txt").read_text().count("the replay starts empty") == 1
+
+
+def test_without_replay_none_is_saved(seen, tmp_path):
+    train(tmp_path, counting(), 2, replay_ratio=0)
+    assert not (tmp_path / "replay").exists()
+    train(tmp_path, counting(), 4, replay_ratio=0, run=RunOptions(resume=str(tmp_path)))
+    assert "starts empty" not in (tmp_path / "log.txt").read_text()
+
+
+def test_save_and_load_give_the_same_model(tmp_path, eager):
+    model = learn(box(), 3, lr=0.1)
+    model.save(tmp_path / "model")
+    loaded = learn(box(), 0, load_path=tmp_path / "model", seed=5)
+    np.testing.assert_equal(loaded.state(), model.state())
+    obs = box().reset()
+    np.testing.assert_array_equal(loaded.act(obs, deterministic=True)[0], model.act(obs, deterministic=True)[0])
+    assert weights(model.averaged.policy).tolist() != weights(model.policy).tolist()
+
+
+# Saved runs.
+
+
+@pytest.fixture(scope="module", params=["CartPole-v1", "Pendulum-v1"])
+def saved(request, tmp_path_factory):
+    """The directory of a run, with log and model in it."""
+    directory = tmp_path_factory.mktemp("saved")
+    flags = [f"--env={request.param}", "--value_network=copy", "--num_timesteps=32"]
+    tf.config.run_functions_eagerly(True)
+    assert main([*FLAGS, *flags, f"--log_path={directory / 'log'}", f"--save_path={directory / 'model'}"]) == 0
+    tf.config.run_functions_eagerly(False)
+    return directory
+
+
+def test_a_saved_run_is_evaluated(saved):
+    first, again, other = (evaluate(str(saved / "log"), 2, seed=seed)["returns"] for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_a_saved_model_is_played(saved, capsys, monkeypatch, tmp_path):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    config = json.loads((saved / "log/config.json").read_text())
+    flags = [f"--env={config['env']['env']}", "--value_network=copy", "--num_timesteps=0"]
+    assert main([*FLAGS, *flags, f"--load_path={saved / 'model'}", "--play", f"--log_path={tmp_path}"]) == 0
+    assert capsys.readouterr().out.count("episode_rew=") == 10
+
+
+def test_a_saved_model_is_exported(saved, tmp_path):
+    make = {"CartPole-v1": lambda: gymnasium.make("CartPole-v1"), "Pendulum-v1": lambda: gymnasium.make("Pendulum-v1")}
+    env = vec(make[json.loads((saved / "log/config.json").read_text())["env"]["env"]])
+    model = learn(env, 0, load_path=saved / "model", value_network="copy")
+    model.export(tmp_path / "served")
+    obs = np.random.default_rng(0).normal(size=(5, *env.observation_space.shape)).astype(np.float32)
+    answers = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"](observations=obs)
+    np.testing.assert_allclose(answers["actions"], model.act(obs, deterministic=True)[0], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(answers["values"], model.value(obs), rtol=1e-4, atol=1e-6)
+
+
+def test_help_tells_every_argument(capsys):
+    assert main(["--alg=acer", "--help"]) == 0
+    out = capsys.readouterr().out
+    for name in ("trust_region", "reward_clip", "buffer_len", "trace_length", "num_workers", "lock", "replay_ratio"):
+        assert f"--{name}" in out
+
+
+# Processes.
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_workers_with_a_checkpoint_from_which_they_go_on(tmp_path):
+    flags = [*FLAGS, "--num_workers=2", "--num_timesteps=1e7", "--log_path=log"]
+    # Nobody reads the tables, which would fill the pipe.
+    process = start("tfbaselines.run", *flags, cwd=tmp_path, OPENAI_LOG_FORMAT="log,csv")
+    progress = tmp_path / "log/progress.csv"
+    try:
+        wait_for(lambda: progress.exists() and progress.read_text().count("\n") > 20)
+        process.send_signal(signal.SIGINT)
+        status, out, err = finish(process)
+    finally:
+        process.kill()
+    assert status == 130, err
+    assert "checkpoint saved in" in out and f"--resume={tmp_path / 'log'}" in out
+    before = rows(tmp_path / "log")
+    total = NSTEPS * (len(before) + 20)
+    status, _, err = run("tfbaselines.run", "--resume=log", f"--num_timesteps={total}", cwd=tmp_path)
+    assert status == 0, err
+    after = rows(tmp_path / "log")
+    assert after["total_timesteps"].tolist() == list(range(NSTEPS, total + 1, NSTEPS))
+    assert after[: len(before)].equals(before)
+    assert np.isfinite(after.iloc[-1]).all()
+    assert load_tree(tmp_path / "log/replay/000").keys() >= {"0", "1"}
+    assert "starts empty" not in (tmp_path / "log/log.txt").read_text()
+    for worker in (0, 1):
+        assert (tmp_path / f"log/{worker}.0.monitor.csv").read_text().count("t_start") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "own", [["--trust_region=True"], ["--trust_region=exact"], ["--buffer_len=5", "--trace_length=8"]]
+)
+def test_two_ranks_train_one_model(own, tmp_path):
+    """They are compared bit by bit at every hundredth update and at the end."""
+    flags = [*FLAGS, *own, "--delta=1e-4", "--lr=0.01", "--log_path=log"]
+    status, _, err = ranks(*flags, "--num_timesteps=880", cwd=tmp_path)
+    assert status == 0, err
+    log = rows(tmp_path / "log")
+    assert log["total_timesteps"].tolist() == list(range(NSTEPS, 881, NSTEPS))
+    assert ("step_taken" in log and log["step_taken"].min() < 1) == ("exact" in own[0])
+    kept = [load_tree(tmp_path / f"log/replay/{rank:03d}")["0"]["arrays"]["obs"] for rank in (0, 1)]
+    assert not np.array_equal(*kept)
+    status, _, err = ranks("--resume=log", "--num_timesteps=960", cwd=tmp_path)
+    assert status == 0, err
+    assert rows(tmp_path / "log")["total_timesteps"].iloc[-1] == 960
+    for name in ("log.txt", "log-rank001.txt"):
+        assert "starts empty" not in (tmp_path / "log" / name).read_text()
+
+
+def ranks(*flags, cwd, module="tfbaselines.run"):
+    process = start(module, *flags, cwd=cwd, launcher=TWO_RANKS)
+    try:
+        return finish(process, timeout=300)
+    finally:
+        process.terminate()
+
+
+@pytest.mark.slow
+def test_ranks_that_part_are_noticed(tmp_path):
+    """The check that the other tests rely on: one rank starts with weights of its own."""
+    (tmp_path / "parted.py").write_text(
+        "from tfbaselines.running.training import Training\n"
+        "Training._share_parameters = lambda self: None\n"
+        "from tfbaselines.run import console\n"
+        "console()\n"
+    )
+    status, _, err = ranks(*FLAGS, "--num_timesteps=32", cwd=tmp_path, module="parted")
+    assert status != 0
+    assert "parameters differ from rank 0's on ranks 1" in err
+
+
+@pytest.mark.slow
+def test_workers_do_not_go_with_ranks(tmp_path):
+    status, _, err = ranks(*FLAGS, "--num_workers=2", "--num_timesteps=32", cwd=tmp_path)
+    assert status == 2
+    assert "num_workers=2 is not valid" in err
+
+
+# Learning.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kwargs",
+    [{}, {"buffer_len": 200, "batch_size": 8, "replay_start": 1000, "trace_length": 50}, {"num_workers": 2}],
+    ids=["rollouts", "traces", "workers"],
+)
+def test_cartpole(kwargs):
+    """The original's test and bar."""
+
+    def cartpole(worker=0):
+        return vec(lambda: gymnasium.make("CartPole-v1", disable_env_checker=True), seed=10_000 * worker)
+
+    last = []
+    options = RunOptions(make_env=cartpole, callback=lambda training: last.append(training.episodes.mean_reward))
+    acer.learn(
+        "mlp", cartpole(), seed=0, total_timesteps=30_000, gamma=1.0, value_network="copy", run=options, **kwargs
+    )
+    assert last[-1] >= 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("network", "solved"), [("lstm", True), ("mlp", False)])
+def test_a_cue_shown_in_the_first_step_is_remembered(network, solved):
+    """Only with a memory: without one, one answer in two is right."""
+    last, kwargs = [], {"nlstm": 32} if network == "lstm" else {}
+    options = RunOptions(callback=lambda training: last.append(training.episodes.mean_reward))
+    env = vec(lambda: tiny.CueMemoryEnv(), 8)
+    replay = {"nsteps": 10, "replay_start": 200}
+    acer.learn(
+        network,
+        env,
+        seed=0,
+        total_timesteps=35_000,
+        gamma=0.9,
+        lr=5e-3,
+        lrschedule="constant",
+        run=options,
+        **replay,
+        **kwargs,
+    )
+    assert last[-1] > 0.9 if solved else last[-1] < 0.7
