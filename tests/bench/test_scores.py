@@ -16,6 +16,9 @@ def test_curves_of_runs_are_collected(tmp_path, capsys):
     assert (tmp_path / "scores.png").stat().st_size > 1000
     curves = scores.collect([str(tmp_path / "runs")])
     assert sorted(curves["seed"].unique()) == [0, 1]
+    again = scores.collect([str(tmp_path / "scores.csv"), str(tmp_path / "runs/1")])
+    assert len(again) == len(curves) + (curves["seed"] == 1).sum()
+    assert again.iloc[: len(curves)].to_csv() == curves.to_csv()
     final = scores.final_scores(curves)
     assert final["total_timesteps"].tolist() == [640, 640]
     assert final["mean_of_seeds"].iloc[0] == pytest.approx(final["eprewmean"].mean())
@@ -24,3 +27,9 @@ def test_curves_of_runs_are_collected(tmp_path, capsys):
 def test_no_runs_is_an_error(tmp_path, capsys):
     assert main(["scores", str(tmp_path)]) == 2
     assert "no runs" in capsys.readouterr().err
+
+
+def test_another_table_is_refused(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("r,l,t\n1,2,3\n")
+    assert main(["scores", str(tmp_path / "a.csv")]) == 2
+    assert "is not a table of scores" in capsys.readouterr().err

@@ -18,7 +18,9 @@ def make_parser() -> argparse.ArgumentParser:
     speed.add_argument("--fraction", type=float, default=1.0, help="of each case's steps (default %(default)s)")
     speed.add_argument("--out", metavar="FILE.csv", help="write every measurement")
     scores = commands.add_parser("scores", help="collect the learning curves of runs")
-    scores.add_argument("dirs", nargs="+", metavar="DIR", help="log directories, or directories above them")
+    scores.add_argument(
+        "dirs", nargs="+", metavar="DIR", help="log directories, directories above them, or tables to add to"
+    )
     scores.add_argument("--out", default="scores", metavar="NAME", help="writes NAME.csv and NAME.png")
     return parser
 

@@ -18,12 +18,14 @@ def collect(directories: list[str]) -> Any:
     """The learning curves of all runs found below the directories, as a data frame with COLUMNS.
 
     Args:
-        directories: log directories, or directories above them.
+        directories: log directories, directories above them, or tables that `write` wrote, which new runs go beside.
     """
     import pandas as pd
 
     tables = []
     for top in directories:
+        if Path(top).is_file():
+            tables.append(_table(top))
         for path in sorted(Path(top).rglob("config.json")):
             config, progress = json.loads(path.read_text(encoding="utf-8")), path.parent / "progress.csv"
             if progress.exists():
@@ -31,6 +33,15 @@ def collect(directories: list[str]) -> Any:
     if not tables:
         raise ValueError(f"no runs (config.json and progress.csv) under {', '.join(directories)}")
     return pd.concat(tables, ignore_index=True)
+
+
+def _table(path: str) -> Any:
+    import pandas as pd
+
+    table = pd.read_csv(path)
+    if tuple(table) != COLUMNS:
+        raise ValueError(f"'{path}' is not a table of scores: its columns are not {', '.join(COLUMNS)}")
+    return table
 
 
 def _curve(config: dict[str, Any], progress: Any) -> Any:
