@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 # A run small enough for a test: some 10 updates a second.
 SMALL = ["--env=CartPole-v1", "--nsteps=64", "--noptepochs=1", "--num_hidden=8", "--seed=1"]
@@ -30,3 +31,12 @@ def finish(process, timeout=120):
 def run(module, *arguments, cwd, **extra):
     """Start it and wait."""
     return finish(start(module, *arguments, cwd=cwd, **extra))
+
+
+def wait_for(condition, process, seconds=240):
+    """Wait until something is true, which a process that has ended will not make it."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)

@@ -5,20 +5,13 @@ import signal
 import time
 
 import pytest
-from commands import SMALL, finish, run, start
+from commands import SMALL, finish, run, start, wait_for
 
 from tfbaselines.run import main
 from tfbaselines.running.checkpoint import Checkpoints, load_tree
 from tfbaselines.running.logger import read_csv
 
 RUN = "tfbaselines.run"
-
-
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
 
 
 def rows(directory):
@@ -81,7 +74,7 @@ def test_videos_are_recorded(tmp_path):
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     process = start(RUN, *SMALL, "--num_timesteps=1e7", "--log_interval=1", "--log_path=log", cwd=tmp_path)
     progress = tmp_path / "log/progress.csv"
-    wait_for(lambda: progress.exists() and progress.read_text().count("\n") > 3)
+    wait_for(lambda: progress.exists() and progress.read_text().count("\n") > 3, process)
     process.send_signal(signal.SIGINT)
     status, out, _ = finish(process)
     assert status == 130
@@ -101,7 +94,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path):
     flags = ["--num_timesteps=1e7", "--log_interval=1", "--save_interval=2", "--log_path=log"]
     process = start(RUN, *SMALL, *flags, cwd=tmp_path)
     checkpoints = Checkpoints(tmp_path / "log/checkpoints")
-    wait_for(lambda: checkpoints.latest() is not None and int(checkpoints.latest().name) >= 4)
+    wait_for(lambda: checkpoints.latest() is not None and int(checkpoints.latest().name) >= 4, process)
     process.kill()
     assert finish(process)[0] == -signal.SIGKILL
     saved = int(checkpoints.latest().name)

@@ -1,7 +1,5 @@
 """Small runs of ACER for its tests."""
 
-import time
-
 import gymnasium
 import numpy as np
 from gymnasium import spaces
@@ -101,11 +99,17 @@ def stop_after(updates):
     return RunOptions(callback=lambda training: training.update < updates)
 
 
-def wait_for(condition, seconds=120):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
+def recorded_updates(monkeypatch):
+    """The rate and the batch of every update, in place of learning."""
+    seen = []
+
+    class Recording(acer.Model):
+        def train(self, lr, batch, rng=None, replayed=False):
+            seen.append((lr, batch))
+            return dict.fromkeys(self.statistic_names, float(replayed))
+
+    monkeypatch.setattr(acer, "Model", Recording)
+    return seen
 
 
 def turns(seen):

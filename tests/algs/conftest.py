@@ -1,9 +1,8 @@
-"""Fixtures that the algorithms' tests share."""
+"""Fixtures that the tests of several algorithms share."""
 
 import pytest
 import tensorflow as tf
-
-from tfbaselines.algs import acer
+from small import recorded
 
 
 @pytest.fixture
@@ -16,13 +15,5 @@ def eager():
 
 @pytest.fixture
 def seen(monkeypatch):
-    """The rate and the batch of every update, in place of learning."""
-    seen = []
-
-    class Recording(acer.Model):
-        def train(self, lr, batch, rng=None, replayed=False):
-            seen.append((lr, batch))
-            return dict.fromkeys(self.statistic_names, float(replayed))
-
-    monkeypatch.setattr(acer, "Model", Recording)
-    return seen
+    """Every block of batches of an off-policy algorithm, in place of learning."""
+    return recorded(monkeypatch)

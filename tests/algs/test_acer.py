@@ -12,6 +12,7 @@ from acer_small import (
     counting,
     identity,
     learn,
+    recorded_updates,
     rows,
     table,
     train,
@@ -24,6 +25,12 @@ from tfbaselines.algs import acer
 from tfbaselines.envs import tiny
 from tfbaselines.experience.traces import TraceRunner
 from tfbaselines.optim.importance import LOSS_NAMES, Coefficients
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    return recorded_updates(monkeypatch)
+
 
 # Every kind of actions and networks, compiled as users run it.
 

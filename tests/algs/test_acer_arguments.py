@@ -1,7 +1,7 @@
 """ACER's arguments, good and bad."""
 
 import pytest
-from acer_small import FLAGS, MLP, NSTEPS, SMALL, TINY_ENV, box, counting, identity, learn
+from acer_small import FLAGS, MLP, NSTEPS, SMALL, TINY_ENV, box, counting, identity, learn, recorded_updates
 from gymnasium import spaces
 from helpers import vec
 
@@ -12,6 +12,11 @@ from tfbaselines.run import main
 from tfbaselines.running import logger
 from tfbaselines.running.checkpoint import Checkpoints
 from tfbaselines.running.options import RunOptions
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    return recorded_updates(monkeypatch)
 
 
 @pytest.mark.parametrize(

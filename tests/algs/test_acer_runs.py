@@ -17,13 +17,13 @@ from acer_small import (
     constant,
     counting,
     learn,
+    recorded_updates,
     rows,
     stop_after,
     train,
-    wait_for,
     weights,
 )
-from commands import finish, run, start
+from commands import finish, run, start, wait_for
 from helpers import vec
 
 from tfbaselines.algs import acer
@@ -38,6 +38,11 @@ from tfbaselines.running.options import RunOptions
 MODES = pytest.mark.parametrize(
     "mode", [{}, {"buffer_len": 5, "batch_size": 2, "trace_length": 4}], ids=["rollouts", "traces"]
 )
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    return recorded_updates(monkeypatch)
 
 
 def assert_as_uninterrupted(directory, **kwargs):
@@ -194,7 +199,7 @@ def test_ctrl_c_stops_workers_with_a_checkpoint_from_which_they_go_on(tmp_path):
     process = start("tfbaselines.run", *flags, cwd=tmp_path, OPENAI_LOG_FORMAT="log,csv")
     progress = tmp_path / "log/progress.csv"
     try:
-        wait_for(lambda: progress.exists() and progress.read_text().count("\n") > 20)
+        wait_for(lambda: progress.exists() and progress.read_text().count("\n") > 20, process)
         process.send_signal(signal.SIGINT)
         status, out, err = finish(process)
     finally:

@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 import pytest
-from acer_small import NSTEPS, Counting, counting, identity, learn, rows, train, turns, weights
+from acer_small import NSTEPS, Counting, counting, identity, learn, recorded_updates, rows, train, turns, weights
 from helpers import vec
 
 from tfbaselines.algs import acer
@@ -13,6 +13,12 @@ from tfbaselines.envs import tiny
 from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.running.checkpoint import Checkpoints, load_tree
 from tfbaselines.running.options import RunOptions
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    return recorded_updates(monkeypatch)
+
 
 # Workers in threads.
 

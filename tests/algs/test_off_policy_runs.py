@@ -3,14 +3,13 @@
 import json
 import shutil
 import signal
-import time
 from pathlib import Path
 
 import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
-from commands import finish, run, start
+from commands import finish, run, start, wait_for
 from gymnasium import spaces
 from helpers import vec
 from small import (
@@ -21,7 +20,6 @@ from small import (
     counting,
     joined,
     learn,
-    recorded,
     rows,
     still,
     train,
@@ -50,34 +48,12 @@ def flags(alg, *more, env="Pendulum-v1", **changed):
     return [f"--alg={alg}", f"--env={env}", *(f"--{name}={value}" for name, value in values.items()), *more]
 
 
-@pytest.fixture
-def eager():
-    """Operations one by one: where there are few gradient steps, compiling would take most of the time."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
-
-
-@pytest.fixture
-def seen(monkeypatch):
-    """Every block of batches, in place of learning."""
-    return recorded(monkeypatch)
-
-
 def box(count=1, seed=0):
     return vec(lambda: tiny.BoxIdentityEnv((2,), episode_len=10), count, seed)
 
 
 def stop_after(cycles):
     return RunOptions(callback=lambda training: training.update < cycles)
-
-
-def wait_for(condition, process, seconds=240):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
 
 
 # Seeds.

@@ -11,7 +11,6 @@ from small import (
     Counting,
     counting,
     learn,
-    recorded,
     resident_bytes,
     rows,
     still,
@@ -97,20 +96,6 @@ ACTIONS = {
 
 def seeing(observations=BOX, actions="discrete", count=1, kind=Seeing):
     return vec(lambda: kind(observations, ACTIONS[actions]), count)
-
-
-@pytest.fixture
-def eager():
-    """Operations one by one: where there are few gradient steps, compiling would take most of the time."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
-
-
-@pytest.fixture
-def seen(monkeypatch):
-    """Every block of batches, in place of learning."""
-    return recorded(monkeypatch)
 
 
 def moved(start, model):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from helpers import mean_return, vec
-from small import Counting, counting, joined, learn, recorded, resident_bytes, rows, still, train, weights
+from small import Counting, counting, joined, learn, resident_bytes, rows, still, train, weights
 
 from tfbaselines.algs import td3
 from tfbaselines.envs import tiny
@@ -16,20 +16,6 @@ BOUNDS = spaces.Box(np.array([[-1.0, 2.0]], np.float32), np.array([[3.0, 2.5]], 
 
 def box(count=1):
     return vec(lambda: tiny.BoxIdentityEnv((2,), episode_len=10), count)
-
-
-@pytest.fixture
-def eager():
-    """Operations one by one: where there are few gradient steps, compiling would take most of the time."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
-
-
-@pytest.fixture
-def seen(monkeypatch):
-    """Every block of batches, in place of learning."""
-    return recorded(monkeypatch)
 
 
 # Every argument.

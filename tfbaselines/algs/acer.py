@@ -105,8 +105,8 @@ class Model(PolicyModel):
         self.averaged = AveragedPolicy(policy, copy, alpha)
         self._exact = coefficients.trust_region == "exact"
         self._delta, self._comm = coefficients.delta, mpi.wrap(comm)
-        self.statistic_names = LOSS_NAMES + (TRUST_REGION_NAMES if coefficients.trust_region is True else ())
-        jit = not policy.convolutional
+        bounded, jit = coefficients.trust_region is True, not policy.convolutional
+        self.statistic_names = LOSS_NAMES + (TRUST_REGION_NAMES if bounded else ())
 
         def make_update(apart: bool) -> Update:
             return Update(
@@ -122,7 +122,7 @@ class Model(PolicyModel):
 
         self._update = make_update(apart=True)
         # Compiling another one takes longer than small networks save by it.
-        self._replay_update = self._update if jit else make_update(apart=False)
+        self._replay_update = make_update(apart=False) if bounded and policy.convolutional else self._update
         self._divergence = tf.function(lambda batch: divergence(policy, self.averaged, batch), jit_compile=jit)
 
     def train(
