@@ -1,6 +1,7 @@
 """Commands as a user types them: in a process of their own, in a directory of the test's."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -40,3 +41,16 @@ def wait_for(condition, process, seconds=240):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.05)
+
+
+def interrupt(process, log, lines):
+    """Ctrl-C, when progress.csv has more than so many lines: the run has saved, and says how to go on."""
+    progress = log / "progress.csv"
+    try:
+        wait_for(lambda: progress.exists() and progress.read_text().count("\n") > lines, process)
+        process.send_signal(signal.SIGINT)
+        status, out, err = finish(process)
+    finally:
+        process.kill()
+    assert status == 130, err
+    assert "checkpoint saved in" in out and f"--resume={log}" in out, out

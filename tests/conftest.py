@@ -22,3 +22,21 @@ def _fresh_logger(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     yield
     logger.reset()
+
+
+@pytest.fixture
+def eager():
+    """Operations one by one: where there are few updates, compiling would take most of the time."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """Every block of batches of an off-policy algorithm, in place of learning."""
+    from small import recorded
+
+    return recorded(monkeypatch)

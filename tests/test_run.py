@@ -5,7 +5,7 @@ import signal
 import time
 
 import pytest
-from commands import SMALL, finish, run, start, wait_for
+from commands import SMALL, finish, interrupt, run, start, wait_for
 
 from tfbaselines.run import main
 from tfbaselines.running.checkpoint import Checkpoints, load_tree
@@ -73,13 +73,7 @@ def test_videos_are_recorded(tmp_path):
 @pytest.mark.slow
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     process = start(RUN, *SMALL, "--num_timesteps=1e7", "--log_interval=1", "--log_path=log", cwd=tmp_path)
-    progress = tmp_path / "log/progress.csv"
-    wait_for(lambda: progress.exists() and progress.read_text().count("\n") > 3, process)
-    process.send_signal(signal.SIGINT)
-    status, out, _ = finish(process)
-    assert status == 130
-    assert "checkpoint saved in" in out
-    assert f"--resume={tmp_path / 'log'}" in out
+    interrupt(process, tmp_path / "log", 3)
     before = rows(tmp_path / "log")
     assert run(RUN, "--resume=log", f"--num_timesteps={64 * (len(before) + 5)}", cwd=tmp_path)[0] == 0
     after = rows(tmp_path / "log")

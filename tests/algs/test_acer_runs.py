@@ -1,7 +1,6 @@
 """ACER's runs: resumed, saved, as processes, and learning."""
 
 import json
-import signal
 
 import gymnasium
 import numpy as np
@@ -23,7 +22,7 @@ from acer_small import (
     train,
     weights,
 )
-from commands import finish, run, start, wait_for
+from commands import finish, interrupt, run, start
 from helpers import vec
 
 from tfbaselines.algs import acer
@@ -197,15 +196,7 @@ def test_ctrl_c_stops_workers_with_a_checkpoint_from_which_they_go_on(tmp_path):
     flags = [*FLAGS, "--num_workers=2", "--num_timesteps=1e7", "--log_path=log"]
     # Nobody reads the tables, which would fill the pipe.
     process = start("tfbaselines.run", *flags, cwd=tmp_path, OPENAI_LOG_FORMAT="log,csv")
-    progress = tmp_path / "log/progress.csv"
-    try:
-        wait_for(lambda: progress.exists() and progress.read_text().count("\n") > 20, process)
-        process.send_signal(signal.SIGINT)
-        status, out, err = finish(process)
-    finally:
-        process.kill()
-    assert status == 130, err
-    assert "checkpoint saved in" in out and f"--resume={tmp_path / 'log'}" in out
+    interrupt(process, tmp_path / "log", 20)
     before = rows(tmp_path / "log")
     total = NSTEPS * (len(before) + 20)
     status, _, err = run("tfbaselines.run", "--resume=log", f"--num_timesteps={total}", cwd=tmp_path)

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
-from commands import finish, run, start, wait_for
+from commands import finish, interrupt, run, start, wait_for
 from gymnasium import spaces
 from helpers import vec
 from small import (
@@ -458,15 +458,7 @@ def test_a_game(tmp_path):
 def test_ctrl_c_saves_and_says_how_to_go_on(alg, tmp_path):
     own = flags(alg, "--num_timesteps=1e7", "--log_path=log", num_test_episodes=0, replay_size=100_000)
     process = start("tfbaselines.run", *own, cwd=tmp_path, OPENAI_LOG_FORMAT="log,csv")
-    progress = tmp_path / "log/progress.csv"
-    try:
-        wait_for(lambda: progress.exists() and progress.read_text().count("\n") > 5, process)
-        process.send_signal(signal.SIGINT)
-        status, out, err = finish(process)
-    finally:
-        process.kill()
-    assert status == 130, err
-    assert "checkpoint saved in" in out and f"--resume={tmp_path / 'log'}" in out
+    interrupt(process, tmp_path / "log", 5)
     before = rows(tmp_path / "log")
     cycles = int(Checkpoints(tmp_path / "log/checkpoints").latest().name)
     assert saved_steps(tmp_path) == cycles * CYCLE

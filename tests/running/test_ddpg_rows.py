@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from gymnasium import spaces
-from small import EPOCH, counting, joined, learn, recorded, rows, train
+from small import EPOCH, counting, joined, learn, rows, train
 
 from tfbaselines.optim.blocks import BlockUpdate
 from tfbaselines.parallel.mpi import Communicator
@@ -20,12 +20,6 @@ COLUMNS = (
 )
 PERTURBED = {"param_noise_stddev", "reference_perturbed_action_mean", "reference_perturbed_action_std"}
 EVALUATED = ["eval/Q", "eval/episodes", "eval/return", "eval/return_history"]
-
-
-@pytest.fixture
-def seen(monkeypatch):
-    """Every block of batches, in place of learning."""
-    return recorded(monkeypatch)
 
 
 def columns(directory):

@@ -122,7 +122,9 @@ class Model(PolicyModel):
 
         self._update = make_update(apart=True)
         # Compiling another one takes longer than small networks save by it.
-        self._replay_update = make_update(apart=False) if bounded and policy.convolutional else self._update
+        one_pass = bounded and policy.convolutional
+        self._replay_names = LOSS_NAMES if one_pass else self.statistic_names
+        self._replay_update = make_update(apart=False) if one_pass else self._update
         self._divergence = tf.function(lambda batch: divergence(policy, self.averaged, batch), jit_compile=jit)
 
     def train(
@@ -144,10 +146,12 @@ class Model(PolicyModel):
             batch = batch | {"noise": self.policy.head.draw_noise(self.rng if rng is None else rng, shape)}
         rows = np.arange(len(batch["actions"]), dtype=np.int32)[None]
 
-        update = self._replay_update if replayed else self._update
+        names, update = self.statistic_names, self._update
+        if replayed:
+            names, update = self._replay_names, self._replay_update
 
         def step() -> dict[str, float]:
-            return dict(zip(self.statistic_names, update(batch, rows, lr=lr).tolist(), strict=False))
+            return dict(zip(names, update(batch, rows, lr=lr).tolist(), strict=True))
 
         if self._exact:
             statistics, kl, part = shortened_step(
