@@ -16,7 +16,7 @@ hypothesis.settings.load_profile("patient")
 @pytest.fixture(autouse=True)
 def _fresh_logger(monkeypatch):
     """No test writes where another's logger was configured, nor where the shell's variables point."""
-    from tfbaselines.running import logger
+    from tfbaselines.logs import logger
 
     for name in ("OPENAI_LOGDIR", "OPENAI_LOG_FORMAT", "OPENAI_LOG_FORMAT_MPI"):
         monkeypatch.delenv(name, raising=False)

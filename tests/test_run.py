@@ -7,9 +7,9 @@ import time
 import pytest
 from commands import SMALL, finish, interrupt, run, start, wait_for
 
+from tfbaselines.logs.logger import read_csv
 from tfbaselines.run import main
 from tfbaselines.running.checkpoint import Checkpoints, load_tree
-from tfbaselines.running.logger import read_csv
 
 RUN = "tfbaselines.run"
 

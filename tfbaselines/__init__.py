@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 ALGORITHMS = ("acer", "ddpg", "ppo2", "sac", "td3")
 
 _PUBLIC_MODULES = {
-    "logger": "tfbaselines.running.logger",
+    "logger": "tfbaselines.logs.logger",
     "vec_env": "tfbaselines.envs.vec",
     "plot_util": "tfbaselines.plot.plot_util",
     **{name: f"tfbaselines.algs.{name}" for name in ALGORITHMS},

@@ -16,7 +16,7 @@ import numpy as np
 from tfbaselines.command import Parser, exit_status, load_tensorflow
 from tfbaselines.errors import check_at_least
 from tfbaselines.running.checkpoint import Checkpoints
-from tfbaselines.running.config import read_config
+from tfbaselines.settings.config_file import read_config
 
 
 def evaluate(

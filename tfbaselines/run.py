@@ -11,9 +11,9 @@ from typing import Any
 
 from tfbaselines.command import exit_status, load_tensorflow
 from tfbaselines.parallel import mpi
-from tfbaselines.running.arguments import Arguments, parse, split
-from tfbaselines.running.config import make_config, read_config, write_config
-from tfbaselines.running.help import help_text
+from tfbaselines.settings.command_line import Arguments, parse, split
+from tfbaselines.settings.config_file import make_config, read_config, write_config
+from tfbaselines.settings.help import help_text
 
 # Without a display --play ends by itself.
 EPISODES_WITHOUT_DISPLAY = 10
@@ -70,7 +70,7 @@ def _check_save_path(path: str | None) -> None:
 
 
 def _run(args: Arguments) -> int:
-    from tfbaselines.running import logger
+    from tfbaselines.logs import logger
 
     comm = mpi.world()
     args.flags["seed"] = comm.broadcast_object(_seed(args.seed))
@@ -115,7 +115,7 @@ def _start_tensorflow(comm: mpi.Communicator) -> None:
 
 
 def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
-    from tfbaselines.running.options import RunOptions
+    from tfbaselines.settings.options import RunOptions
 
     learn = importlib.import_module(f"tfbaselines.algs.{args.alg}").learn
     env = _training_env(args, config, directory)

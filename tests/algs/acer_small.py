@@ -7,9 +7,9 @@ from helpers import vec
 
 from tfbaselines.algs import acer
 from tfbaselines.envs import tiny
-from tfbaselines.running import logger
-from tfbaselines.running.logger import read_csv
-from tfbaselines.running.options import RunOptions
+from tfbaselines.logs import logger
+from tfbaselines.logs.logger import read_csv
+from tfbaselines.settings.options import RunOptions
 
 NSTEPS = 8
 SMALL = {"nsteps": NSTEPS, "buffer_size": 64, "replay_start": 16, "replay_ratio": 2, "log_interval": 1, "seed": 0}

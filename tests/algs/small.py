@@ -10,9 +10,9 @@ from gymnasium import spaces
 from helpers import vec
 
 from tfbaselines.algs import ddpg, sac, td3
+from tfbaselines.logs import logger
+from tfbaselines.logs.logger import read_csv
 from tfbaselines.optim.blocks import BlockUpdate
-from tfbaselines.running import logger
-from tfbaselines.running.logger import read_csv
 
 # Environment steps of a cycle, and of an epoch.
 CYCLE, EPOCH = 10, 20

@@ -24,7 +24,7 @@ from helpers import vec
 from tfbaselines.algs import acer
 from tfbaselines.envs import tiny
 from tfbaselines.experience.traces import TraceRunner
-from tfbaselines.optim.importance import LOSS_NAMES, Coefficients
+from tfbaselines.losses.acer import LOSS_NAMES, Coefficients
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from helpers import vec
 from tfbaselines.algs import acer, ppo2
 from tfbaselines.envs import tiny
 from tfbaselines.envs.normalize import VecNormalize
+from tfbaselines.logs import logger
 from tfbaselines.run import main
-from tfbaselines.running import logger
 from tfbaselines.running.checkpoint import Checkpoints
-from tfbaselines.running.options import RunOptions
+from tfbaselines.settings.options import RunOptions
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from tfbaselines.envs import tiny
 from tfbaselines.evaluate import evaluate
 from tfbaselines.run import main
 from tfbaselines.running.checkpoint import load_tree
-from tfbaselines.running.options import RunOptions
+from tfbaselines.settings.options import RunOptions
 
 # Resuming.
 

@@ -12,7 +12,7 @@ from tfbaselines.algs import acer
 from tfbaselines.envs import tiny
 from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.running.checkpoint import Checkpoints, load_tree
-from tfbaselines.running.options import RunOptions
+from tfbaselines.settings.options import RunOptions
 
 
 @pytest.fixture

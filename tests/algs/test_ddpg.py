@@ -11,7 +11,7 @@ from tfbaselines.algs import ddpg
 from tfbaselines.envs import tiny
 from tfbaselines.experience.noise import NormalActionNoise, OrnsteinUhlenbeckActionNoise
 from tfbaselines.parallel.mpi import Communicator
-from tfbaselines.running.options import RunOptions
+from tfbaselines.settings.options import RunOptions
 
 
 def box(count=1):

@@ -28,11 +28,11 @@ from small import (
 
 from tfbaselines.envs import tiny
 from tfbaselines.evaluate import evaluate
+from tfbaselines.logs.logger import read_csv
 from tfbaselines.run import main
-from tfbaselines.running.arguments import parse, split
 from tfbaselines.running.checkpoint import Checkpoints, load_tree
-from tfbaselines.running.logger import read_csv
-from tfbaselines.running.options import RunOptions
+from tfbaselines.settings.command_line import parse, split
+from tfbaselines.settings.options import RunOptions
 
 ALGORITHMS = pytest.mark.parametrize("alg", ["td3", "sac", "ddpg"])
 TWO_RANKS = ("mpirun", "-np", "2")

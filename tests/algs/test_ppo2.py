@@ -6,9 +6,9 @@ from helpers import mean_return, reward_per_step, vec
 
 from tfbaselines.algs import ppo2
 from tfbaselines.envs import tiny
-from tfbaselines.running import logger
-from tfbaselines.running.logger import read_csv
-from tfbaselines.running.options import RunOptions
+from tfbaselines.logs import logger
+from tfbaselines.logs.logger import read_csv
+from tfbaselines.settings.options import RunOptions
 
 TINY = {"nsteps": 16, "nminibatches": 2, "noptepochs": 2, "num_hidden": 8, "seed": 0}
 

@@ -23,8 +23,8 @@ from tfbaselines.envs import tiny
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv, VecFrameStack
 from tfbaselines.envs.vec.action_mask import MASK
-from tfbaselines.running.options import RunOptions
 from tfbaselines.running.play import even_episodes
+from tfbaselines.settings.options import RunOptions
 
 
 def identity(count=1, dim=4):

@@ -9,7 +9,7 @@ from small import Counting, counting, joined, learn, resident_bytes, rows, still
 
 from tfbaselines.algs import td3
 from tfbaselines.envs import tiny
-from tfbaselines.running.options import RunOptions
+from tfbaselines.settings.options import RunOptions
 
 BOUNDS = spaces.Box(np.array([[-1.0, 2.0]], np.float32), np.array([[3.0, 2.5]], np.float32))
 

@@ -10,8 +10,8 @@ from gymnasium import spaces
 from weights import assert_equal, assign
 
 from tfbaselines.algs import acer
-from tfbaselines.experience.retrace import retrace
-from tfbaselines.optim.schedules import fraction_schedule
+from tfbaselines.losses.retrace import retrace
+from tfbaselines.settings.schedules import fraction_schedule
 
 
 def make_model(arrays, hyper):

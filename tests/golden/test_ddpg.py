@@ -10,12 +10,12 @@ from weights import assert_equal, assign
 
 from tfbaselines.algs import ddpg
 from tfbaselines.experience.noise import AdaptiveParamNoiseSpec, NormalActionNoise, OrnsteinUhlenbeckActionNoise
+from tfbaselines.logs.ddpg_rows import reference_statistics
 from tfbaselines.optim.average import with_targets
 from tfbaselines.optim.popart import ReturnStatistics
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.networks import dense, mlp
-from tfbaselines.running.ddpg_rows import reference_statistics
 
 BASELINES = [name for name in cases("ddpg_*") if name != "ddpg_noise"]
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from cases import GOLDEN
 
-from tfbaselines.running.log_formats import make_output_format
-from tfbaselines.running.logger import Logger
+from tfbaselines.logs.formats import make_output_format
+from tfbaselines.logs.logger import Logger
 
 FILES = {"log": "log.txt", "csv": "progress.csv", "json": "progress.json"}
 ORDERS = sorted(path.name for path in GOLDEN.glob("logger_*") if path.is_dir())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from cases import cases, load
 
-from tfbaselines.optim.schedules import ConstantSchedule, LinearSchedule, PiecewiseSchedule
+from tfbaselines.settings.schedules import ConstantSchedule, LinearSchedule, PiecewiseSchedule
 
 
 @pytest.mark.parametrize("case", cases("schedules"))

@@ -14,7 +14,7 @@ from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.running import off_policy
 from tfbaselines.running.checkpoint import Checkpoints
 from tfbaselines.running.off_policy import Settings
-from tfbaselines.running.options import RunOptions
+from tfbaselines.settings.options import RunOptions
 
 ALGORITHMS = pytest.mark.parametrize("alg", ["td3", "sac", "ddpg"])
 GAMMA = 0.5

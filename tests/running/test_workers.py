@@ -7,8 +7,8 @@ from helpers import vec
 from tfbaselines.envs import tiny
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.parallel.mpi import Communicator
-from tfbaselines.running.options import RunOptions
 from tfbaselines.running.workers import workers_environments
+from tfbaselines.settings.options import RunOptions
 
 
 class TwoRanks(Communicator):

@@ -7,7 +7,7 @@ replay. With rho = f(a|x) / mu(a|x), the policy f now over the one that acted, a
 
 plus ent_coef * H[f], where the factors before log f are constants, and descends q_coef * 0.5 (Q^ret - Q(x, a))^2. The
 gradient with respect to f is bounded by a trust region around the averaged policy. The formulas are in
-optim/importance.py and optim/trust_region.py.
+losses/acer.py and optim/trust_region.py.
 """
 
 import threading
@@ -23,8 +23,8 @@ from gymnasium import spaces
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument, check_above, check_at_least, check_between, given
 from tfbaselines.experience.traces import RolloutReplay, TraceReplay, TraceRunner
-from tfbaselines.optim.average import AveragedPolicy
-from tfbaselines.optim.importance import (
+from tfbaselines.logs import logger
+from tfbaselines.losses.acer import (
     LOSS_NAMES,
     SAMPLED_ACTIONS,
     TRUST_REGION_NAMES,
@@ -34,8 +34,8 @@ from tfbaselines.optim.importance import (
     divergence,
     gradients,
 )
+from tfbaselines.optim.average import AveragedPolicy
 from tfbaselines.optim.optimizers import RMSProp
-from tfbaselines.optim.schedules import fraction_schedule, parse_schedule
 from tfbaselines.optim.trust_region import shortened_step
 from tfbaselines.optim.update import Update
 from tfbaselines.parallel import mpi
@@ -44,12 +44,12 @@ from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.dueling import DuelingPolicy
 from tfbaselines.policy.policy import NetworkSpec, Policy, policy_of_run
 from tfbaselines.policy.precision import set_precision
-from tfbaselines.running import logger
 from tfbaselines.running.checkpoint import TreeFile
 from tfbaselines.running.model import PolicyModel
-from tfbaselines.running.options import RunOptions
 from tfbaselines.running.training import Episodes, Training, seed_everything
 from tfbaselines.running.workers import workers_environments
+from tfbaselines.settings.options import RunOptions
+from tfbaselines.settings.schedules import fraction_schedule, parse_schedule
 
 DEFAULTS = {
     "atari": {"lrschedule": "constant"},
@@ -130,11 +130,11 @@ class Model(PolicyModel):
     def train(
         self, lr: float, batch: dict[str, np.ndarray], rng: np.random.Generator | None = None, replayed: bool = False
     ) -> dict[str, float]:
-        """One gradient step on a batch of sequences; see optim/importance.py.
+        """One gradient step on a batch of sequences; see losses/acer.py.
 
         Args:
             lr: the learning rate.
-            batch: see optim/importance.py.
+            batch: see losses/acer.py.
             rng: draws the noise of continuous actions; None for the model's own.
             replayed: nobody asks for all statistics, which makes it faster.
 

@@ -16,25 +16,25 @@ from gymnasium import spaces
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument, check_above, check_at_least, check_between, given
 from tfbaselines.experience.noise import Noise, parse_noise
+from tfbaselines.experience.perturbed import PerturbedActor
+from tfbaselines.logs.ddpg_rows import DDPGRows
+from tfbaselines.losses.off_policy import mean, target_actions, targets, views
 from tfbaselines.optim.average import AveragedPolicy, with_targets
 from tfbaselines.optim.blocks import Batch, BlockUpdate, Merged, Phase
-from tfbaselines.optim.off_policy import mean, target_actions, targets, views
 from tfbaselines.optim.optimizers import Adam
 from tfbaselines.optim.popart import ReturnStatistics, rescaled
-from tfbaselines.optim.schedules import parse_schedule
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.actor_critic import ActorCritic, actor_critic_arguments, build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.encoding import is_image
 from tfbaselines.policy.networks import get_network_builder
-from tfbaselines.policy.perturbed import PerturbedActor
 from tfbaselines.policy.policy import NetworkSpec
 from tfbaselines.policy.precision import set_precision
-from tfbaselines.running.ddpg_rows import DDPGRows
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.off_policy import OffPolicy, OffPolicyModel, Settings
-from tfbaselines.running.options import RunOptions
 from tfbaselines.running.training import seed_everything
+from tfbaselines.settings.options import RunOptions
+from tfbaselines.settings.schedules import parse_schedule
 
 SCHEDULE_ARGUMENTS = ("actor_lr", "critic_lr")
 

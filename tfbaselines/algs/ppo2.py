@@ -21,14 +21,14 @@ from tfbaselines.errors import bad_argument, check_above, check_at_least, check_
 from tfbaselines.experience.returns import explained_variance, gae
 from tfbaselines.experience.rollout import Rollout, Runner, env_major
 from tfbaselines.optim.optimizers import Adam
-from tfbaselines.optim.schedules import FractionSchedule, parse_schedule
 from tfbaselines.optim.update import Update
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.policy import NetworkSpec, Policy, build_policy, policy_of_run
 from tfbaselines.policy.precision import set_precision
 from tfbaselines.running.model import PolicyModel
-from tfbaselines.running.options import RunOptions
 from tfbaselines.running.training import Training, seed_everything
+from tfbaselines.settings.options import RunOptions
+from tfbaselines.settings.schedules import FractionSchedule, parse_schedule
 
 # lr and cliprange take numbers, functions of the fraction of training left, or text such as 'linear_3e-4'.
 SCHEDULE_ARGUMENTS = ("lr", "cliprange")

@@ -18,22 +18,22 @@ from gymnasium import spaces
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.action_mask import with_action_masks
 from tfbaselines.errors import bad_argument, check_at_least, check_between
+from tfbaselines.logs.epoch_rows import EpochRows
+from tfbaselines.losses.off_policy import mean, spread, spread_names, targets, views
 from tfbaselines.optim.average import AveragedPolicy, with_targets
 from tfbaselines.optim.blocks import Batch, BlockUpdate, Phase
-from tfbaselines.optim.off_policy import mean, spread, spread_names, targets, views
 from tfbaselines.optim.optimizers import Adam
-from tfbaselines.optim.schedules import parse_schedule
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.actor_critic import ActorCritic, View, actor_critic_arguments, build_actor_critic
 from tfbaselines.policy.bounded import SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.policy import NetworkSpec
 from tfbaselines.policy.precision import set_precision
-from tfbaselines.running.epoch_rows import EpochRows
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.off_policy import OffPolicy, OffPolicyModel, Settings
-from tfbaselines.running.options import RunOptions
 from tfbaselines.running.training import seed_everything
+from tfbaselines.settings.options import RunOptions
+from tfbaselines.settings.schedules import parse_schedule
 
 DEFAULTS = {
     "all": {"network": "dense"},

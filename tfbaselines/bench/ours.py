@@ -28,8 +28,8 @@ def run(name: str, steps: int, precision: str) -> dict[str, float]:
     """
     load_tensorflow()
     from tfbaselines.envs.make import build_env
-    from tfbaselines.running import logger
-    from tfbaselines.running.options import RunOptions
+    from tfbaselines.logs import logger
+    from tfbaselines.settings.options import RunOptions
 
     case = CASES[name]
     learn = importlib.import_module(f"tfbaselines.algs.{case.get('alg', 'ppo2')}").learn

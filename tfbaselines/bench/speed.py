@@ -14,7 +14,7 @@ import numpy as np
 
 from tfbaselines.bench.cases import CASES
 from tfbaselines.errors import check_at_least, unknown
-from tfbaselines.running.options import PRECISIONS
+from tfbaselines.settings.options import PRECISIONS
 
 HERE = Path(__file__).parent
 COLUMNS = ("case", "program", "round", "steps_per_second", "peak_mib", "growth_mib", "matmul_seconds")

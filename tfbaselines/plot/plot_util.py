@@ -19,8 +19,8 @@ import numpy as np
 from tfbaselines.envs.monitor import LoadMonitorResultsError
 from tfbaselines.envs.monitor import load_results as load_monitor
 from tfbaselines.errors import unknown
+from tfbaselines.logs.logger import read_csv, read_json
 from tfbaselines.plot.smoothing import one_sided_ema, smooth, symmetric_ema
-from tfbaselines.running.logger import read_csv, read_json
 
 if TYPE_CHECKING:
     import pandas

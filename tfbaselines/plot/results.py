@@ -12,8 +12,8 @@ import numpy as np
 from tfbaselines.envs.monitor import get_monitor_files
 from tfbaselines.envs.monitor import load_results as load_monitor
 from tfbaselines.errors import unknown
+from tfbaselines.logs.logger import read_csv, read_json
 from tfbaselines.plot.smoothing import moving_average
-from tfbaselines.running.logger import read_csv, read_json
 
 if TYPE_CHECKING:
     import pandas

@@ -16,16 +16,16 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument, check_at_least, check_between, given
 from tfbaselines.experience.collector import Behave, Collector
 from tfbaselines.experience.replay import Replay
+from tfbaselines.logs import logger
 from tfbaselines.optim.average import AveragedPolicy
 from tfbaselines.optim.blocks import BlockUpdate
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.threads import Together
 from tfbaselines.policy.actor_critic import ActorCritic
-from tfbaselines.running import logger
 from tfbaselines.running.model import PolicyModel
-from tfbaselines.running.options import RunOptions
 from tfbaselines.running.play import even_episodes
 from tfbaselines.running.training import Training
+from tfbaselines.settings.options import RunOptions
 
 # Batches of one compiled call take at most so much memory.
 BLOCK_BYTES = 2**26

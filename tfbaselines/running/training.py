@@ -22,12 +22,12 @@ from typing import Any
 import keras
 import numpy as np
 
+from tfbaselines.logs import logger
 from tfbaselines.parallel import mpi
-from tfbaselines.running import logger
 from tfbaselines.running.checkpoint import Checkpoints, load_tree
 from tfbaselines.running.model import PolicyModel
-from tfbaselines.running.options import RunOptions
 from tfbaselines.running.progress import make_progress
+from tfbaselines.settings.options import RunOptions
 
 EPISODES_IN_MEAN = 100
 UPDATES_BETWEEN_SYNC_CHECKS = 100

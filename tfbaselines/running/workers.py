@@ -7,7 +7,7 @@ from tfbaselines.envs.normalize import share_normalization
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument, check_at_least
 from tfbaselines.parallel import mpi
-from tfbaselines.running.options import RunOptions
+from tfbaselines.settings.options import RunOptions
 
 
 @contextmanager

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfbaselines.errors import bad_argument
+from tfbaselines.logs.event_file import read_events
+from tfbaselines.logs.formats import KVWriter, SeqWriter, check_format, make_output_format
 from tfbaselines.parallel import mpi
-from tfbaselines.running.event_file import read_events
-from tfbaselines.running.log_formats import KVWriter, SeqWriter, check_format, make_output_format
 
 if TYPE_CHECKING:
     import pandas

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tfbaselines import ALGORITHMS
 from tfbaselines.policy import networks as built
-from tfbaselines.running.arguments import ACTIVATIONS, FLAGS, parse, parse_value, split
-from tfbaselines.running.signatures import Algorithm, algorithm, networks
+from tfbaselines.settings.command_line import ACTIVATIONS, FLAGS, parse, parse_value, split
+from tfbaselines.settings.signatures import Algorithm, algorithm, networks
 
 OWN_NETWORK = """
 import keras

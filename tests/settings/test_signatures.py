@@ -8,7 +8,7 @@ import pytest
 
 from tfbaselines import ALGORITHMS
 from tfbaselines.policy import networks as built
-from tfbaselines.running.signatures import Argument, algorithm, networks
+from tfbaselines.settings.signatures import Argument, algorithm, networks
 
 OF_THE_RUN = {"network", "env", "total_timesteps", "seed", "eval_env", "run"}
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tfbaselines.experience.retrace import retrace
+from tfbaselines.losses.retrace import retrace
 
 NUMBERS = st.floats(-5, 5, width=32)
 FLAGS = st.sampled_from([0.0, 1.0])

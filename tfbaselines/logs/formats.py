@@ -12,8 +12,8 @@ import numpy as np
 
 from tfbaselines.errors import unknown
 from tfbaselines.files import drop_torn_line
-from tfbaselines.running.event_file import EventWriter, read_events
-from tfbaselines.running.jsonable import to_jsonable
+from tfbaselines.logs.event_file import EventWriter, read_events
+from tfbaselines.settings.jsonable import to_jsonable
 
 # What a cell of the table may be long; longer ones end in "...".
 MAX_CELL = 30

@@ -8,7 +8,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.experience.replay import Replay
-from tfbaselines.optim.off_policy import mean, spread, spread_names, target_actions, targets, views
+from tfbaselines.losses.off_policy import mean, spread, spread_names, target_actions, targets, views
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead
 

@@ -13,9 +13,9 @@ from typing import Any
 from tfbaselines import __version__
 from tfbaselines.errors import bad_argument
 from tfbaselines.files import write_whole
-from tfbaselines.running.arguments import Arguments
-from tfbaselines.running.jsonable import to_jsonable
-from tfbaselines.running.signatures import algorithm
+from tfbaselines.settings.command_line import Arguments
+from tfbaselines.settings.jsonable import to_jsonable
+from tfbaselines.settings.signatures import algorithm
 
 FILE_NAME = "config.json"
 

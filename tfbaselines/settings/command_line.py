@@ -11,9 +11,9 @@ from typing import Any
 from tfbaselines import ALGORITHMS
 from tfbaselines.envs.make import ENV_TYPES, WORKERS, env_type_of
 from tfbaselines.errors import bad_argument, check_at_least, nearest, unknown
-from tfbaselines.optim.schedules import parse_schedule
-from tfbaselines.running.options import PRECISIONS
-from tfbaselines.running.signatures import Algorithm, Argument, Network, algorithm, networks
+from tfbaselines.settings.options import PRECISIONS
+from tfbaselines.settings.schedules import parse_schedule
+from tfbaselines.settings.signatures import Algorithm, Argument, Network, algorithm, networks
 
 ACTIVATIONS = [
     "celu",

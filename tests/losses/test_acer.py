@@ -11,8 +11,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.experience.traces import between, padded, part_of, stack
-from tfbaselines.optim.average import AveragedPolicy
-from tfbaselines.optim.importance import (
+from tfbaselines.losses.acer import (
     EPSILON,
     LOSS_NAMES,
     SAMPLED_ACTIONS,
@@ -23,6 +22,7 @@ from tfbaselines.optim.importance import (
     divergence,
     gradients,
 )
+from tfbaselines.optim.average import AveragedPolicy
 from tfbaselines.policy.dueling import DuelingPolicy
 from tfbaselines.policy.policy import build_policy
 

@@ -6,9 +6,9 @@ import pytest
 
 import tfbaselines
 from tfbaselines import ALGORITHMS
-from tfbaselines.running.arguments import FLAGS
-from tfbaselines.running.help import WIDTH, help_text
-from tfbaselines.running.signatures import algorithm, networks
+from tfbaselines.settings.command_line import FLAGS
+from tfbaselines.settings.help import WIDTH, help_text
+from tfbaselines.settings.signatures import algorithm, networks
 
 HEAVY = {"tensorflow", "keras", "tensorflow_probability", "tf_keras", "pandas", "matplotlib", "mpi4py", "cv2", "scipy"}
 

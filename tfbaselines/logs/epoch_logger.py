@@ -22,10 +22,10 @@ import numpy as np
 
 from tfbaselines.errors import bad_argument, nearest
 from tfbaselines.files import write_whole
+from tfbaselines.logs.formats import CSVOutputFormat, KVWriter, check_format, make_output_format
+from tfbaselines.logs.logger import Logger
 from tfbaselines.parallel import mpi
-from tfbaselines.running.jsonable import to_jsonable
-from tfbaselines.running.log_formats import CSVOutputFormat, KVWriter, check_format, make_output_format
-from tfbaselines.running.logger import Logger
+from tfbaselines.settings.jsonable import to_jsonable
 
 
 class Statistics(NamedTuple):

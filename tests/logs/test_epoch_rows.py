@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from small import EPOCH, counting, learn, rows, train
 
+from tfbaselines.logs import logger
+from tfbaselines.logs.logger import read_csv
 from tfbaselines.optim.blocks import BlockUpdate
 from tfbaselines.parallel.mpi import Communicator
-from tfbaselines.running import logger
-from tfbaselines.running.logger import read_csv
 
 SPINUP_COLUMNS = {
     "td3": (

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import tfbaselines
+from tfbaselines.logs import logger
+from tfbaselines.logs.formats import KVWriter
+from tfbaselines.logs.logger import Logger
 from tfbaselines.parallel.mpi import Communicator
-from tfbaselines.running import logger
-from tfbaselines.running.log_formats import KVWriter
-from tfbaselines.running.logger import Logger
 
 
 class Rows(KVWriter):
@@ -220,7 +220,7 @@ def test_readers(tmp_path):
 def test_light_imports(tmp_path):
     """Nothing heavy is loaded until it is needed."""
     code = (
-        "import sys, tfbaselines.running.epoch_logger, tfbaselines.envs.monitor, tfbaselines.plot.plot_util,"
+        "import sys, tfbaselines.logs.epoch_logger, tfbaselines.envs.monitor, tfbaselines.plot.plot_util,"
         " tfbaselines.plot.__main__; from tfbaselines import logger;"
         "logger.configure(sys.argv[1], ['tensorboard']); logger.logkv('a', 1); logger.dumpkvs();"
         "print({'tensorflow', 'pandas', 'matplotlib', 'mpi4py'} & set(sys.modules))"

@@ -3,9 +3,9 @@ import json
 import numpy as np
 import pytest
 
+from tfbaselines.logs.epoch_logger import EpochLogger, EpochTable, Moments
+from tfbaselines.logs.logger import read_csv
 from tfbaselines.parallel.mpi import Communicator
-from tfbaselines.running.epoch_logger import EpochLogger, EpochTable, Moments
-from tfbaselines.running.logger import read_csv
 
 
 def moments_of(values):

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.errors import unknown
-from tfbaselines.running import logger
-from tfbaselines.running.epoch_logger import EpochLogger, EpochTable, Moments
+from tfbaselines.logs import logger
+from tfbaselines.logs.epoch_logger import EpochLogger, EpochTable, Moments
 from tfbaselines.running.off_policy import OffPolicy
 from tfbaselines.running.training import Training
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tfbaselines.experience.retrace import retrace
+from tfbaselines.losses.retrace import retrace
 from tfbaselines.optim.average import AveragedPolicy
 from tfbaselines.optim.trust_region import bounded_gradient, gaussian_kl_gradient, row_norms
 from tfbaselines.policy.dueling import DuelingPolicy

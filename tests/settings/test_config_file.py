@@ -8,8 +8,8 @@ import pytest
 
 import tfbaselines
 from tfbaselines.envs.make import build_env
-from tfbaselines.running.arguments import parse, split
-from tfbaselines.running.config import FILE_NAME, env_config, make_config, read_config, write_config
+from tfbaselines.settings.command_line import parse, split
+from tfbaselines.settings.config_file import FILE_NAME, env_config, make_config, read_config, write_config
 
 COMMAND = ["--env=CartPole-v1", "--seed=3", "--num_env=2", "--lr=linear_1e-3", "--nsteps", "16", "--play"]
 

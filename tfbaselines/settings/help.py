@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from tfbaselines import ALGORITHMS
-from tfbaselines.running.arguments import FLAGS
-from tfbaselines.running.signatures import Argument, algorithm, networks
+from tfbaselines.settings.command_line import FLAGS
+from tfbaselines.settings.signatures import Argument, algorithm, networks
 
 WIDTH = 110
 INDENT = 26

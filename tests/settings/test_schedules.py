@@ -1,6 +1,6 @@
 import pytest
 
-from tfbaselines.optim.schedules import LinearSchedule, PiecewiseSchedule, parse_schedule
+from tfbaselines.settings.schedules import LinearSchedule, PiecewiseSchedule, parse_schedule
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import pytest
 from gymnasium import spaces
 
 from tfbaselines.experience.noise import AdaptiveParamNoiseSpec
+from tfbaselines.experience.perturbed import PerturbedActor
 from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead
-from tfbaselines.policy.perturbed import PerturbedActor
 
 OBS = np.random.default_rng(1).standard_normal((40, 3)).astype(np.float32)
 

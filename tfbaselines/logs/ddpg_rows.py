@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.optim.off_policy import view_of
+from tfbaselines.losses.off_policy import view_of
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.running.off_policy import OffPolicy
 from tfbaselines.running.training import Training, safe_mean

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfbaselines.running import log_formats
-from tfbaselines.running.log_formats import CSVOutputFormat, HumanOutputFormat, JSONOutputFormat, make_output_format
-from tfbaselines.running.logger import read_csv, read_json, read_tb
+from tfbaselines.logs import formats as log_formats
+from tfbaselines.logs.formats import CSVOutputFormat, HumanOutputFormat, JSONOutputFormat, make_output_format
+from tfbaselines.logs.logger import read_csv, read_json, read_tb
 
 KEYS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\n"), min_size=1, max_size=5)
 ROWS = st.lists(st.dictionaries(KEYS, st.integers() | st.floats(allow_nan=False), min_size=1), min_size=1, max_size=6)

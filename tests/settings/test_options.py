@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from tfbaselines import ALGORITHMS
-from tfbaselines.running.options import PRECISIONS, RunOptions
+from tfbaselines.settings.options import PRECISIONS, RunOptions
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import pytest
 from gymnasium import spaces
 from small import EPOCH, counting, joined, learn, rows, train
 
+from tfbaselines.logs.logger import read_csv
 from tfbaselines.optim.blocks import BlockUpdate
 from tfbaselines.parallel.mpi import Communicator
-from tfbaselines.running.logger import read_csv
-from tfbaselines.running.options import RunOptions
+from tfbaselines.settings.options import RunOptions
 
 COLUMNS = (
     "obs_rms_mean obs_rms_std param_noise_stddev reference_Q_mean reference_Q_std reference_action_mean "

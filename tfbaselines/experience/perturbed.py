@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.experience.noise import AdaptiveParamNoiseSpec
+from tfbaselines.losses.off_policy import view_of
 from tfbaselines.optim.blocks import Batch
-from tfbaselines.optim.off_policy import view_of
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.actor_critic import ActorCritic
