@@ -71,14 +71,14 @@ def test_without_replay_each_step_is_learnt_from_once(seen):
         steps = np.arange(update * NSTEPS, (update + 1) * NSTEPS + 1)
         np.testing.assert_array_equal(batch["obs"][..., 0], [steps, steps])
         np.testing.assert_array_equal(batch["rewards"], [steps[:-1]] * 2)
-        np.testing.assert_array_equal(batch["ended"], [steps[1:] % 5 == 0] * 2)
-        assert not batch["cut"].any()
+        np.testing.assert_array_equal(batch["terminated"], [steps[1:] % 5 == 0] * 2)
+        assert not batch["truncated"].any()
 
 
 def test_a_time_limit_cuts_and_does_not_end(seen):
     learn(counting(timeout=True), 1)
-    assert not seen[0][1]["ended"].any()
-    np.testing.assert_array_equal(seen[0][1]["cut"][0], [0, 0, 0, 0, 1, 0, 0, 0])
+    assert not seen[0][1]["terminated"].any()
+    np.testing.assert_array_equal(seen[0][1]["truncated"][0], [0, 0, 0, 0, 1, 0, 0, 0])
 
 
 @pytest.mark.parametrize("ratio", [1, 4])
@@ -172,8 +172,8 @@ def test_traces_are_cut_from_one_episode(seen, length, timeout):
             np.testing.assert_array_equal(batch["rewards"], steps[:, :-1])
             at = steps[:, :-1] % 11
             assert (np.diff(at) == 1).all()
-            np.testing.assert_array_equal(batch["cut" if timeout else "ended"], at == 10)
-            assert not batch["ended" if timeout else "cut"].any()
+            np.testing.assert_array_equal(batch["truncated" if timeout else "terminated"], at == 10)
+            assert not batch["terminated" if timeout else "truncated"].any()
             starts |= set(at[:, 0])
             done = (turn + 1) * NSTEPS // 11
             ages |= set(done - 1 - steps[:, 0] // 11)
@@ -191,7 +191,7 @@ def test_whole_episodes_are_padded_to_few_lengths(seen):
         first = batch["obs"][:, 0, 0]
         assert (first % 11 == 0).all()
         np.testing.assert_array_equal(batch["obs"][:, :12, 0], first[:, None] + np.arange(12))
-        np.testing.assert_array_equal(batch["cut"], [[0] * 11 + [1] * 5] * 2)
+        np.testing.assert_array_equal(batch["truncated"], [[0] * 11 + [1] * 5] * 2)
         assert (batch["obs"][:, 12:, 0] == batch["obs"][:, 11:12, 0]).all()
 
 

@@ -61,7 +61,7 @@ def test_transitions_are_those_that_happened(count, size, steps, n_step, seed):
     history = History(replay, count, steps, seed)
     batch = replay.sample(np.random.default_rng(seed), 2, 20)
     assert batch["obs"].shape == (2, 20, 1)
-    rows = (batch[name].reshape(40, -1)[:, 0] for name in ("obs", "actions", "rewards", "discounts", "next_obs"))
+    rows = (batch[name].reshape(40, -1)[:, 0] for name in ("obs", "actions", "rewards", "discount", "next_obs"))
     for obs, action, reward, weight, after in zip(*rows, strict=True):
         total, expected_weight, expected_after = history.expected(float(obs), n_step)
         assert action == obs + 7
@@ -90,18 +90,18 @@ def test_sequences_are_successive_steps_with_the_memory_before_the_first(size, s
     assert (np.diff(batch["obs"], axis=1) == 1).all()
     np.testing.assert_array_equal(batch["states"][:, 0], batch["obs"][:, 0] % 1000)
     np.testing.assert_array_equal(batch["actions"][:, :5], batch["obs"][:, :5] + 7)
-    assert set(batch["weights"].ravel()) == {0.0, 1.0} and not batch["weights"][:, 5].any()
+    assert set(batch["valid"].ravel()) == {0.0, 1.0} and not batch["valid"][:, 5].any()
     for row in range(30):
         before = history.steps.get(float(batch["obs"][row, 0]) - 1)
-        assert batch["masks"][row, 0] == (before is None or before[1])
+        assert batch["episode_start"][row, 0] == (before is None or before[1])
         for t in range(5):
             obs = float(batch["obs"][row, t])
-            assert batch["masks"][row, t + 1] == history.steps[obs][1]
+            assert batch["episode_start"][row, t + 1] == history.steps[obs][1]
             total, discount, after = history.expected(obs, min(n_step, 5 - t))
-            assert batch["rewards"][row, t] == total and batch["discounts"][row, t] == discount
+            assert batch["rewards"][row, t] == total and batch["discount"][row, t] == discount
             # Where a time limit cut the return off, what it goes on from is not in the sequence.
             cut = discount > 0 and after % 1 == 0.5
-            assert batch["weights"][row, t] == (not cut)
+            assert batch["valid"][row, t] == (not cut)
             assert cut or not discount or batch["obs"][row, batch["next_rows"][row, t]] == after
 
 
@@ -276,14 +276,14 @@ def test_after_loading_the_environments_begin_anew(chance, tmp_path):
     other.load(tmp_path / "replay")
     history.steps |= History(other, 2, 6, chance=0.0, start=5000).steps
     batch = other.sample(np.random.default_rng(0), 1, 400)
-    seen = {name: batch[name].reshape(400, -1)[:, 0] for name in ("obs", "rewards", "discounts", "next_obs")}
+    seen = {name: batch[name].reshape(400, -1)[:, 0] for name in ("obs", "rewards", "discount", "next_obs")}
     assert {19.0, 1019.0, 5000.0, 6005.0} < set(seen["obs"])
     for obs, total, discount, after in zip(*seen.values(), strict=True):
         # What was going on is cut: the last observation is known, and that of the next episode does not follow it.
         expected, weight, then = history.expected(float(obs), 3)
         assert (total, discount) == (expected, weight) and (not discount or after == then)
     batch = other.sample_sequences(np.random.default_rng(0), 1, 400, 3)
-    obs, masks, weights = (batch[name].reshape(400, 4) for name in ("obs", "masks", "weights"))
+    obs, masks, weights = (batch[name].reshape(400, 4) for name in ("obs", "episode_start", "valid"))
     assert np.all(masks[np.isin(obs, [0, 1000, 5000, 6000])] == 1)
     assert chance or not masks[~np.isin(obs, [0, 1000, 5000, 6000])].any()
     assert chance or not weights[np.isin(obs, [19, 1019])].any()
@@ -318,9 +318,7 @@ def test_a_smaller_one_takes_the_latest_and_others_are_refused(tmp_path):
     smaller.load(tmp_path / "replay")
     batch = smaller.sample(np.random.default_rng(0), 1, 200)
     assert len(smaller) == 12 and batch["obs"].min() >= 53
-    for obs, weight, after in zip(
-        batch["obs"][0, :, 0], batch["discounts"][0], batch["next_obs"][0, :, 0], strict=True
-    ):
+    for obs, weight, after in zip(batch["obs"][0, :, 0], batch["discount"][0], batch["next_obs"][0, :, 0], strict=True):
         _, expected, then = history.expected(float(obs), 1)
         assert weight == expected and (weight == 0 or after == then)
     with pytest.raises(ValueError, match="of other environments"):

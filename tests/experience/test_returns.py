@@ -25,16 +25,16 @@ def rollouts(draw):
 
 @given(rollouts(), st.floats(0, 1), st.floats(0, 1))
 def test_gae_equals_the_sum_of_discounted_errors(rollout, gamma, lam):
-    rewards, values, last_values, dones, last_dones = rollout
+    rewards, values, last_values, dones, last_episode_start = rollout
     steps, envs = rewards.shape
-    out = gae(rewards, values, dones, last_values, last_dones, gamma, lam)
+    out = gae(rewards, values, dones, last_values, last_episode_start, gamma, lam)
     for i in range(envs):
         for t in range(steps):
             total, weight = 0.0, 1.0
             for k in range(t, steps):
                 last = k == steps - 1
                 next_value = float(last_values[i] if last else values[k + 1, i])
-                going_on = 1.0 - float(last_dones[i] if last else dones[k + 1, i])
+                going_on = 1.0 - float(last_episode_start[i] if last else dones[k + 1, i])
                 total += weight * (float(rewards[k, i]) + gamma * next_value * going_on - float(values[k, i]))
                 weight *= gamma * lam * going_on
             np.testing.assert_allclose(out[t, i], total, rtol=1e-6, atol=1e-6)

@@ -77,7 +77,7 @@ def test_rows_are_the_steps_of_each_environment():
     types = {name: getattr(rollout, name).dtype for name in ("obs", "rewards", "values", "neglogps", "dones")}
     assert types == dict.fromkeys(("obs", "rewards", "values", "neglogps"), np.float32) | {"dones": bool}
     assert rollout.actions.shape == rollout.values.shape == rollout.neglogps.shape == (6, 2)
-    assert rollout.last_values.shape == rollout.last_dones.shape == (2,) and rollout.states is None
+    assert rollout.last_values.shape == rollout.last_episode_start.shape == (2,) and rollout.states is None
 
 
 def test_dones_mark_the_first_observations_of_all_episodes_but_the_runs_first():
@@ -95,7 +95,7 @@ def test_last_values_belong_to_the_observation_after_the_last_step():
     rollout = runner.run()
     after = np.array([(0, 1, 2), (1, 2, 0)], np.float32)
     np.testing.assert_allclose(rollout.last_values, actor.value(after), rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(rollout.last_dones, [False, True])
+    np.testing.assert_array_equal(rollout.last_episode_start, [False, True])
     np.testing.assert_array_equal(runner.run().obs[0], after)
 
 
@@ -187,15 +187,17 @@ def test_recurrent_rollouts_are_the_policys_sequences(timeout):
     for _ in range(3):
         rollout = runner.run()
         np.testing.assert_allclose(rollout.states, states, rtol=1e-4, atol=1e-5)
-        obs, masks = env_major(rollout.obs), env_major(rollout.dones)
+        obs, masks = env_major(rollout.obs), env_major(rollout.episode_start)
         outputs = policy.forward(obs, masks, states)
         np.testing.assert_allclose(env_major(rollout.values), outputs.value, rtol=1e-4, atol=1e-5)
         neglogps = policy.head.distribution(outputs.flat).neglogp(env_major(rollout.actions))
         np.testing.assert_allclose(env_major(rollout.neglogps), neglogps, rtol=1e-4, atol=1e-5)
         expected = np.zeros_like(rollout.timeout_values)
-        ended = np.concatenate([rollout.dones[1:], rollout.last_dones[None]])
+        ended = np.concatenate([rollout.episode_start[1:], rollout.last_episode_start[None]])
         for t, i in np.argwhere(ended) if timeout else ():
-            before = policy.forward(rollout.obs[: t + 1, i], rollout.dones[: t + 1, i], states[i : i + 1]).states
+            before = policy.forward(
+                rollout.obs[: t + 1, i], rollout.episode_start[: t + 1, i], states[i : i + 1]
+            ).states
             last = rollout.obs[t, i] + np.float32([0, 0, 1])
             expected[t, i] = policy.forward(last[None], np.zeros(1), before).value[0]
         np.testing.assert_allclose(rollout.timeout_values, expected, rtol=1e-4, atol=1e-5)

@@ -74,13 +74,13 @@ def test_a_batch_has_a_sequence_of_each_environment():
     shown = [[(1, 1 + t // 4, 1 + t % 4) for t in range(7)], [(2, 1 + t // 3, 1 + t % 3) for t in range(7)]]
     np.testing.assert_array_equal(batch["obs"], shown)
     np.testing.assert_array_equal(batch["rewards"], [[1, 2, 3, 4, 11, 12], [101, 102, 103, 111, 112, 113]])
-    np.testing.assert_array_equal(batch["masks"], [[0, 0, 0, 0, 1, 0, 0], [0, 0, 0, 1, 0, 0, 1]])
-    np.testing.assert_array_equal(batch["ended"], [[0, 0, 0, 1, 0, 0], [0] * 6])
-    np.testing.assert_array_equal(batch["cut"], [[0] * 6, [0, 0, 1, 0, 0, 1]])
+    np.testing.assert_array_equal(batch["episode_start"], [[0, 0, 0, 0, 1, 0, 0], [0, 0, 0, 1, 0, 0, 1]])
+    np.testing.assert_array_equal(batch["terminated"], [[0, 0, 0, 1, 0, 0], [0] * 6])
+    np.testing.assert_array_equal(batch["truncated"], [[0] * 6, [0, 0, 1, 0, 0, 1]])
     for i, diary in enumerate(made.diaries):
         taken = [action for episode in diary.episodes for action in episode["actions"]]
         np.testing.assert_array_equal(batch["actions"][i], taken)
-    assert batch.keys() == {"obs", "masks", "actions", "rewards", "ended", "cut", "mus"}
+    assert batch.keys() == {"obs", "episode_start", "actions", "rewards", "terminated", "truncated", "mus"}
     assert {array.dtype for name, array in batch.items() if name != "actions"} == {np.dtype(np.float32)}
     assert batch["actions"].dtype == np.int64 and batch["mus"].shape == (2, 6, 3)
 
@@ -90,12 +90,12 @@ def test_a_run_goes_on_where_the_one_before_ended(network):
     runner = make(network, nsteps=5).runner
     one, other = runner.run(), runner.run()
     np.testing.assert_array_equal(one["obs"][:, -1], other["obs"][:, 0])
-    np.testing.assert_array_equal(one["masks"][:, -1], other["masks"][:, 0])
+    np.testing.assert_array_equal(one["episode_start"][:, -1], other["episode_start"][:, 0])
 
 
 def test_time_limits_of_one_run_do_not_stay_for_the_next():
     runner = make(nsteps=2, diaries=[Diary(lengths=(4,), timeout=True)]).runner
-    np.testing.assert_array_equal([runner.run()["cut"][0] for _ in range(4)], [[0, 0], [0, 1], [0, 0], [0, 1]])
+    np.testing.assert_array_equal([runner.run()["truncated"][0] for _ in range(4)], [[0, 0], [0, 1], [0, 0], [0, 1]])
 
 
 def test_a_batch_is_not_written_again():
@@ -115,7 +115,7 @@ def test_mus_are_the_parameters_that_acted(network, maker, action):
         batch = made.runner.run()
         steps = slice(0, 6)
         for i in range(2):
-            memory = (batch["masks"][i, steps], batch["states"][i, :1]) if network == "lstm" else ()
+            memory = (batch["episode_start"][i, steps], batch["states"][i, :1]) if network == "lstm" else ()
             flat = made.policy.forward(batch["obs"][i, steps], *memory).flat
             np.testing.assert_allclose(batch["mus"][i], flat, rtol=1e-4, atol=1e-5)
         noise = made.policy.head.draw_noise(draws, (6, 2))
@@ -134,7 +134,7 @@ def test_states_are_the_memory_before_each_step():
         batch = made.runner.run()
         for t in range(5):
             np.testing.assert_allclose(batch["states"][:, t], states, rtol=1e-4, atol=1e-5)
-            states = made.policy.forward(batch["obs"][:, t], batch["masks"][:, t], states).states.numpy()
+            states = made.policy.forward(batch["obs"][:, t], batch["episode_start"][:, t], states).states.numpy()
     assert np.abs(states).max() > 1e-2
 
 
@@ -169,11 +169,11 @@ def rollout(number, count=2, nsteps=4, states=False):
     zeros = np.zeros((count, nsteps), np.float32)
     batch = {
         "obs": obs.astype(np.float32),
-        "masks": np.zeros((count, nsteps + 1), np.float32),
+        "episode_start": np.zeros((count, nsteps + 1), np.float32),
         "actions": rewards.astype(np.int64) % 3,
         "rewards": rewards.astype(np.float32),
-        "ended": zeros,
-        "cut": zeros.copy(),
+        "terminated": zeros,
+        "truncated": zeros.copy(),
         "mus": np.repeat(rewards[..., None], 3, axis=-1).astype(np.float32),
     }
     if states:
@@ -278,7 +278,7 @@ def test_a_replay_larger_than_the_memory_is_refused(monkeypatch):
 def test_too_large_a_replay_of_episodes_names_the_argument_that_helps(monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: 100)
     batch = rollout(0)
-    batch["ended"][:, -1] = 1.0
+    batch["terminated"][:, -1] = 1.0
     with pytest.raises(ValueError, match="lower buffer_len"):
         TraceReplay(spaces_of(), 10**9, 4).put(batch)
 
@@ -372,8 +372,8 @@ def recorded(over):
     """The batch of a long run of environments whose steps end where `over` is 1 and are cut where it is 2."""
     count, steps = over.shape
     batch = rollout(0, count, steps, states=True)
-    batch["ended"], batch["cut"] = (over == 1).astype(np.float32), (over == 2).astype(np.float32)
-    batch["masks"][:, 1:] = over > 0
+    batch["terminated"], batch["truncated"] = (over == 1).astype(np.float32), (over == 2).astype(np.float32)
+    batch["episode_start"][:, 1:] = over > 0
     return batch
 
 
@@ -389,7 +389,7 @@ def episodes_of(batch):
     episodes = []
     for i in range(len(batch["rewards"])):
         sequence, start = part_of(batch, i), 0
-        for end in np.flatnonzero(sequence["ended"] + sequence["cut"]) + 1:
+        for end in np.flatnonzero(sequence["terminated"] + sequence["truncated"]) + 1:
             episodes.append(between(sequence, start, end))
             start = end
     return episodes
@@ -406,7 +406,7 @@ def assert_padded(trace, length):
     """What follows the first `length` steps is cut, and like the last of them in all else."""
     for name, array in trace.items():
         end = length + (name in FENCES)
-        last = np.ones_like(array[0]) if name == "cut" else array[end - 1]
+        last = np.ones_like(array[0]) if name == "truncated" else array[end - 1]
         for row in array[end:]:
             np.testing.assert_array_equal(row, last, err_msg=name)
 
@@ -443,7 +443,7 @@ def test_replayed_traces_are_the_steps_that_happened(run, length):
         assert start <= total - taken and (length or start == 0)
         expected = between(episode, start, start + taken)
         np.testing.assert_equal(between(trace, 0, taken), expected)
-        assert len(expected["obs"]) == len(expected["masks"]) == taken + 1
+        assert len(expected["obs"]) == len(expected["episode_start"]) == taken + 1
         assert_padded(trace, taken)
 
 
@@ -464,7 +464,7 @@ def run_of(lengths, nsteps=5, **kwargs):
 def test_whole_episodes_are_padded_to_a_power_of_two(lengths, length):
     sample = run_of(lengths)[0].sample(np.random.default_rng(0))
     assert sample["rewards"].shape == (200, length) and sample["obs"].shape == (200, length + 1, 2)
-    np.testing.assert_array_equal(np.unique((sample["cut"] == 0).sum(1)), np.unique(lengths))
+    np.testing.assert_array_equal(np.unique((sample["truncated"] == 0).sum(1)), np.unique(lengths))
 
 
 def test_what_is_refused_leaves_a_replay_as_it_was():
@@ -545,9 +545,9 @@ def test_episodes_still_going_on_are_not_saved():
     other = TraceReplay(spaces_of(count=1), 10, 4)
     other.restore(replay.state())
     batch = rollout(5, count=1, nsteps=2, states=True)
-    batch["ended"][:, 1] = 1.0
+    batch["terminated"][:, 1] = 1.0
     other.put(batch)
-    lengths = {(row == 0).sum() for row in other.sample(np.random.default_rng(0))["cut"]}
+    lengths = {(row == 0).sum() for row in other.sample(np.random.default_rng(0))["truncated"]}
     assert lengths <= {2, 3, 4} and len(other.state()["pieces"]) == 3
 
 
@@ -585,12 +585,12 @@ def test_episodes_of_a_real_run_are_those_in_the_environments_diaries(network, s
             expected = steps[start : start + taken + (name in FENCES)]
             np.testing.assert_array_equal(between(trace, 0, taken)[name], expected, err_msg=name)
         reaches_end = start + taken == total
-        assert trace["masks"][taken] == reaches_end
-        over = trace["cut"] if diaries[env].timeout else trace["ended"]
+        assert trace["episode_start"][taken] == reaches_end
+        over = trace["truncated"] if diaries[env].timeout else trace["terminated"]
         assert over[taken - 1] == reaches_end
-        assert not (trace["ended"] if diaries[env].timeout else trace["cut"][:taken]).any()
+        assert not (trace["terminated"] if diaries[env].timeout else trace["truncated"][:taken]).any()
         if network == "lstm":
-            flat = made.policy.forward(trace["obs"][:taken], trace["masks"][:taken], trace["states"][:1]).flat
+            flat = made.policy.forward(trace["obs"][:taken], trace["episode_start"][:taken], trace["states"][:1]).flat
             np.testing.assert_allclose(trace["mus"][:taken], flat, rtol=1e-4, atol=1e-5)
         assert_padded(trace, taken)
     assert len(seen) > 8

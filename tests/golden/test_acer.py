@@ -43,12 +43,12 @@ def test_updates(case):
         "obs": arrays["obs"].reshape(count, steps + 1, -1),
         "actions": arrays["actions"].reshape(count, steps),
         "rewards": arrays["rewards"].reshape(count, steps),
-        "ended": arrays["dones"].reshape(count, steps).astype(np.float32),
-        "cut": np.zeros((count, steps), np.float32),
+        "terminated": arrays["dones"].reshape(count, steps).astype(np.float32),
+        "truncated": np.zeros((count, steps), np.float32),
         "mus": np.log(arrays["mus"]).reshape(count, steps, -1),
     }
     if "states" in arrays:
-        batch["masks"] = arrays["masks"].reshape(count, steps + 1).astype(np.float32)
+        batch["episode_start"] = arrays["masks"].reshape(count, steps + 1).astype(np.float32)
         batch["states"] = arrays["states"][:, None]
     rate = fraction_schedule(hyper["lrschedule"], hyper["lr"])
     names = json.loads(str(arrays["stat_names_json"]))

@@ -64,7 +64,7 @@ def batch_of(arrays, hyper):
         "next_obs": arrays["batch_obs1"],
         "actions": arrays["batch_actions"],
         "rewards": arrays["batch_rewards"][:, 0],
-        "discounts": (hyper["gamma"] * (1.0 - arrays["batch_terminals1"][:, 0])).astype(np.float32),
+        "discount": (hyper["gamma"] * (1.0 - arrays["batch_terminals1"][:, 0])).astype(np.float32),
     }
 
 
@@ -145,7 +145,7 @@ def test_spinning_up():
             "next_obs": arrays[f"batch{k}/obs2"],
             "actions": arrays[f"batch{k}/acts"],
             "rewards": arrays[f"batch{k}/rews"],
-            "discounts": (hyper["gamma"] * (1.0 - arrays[f"batch{k}/done"])).astype(np.float32),
+            "discount": (hyper["gamma"] * (1.0 - arrays[f"batch{k}/done"])).astype(np.float32),
         }
         row = update(
             {name: array[None] for name, array in batch.items()}, actor_lr=hyper["pi_lr"], critic_lr=hyper["q_lr"]

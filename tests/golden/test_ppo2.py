@@ -85,6 +85,7 @@ def test_gradients_of_the_first_step(case):
     if rows:
         batch = {name: array.reshape(rows, -1, *array.shape[1:]) for name, array in batch.items()}
         batch["states"] = arrays["states"]
+        batch["episode_start"] = batch.pop("masks")
     batch = {name: tf.constant(array) for name, array in batch.items()}
     golden = group(arrays, "g1")
     variables = in_golden_order(policy.trainable_variables, golden)

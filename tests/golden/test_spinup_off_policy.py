@@ -44,7 +44,7 @@ def batches(arrays, hyper):
     for k in range(sum(name.endswith("/obs1") for name in arrays)):
         named = {"obs": "obs1", "next_obs": "obs2", "actions": "acts", "rewards": "rews"}
         batch = {name: arrays[f"batch{k}/{theirs}"] for name, theirs in named.items()}
-        batch["discounts"] = (hyper["gamma"] * (1.0 - arrays[f"batch{k}/done"])).astype(np.float32)
+        batch["discount"] = (hyper["gamma"] * (1.0 - arrays[f"batch{k}/done"])).astype(np.float32)
         yield k, batch
 
 

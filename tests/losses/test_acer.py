@@ -59,11 +59,11 @@ def batch_of(policy, count=2, steps=5, seed=1):
     actions = policy.head.sample_numpy(mus, policy.head.draw_noise(rng, (count * steps,)))
     batch = {
         "obs": rng.normal(size=(count, steps + 1, 3)).astype(np.float32),
-        "masks": np.concatenate([np.zeros((count, 1), np.float32), over.sum(0)], axis=1),
+        "episode_start": np.concatenate([np.zeros((count, 1), np.float32), over.sum(0)], axis=1),
         "actions": actions.reshape(count, steps, *policy.head.action_shape),
         "rewards": rng.normal(size=(count, steps)).astype(np.float32),
-        "ended": over[0],
-        "cut": over[1],
+        "terminated": over[0],
+        "truncated": over[1],
         "mus": mus.reshape(count, steps, -1),
     }
     if isinstance(policy, DuelingPolicy):
@@ -81,7 +81,7 @@ def outputs_of(policy, batch):
     """Of every step and the observation after the last, [N, T + 1, ...] of each sequence run by itself."""
     rows = []
     for i in range(len(batch["obs"])):
-        memory = (batch["masks"][i], batch["states"][i, :1]) if policy.recurrent else ()
+        memory = (batch["episode_start"][i], batch["states"][i, :1]) if policy.recurrent else ()
         rows.append(policy.forward(tf.constant(batch["obs"][i]), *memory))
     return SimpleNamespace(
         **{name: np.stack([getattr(row, name) for row in rows]).astype(float) for name in ("flat", "value", "features")}
@@ -103,8 +103,8 @@ def retrace_by_hand(batch, q, v, weights, gamma):
     for i in range(len(q)):
         carry = v[i, -1]
         for t in reversed(range(q.shape[1])):
-            targets[i, t] = batch["rewards"][i, t] + gamma * (1 - batch["ended"][i, t]) * carry
-            carry = v[i, t] if batch["cut"][i, t] else weights[i, t] * (targets[i, t] - q[i, t]) + v[i, t]
+            targets[i, t] = batch["rewards"][i, t] + gamma * (1 - batch["terminated"][i, t]) * carry
+            carry = v[i, t] if batch["truncated"][i, t] else weights[i, t] * (targets[i, t] - q[i, t]) + v[i, t]
     return targets
 
 
@@ -130,7 +130,7 @@ def discrete_by_hand(policy, batch, k):
     rho = f[:, :-1] / (mu + EPSILON)
     rho_a = np.array([rho[i, t, chosen[i, t]] for i, t in steps]).reshape(chosen.shape)
     targets = retrace_by_hand(batch, q_a, v, np.minimum(1.0, rho_a), k.gamma)
-    valid = batch["cut"] == 0
+    valid = batch["truncated"] == 0
     loss_q = entropy = loss_f = loss_bc = 0.0
     slope = np.zeros(f[:, :-1].shape)
     for i, t in np.argwhere(valid):
@@ -192,7 +192,7 @@ def continuous_by_hand(policy, batch, k):
         )
     targets = retrace_by_hand(batch, q_a, v, np.minimum(1.0, rho ** (1 / width)), k.gamma)
     uncut = retrace_by_hand(batch, q_a, v, np.ones(shape), k.gamma)
-    valid = batch["cut"] == 0
+    valid = batch["truncated"] == 0
     loss_q = loss_v = entropy = loss_f = loss_bc = 0.0
     slope = np.zeros(batch["mus"].shape)
     for i, t in np.argwhere(valid):
@@ -245,7 +245,7 @@ def test_the_critics_gradient_moves_q_and_v_towards_their_targets(kind, network)
     of_q, of_v = (tf.constant(slope.ravel(), tf.float32) for slope in slopes)
     with tf.GradientTape(persistent=True) as tape:
         critic = terms_of(policy, tensors(batch), COEFFICIENTS).critic
-        inputs = [batch["obs"], batch["masks"]] if policy.recurrent else [batch["obs"]]
+        inputs = [batch["obs"], batch["episode_start"]] if policy.recurrent else [batch["obs"]]
         rows = [tf.constant(array.reshape(-1, *array.shape[2:])) for array in inputs]
         outputs = policy.forward(*rows, *([batch["states"][:, 0]] if policy.recurrent else []))
         known = tf.constant([t for t in range(12) if t % 6 != 5])
@@ -349,7 +349,7 @@ def test_each_steps_ascent_is_bounded_by_itself(kind, network):
     _, slope, _ = BY_HAND[terms_of](policy, batch, k)
     now, average = (outputs_of(one, batch).flat for one in (policy, averaged.policy))
     shortened, allowed = 0, np.zeros(slope.shape)
-    for i, t in np.argwhere(batch["cut"] == 0):
+    for i, t in np.argwhere(batch["truncated"] == 0):
         ascent, direction = -9.0 * slope[i, t], kl_slope(kind, average[i, t], now[i, t])
         excess = max(0.0, ascent @ direction - k.delta) / (direction @ direction)
         allowed[i, t] = ascent - excess * direction
@@ -419,7 +419,7 @@ def test_every_step_of_a_padded_batch_counts_the_same(kind, network):
 def test_a_batch_without_one_step_that_counts_has_no_gradient(kind):
     policy, terms_of = make(kind)
     batch = batch_of(policy)
-    batch |= {"cut": np.ones_like(batch["cut"]), "ended": np.zeros_like(batch["ended"])}
+    batch |= {"truncated": np.ones_like(batch["truncated"]), "terminated": np.zeros_like(batch["terminated"])}
     for k in (COEFFICIENTS, FREE):
         whole, _ = gradients(terms_of, policy, averaged_of(kind, "mlp", policy), tensors(batch), k)
         for gradient in whole:
@@ -443,7 +443,7 @@ def test_the_divergence_is_the_mean_over_the_steps_that_count(kind, network):
     batch, averaged = batch_of(policy), averaged_of(kind, network, policy)
     now, average = (outputs_of(one, batch).flat for one in (policy, averaged.policy))
     total = 0.0
-    for i, t in np.argwhere(batch["cut"] == 0):
+    for i, t in np.argwhere(batch["truncated"] == 0):
         if kind == "discrete":
             p, q = softmax(average[i, t]), softmax(now[i, t])
             total += np.sum(p * np.log(p / q))

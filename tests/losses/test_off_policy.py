@@ -32,7 +32,7 @@ def tensors(**arrays):
 def test_single_steps_go_on_from_the_next_observation():
     batch = tensors(rewards=numbers(5), discounts=numbers(5, seed=1))
     values = numbers(5, seed=2)
-    expected = batch["rewards"] + batch["discounts"] * values
+    expected = batch["rewards"] + batch["discount"] * values
     np.testing.assert_allclose(targets(batch, tf.constant(values)), expected, rtol=1e-6)
 
 
@@ -60,7 +60,7 @@ def test_targets_of_replayed_sequences_are_returns(n_step):
     rng, ends = np.random.default_rng(0), {}
     for t in range(60):
         over, cut = rng.random() < 0.2, rng.random() < 0.5
-        ends[t] = "cut" if over and cut else "end" if over else ""
+        ends[t] = "truncated" if over and cut else "end" if over else ""
         infos = [{"TimeLimit.truncated": cut, "final_observation": np.array([-1.0])}]
         obs, following, reward = ([[t]], [[t + 1]], np.array([t], np.float32))
         replay.put(np.array(obs, np.float32), np.zeros(1, int), reward, np.array(following), np.array([over]), infos)
@@ -69,7 +69,7 @@ def test_targets_of_replayed_sequences_are_returns(n_step):
     batch = {name: tf.constant(array[0]) for name, array in drawn.items()}
     found = targets(batch, tf.square(batch["obs"][:, 0]))
     whole = 0
-    for place, (time, weight, target) in enumerate(zip(batch["obs"][:, 0], batch["weights"], found, strict=True)):
+    for place, (time, weight, target) in enumerate(zip(batch["obs"][:, 0], batch["valid"], found, strict=True)):
         t, expected, known = int(time), 0.0, place % (length + 1) < length
         for k in range(min(n_step, length - place % (length + 1))):
             expected += gamma**k * (t + k)
@@ -87,7 +87,7 @@ def test_targets_of_replayed_sequences_are_returns(n_step):
 @pytest.mark.parametrize("weights", [None, [1.0, 0.0, 1.0, 1.0, 0.0], [0.0] * 5, [0.0, 0.0, 1.0, 0.0, 0.0]])
 def test_statistics_are_over_rows_of_which_everything_is_known(weights):
     values = np.array([3.0, 99.0, -1.0, 0.5, -99.0], np.float32)
-    batch = {} if weights is None else {"weights": tf.constant(weights)}
+    batch = {} if weights is None else {"valid": tf.constant(weights)}
     counted = values if weights is None else values[np.array(weights) > 0]
     found = spread(batch, tf.constant(values))
     assert float(mean(batch, tf.constant(values))) == pytest.approx(counted.mean() if len(counted) else 0.0)
@@ -118,7 +118,7 @@ def test_sequences_have_one_view_with_memory():
     batch = tensors(obs=numbers(6, 1), masks=np.eye(1, 6, 2, np.float32)[0], states=numbers(2, 8))
     seen = views(policy, batch)
     assert seen["now"] is seen["next"]
-    np.testing.assert_array_equal(seen["now"].masks, batch["masks"])
+    np.testing.assert_array_equal(seen["now"].masks, batch["episode_start"])
     np.testing.assert_array_equal(policy.act(seen["now"]), policy.forward(*batch.values()).flat)
 
 

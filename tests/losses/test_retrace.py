@@ -10,7 +10,7 @@ from tfbaselines.losses.retrace import retrace
 
 NUMBERS = st.floats(-5, 5, width=32)
 FLAGS = st.sampled_from([0.0, 1.0])
-NAMES = ("rewards", "ended", "cut", "q_taken", "values", "last_values", "weights")
+NAMES = ("rewards", "terminated", "truncated", "q_taken", "values", "last_values", "weights")
 
 few = settings(max_examples=40)
 
@@ -26,7 +26,7 @@ def sequences(draw, cuts=FLAGS):
     batch = dict(zip(NAMES, map(array, kinds), strict=False))
     batch |= {"last_values": array(NUMBERS, shape[:1]), "weights": array(st.floats(0, 1, width=32))}
     # A step either ends its episode or is cut off.
-    batch["cut"] *= 1.0 - batch["ended"]
+    batch["truncated"] *= 1.0 - batch["terminated"]
     return batch
 
 
@@ -61,8 +61,8 @@ def test_a_sequence_computed_by_hand():
     """Steps: ordinary, ending an episode, ordinary, cut, ordinary."""
     batch = {
         "rewards": [[1.0, 2.0, 3.0, 99.0, 4.0]],
-        "ended": [[0.0, 1.0, 0.0, 0.0, 0.0]],
-        "cut": [[0.0, 0.0, 0.0, 1.0, 0.0]],
+        "terminated": [[0.0, 1.0, 0.0, 0.0, 0.0]],
+        "truncated": [[0.0, 0.0, 0.0, 1.0, 0.0]],
         "q_taken": [[10.0, 20.0, 30.0, 99.0, 40.0]],
         "values": [[1.0, 2.0, 3.0, 8.0, 5.0]],
         "last_values": [6.0],
@@ -79,7 +79,7 @@ def test_full_weights_and_an_exact_critic_give_discounted_returns(batch):
     batch |= {"q_taken": batch["values"], "weights": np.ones_like(batch["weights"])}
     expected, following = np.empty(batch["rewards"].shape), batch["last_values"].astype(np.float64)
     for t in reversed(range(expected.shape[1])):
-        expected[:, t] = following = batch["rewards"][:, t] + 0.9 * (1 - batch["ended"][:, t]) * following
+        expected[:, t] = following = batch["rewards"][:, t] + 0.9 * (1 - batch["terminated"][:, t]) * following
     np.testing.assert_allclose(targets_of(batch, 0.9), expected, rtol=1e-4, atol=1e-3)
 
 
@@ -87,7 +87,7 @@ def test_full_weights_and_an_exact_critic_give_discounted_returns(batch):
 @given(sequences(), st.integers(0, 10), hnp.arrays(np.float32, 3, elements=NUMBERS))
 def test_what_a_cut_step_holds_is_not_used(batch, number, others):
     """But for the value before it, from which the step before bootstraps."""
-    cut = np.argwhere(batch["cut"])
+    cut = np.argwhere(batch["truncated"])
     if len(cut) == 0:
         return
     i, t = cut[number % len(cut)]
@@ -103,13 +103,13 @@ def test_what_a_cut_step_holds_is_not_used(batch, number, others):
 @given(sequences(), NUMBERS)
 def test_nothing_after_an_end_or_a_cut_is_used_before_it(batch, other):
     i, t = 0, batch["rewards"].shape[1] // 2
-    over = batch["ended"][i, t] + batch["cut"][i, t]
+    over = batch["terminated"][i, t] + batch["truncated"][i, t]
     changed = {name: array.copy() for name, array in batch.items()}
     for name in ("rewards", "q_taken", "values"):
         changed[name][i, t + 1 :] = other
     changed["last_values"][i] = other
     # The target of the cut step itself means nothing.
-    valid = t + 1 - int(batch["cut"][i, t])
+    valid = t + 1 - int(batch["truncated"][i, t])
     before, after = targets_of(batch, 0.9)[i, :valid], targets_of(changed, 0.9)[i, :valid]
     assert not over or np.array_equal(before, after)
 
@@ -119,7 +119,7 @@ def test_nothing_after_an_end_or_a_cut_is_used_before_it(batch, other):
 def test_padding_with_cut_steps_changes_no_target(batch, more, fill, ended):
     count, steps = batch["rewards"].shape
     added = {name: np.full((count, more), fill, np.float32) for name in batch}
-    added |= {"ended": np.full((count, more), ended, np.float32), "cut": np.ones((count, more), np.float32)}
+    added |= {"terminated": np.full((count, more), ended, np.float32), "truncated": np.ones((count, more), np.float32)}
     # The observation after the last step is the one before the first padded step.
     added["values"][:, 0] = batch["last_values"]
     longer = {name: np.concatenate([batch[name], added[name]], 1) for name in batch if name != "last_values"}
@@ -131,7 +131,7 @@ def test_sequences_do_not_touch_each_other():
     rng = np.random.default_rng(0)
     shape, zeros = (3, 5), np.zeros((3, 5), np.float32)
     batch = {name: rng.normal(size=shape).astype(np.float32) for name in NAMES}
-    batch |= {"ended": zeros, "cut": zeros, "last_values": rng.normal(size=3).astype(np.float32)}
+    batch |= {"terminated": zeros, "truncated": zeros, "last_values": rng.normal(size=3).astype(np.float32)}
     together = targets_of(batch, 0.9)
     for i in range(3):
         alone = targets_of({name: array[i : i + 1] for name, array in batch.items()}, 0.9)

@@ -32,7 +32,7 @@ def taken(env, i=0):
 @pytest.mark.parametrize("timeout", [False, True])
 def test_what_happened_is_learnt_from(alg, timeout, seen):
     learn(alg, counting(2, timeout=timeout), 6, gamma=GAMMA)
-    obs, after, rewards, discounts = (joined(seen, name) for name in ("obs", "next_obs", "rewards", "discounts"))
+    obs, after, rewards, discounts = (joined(seen, name) for name in ("obs", "next_obs", "rewards", "discount"))
     before = np.abs(obs)
     np.testing.assert_array_equal(rewards, before)
     ended = (before + 1) % 5 == 0
@@ -52,7 +52,7 @@ def test_returns_of_several_steps(alg, seen):
     assert set(steps) == {1, 2, 3} and np.mean(steps == 3) > 0.7
     expected = sum(np.where(k < steps, GAMMA**k * (before + k), 0) for k in range(3))
     np.testing.assert_allclose(joined(seen, "rewards"), expected)
-    np.testing.assert_allclose(joined(seen, "discounts"), GAMMA**steps)
+    np.testing.assert_allclose(joined(seen, "discount"), GAMMA**steps)
 
 
 @ALGORITHMS
@@ -73,7 +73,7 @@ def test_batches_are_as_large_as_asked_for(alg, seen):
 @pytest.mark.parametrize("limit", [3, None])
 def test_episodes_are_cut_off_and_do_not_end(alg, limit, seen, tmp_path):
     train(tmp_path, alg, counting(length=None if limit else 8), 8, max_ep_len=limit)
-    assert (joined(seen, "discounts") > 0).all() == (limit is not None)
+    assert (joined(seen, "discount") > 0).all() == (limit is not None)
     assert rows(tmp_path)["rollout/episode_steps" if alg == "ddpg" else "EpLen"].iloc[-1] == (limit or 8)
 
 
@@ -190,7 +190,7 @@ def test_policies_with_memory_learn_from_sequences(alg, seen):
     np.testing.assert_array_equal(np.abs(obs), np.abs(obs[:, :1]) + np.arange(length + 1))
     assert seen[-1].block["states"].shape == (2, 8, model.policy.state_size)
     assert np.abs(seen[-1].block["states"]).max() > 0
-    masks = seen[-1].block["masks"].reshape(-1, length + 1)
+    masks = seen[-1].block["episode_start"].reshape(-1, length + 1)
     np.testing.assert_array_equal(masks, np.abs(obs) % 5 == 0)
 
 

@@ -147,10 +147,10 @@ class Model(OffPolicyModel):
         # A batch that the logs tell of as long as the run goes on.
         self.reference: dict[str, Any] | None = None
 
-    def explore(self, obs: Any, states: Any, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    def explore(self, obs: Any, states: Any, episode_start: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Actions with noise, and new states; arguments as an actor's choose."""
         actor = self.actor if self.perturbed is None else self.perturbed.actor
-        actions, states = actor.choose(obs, states, masks, None)
+        actions, states = actor.choose(obs, states, episode_start, None)
         if self.noise.actions is None:
             return actions, states
         head = self.policy.head

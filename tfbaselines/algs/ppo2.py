@@ -73,7 +73,7 @@ def loss(
     Args:
         policy: gives the current distribution and values.
         batch: obs, actions, returns, values, neglogpacs [B, ...]; recurrent policies: the same as [n, T, ...] with
-            masks [n, T] and states [n, S].
+            episode_start [n, T] and states [n, S].
         coefficients: cliprange.
         ent_coef: weight of the entropy.
         vf_coef: weight of the value loss.
@@ -81,7 +81,7 @@ def loss(
     states = batch.get("states")
     if states is not None:
         batch = {name: _merge_leading(array) for name, array in batch.items() if name != "states"}
-    outputs = policy.forward(batch["obs"], batch.get("masks"), states)
+    outputs = policy.forward(batch["obs"], batch.get("episode_start"), states)
     distribution = policy.head.distribution(outputs.flat)
     neglogp, entropy = distribution.neglogp(batch["actions"]), tf.reduce_mean(distribution.entropy())
     cliprange, returns, old_values = coefficients["cliprange"], batch["returns"], batch["values"]
@@ -166,7 +166,7 @@ class Model(PolicyModel):
         if states is not None:
             rows = len(states)
             batch = {name: array.reshape(rows, -1, *array.shape[1:]) for name, array in batch.items()}
-            batch |= {"masks": masks.reshape(rows, -1).astype(np.float32), "states": states}
+            batch |= {"episode_start": masks.reshape(rows, -1).astype(np.float32), "states": states}
         return self.train_phase(lr, cliprange, batch, np.arange(rows, dtype=np.int32)[None])
 
     def train_phase(self, lr: float, cliprange: float, data: dict[str, np.ndarray], indices: np.ndarray) -> list[float]:
@@ -327,7 +327,9 @@ def training_data(
     made of whole sequences.
     """
     rewards = rollout.rewards + gamma * rollout.timeout_values
-    advantages = gae(rewards, rollout.values, rollout.dones, rollout.last_values, rollout.last_dones, gamma, lam)
+    advantages = gae(
+        rewards, rollout.values, rollout.episode_start, rollout.last_values, rollout.last_episode_start, gamma, lam
+    )
     returns = advantages.astype(np.float32) + rollout.values
     arrays = {
         "obs": rollout.obs,
@@ -338,7 +340,7 @@ def training_data(
     }
     if not recurrent:
         return {name: env_major(array) for name, array in arrays.items()}, returns
-    arrays["masks"] = rollout.dones.astype(np.float32)
+    arrays["episode_start"] = rollout.episode_start.astype(np.float32)
     sequences = {name: np.ascontiguousarray(array.swapaxes(0, 1)) for name, array in arrays.items()}
     return sequences | {"states": rollout.states}, returns
 
@@ -368,7 +370,7 @@ def _minibatch_by_minibatch(model: Model) -> Callable[..., list[float]]:
         for rows in indices:
             part = {name: array[rows] for name, array in data.items()}
             states = part.pop("states", None)
-            masks = part.pop("masks", np.zeros(len(part["obs"]), np.float32))
+            masks = part.pop("episode_start", np.zeros(len(part["obs"]), np.float32))
             if states is not None:
                 part = {name: array.reshape(-1, *array.shape[2:]) for name, array in part.items()}
             losses.append(model.train(lr, cliprange, masks=masks.reshape(-1), states=states, **part))

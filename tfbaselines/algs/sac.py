@@ -255,8 +255,8 @@ def learn(
     model = OffPolicyModel(policy, averaged, update, learnt, rng)
     model.start_from(env, run.config, load_path)
 
-    def behave(obs: Any, states: Any, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        return model.actor.choose(obs, states, masks, policy.head.draw_noise(rng, (len(masks),)))
+    def behave(obs: Any, states: Any, episode_start: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        return model.actor.choose(obs, states, episode_start, policy.head.draw_noise(rng, (len(episode_start),)))
 
     loop = OffPolicy("sac", model, env, rng, settings, behave, eval_env=eval_env, wrap=wrap_env, run=run, comm=comm)
     of_alpha = ("Alpha", "LossAlpha") if temperature.learnt else ()

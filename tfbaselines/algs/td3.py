@@ -165,8 +165,8 @@ def learn(
     model = OffPolicyModel(policy, averaged, make_update(policy, averaged, policy_delay, comm), rng=rng)
     model.start_from(env, run.config, load_path)
 
-    def behave(obs: Any, states: Any, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        actions, states = model.actor.choose(obs, states, masks, None)
+    def behave(obs: Any, states: Any, episode_start: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        actions, states = model.actor.choose(obs, states, episode_start, None)
         return policy.head.noisy(actions, act_noise * policy.head.draw_noise(rng, (len(actions),))), states
 
     loop = OffPolicy("td3", model, env, rng, settings, behave, eval_env=eval_env, run=run, comm=comm)

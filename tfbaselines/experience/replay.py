@@ -54,8 +54,8 @@ class Replay:
             "actions": (action.shape, np.float32 if isinstance(action, spaces.Box) else action.dtype),
             "rewards": ((), np.float32),
             "first": ((), bool),
-            "ended": ((), bool),
-            "cut": ((), bool),
+            "terminated": ((), bool),
+            "truncated": ((), bool),
         }
         if state_size:
             layout["states"] = ((state_size,), np.float32)
@@ -115,12 +115,12 @@ class Replay:
         for i in range(self._count):
             self._last.pop((t, i), None)
         arrays["actions"][t], arrays["rewards"][t] = actions, rewards
-        arrays["ended"][t], arrays["cut"][t] = dones, False
+        arrays["terminated"][t], arrays["truncated"][t] = dones, False
         if "states" in arrays:
             arrays["states"][t] = states
         for i in np.flatnonzero(dones):
             if infos[i].get("TimeLimit.truncated"):
-                arrays["cut"][t, i], arrays["ended"][t, i] = True, False
+                arrays["truncated"][t, i], arrays["terminated"][t, i] = True, False
                 final = infos[i]["final_observation"]
                 self._last[t, int(i)] = {name: np.array(part) for name, part in parts_of_obs(final).items()}
         self._write_obs(after, next_obs)
@@ -151,7 +151,7 @@ class Replay:
             "actions": self._arrays["actions"][t, n],
             "rewards": rewards,
             "next_obs": self._next_observations(last, n, (self._head - last) % self._slots),
-            "discounts": discounts,
+            "discount": discounts,
         }
         return _reshaped(batch, (batches, batch_size))
 
@@ -159,7 +159,7 @@ class Replay:
         """Successive steps of one environment, and what was seen after them: length + 1 rows for each sequence.
 
         Returns:
-            arrays [batches, batch_size * (length + 1), ...], sequence after sequence: obs, masks (1 where an episode
+            arrays [batches, batch_size * (length + 1), ...], sequence after sequence: obs, episode_start (1 where an episode
             begins), actions, rewards and discounts as `sample` gives them, and weights, 0 for rows of which not all is
             known: the last ones, and those whose return a time limit cut off. Also next_rows [batches, batch_size,
             length + 1], the row of its sequence from which a row's return goes on, and states [batches, batch_size, S]
@@ -178,13 +178,13 @@ class Replay:
         steps_on = ((last - rows) % self._slots).reshape(count, length + 1) + 1
         batch = {
             "obs": self._observations(rows, envs, (age[:, None] - place).ravel()),
-            "masks": self._arrays["first"][rows, envs].astype(np.float32),
+            "episode_start": self._arrays["first"][rows, envs].astype(np.float32),
             "actions": self._arrays["actions"][rows, envs],
             "rewards": rewards,
-            "discounts": discounts,
-            "weights": (~self._arrays["cut"][last, envs]).astype(np.float32),
+            "discount": discounts,
+            "valid": (~self._arrays["truncated"][last, envs]).astype(np.float32),
         }
-        batch["weights"][length :: length + 1] = 0.0
+        batch["valid"][length :: length + 1] = 0.0
         batch = _reshaped(batch, (batches, batch_size * (length + 1)))
         per_sequence = {"next_rows": np.minimum(place + steps_on, length).astype(np.int32)}
         if "states" in self._arrays:
@@ -240,8 +240,8 @@ class Replay:
         """What was going on is cut off: the environments begin new episodes."""
         t, here, arrays = self._head - 1, np.array([self._head]), self._arrays
         for i in range(self._count):
-            if not (arrays["ended"][t, i] or arrays["cut"][t, i]):
-                arrays["cut"][t, i] = True
+            if not (arrays["terminated"][t, i] or arrays["truncated"][t, i]):
+                arrays["truncated"][t, i] = True
                 obs = parts_of_obs(self._observations(here, np.array([i]), np.zeros(1, int)))
                 self._last[t, i] = {name: part[0] for name, part in obs.items()}
         arrays["first"][self._head] = True
@@ -267,7 +267,7 @@ class Replay:
 
     def _returns(self, t: np.ndarray, n: np.ndarray, age: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Discounted rewards of up to n_step steps from t, what the value after them counts for, and the last step."""
-        rewards, ended, cut = (self._arrays[name] for name in ("rewards", "ended", "cut"))
+        rewards, ended, cut = (self._arrays[name] for name in ("rewards", "terminated", "truncated"))
         total, last = rewards[t, n].copy(), t.copy()
         weight = np.where(ended[t, n], 0.0, self._gamma).astype(np.float32)
         going = ~(ended[t, n] | cut[t, n])
@@ -283,7 +283,7 @@ class Replay:
     def _next_observations(self, t: np.ndarray, n: np.ndarray, age: np.ndarray) -> Any:
         """What was seen after the steps at t: the next rows, or what is kept aside of episodes that were cut."""
         obs = self._observations((t + 1) % self._slots, n, age - 1)
-        for k in np.flatnonzero(self._arrays["cut"][t, n]):
+        for k in np.flatnonzero(self._arrays["truncated"][t, n]):
             for name, part in self._last[int(t[k]), int(n[k])].items():
                 parts_of_obs(obs)[name][k] = part
         return obs

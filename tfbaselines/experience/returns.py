@@ -32,7 +32,7 @@ def gae(
     values: np.ndarray,
     dones: np.ndarray,
     last_values: np.ndarray,
-    last_dones: np.ndarray,
+    last_episode_start: np.ndarray,
     gamma: float,
     lam: float,
 ) -> np.ndarray:
@@ -46,7 +46,7 @@ def gae(
         values: [T, N], V of the observation before each step.
         dones: [T, N], whether the observation before each step was the first of an episode.
         last_values: [N], V of the observation after the last step.
-        last_dones: [N], whether that observation is the first of an episode.
+        last_episode_start: [N], whether that observation is the first of an episode.
         gamma: discount per step.
         lam: weight of longer estimates.
 
@@ -54,7 +54,7 @@ def gae(
         Advantages [T, N] in float64.
     """
     next_values = np.concatenate([values[1:], last_values[None]], dtype=np.float64)
-    going_on = 1.0 - np.concatenate([dones[1:], last_dones[None]], dtype=np.float64)
+    going_on = 1.0 - np.concatenate([dones[1:], last_episode_start[None]], dtype=np.float64)
     deltas = rewards + gamma * next_values * going_on - values
     return backward_recursion(deltas, gamma * lam * going_on)
 

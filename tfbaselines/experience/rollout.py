@@ -20,11 +20,11 @@ class Rollout:
         rewards: [T, N].
         values: [T, N] value of obs.
         neglogps: [T, N] negative log probability of actions.
-        dones: [T, N] whether obs is the first of an episode (the originals' masks).
-        timeouts: [T, N] whether the step was the last before a time limit.
+        episode_start: [T, N] whether obs is the first of an episode (the originals' episode_start).
+        truncated: [T, N] whether the step was the last before a time limit.
         timeout_values: [T, N] value of the real last observation where the step was cut by a time limit, else 0.
         last_values: [N] value of the observation after the last step.
-        last_dones: [N] whether that observation is the first of an episode.
+        last_episode_start: [N] whether that observation is the first of an episode.
         states: [N, S] recurrent state before the first step, or None.
         episodes: the infos' 'episode' entries of the episodes that ended.
     """
@@ -34,11 +34,11 @@ class Rollout:
     rewards: np.ndarray
     values: np.ndarray
     neglogps: np.ndarray
-    dones: np.ndarray
-    timeouts: np.ndarray
+    episode_start: np.ndarray
+    truncated: np.ndarray
     timeout_values: np.ndarray
     last_values: np.ndarray | None = None
-    last_dones: np.ndarray | None = None
+    last_episode_start: np.ndarray | None = None
     states: np.ndarray | None = None
     episodes: list[dict[str, Any]] = field(default_factory=list)
 
@@ -73,8 +73,8 @@ class Runner:
             rewards=np.zeros(shape, np.float32),
             values=np.zeros(shape, np.float32),
             neglogps=np.zeros(shape, np.float32),
-            dones=np.zeros(shape, bool),
-            timeouts=np.zeros(shape, bool),
+            episode_start=np.zeros(shape, bool),
+            truncated=np.zeros(shape, bool),
             timeout_values=np.zeros(shape, np.float32),
         )
         self._obs = np.zeros(shape[1:] + space.shape, obs_dtype)
@@ -90,14 +90,14 @@ class Runner:
         else:
             self._collect(rollout, noise)
         rollout.last_values = self._actor.value(self._obs, self._states, self._dones)
-        rollout.last_dones = self._dones
+        rollout.last_episode_start = self._dones
         return rollout
 
     def _begin(self) -> tuple[Rollout, np.ndarray]:
         """An empty rollout, and the noise of its actions."""
         rollout = self._rollout
         rollout.states, rollout.episodes = self._states, []
-        rollout.timeouts.fill(False)
+        rollout.truncated.fill(False)
         rollout.timeout_values.fill(0.0)
         return rollout, self._head.draw_noise(self._rng, (self.nsteps, self._env.num_envs))
 
@@ -122,7 +122,7 @@ class Runner:
     def _record(self, rollout: Rollout, t: int, actions: np.ndarray) -> None:
         """Take the step and write down its transition."""
         rollout.obs[t] = self._obs
-        rollout.dones[t] = self._dones
+        rollout.episode_start[t] = self._dones
         rollout.actions[t] = actions
         obs, rollout.rewards[t], self._dones, infos = self._env.step(actions)
         self._obs[...] = obs
@@ -135,7 +135,7 @@ class Runner:
             if "episode" in info:
                 rollout.episodes.append(info["episode"])
             if info.get("TimeLimit.truncated"):
-                rollout.timeouts[t, i] = True
+                rollout.truncated[t, i] = True
                 self._value_at_timeout(rollout, t, i, info["final_observation"])
 
     def _value_at_timeout(self, rollout: Rollout, t: int, i: int, last: np.ndarray) -> None:

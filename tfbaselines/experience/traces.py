@@ -1,6 +1,6 @@
 """Off-policy learning from sequences: collecting them, keeping them, and putting some together to a batch.
 
-A sequence is a dictionary of arrays: obs [L + 1, ...] and masks [L + 1] (whether each observation is the first of its
+A sequence is a dictionary of arrays: obs [L + 1, ...] and episode_start [L + 1] (whether each observation is the first of its
 episode), actions, rewards, ended, cut [L] (see retrace) and mus [L, P] (parameters of what acted); for recurrent
 policies states [L, S], the memory before each step, of which only the first counts. A batch is the same with a leading
 axis.
@@ -20,7 +20,7 @@ from tfbaselines.experience.rollout import Rollout, Runner
 from tfbaselines.policy.encoding import is_image
 
 # Arrays with an entry more than the sequence has steps.
-FENCES = ("obs", "masks")
+FENCES = ("obs", "episode_start")
 
 EPISODES = "whole episodes"
 
@@ -46,14 +46,14 @@ class TraceRunner(Runner):
             actions, self._mus[t], self._states = self._actor.behave(self._obs, self._states, self._dones, noise[t])
             self._record(rollout, t, actions)
         self.episodes = rollout.episodes
-        dones_after = np.concatenate([rollout.dones[1:], self._dones[None]])
+        dones_after = np.concatenate([rollout.episode_start[1:], self._dones[None]])
         batch = {
             "obs": np.concatenate([rollout.obs, self._obs[None]]),
-            "masks": np.concatenate([rollout.dones, self._dones[None]]).astype(np.float32),
+            "episode_start": np.concatenate([rollout.episode_start, self._dones[None]]).astype(np.float32),
             "actions": rollout.actions,
             "rewards": rollout.rewards,
-            "ended": (dones_after & ~rollout.timeouts).astype(np.float32),
-            "cut": rollout.timeouts.astype(np.float32),
+            "terminated": (dones_after & ~rollout.truncated).astype(np.float32),
+            "truncated": rollout.truncated.astype(np.float32),
             "mus": self._mus,
         }
         if self._memory is not None:
@@ -140,7 +140,7 @@ class TraceReplay:
         self._seen += batch["rewards"].size
         for i in range(self._count):
             sequence = part_of(batch, i)
-            ends = np.flatnonzero(sequence["ended"] + sequence["cut"]) + 1
+            ends = np.flatnonzero(sequence["terminated"] + sequence["truncated"]) + 1
             borders = [0, *ends, len(sequence["rewards"])]
             for number, (start, end) in enumerate(itertools.pairwise(borders)):
                 if start < end:
@@ -216,7 +216,7 @@ def padded(sequence: Sequence, length: int) -> Sequence:
     if missing == 0:
         return sequence
     longer = {name: np.concatenate([array, np.repeat(array[-1:], missing, 0)]) for name, array in sequence.items()}
-    longer["cut"][-missing:] = 1.0
+    longer["truncated"][-missing:] = 1.0
     return longer
 
 
@@ -227,7 +227,7 @@ def pack(sequence: Sequence, packer: FramePacker | PlainPacker) -> Sequence:
 
 def unpack(packed: Sequence, packer: FramePacker | PlainPacker) -> Sequence:
     """The sequence again."""
-    return packed | {"obs": packer.unpack(packed["obs"], packed["masks"])}
+    return packed | {"obs": packer.unpack(packed["obs"], packed["episode_start"])}
 
 
 def size_of(sequence: Sequence) -> int:

@@ -83,7 +83,7 @@ def discrete_terms(policy: Policy, batch: dict[str, tf.Tensor], coefficients: Co
     Args:
         policy: gives logits and a Q of each action.
         batch: obs [N, T + 1, ...], actions, rewards, ended, cut [N, T], mus [N, T, A] the logits that acted;
-            recurrent policies: masks [N, T + 1] and states [N, 1 or T, S].
+            recurrent policies: episode_start [N, T + 1] and states [N, 1 or T, S].
         coefficients: see learn.
     """
     count, c = batch["actions"].shape[0], coefficients.c
@@ -201,11 +201,11 @@ def gradients(
 
 
 def _inputs(batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor | None, tf.Tensor | None]:
-    """Observations, masks and states as the policy takes them: rows ordered by sequence, then time."""
+    """Observations, episode_start and states as the policy takes them: rows ordered by sequence, then time."""
     states = batch.get("states")
     if states is None:
         return _merge(batch["obs"]), None, None
-    return _merge(batch["obs"]), _merge(batch["masks"]), states[:, 0]
+    return _merge(batch["obs"]), _merge(batch["episode_start"]), states[:, 0]
 
 
 def _merge(x: tf.Tensor) -> tf.Tensor:
@@ -219,7 +219,7 @@ def _without_last(x: tf.Tensor, count: int) -> tf.Tensor:
 
 def _mean_of_valid(batch: dict[str, tf.Tensor]) -> tuple[Callable[[tf.Tensor], tf.Tensor], tf.Tensor]:
     """The mean over the steps that are not cut, and their number."""
-    valid = tf.reshape(1.0 - batch["cut"], [-1])
+    valid = tf.reshape(1.0 - batch["truncated"], [-1])
     total = tf.maximum(tf.reduce_sum(valid), 1.0)
     return lambda x: tf.reduce_sum(x * valid) / total, total
 
@@ -232,7 +232,14 @@ def _targets(
     values = tf.reshape(v_all, (shape[0], -1))
     q_taken, weights = tf.reshape(q_taken, shape), tf.reshape(weights, shape)
     targets = retrace(
-        batch["rewards"], batch["ended"], batch["cut"], q_taken, values[:, :-1], values[:, -1], weights, gamma
+        batch["rewards"],
+        batch["terminated"],
+        batch["truncated"],
+        q_taken,
+        values[:, :-1],
+        values[:, -1],
+        weights,
+        gamma,
     )
     return tf.reshape(targets, [-1])
 

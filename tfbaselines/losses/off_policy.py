@@ -8,7 +8,7 @@ from tfbaselines.policy.actor_critic import ActorCritic, View
 
 def view_of(policy: ActorCritic, batch: Batch) -> View:
     """What the networks see of a batch's rows."""
-    return policy.view(batch["obs"], batch.get("masks"), batch.get("states"))
+    return policy.view(batch["obs"], batch.get("episode_start"), batch.get("states"))
 
 
 def views(policy: ActorCritic, batch: Batch) -> dict[str, View]:
@@ -35,14 +35,14 @@ def targets(batch: Batch, values: tf.Tensor) -> tf.Tensor:
         rows = batch["next_rows"]
         by_sequence = tf.reshape(values, tf.shape(rows))
         values = tf.reshape(tf.gather(by_sequence, rows, batch_dims=1), (-1,))
-    return batch["rewards"] + batch["discounts"] * values
+    return batch["rewards"] + batch["discount"] * values
 
 
 def mean(batch: Batch, values: tf.Tensor) -> tf.Tensor:
     """The mean [] over a batch's rows [B]; of sequences over those of which everything is known."""
-    if "weights" not in batch:
+    if "valid" not in batch:
         return tf.reduce_mean(values)
-    return tf.reduce_sum(values * batch["weights"]) / tf.maximum(tf.reduce_sum(batch["weights"]), 1.0)
+    return tf.reduce_sum(values * batch["valid"]) / tf.maximum(tf.reduce_sum(batch["valid"]), 1.0)
 
 
 def spread_names(name: str) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ def spread_names(name: str) -> tuple[str, ...]:
 def spread(batch: Batch, values: tf.Tensor) -> list[tf.Tensor]:
     """Mean, standard deviation, smallest and largest of values [B]."""
     middle = mean(batch, values)
-    if "weights" in batch:
-        values = tf.where(batch["weights"] > 0, values, middle)
+    if "valid" in batch:
+        values = tf.where(batch["valid"] > 0, values, middle)
     deviation = tf.sqrt(mean(batch, tf.square(values - middle)))
     return [middle, deviation, tf.reduce_min(values), tf.reduce_max(values)]

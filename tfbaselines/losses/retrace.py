@@ -5,8 +5,8 @@ import tensorflow as tf
 
 def retrace(
     rewards: tf.Tensor,
-    ended: tf.Tensor,
-    cut: tf.Tensor,
+    terminated: tf.Tensor,
+    truncated: tf.Tensor,
     q_taken: tf.Tensor,
     values: tf.Tensor,
     last_values: tf.Tensor,
@@ -23,8 +23,8 @@ def retrace(
 
     Args:
         rewards: [N, T].
-        ended: [N, T], 1 where the step ended its episode.
-        cut: [N, T], 1 where what came after the step is not known.
+        terminated: [N, T], 1 where the step terminated its episode.
+        truncated: [N, T], 1 where what came after the step is not known.
         q_taken: [N, T], Q of the action taken.
         values: [N, T], V of the observation before the step.
         last_values: [N], V of the observation after the last step.
@@ -34,13 +34,13 @@ def retrace(
     Returns:
         targets [N, T], without gradient.
     """
-    weights = weights * (1.0 - cut)
+    weights = weights * (1.0 - truncated)
 
     def step(later: tuple[tf.Tensor, tf.Tensor], now: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, tf.Tensor]:
         reward, going_on, q, value, weight = now
         target = reward + gamma * going_on * later[1]
         return target, weight * (target - q) + value
 
-    by_time = [tf.transpose(x) for x in (rewards, 1.0 - ended, q_taken, values, weights)]
+    by_time = [tf.transpose(x) for x in (rewards, 1.0 - terminated, q_taken, values, weights)]
     targets, _ = tf.scan(step, tuple(by_time), initializer=(tf.zeros_like(last_values), last_values), reverse=True)
     return tf.stop_gradient(tf.transpose(targets))

@@ -89,7 +89,7 @@ class NumpyActor:
         values = self.value(obs) if self._vf is None else self._value(encoded, latent)
         return values, self._head.neglogp_numpy(self._flat(latent), actions)
 
-    def value(self, obs: np.ndarray, states: Any = None, masks: Any = None) -> np.ndarray:
+    def value(self, obs: np.ndarray, states: Any = None, episode_start: Any = None) -> np.ndarray:
         """Values [B]."""
         if self._vf is None:
             self._graph = self._graph or GraphActor(self._policy)
@@ -97,19 +97,19 @@ class NumpyActor:
         return self._value(self._encode(obs), None)
 
     def choose(
-        self, obs: np.ndarray, states: Any, masks: Any, noise: np.ndarray | None
+        self, obs: np.ndarray, states: Any, episode_start: Any, noise: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Actions [N, ...] and new states alone."""
         return self.act(obs, noise), None
 
-    def step(self, obs: np.ndarray, states: Any, masks: Any, noise: np.ndarray | None) -> Step:
-        """Actions, values and negative log probabilities of one step; states and masks are not used."""
+    def step(self, obs: np.ndarray, states: Any, episode_start: Any, noise: np.ndarray | None) -> Step:
+        """Actions, values and negative log probabilities of one step; states and episode_start are not used."""
         actions = self.act(obs, noise)
         values, neglogps = self.evaluate(obs, actions)
         return Step(actions, values, None, neglogps)
 
     def behave(
-        self, obs: np.ndarray, states: Any, masks: Any, noise: np.ndarray
+        self, obs: np.ndarray, states: Any, episode_start: Any, noise: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Actions [N, ...], the parameters [N, P] of the distributions they were drawn from, and new states."""
         flat = self._flat(self._latent(self._encode(obs)))
@@ -161,16 +161,16 @@ class GraphActor:
         if self.recurrent:
             signature += [tf.TensorSpec((None,), tf.float32), tf.TensorSpec((None, policy.state_size), tf.float32)]
 
-        def step(obs: tf.Tensor, noise: tf.Tensor, masks: Any = None, states: Any = None) -> tuple:
-            outputs = policy.forward(obs, masks, states)
+        def step(obs: tf.Tensor, noise: tf.Tensor, episode_start: Any = None, states: Any = None) -> tuple:
+            outputs = policy.forward(obs, episode_start, states)
             distribution = head.distribution(outputs.flat)
             actions = distribution.sample(noise)
             neglogps = distribution.neglogp(actions)
             results = (tf.cast(actions, head.action_dtype), outputs.value, neglogps, outputs.flat)
             return (*results, outputs.states) if self.recurrent else results
 
-        def value(obs: tf.Tensor, masks: Any = None, states: Any = None) -> tf.Tensor:
-            return policy.forward(obs, masks, states).value
+        def value(obs: tf.Tensor, episode_start: Any = None, states: Any = None) -> tf.Tensor:
+            return policy.forward(obs, episode_start, states).value
 
         self._step = tf.function(step, input_signature=signature)
         self._value = tf.function(value, input_signature=[signature[0], *signature[2:]])
@@ -178,43 +178,43 @@ class GraphActor:
     def refresh(self) -> None:
         """Nothing to copy: the compiled function reads the policy's variables."""
 
-    def step(self, obs: np.ndarray, states: Any, masks: Any, noise: np.ndarray | None) -> Step:
+    def step(self, obs: np.ndarray, states: Any, episode_start: Any, noise: np.ndarray | None) -> Step:
         """Actions, values, new states and negative log probabilities of one step.
 
         Args:
             obs: [N, ...].
             states: [N, S], or None for a feed-forward policy.
-            masks: [N] whether the observation is the first of an episode, or None for a feed-forward policy.
+            episode_start: [N] whether the observation is the first of an episode, or None for a feed-forward policy.
             noise: [N, ...] from the head's draw_noise, or None for the mode.
         """
         head = self._policy.head
         if noise is None:
             count = len(next(iter(parts_of_obs(obs).values())))
             noise = np.full((count, *head.noise_shape), head.mode_noise, np.float32)
-        actions, values, neglogps, _, *new_states = self._step(obs, noise, *self._memory(masks, states))
+        actions, values, neglogps, _, *new_states = self._step(obs, noise, *self._memory(episode_start, states))
         states = new_states[0].numpy() if new_states else None
         return Step(actions.numpy(), values.numpy(), states, neglogps.numpy())
 
     def choose(
-        self, obs: np.ndarray, states: Any, masks: Any, noise: np.ndarray | None
+        self, obs: np.ndarray, states: Any, episode_start: Any, noise: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Actions [N, ...] and new states alone."""
-        step = self.step(obs, states, masks, noise)
+        step = self.step(obs, states, episode_start, noise)
         return step.actions, step.states
 
     def behave(
-        self, obs: np.ndarray, states: Any, masks: Any, noise: np.ndarray
+        self, obs: np.ndarray, states: Any, episode_start: Any, noise: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Actions [N, ...], the parameters [N, P] of the distributions they were drawn from, and new states."""
-        actions, _, _, flat, *new_states = self._step(obs, noise, *self._memory(masks, states))
+        actions, _, _, flat, *new_states = self._step(obs, noise, *self._memory(episode_start, states))
         return actions.numpy(), flat.numpy(), new_states[0].numpy() if new_states else None
 
-    def value(self, obs: np.ndarray, states: Any = None, masks: Any = None) -> np.ndarray:
+    def value(self, obs: np.ndarray, states: Any = None, episode_start: Any = None) -> np.ndarray:
         """Values [B]."""
-        return self._value(obs, *self._memory(masks, states)).numpy()
+        return self._value(obs, *self._memory(episode_start, states)).numpy()
 
-    def _memory(self, masks: Any, states: Any) -> tuple:
-        return (np.asarray(masks, np.float32), states) if self.recurrent else ()
+    def _memory(self, episode_start: Any, states: Any) -> tuple:
+        return (np.asarray(episode_start, np.float32), states) if self.recurrent else ()
 
 
 _NUMPY_ACTIVATIONS: dict[str, Callable[..., np.ndarray]] = {

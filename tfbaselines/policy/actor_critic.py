@@ -34,12 +34,12 @@ class View(NamedTuple):
 
     Attributes:
         encoded: [B, ...], or a dictionary.
-        masks: [B] 1 where an episode begins; None without memory.
+        episode_start: [B] 1 where an episode begins; None without memory.
         states: [num_envs, S] memory before the first row; None without memory.
     """
 
     encoded: Any
-    masks: tf.Tensor | None = None
+    episode_start: tf.Tensor | None = None
     states: tf.Tensor | None = None
 
 
@@ -171,11 +171,14 @@ class ActorCritic(Policy):
         own = [variable for critic in self.critics for variable in critic.trainable_variables]
         return [*self.critic_trunk.trainable_variables, *own]
 
-    def view(self, obs: Any, masks: tf.Tensor | None = None, states: tf.Tensor | None = None) -> View:
+    def view(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> View:
         """What actor and critics take, from arguments as Policy.forward takes them."""
         if states is not None:
-            masks, states = tf.convert_to_tensor(masks, tf.float32), tf.convert_to_tensor(states, tf.float32)
-        return View(self.preprocess(obs), masks, states)
+            episode_start, states = (
+                tf.convert_to_tensor(episode_start, tf.float32),
+                tf.convert_to_tensor(states, tf.float32),
+            )
+        return View(self.preprocess(obs), episode_start, states)
 
     def act(self, view: View) -> tf.Tensor:
         """Parameters [B, P] of the head's actions."""
@@ -212,9 +215,9 @@ class ActorCritic(Policy):
         widths = [int(space.n)] if isinstance(space, spaces.Discrete) else space.nvec.ravel().tolist()
         return tf.concat([tf.nn.log_softmax(part) for part in tf.split(flat, widths, axis=-1)], axis=-1)
 
-    def forward(self, obs: Any, masks: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
+    def forward(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
         """See Policy; the value is the smallest of the critics' for the most likely action."""
-        view = self.view(obs, masks, states)
+        view = self.view(obs, episode_start, states)
         flat, acting = self._act(view)
         features, judging = self._critic_features(view)
         mode = self.head.distribution(flat).mode()
@@ -245,7 +248,7 @@ class ActorCritic(Policy):
 
     def _act(self, view: View) -> tuple[tf.Tensor, tf.Tensor | None]:
         states = None if view.states is None else view.states[:, : self.trunk.state_size]
-        features, states = self.trunk(view.encoded, view.masks, states)
+        features, states = self.trunk(view.encoded, view.episode_start, states)
         flat = in_full(self.pi_layer(features if self.network is None else run_network(self.network, features)))
         if self.masked:
             flat += FORBIDDEN * (1.0 - view.encoded[ACTION_MASK])
@@ -253,7 +256,7 @@ class ActorCritic(Policy):
 
     def _critic_features(self, view: View) -> tuple[tf.Tensor, tf.Tensor | None]:
         states = None if view.states is None else view.states[:, self.trunk.state_size :]
-        return self.critic_trunk(view.encoded, view.masks, states)
+        return self.critic_trunk(view.encoded, view.episode_start, states)
 
     def _judged(self, features: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
         flat = self.head.unit(actions) if self._unit_actions else tf.reshape(actions, (-1, self.head.width))

@@ -10,7 +10,7 @@ own is one function more:
             return keras.Model(inputs, latent)
         return network_fn
 
-Recurrent models are called with [x, masks, states], return [latent, new_states] and say their ``state_size``.
+Recurrent models are called with [x, episode_start, states], return [latent, new_states] and say their ``state_size``.
 """
 
 import functools

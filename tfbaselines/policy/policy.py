@@ -165,23 +165,28 @@ class Policy:
     def _clipped(self, x: tf.Tensor) -> tf.Tensor:
         return tf.clip_by_value(tf.cast(x, tf.float32), -self.clip, self.clip)
 
-    def forward(self, obs: tf.Tensor, masks: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
+    def forward(
+        self, obs: tf.Tensor, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None
+    ) -> Outputs:
         """Distribution parameters, values and new states.
 
         Args:
             obs: [B, ...] observations of the space's own dtype; recurrent: B = num_envs * steps, environment-major.
-            masks: [B] 1 where the observation is an episode's first (recurrent only).
+            episode_start: [B] 1 where the observation is an episode's first (recurrent only).
             states: [num_envs, state_size] before the first step (recurrent only).
         """
         x = self.preprocess(obs)
         if states is not None:
-            masks, states = tf.convert_to_tensor(masks, tf.float32), tf.convert_to_tensor(states, tf.float32)
+            episode_start, states = (
+                tf.convert_to_tensor(episode_start, tf.float32),
+                tf.convert_to_tensor(states, tf.float32),
+            )
         pi_states = None if states is None else states[:, : self._pi_states]
         vf_states = None if states is None else states[:, self._pi_states :]
-        latent, new_pi_states = _run(self.network, x, masks, pi_states)
+        latent, new_pi_states = _run(self.network, x, episode_start, pi_states)
         vf_latent, new_vf_states = latent, None
         if self.value_network is not None:
-            vf_latent, new_vf_states = _run(self.value_network, x, masks, vf_states)
+            vf_latent, new_vf_states = _run(self.value_network, x, episode_start, vf_states)
         pi = latent if self.pi_layer is None else self.pi_layer(latent)
         flat = pi if self.logstd is None else tf.concat([pi, tf.zeros_like(pi) + self.logstd.value], axis=-1)
         flat, value = in_full(flat), in_full(self.vf_layer(vf_latent))
@@ -368,9 +373,9 @@ def observation_spec(space: spaces.Space, batch: int | None = None) -> Any:
     return tf.TensorSpec((batch, *(space.shape or ())), tf.as_dtype(observation_dtype(space)))
 
 
-def _run(network: keras.Model, x: tf.Tensor, masks: Any, states: Any) -> tuple[tf.Tensor, tf.Tensor | None]:
+def _run(network: keras.Model, x: tf.Tensor, episode_start: Any, states: Any) -> tuple[tf.Tensor, tf.Tensor | None]:
     if getattr(network, "state_size", None):
-        latent, new_states = network([x, masks, states])
+        latent, new_states = network([x, episode_start, states])
         return latent, new_states
     return run_network(network, x), None
 

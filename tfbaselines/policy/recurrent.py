@@ -51,12 +51,12 @@ class MaskedLSTM(keras.layers.Layer):
         """Run the sequences.
 
         Args:
-            inputs: x [num_envs * steps, n], masks [num_envs * steps], states [num_envs, 2 * width] as (c, h).
+            inputs: x [num_envs * steps, n], episode_start [num_envs * steps], states [num_envs, 2 * width] as (c, h).
 
         Returns:
             h of every row [num_envs * steps, width], and the last states [num_envs, 2 * width].
         """
-        x, masks, states = inputs
+        x, episode_start, states = inputs
         # What depends on x alone is one product for all steps.
         z = tf.matmul(x, self.wx.value)
         if self.layer_norm:
@@ -66,7 +66,7 @@ class MaskedLSTM(keras.layers.Layer):
         static = isinstance(environments, int) and x.shape[0] is not None
         steps = x.shape[0] // environments if static else tf.shape(x)[0] // environments
         z_by_time = tf.transpose(tf.reshape(z, (environments, steps, 4 * self.width)), (1, 0, 2))
-        keep_by_time = tf.transpose(1.0 - tf.reshape(masks, (environments, steps, 1)), (1, 0, 2))
+        keep_by_time = tf.transpose(1.0 - tf.reshape(episode_start, (environments, steps, 1)), (1, 0, 2))
         c, h = tf.split(states, 2, axis=-1)
         if static and steps == 1:
             c, h = self._step((c, h), (z_by_time[0], keep_by_time[0]))

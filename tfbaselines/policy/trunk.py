@@ -64,12 +64,14 @@ class Trunk:
         """Of encoders, then of the LSTM."""
         return [variable for module in self.modules for variable in module.trainable_variables]
 
-    def __call__(self, encoded: Any, masks: tf.Tensor | None, states: tf.Tensor | None) -> tuple[tf.Tensor, Any]:
+    def __call__(
+        self, encoded: Any, episode_start: tf.Tensor | None, states: tf.Tensor | None
+    ) -> tuple[tf.Tensor, Any]:
         """Features [B, width] and new states [num_envs, state_size] (None without memory).
 
         Args:
             encoded: observations [B, ...], or a dictionary of them.
-            masks: see Policy.forward.
+            episode_start: see Policy.forward.
             states: see Policy.forward.
         """
         parts = parts_of_obs(encoded)
@@ -82,7 +84,7 @@ class Trunk:
         features = rows[0] if len(rows) == 1 else tf.concat(rows, axis=-1)
         if self._cell is None:
             return features, None
-        return tuple(self._cell([features, masks, states]))
+        return tuple(self._cell([features, episode_start, states]))
 
 
 class NetworkTrunk:
@@ -106,8 +108,10 @@ class NetworkTrunk:
         """The network's."""
         return self._network.trainable_variables
 
-    def __call__(self, encoded: Any, masks: tf.Tensor | None, states: tf.Tensor | None) -> tuple[tf.Tensor, Any]:
+    def __call__(
+        self, encoded: Any, episode_start: tf.Tensor | None, states: tf.Tensor | None
+    ) -> tuple[tf.Tensor, Any]:
         """See Trunk."""
         if not self.state_size:
             return run_network(self._network, parts_of_obs(encoded)[ONLY]), None
-        return tuple(self._network([parts_of_obs(encoded)[ONLY], masks, states]))
+        return tuple(self._network([parts_of_obs(encoded)[ONLY], episode_start, states]))

@@ -158,11 +158,11 @@ class PolicyModel:
             return {name: _checked(obs[name], part) for name, part in space.spaces.items()}
         return _checked(obs, space)
 
-    def _memory(self, count: int, states: Any, masks: Any) -> tuple[Any, Any]:
+    def _memory(self, count: int, states: Any, episode_start: Any) -> tuple[Any, Any]:
         if not self.policy.recurrent:
             return None, None
         states = self.policy.initial_state(count) if states is None else np.asarray(states, np.float32)
-        return states, np.zeros(count, bool) if masks is None else masks
+        return states, np.zeros(count, bool) if episode_start is None else episode_start
 
 
 def _checked(obs: np.ndarray, space: spaces.Space) -> np.ndarray:

@@ -1,0 +1,94 @@
+"""Arguments that families of algorithms share."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tfbaselines.errors import bad_argument
+from tfbaselines.settings.config import Config, NetworkSpec, arg
+from tfbaselines.settings.options import RunOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig(Config):
+    """Every algorithm's."""
+
+    total_timesteps: float = arg(1e6, "environment steps of this rank; whole updates only", at_least=0)
+    seed: int | None = arg(None, "seed of everything random; None for a different run each time", at_least=0)
+    load_path: str | None = arg(None, "saved model to start from")
+    comm: Any = arg(None, "MPI communicator of the ranks that train together; None for all of mpirun's")
+    run: RunOptions | None = arg(None, "options of the run: resume, checkpoints, callback, progress, precision")
+
+    @property
+    def options(self) -> RunOptions:
+        """The run's options."""
+        return self.run or RunOptions()
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnPolicyConfig(RunConfig):
+    """Of algorithms that learn from rollouts of the current policy."""
+
+    eval_env: Any = arg(None, "environments on which the policy is also run, for the logs")
+    nsteps: int = arg(128, "steps of each environment in an update", at_least=1)
+    gamma: float = arg(0.99, "discount per step", at_least=0, at_most=1)
+    log_interval: int = arg(1, "updates between rows of the logs", at_least=1)
+    save_interval: int = arg(0, "updates between checkpoints; 0 for only the last", at_least=0)
+    value_network: NetworkSpec | None = arg(
+        None,
+        "None or 'shared' for a value head on the policy's network, 'copy' for a network of its own of the same kind, "
+        "another network's name, or a builder",
+    )
+    normalize_observations: bool = arg(
+        False, "scale observations by a running mean and deviation kept inside the policy"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayConfig(RunConfig):
+    """Of algorithms that learn from a replay of single steps."""
+
+    total_timesteps: float | None = arg(None, "environment steps of this rank; None for all epochs", at_least=0)
+    eval_env: Any = arg(None, "environments for tests; the command line makes them itself")
+    replay_size: float = arg(1e6, "transitions kept in the replay", at_least=1)
+    gamma: float = arg(0.99, "discount per step", at_least=0, at_most=1)
+    batch_size: int = arg(100, "transitions, or sequences, in a gradient step", at_least=1)
+    start_steps: int = arg(10000, "environment steps with random actions", at_least=0)
+    update_after: int = arg(1000, "transitions in the replay before the first gradient step", at_least=0)
+    num_test_episodes: int = arg(10, "episodes of a test at an epoch's end; 0 for no tests", at_least=0)
+    max_ep_len: int | None = arg(
+        1000, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
+    )
+    n_step: int = arg(1, "steps of reward in a return before it bootstraps", at_least=1)
+    save_replay_buffer: bool = arg(True, "save the replay beside the checkpoints")
+
+    def check(self) -> None:
+        """See Config."""
+        if self.update_after > self.replay_size:
+            accepted = f"at most replay_size={int(self.replay_size)}, or nothing is learnt"
+            raise bad_argument("update_after", self.update_after, accepted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OffPolicyConfig(ReplayConfig):
+    """Spinning Up's names for the course of a run, and what actor and critics are built from."""
+
+    seed: int | None = arg(0, "seed of everything random; None for a different run each time", at_least=0)
+    steps_per_epoch: int = arg(4000, "environment steps between tests and rows of the logs", at_least=1)
+    epochs: int = arg(100, "number of epochs, unless total_timesteps (--num_timesteps) is given", at_least=0)
+    polyak: float = arg(0.995, "share of the targets kept in each of their steps", at_least=0, at_most=1)
+    update_every: int = arg(50, "environment steps between blocks of gradient steps", at_least=1)
+    num_update: int | None = arg(
+        None, "gradient steps in a block; None for as many as there were environment steps", at_least=0
+    )
+    logger_kwargs: dict[str, Any] | None = arg(
+        None, "output_dir, output_fname and exp_name of Spinning Up's table; by default the log directory"
+    )
+    save_freq: int = arg(1, "epochs between checkpoints; 0 for only the last", at_least=0)
+    memory_size: int | None = arg(
+        None, "width of the memory of the actor and of the critics, two for every unit of an LSTM; None for no memory"
+    )
+    sequence_length: int = arg(64, "steps of the replayed sequences, with memory", at_least=1)
+    vis_encode_type: str = arg("simple", "encoder of images below a dense network: simple, nature_cnn or resnet")
+    normalize_observations: bool = arg(
+        False, "scale observations by a running mean and deviation kept inside the policy"
+    )
