@@ -6,7 +6,8 @@ are too, and the critics are rescaled when the statistics change. twin_q, delay_
 TD3's additions.
 """
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -33,6 +34,8 @@ from tfbaselines.policy.precision import set_precision
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.off_policy import OffPolicy, OffPolicyModel, Settings
 from tfbaselines.running.training import seed_everything
+from tfbaselines.settings.bases import ReplayConfig
+from tfbaselines.settings.config import Schedule, arg
 from tfbaselines.settings.options import RunOptions
 from tfbaselines.settings.schedules import parse_schedule
 
@@ -47,6 +50,85 @@ OBSERVATION_RANGE = 5.0
 LAST_LAYER_INIT = 3e-3
 
 DEFAULT_EPOCHS = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(ReplayConfig):
+    """Arguments of DDPG: baselines', and Spinning Up's where they differ."""
+
+    nb_epochs: int | None = arg(None, "number of epochs; None for 500, or as total_timesteps says", at_least=0)
+    nb_epoch_cycles: int = arg(20, "cycles in an epoch, at whose end a row is logged", at_least=1)
+    nb_rollout_steps: int = arg(100, "steps of each environment in a cycle", at_least=1)
+    reward_scale: float = arg(1.0, "rewards are multiplied by this before learning")
+    render: bool = arg(False, "show the training environments")
+    render_eval: bool = arg(False, "show eval_env")
+    noise_type: str | None = arg(
+        "adaptive-param_0.2",
+        "adaptive-param_X, ou_X, normal_X or none, several with commas between them; X is the standard deviation of "
+        "the actions' noise, in units of their bounds",
+    )
+    normalize_returns: bool = arg(False, "critics predict returns in units of running statistics")
+    normalize_observations: bool = arg(True, "scale Box observations by a running mean and deviation")
+    critic_l2_reg: float = arg(1e-2, "weight of the squares of the critics' hidden kernels", at_least=0)
+    actor_lr: Schedule = arg(1e-4, "the actor's learning rate (Spinning Up's pi_lr)", at_least=0)
+    critic_lr: Schedule = arg(1e-3, "the critics' learning rate (Spinning Up's q_lr)", at_least=0)
+    popart: bool = arg(
+        False,
+        "with normalize_returns, rescale critics so that a change of the statistics leaves predicted returns as they are",
+    )
+    clip_norm: float | None = arg(None, "bound of the norm of each variable's gradient; None for none", above=0)
+    nb_train_steps: int = arg(50, "gradient steps in a cycle", at_least=0)
+    nb_eval_steps: int = arg(100, "steps of eval_env in a cycle", at_least=0)
+    batch_size: int = arg(64, "transitions in a gradient step", at_least=1)
+    tau: float = arg(0.01, "how far the targets move towards the parameters in each step", at_least=0, at_most=1)
+    param_noise_adaption_interval: int = arg(50, "gradient steps between adaptations of parameter noise", at_least=1)
+    return_range: tuple[float, float] | None = arg(None, "range to which the critics' predictions are clipped")
+    act_noise: float | None = arg(None, "Spinning Up's noise_type=normal_X, X in units of the bounds", at_least=0)
+    polyak: float | None = arg(
+        None,
+        "Spinning Up's 1 - tau; the critic then steps before the actor, which in baselines step together",
+        at_least=0,
+        at_most=1,
+    )
+    start_steps: int = arg(0, "environment steps with random actions", at_least=0)
+    update_after: int = arg(0, "transitions in the replay before the first gradient step", at_least=0)
+    update_every: int | None = arg(
+        None,
+        "Spinning Up's cycle, in place of nb_rollout_steps and nb_train_steps: environment steps, and as many gradient "
+        "steps",
+        at_least=1,
+    )
+    num_test_episodes: int = arg(0, "episodes of the deterministic policy at an epoch's end; 0 for none", at_least=0)
+    max_ep_len: int | None = arg(
+        None, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
+    )
+    save_interval: int = arg(0, "epochs between checkpoints; 0 for only the last", at_least=0)
+    twin_q: bool = arg(False, "two critics, the smaller value of which counts (TD3)")
+    delay_policy_update: int = arg(1, "critic steps for each step of the actor and the targets (TD3 has 2)", at_least=1)
+    target_noise: float = arg(
+        0.0, "standard deviation of noise on the target's actions, in units of their bounds (TD3 has 0.2)", at_least=0
+    )
+    noise_clip: float = arg(0.5, "bound of that noise", at_least=0)
+
+    order: ClassVar = """
+        seed total_timesteps nb_epochs nb_epoch_cycles nb_rollout_steps reward_scale render render_eval
+        noise_type normalize_returns normalize_observations critic_l2_reg actor_lr critic_lr popart gamma
+        clip_norm nb_train_steps nb_eval_steps batch_size tau eval_env param_noise_adaption_interval
+        return_range
+    """
+
+    def check(self) -> None:
+        """See Config."""
+        super().check()
+        if self.nb_epochs is not None and self.total_timesteps is not None:
+            raise bad_argument(
+                "nb_epochs", self.nb_epochs, "total_timesteps (--num_timesteps) was given too: give one of them"
+            )
+        if self.popart and not self.normalize_returns:
+            raise bad_argument("popart", self.popart, "needs normalize_returns=True, whose statistics it is about")
+        ends = self.return_range
+        if ends is not None and not (len(ends) == 2 and ends[0] < ends[1]):
+            raise bad_argument("return_range", ends, "two numbers, the lower one first")
 
 
 def make_update(

@@ -11,7 +11,8 @@ with advantages standardised in each minibatch, gradients clipped by their globa
 """
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -27,6 +28,8 @@ from tfbaselines.policy.policy import NetworkSpec, Policy, build_policy, policy_
 from tfbaselines.policy.precision import set_precision
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.training import Training, seed_everything
+from tfbaselines.settings.bases import OnPolicyConfig
+from tfbaselines.settings.config import Schedule, arg
 from tfbaselines.settings.options import RunOptions
 from tfbaselines.settings.schedules import FractionSchedule, parse_schedule
 
@@ -63,6 +66,48 @@ ADAM_EPSILON = 1e-5
 
 # What a step of the loss reports, in order.
 LOSS_NAMES = ("policy_loss", "value_loss", "policy_entropy", "approxkl", "clipfrac")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(OnPolicyConfig):
+    """Arguments of PPO2."""
+
+    nsteps: int = arg(2048, "steps of each environment in an update", at_least=1)
+    ent_coef: float = arg(0.0, "weight of the policy's entropy in the loss")
+    lr: Schedule = arg(3e-4, "learning rate", at_least=0)
+    vf_coef: float = arg(0.5, "weight of the value loss", at_least=0)
+    max_grad_norm: float | None = arg(0.5, "bound of the gradient's global norm; None for none", above=0)
+    lam: float = arg(0.95, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
+    log_interval: int = arg(10, "updates between rows of the logs", at_least=1)
+    nminibatches: int = arg(4, "minibatches of an epoch; recurrent policies: groups of environments", at_least=1)
+    noptepochs: int = arg(4, "passes over each rollout", at_least=1)
+    cliprange: Schedule = arg(0.2, "how far the probability ratio may go from 1", at_least=0)
+    model_fn: Callable[..., Any] | None = arg(None, "makes the model in place of Model; train() then takes minibatches")
+    update_fn: Callable[[int], None] | None = arg(None, "called with the update's number after each update")
+    init_fn: Callable[[], None] | None = arg(None, "called once before training")
+    mpi_rank_weight: float = arg(1.0, "this rank's weight when gradients are averaged over ranks", at_least=0)
+
+    order: ClassVar = """
+        total_timesteps eval_env seed nsteps ent_coef lr vf_coef max_grad_norm gamma lam log_interval
+        nminibatches noptepochs cliprange save_interval load_path model_fn update_fn init_fn mpi_rank_weight
+        comm value_network normalize_observations run
+    """
+    env_defaults: ClassVar = {
+        "atari": {
+            "nsteps": 128,
+            "log_interval": 1,
+            "ent_coef": 0.01,
+            "lr": "linear_2.5e-4",
+            "cliprange": 0.1,
+        },
+        "mujoco": {
+            "nminibatches": 32,
+            "noptepochs": 10,
+            "log_interval": 1,
+            "lr": "linear_3e-4",
+            "value_network": "copy",
+        },
+    }
 
 
 def loss(

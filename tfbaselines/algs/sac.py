@@ -8,7 +8,8 @@ the actor ascends min_i q_i(s, a) - alpha log pi(a|s) with a ~ pi(s), and the ta
 With alpha='auto' the temperature descends -log alpha (log pi(a|s) + target_entropy).
 """
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -32,13 +33,22 @@ from tfbaselines.policy.precision import set_precision
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.off_policy import OffPolicy, OffPolicyModel, Settings
 from tfbaselines.running.training import seed_everything
+from tfbaselines.settings.bases import OffPolicyConfig
+from tfbaselines.settings.config import Schedule, arg
 from tfbaselines.settings.options import RunOptions
 from tfbaselines.settings.schedules import parse_schedule
 
 DEFAULTS = {
     "all": {"network": "dense"},
     # A game is longer than max_ep_len, and its frames are many: learn from it less often.
-    "atari": {"network": "cnn", "max_ep_len": None, "replay_size": 1e5, "lr": 3e-4, "num_update": 5, "alpha": "auto"},
+    "atari": {
+        "network": "cnn",
+        "max_ep_len": None,
+        "replay_size": 1e5,
+        "lr": 3e-4,
+        "num_update": 5,
+        "alpha": "auto",
+    },
 }
 SCHEDULE_ARGUMENTS = ("lr",)
 NORMALIZED_ENVIRONMENTS = False
@@ -48,6 +58,39 @@ ADAM_EPSILON = 1e-8
 
 # Of the greatest entropy of discrete actions, what the temperature is learnt for.
 DISCRETE_ENTROPY = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(OffPolicyConfig):
+    """Arguments of SAC."""
+
+    lr: Schedule = arg(1e-3, "learning rate", at_least=0)
+    alpha: float | str = arg(0.2, "weight of the entropy; 'auto' learns it, 'auto_0.1' from there", at_least=0)
+    target_entropy: float | None = arg(
+        None,
+        "entropy that alpha='auto' aims at; None for minus the number of continuous actions, or 0.2 of the largest "
+        "entropy of discrete ones",
+    )
+    train_interval: int | None = arg(None, "ML-Agents' name for update_every", at_least=1)
+    buffer_init_steps: int | None = arg(None, "ML-Agents' name for start_steps and update_after in one", at_least=0)
+
+    order: ClassVar = """
+        seed total_timesteps eval_env steps_per_epoch epochs replay_size gamma polyak lr alpha batch_size
+        start_steps update_after update_every num_test_episodes max_ep_len logger_kwargs save_freq
+        target_entropy
+    """
+    env_defaults: ClassVar = {
+        "all": {"network": "dense"},
+        # A game is longer than max_ep_len, and its frames are many: learn from it less often.
+        "atari": {
+            "network": "cnn",
+            "max_ep_len": None,
+            "replay_size": 1e5,
+            "lr": 3e-4,
+            "num_update": 5,
+            "alpha": "auto",
+        },
+    }
 
 
 class Temperature:

@@ -7,7 +7,8 @@ Critics q1, q2 descend (q_i(s, a) - y)^2 towards
 and in every policy_delay-th step the actor ascends q1(s, pi(s)) and the targets (') follow by polyak averaging.
 """
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -27,6 +28,8 @@ from tfbaselines.policy.precision import set_precision
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.off_policy import OffPolicy, OffPolicyModel, Settings
 from tfbaselines.running.training import seed_everything
+from tfbaselines.settings.bases import OffPolicyConfig
+from tfbaselines.settings.config import Schedule, arg
 from tfbaselines.settings.options import RunOptions
 from tfbaselines.settings.schedules import parse_schedule
 
@@ -35,6 +38,25 @@ SCHEDULE_ARGUMENTS = ("pi_lr", "q_lr")
 NORMALIZED_ENVIRONMENTS = False
 
 ADAM_EPSILON = 1e-8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(OffPolicyConfig):
+    """Arguments of TD3."""
+
+    pi_lr: Schedule = arg(1e-3, "the actor's learning rate", at_least=0)
+    q_lr: Schedule = arg(1e-3, "the critics' learning rate", at_least=0)
+    act_noise: float = arg(0.1, "standard deviation of the noise on actions", at_least=0)
+    target_noise: float = arg(0.2, "standard deviation of the noise on the target's actions", at_least=0)
+    noise_clip: float = arg(0.5, "bound of the target's noise", at_least=0)
+    policy_delay: int = arg(2, "critic steps for each step of the actor and the targets", at_least=1)
+
+    order: ClassVar = """
+        seed total_timesteps eval_env steps_per_epoch epochs replay_size gamma polyak pi_lr q_lr batch_size
+        start_steps update_after update_every act_noise target_noise noise_clip policy_delay num_test_episodes
+        max_ep_len logger_kwargs save_freq
+    """
+    env_defaults: ClassVar = {"all": {"network": "dense"}}
 
 
 def make_update(policy: ActorCritic, averaged: AveragedPolicy, policy_delay: int, comm: Any = None) -> BlockUpdate:

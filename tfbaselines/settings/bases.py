@@ -25,10 +25,9 @@ class RunConfig(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnPolicyConfig(RunConfig):
-    """Of algorithms that learn from rollouts of the current policy."""
+class PolicyConfig(RunConfig):
+    """Of algorithms whose updates begin with a rollout of the current policy."""
 
-    eval_env: Any = arg(None, "environments on which the policy is also run, for the logs")
     nsteps: int = arg(128, "steps of each environment in an update", at_least=1)
     gamma: float = arg(0.99, "discount per step", at_least=0, at_most=1)
     log_interval: int = arg(1, "updates between rows of the logs", at_least=1)
@@ -41,6 +40,13 @@ class OnPolicyConfig(RunConfig):
     normalize_observations: bool = arg(
         False, "scale observations by a running mean and deviation kept inside the policy"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnPolicyConfig(PolicyConfig):
+    """Of algorithms that learn from these rollouts alone."""
+
+    eval_env: Any = arg(None, "environments on which the policy is also run, for the logs")
 
 
 @dataclass(frozen=True, kw_only=True)

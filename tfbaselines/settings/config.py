@@ -97,8 +97,8 @@ class Argument(NamedTuple):
 class Config:
     """The arguments of an algorithm. Values are checked, and whole numbers given as 1e6 become integers."""
 
-    # Arguments in the order in which `learn` takes them after network and env; the others follow.
-    order: ClassVar[tuple[str, ...]] = ()
+    # Names in the order in which `learn` takes them by position, after network and env; the others follow.
+    order: ClassVar[str] = ""
     # Defaults by type of environment, and 'all' for every type; 'network' among them.
     env_defaults: ClassVar[dict[str, dict[str, Any]]] = {}
 
@@ -124,7 +124,7 @@ class Config:
         """What `learn` takes by name, in its order."""
         if "_arguments" not in cls.__dict__:
             declared = {field.name: _argument(field) for field in dataclasses.fields(cls) if field.metadata}
-            first = [name for name in cls.order if name in declared]
+            first = cls.order.split()
             cls._arguments = {name: declared[name] for name in (*first, *(n for n in declared if n not in first))}
         return cls._arguments
 
