@@ -117,7 +117,8 @@ class Config(PolicyConfig):
     order: ClassVar = """
         seed nsteps total_timesteps q_coef ent_coef max_grad_norm lr lrschedule rprop_epsilon rprop_alpha gamma
         log_interval buffer_size replay_ratio replay_start c trust_region alpha delta load_path save_interval
-        value_network normalize_observations
+        value_network normalize_observations reward_clip buffer_len batch_size trace_length num_workers lock
+        comm run
     """
     env_defaults: ClassVar = {
         "atari": {"lrschedule": "constant"},

@@ -74,7 +74,7 @@ class Config(ReplayConfig):
     critic_lr: Schedule = arg(1e-3, "the critics' learning rate (Spinning Up's q_lr)", at_least=0)
     popart: bool = arg(
         False,
-        "with normalize_returns, rescale critics so that a change of the statistics leaves predicted returns as they are",
+        "with normalize_returns, rescale critics when the statistics change, so that predicted returns stay",
     )
     clip_norm: float | None = arg(None, "bound of the norm of each variable's gradient; None for none", above=0)
     nb_train_steps: int = arg(50, "gradient steps in a cycle", at_least=0)
@@ -114,7 +114,9 @@ class Config(ReplayConfig):
         seed total_timesteps nb_epochs nb_epoch_cycles nb_rollout_steps reward_scale render render_eval
         noise_type normalize_returns normalize_observations critic_l2_reg actor_lr critic_lr popart gamma
         clip_norm nb_train_steps nb_eval_steps batch_size tau eval_env param_noise_adaption_interval
-        return_range
+        return_range replay_size act_noise polyak start_steps update_after update_every num_test_episodes
+        max_ep_len save_interval twin_q delay_policy_update target_noise noise_clip n_step save_replay_buffer
+        load_path comm run
     """
 
     def check(self) -> None:

@@ -54,7 +54,8 @@ class Config(OffPolicyConfig):
     order: ClassVar = """
         seed total_timesteps eval_env steps_per_epoch epochs replay_size gamma polyak pi_lr q_lr batch_size
         start_steps update_after update_every act_noise target_noise noise_clip policy_delay num_test_episodes
-        max_ep_len logger_kwargs save_freq
+        max_ep_len logger_kwargs save_freq num_update n_step memory_size sequence_length vis_encode_type
+        normalize_observations save_replay_buffer load_path comm run
     """
     env_defaults: ClassVar = {"all": {"network": "dense"}}
 
