@@ -18,53 +18,22 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.errors import bad_argument, check_above, check_at_least, check_between, given
-from tfbaselines.experience.returns import explained_variance, gae
-from tfbaselines.experience.rollout import Rollout, Runner, env_major
+from tfbaselines.errors import bad_argument
+from tfbaselines.experience.returns import explained_variance
+from tfbaselines.logs.on_policy_rows import misc_columns
+from tfbaselines.losses.policy_gradient import clipped_policy_loss, clipped_value_loss, evaluated, standardized
 from tfbaselines.optim.optimizers import Adam
-from tfbaselines.optim.update import Update
-from tfbaselines.parallel import mpi
-from tfbaselines.policy.policy import NetworkSpec, Policy, build_policy, policy_of_run
-from tfbaselines.policy.precision import set_precision
+from tfbaselines.optim.update import Batch, Update
+from tfbaselines.policy.policy import Policy
+from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.model import PolicyModel
-from tfbaselines.running.training import Training, seed_everything
+from tfbaselines.running.on_policy import OnPolicyRun, minibatch_by_minibatch, shuffled
 from tfbaselines.settings.bases import OnPolicyConfig
-from tfbaselines.settings.config import Schedule, arg
-from tfbaselines.settings.options import RunOptions
-from tfbaselines.settings.schedules import FractionSchedule, parse_schedule
-
-# lr and cliprange take numbers, functions of the fraction of training left, or text such as 'linear_3e-4'.
-SCHEDULE_ARGUMENTS = ("lr", "cliprange")
-
-DEFAULTS = {
-    "atari": {
-        "nsteps": 128,
-        "nminibatches": 4,
-        "lam": 0.95,
-        "gamma": 0.99,
-        "noptepochs": 4,
-        "log_interval": 1,
-        "ent_coef": 0.01,
-        "lr": "linear_2.5e-4",
-        "cliprange": 0.1,
-    },
-    "mujoco": {
-        "nsteps": 2048,
-        "nminibatches": 32,
-        "lam": 0.95,
-        "gamma": 0.99,
-        "noptepochs": 10,
-        "log_interval": 1,
-        "ent_coef": 0.0,
-        "lr": "linear_3e-4",
-        "cliprange": 0.2,
-        "value_network": "copy",
-    },
-}
+from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.takes import takes
 
 ADAM_EPSILON = 1e-5
 
-# What a step of the loss reports, in order.
 LOSS_NAMES = ("policy_loss", "value_loss", "policy_entropy", "approxkl", "clipfrac")
 
 
@@ -111,44 +80,36 @@ class Config(OnPolicyConfig):
 
 
 def loss(
-    policy: Policy, batch: dict[str, tf.Tensor], coefficients: dict[str, tf.Tensor], ent_coef: float, vf_coef: float
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """The objective of one minibatch and its statistics (LOSS_NAMES).
+    policy: Policy, batch: Batch, cliprange: tf.Tensor, ent_coef: float, vf_coef: float
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """The objective of one minibatch and its statistics.
 
     Args:
         policy: gives the current distribution and values.
         batch: obs, actions, returns, values, neglogpacs [B, ...]; recurrent policies: the same as [n, T, ...] with
             episode_start [n, T] and states [n, S].
-        coefficients: cliprange.
+        cliprange: how far the probability ratio may go from 1.
         ent_coef: weight of the entropy.
         vf_coef: weight of the value loss.
     """
-    states = batch.get("states")
-    if states is not None:
-        batch = {name: _merge_leading(array) for name, array in batch.items() if name != "states"}
-    outputs = policy.forward(batch["obs"], batch.get("episode_start"), states)
+    batch, outputs = evaluated(policy, batch)
     distribution = policy.head.distribution(outputs.flat)
     neglogp, entropy = distribution.neglogp(batch["actions"]), tf.reduce_mean(distribution.entropy())
-    cliprange, returns, old_values = coefficients["cliprange"], batch["returns"], batch["values"]
 
-    advantages = returns - old_values
-    advantages = (advantages - tf.reduce_mean(advantages)) / (tf.math.reduce_std(advantages) + 1e-8)
     ratio = tf.exp(batch["neglogpacs"] - neglogp)
-    clipped_ratio = tf.clip_by_value(ratio, 1.0 - cliprange, 1.0 + cliprange)
-    policy_loss = tf.reduce_mean(tf.maximum(-advantages * ratio, -advantages * clipped_ratio))
-
-    clipped_values = old_values + tf.clip_by_value(outputs.value - old_values, -cliprange, cliprange)
-    errors = tf.maximum(tf.square(outputs.value - returns), tf.square(clipped_values - returns))
-    value_loss = 0.5 * tf.reduce_mean(errors)
-
-    approxkl = 0.5 * tf.reduce_mean(tf.square(neglogp - batch["neglogpacs"]))
-    clipfrac = tf.reduce_mean(tf.cast(tf.abs(ratio - 1.0) > cliprange, tf.float32))
-    total = policy_loss - ent_coef * entropy + vf_coef * value_loss
-    return total, tf.stack([policy_loss, value_loss, entropy, approxkl, clipfrac])
+    policy_loss = clipped_policy_loss(ratio, standardized(batch["returns"] - batch["values"]), cliprange)
+    value_loss = clipped_value_loss(outputs.value, batch["values"], batch["returns"], cliprange)
+    return policy_loss - ent_coef * entropy + vf_coef * value_loss, {
+        "policy_loss": policy_loss,
+        "value_loss": value_loss,
+        "policy_entropy": entropy,
+        "approxkl": 0.5 * tf.reduce_mean(tf.square(neglogp - batch["neglogpacs"])),
+        "clipfrac": tf.reduce_mean(tf.cast(tf.abs(ratio - 1.0) > cliprange, tf.float32)),
+    }
 
 
 class Model(PolicyModel):
-    """A policy and the optimiser that trains it.
+    """A policy and the optimiser that trains it. A subclass may override `train`; see model_fn.
 
     Args:
         policy: what acts and is trained.
@@ -184,11 +145,11 @@ class Model(PolicyModel):
         self.nbatch_act, self.nbatch_train, self.nsteps = nbatch_act, nbatch_train, nsteps
         self.loss_names = LOSS_NAMES
         self._update = Update(
-            lambda batch, coefficients: loss(policy, batch, coefficients, ent_coef, vf_coef),
+            lambda batch, coefficients: loss(policy, batch, coefficients["cliprange"], ent_coef, vf_coef),
             policy.trainable_variables,
             self.optimizer,
             max_grad_norm=max_grad_norm,
-            jit=not policy.convolutional,
+            jit=compile_with_xla(policy),
             comm=comm,
             rank_weight=mpi_rank_weight,
         )
@@ -205,16 +166,18 @@ class Model(PolicyModel):
         neglogpacs: np.ndarray,
         states: np.ndarray | None = None,
     ) -> list[float]:
-        """One gradient step on one minibatch of rows ordered by environment, then time; returns its LOSS_NAMES."""
+        """One gradient step on one minibatch of rows ordered by environment, then time; returns its loss_names."""
         batch = {"obs": obs, "returns": returns, "actions": actions, "values": values, "neglogpacs": neglogpacs}
         rows = len(obs)
         if states is not None:
             rows = len(states)
             batch = {name: array.reshape(rows, -1, *array.shape[1:]) for name, array in batch.items()}
             batch |= {"episode_start": masks.reshape(rows, -1).astype(np.float32), "states": states}
-        return self.train_phase(lr, cliprange, batch, np.arange(rows, dtype=np.int32)[None])
+        return list(self.train_phase(lr, cliprange, batch, np.arange(rows, dtype=np.int32)[None]).values())
 
-    def train_phase(self, lr: float, cliprange: float, data: dict[str, np.ndarray], indices: np.ndarray) -> list[float]:
+    def train_phase(
+        self, lr: float, cliprange: float, data: dict[str, np.ndarray], indices: np.ndarray
+    ) -> dict[str, float]:
         """A whole optimisation phase.
 
         Args:
@@ -224,230 +187,51 @@ class Model(PolicyModel):
             indices: [K, B], the rows of each of the K minibatches.
 
         Returns:
-            Means over the K steps of LOSS_NAMES.
+            Means over the K steps of the loss's statistics.
         """
         statistics = self._update(data, indices, lr=lr, cliprange=cliprange)
         self.actor.refresh()
-        return statistics.tolist()
+        return statistics
 
 
-def learn(
-    network: NetworkSpec,
-    env: VecEnv,
-    total_timesteps: float = 1e6,
-    eval_env: VecEnv | None = None,
-    seed: int | None = None,
-    nsteps: int = 2048,
-    ent_coef: float = 0.0,
-    lr: float | str | FractionSchedule = 3e-4,
-    vf_coef: float = 0.5,
-    max_grad_norm: float | None = 0.5,
-    gamma: float = 0.99,
-    lam: float = 0.95,
-    log_interval: int = 10,
-    nminibatches: int = 4,
-    noptepochs: int = 4,
-    cliprange: float | str | FractionSchedule = 0.2,
-    save_interval: int = 0,
-    load_path: str | None = None,
-    model_fn: Callable[..., Model] | None = None,
-    update_fn: Callable[[int], None] | None = None,
-    init_fn: Callable[[], None] | None = None,
-    mpi_rank_weight: float = 1.0,
-    comm: Any = None,
-    value_network: NetworkSpec | None = None,
-    normalize_observations: bool = False,
-    run: RunOptions | None = None,
-    **network_kwargs: Any,
-) -> Model:
-    """Train a policy with PPO2.
+@takes(Config)
+def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> Model:
+    """Train a policy with PPO2."""
+    with OnPolicyRun("ppo2", network, env, Config.of(kwargs), misc_columns) as run:
+        config, recurrent = run.config, run.policy.recurrent
+        train_phase = _make_model(run)
+        for rollout in run.rollouts(config.init_fn):
+            returns = rollout.advantages(config.gamma, config.lam) + rollout.values
+            data = rollout.batch(recurrent, returns=returns, values=rollout.values, neglogpacs=rollout.neglogps)
+            indices = shuffled(run.rng, len(data["returns"]), config.nminibatches, config.noptepochs)
+            statistics = train_phase(data=data, indices=indices, **run.rates())
+            if config.update_fn is not None:
+                config.update_fn(run.update)
+            explained = explained_variance(rollout.values.ravel(), returns.ravel())
+            row = {f"loss/{name}": value for name, value in statistics.items()}
+            run.log(row | {"misc/explained_variance": explained})
+    return run.model
 
-    Args:
-        network: a registered network's name, or a network builder.
-        env: the environments.
-        total_timesteps: environment steps of this rank; whole rollouts only, the rest is dropped.
-        eval_env: environments on which the policy is also run, for the logs; it does not learn from them.
-        seed: seed of everything random; None for a different run each time.
-        nsteps: steps of each environment in an update.
-        ent_coef: weight of the policy's entropy in the loss.
-        lr: learning rate: a number, a function of the fraction of training left, or such as linear_3e-4.
-        vf_coef: weight of the value loss.
-        max_grad_norm: bound of the gradient's global norm; None for none.
-        gamma: discount per step.
-        lam: weight of longer advantage estimates (GAE).
-        log_interval: updates between rows of the logs.
-        nminibatches: parts into which a rollout is cut for gradient steps; recurrent policies: groups of environments.
-        noptepochs: passes over each rollout.
-        cliprange: how far the probability ratio may go from 1: a number, a function, or such as linear_0.2.
-        save_interval: updates between checkpoints; 0 for only the last.
-        load_path: a saved model to start from.
-        model_fn: makes the model in place of Model; its train() is then called for each minibatch.
-        update_fn: called with the update's number after each update.
-        init_fn: called once before training.
-        mpi_rank_weight: this rank's weight when gradients are averaged over ranks.
-        comm: MPI communicator of the ranks that train together; None for all of mpirun's.
-        value_network: None or 'shared' for a value head on the policy's network, 'copy' for a network of its own of
-            the same kind, another network's name, or a builder.
-        normalize_observations: scale observations by a running mean and deviation kept inside the policy.
-        run: options of the run itself: resume, checkpoints, callback, progress, precision.
-        network_kwargs: the network builder's own arguments.
 
-    Returns:
-        The trained model.
-    """
-    run = run or RunOptions()
-    comm = mpi.wrap(comm)
-    lr, cliprange = parse_schedule(lr, "lr"), parse_schedule(cliprange, "cliprange")
-    check_at_least(1, nsteps=nsteps, nminibatches=nminibatches, noptepochs=noptepochs, log_interval=log_interval)
-    check_at_least(0, total_timesteps=total_timesteps, save_interval=save_interval)
-    check_between(0, 1, gamma=gamma, lam=lam)
-    check_above(0, **given(max_grad_norm=max_grad_norm))
-    set_precision(run.precision)
-    rng = seed_everything(seed, comm)
-    policy = build_policy(env, network, value_network, normalize_observations, comm=comm, **network_kwargs)
-    nbatch = env.num_envs * nsteps
-    rows = env.num_envs if policy.recurrent else nbatch
-    if rows % nminibatches:
+def _make_model(run: OnPolicyRun) -> Callable[..., dict[str, float]]:
+    """Give the run its model, and return what an optimisation phase calls."""
+    config, env, policy = run.config, run.env, run.policy
+    rows = env.num_envs if policy.recurrent else env.num_envs * config.nsteps
+    if rows % config.nminibatches:
         what = "envs, since the policy is recurrent" if policy.recurrent else "steps of a rollout (num_env x nsteps)"
-        raise bad_argument("nminibatches", nminibatches, f"a divisor of the {rows} {what}")
-    model = (model_fn or Model)(
+        raise bad_argument("nminibatches", config.nminibatches, f"a divisor of the {rows} {what}")
+    run.model = (config.model_fn or Model)(
         policy=policy,
         ob_space=env.observation_space,
         ac_space=env.action_space,
         nbatch_act=env.num_envs,
-        nbatch_train=nbatch // nminibatches,
-        nsteps=nsteps,
-        ent_coef=ent_coef,
-        vf_coef=vf_coef,
-        max_grad_norm=max_grad_norm,
-        comm=comm,
-        mpi_rank_weight=mpi_rank_weight,
+        nbatch_train=env.num_envs * config.nsteps // config.nminibatches,
+        nsteps=config.nsteps,
+        ent_coef=config.ent_coef,
+        vf_coef=config.vf_coef,
+        max_grad_norm=config.max_grad_norm,
+        comm=run.comm,
+        mpi_rank_weight=config.mpi_rank_weight,
     )
-    model.rng = rng
-    model.attach(env, run.config)
-    if load_path is not None:
-        model.load(load_path)
-    training = Training(
-        "ppo2",
-        model,
-        env,
-        rng,
-        total_timesteps=int(total_timesteps),
-        steps_per_update=nbatch,
-        save_interval=save_interval,
-        run=run,
-        comm=comm,
-    )
-    runner = Runner(env, policy, model.actor, nsteps, rng)
-    eval_runner = Runner(eval_env, policy, model.actor, nsteps, rng) if eval_env is not None else None
-    if init_fn is not None:
-        init_fn()
-
-    train_phase = _minibatch_by_minibatch(model) if model_fn is not None else model.train_phase
-    with training:
-        for update in training.updates():
-            rollout = runner.run()
-            training.episodes.extend(rollout.episodes)
-            data, returns = training_data(rollout, gamma, lam, policy.recurrent)
-            indices = shuffled(rng, len(data["returns"]), nminibatches, noptepochs)
-            fraction = training.fraction_left
-            losses = train_phase(lr(fraction), cliprange(fraction), data, indices)
-            if policy.normalizer:
-                policy.normalizer.update(env_major(rollout.obs))
-                model.actor.refresh()
-            if eval_runner is not None:
-                training.eval_episodes.extend(eval_runner.run().episodes)
-            if update_fn is not None:
-                update_fn(update)
-            training.finish_update(log_interval, _statistics(losses, rollout, returns, nsteps, eval_env is not None))
-    return model
-
-
-def training_data(
-    rollout: Rollout, gamma: float, lam: float, recurrent: bool
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """A rollout as the loss takes it, and its returns [T, N].
-
-    The rows are environment-major; for recurrent policies the first axis is the environment, so that minibatches are
-    made of whole sequences.
-    """
-    rewards = rollout.rewards + gamma * rollout.timeout_values
-    advantages = gae(
-        rewards, rollout.values, rollout.episode_start, rollout.last_values, rollout.last_episode_start, gamma, lam
-    )
-    returns = advantages.astype(np.float32) + rollout.values
-    arrays = {
-        "obs": rollout.obs,
-        "actions": rollout.actions,
-        "returns": returns,
-        "values": rollout.values,
-        "neglogpacs": rollout.neglogps,
-    }
-    if not recurrent:
-        return {name: env_major(array) for name, array in arrays.items()}, returns
-    arrays["episode_start"] = rollout.episode_start.astype(np.float32)
-    sequences = {name: np.ascontiguousarray(array.swapaxes(0, 1)) for name, array in arrays.items()}
-    return sequences | {"states": rollout.states}, returns
-
-
-def shuffled(rng: np.random.Generator, rows: int, nminibatches: int, noptepochs: int) -> np.ndarray:
-    """Indices [noptepochs * nminibatches, rows / nminibatches]: each epoch is one permutation, cut into minibatches."""
-    epochs = [rng.permutation(rows).reshape(nminibatches, -1) for _ in range(noptepochs)]
-    return np.concatenate(epochs).astype(np.int32)
-
-
-def build_model(network: NetworkSpec, env: Any, arguments: dict[str, Any]) -> PolicyModel:
-    """The model of a saved run, ready to load its weights, for playing and evaluating.
-
-    Args:
-        network: as given to learn.
-        env: an environment with the run's spaces.
-        arguments: the others that learn was called with.
-    """
-    return PolicyModel(policy_of_run(env, network, arguments))
-
-
-def _minibatch_by_minibatch(model: Model) -> Callable[..., list[float]]:
-    """The optimisation phase of a model of the user's own, which may override train()."""
-
-    def train_phase(lr: float, cliprange: float, data: dict[str, np.ndarray], indices: np.ndarray) -> list[float]:
-        losses = []
-        for rows in indices:
-            part = {name: array[rows] for name, array in data.items()}
-            states = part.pop("states", None)
-            masks = part.pop("episode_start", np.zeros(len(part["obs"]), np.float32))
-            if states is not None:
-                part = {name: array.reshape(-1, *array.shape[2:]) for name, array in part.items()}
-            losses.append(model.train(lr, cliprange, masks=masks.reshape(-1), states=states, **part))
-        return np.mean(losses, axis=0).tolist()
-
-    return train_phase
-
-
-def _statistics(
-    losses: list[float], rollout: Rollout, returns: np.ndarray, nsteps: int, evaluated: bool
-) -> Callable[[Training], dict[str, Any]]:
-    """A row of the logs under the original's names."""
-
-    def row(training: Training) -> dict[str, Any]:
-        values = {
-            "misc/serial_timesteps": training.update * nsteps,
-            "misc/nupdates": training.update,
-            "misc/total_timesteps": training.timesteps,
-            "fps": training.fps,
-            "misc/explained_variance": explained_variance(rollout.values.ravel(), returns.ravel()),
-            "eprewmean": training.episodes.mean_reward,
-            "eplenmean": training.episodes.mean_length,
-        }
-        if evaluated:
-            values["eval_eprewmean"] = training.eval_episodes.mean_reward
-            values["eval_eplenmean"] = training.eval_episodes.mean_length
-        values["misc/time_elapsed"] = training.elapsed
-        names = getattr(training.model, "loss_names", LOSS_NAMES)
-        return values | {f"loss/{name}": value for name, value in zip(names, losses, strict=True)}
-
-    return row
-
-
-def _merge_leading(array: tf.Tensor) -> tf.Tensor:
-    return tf.reshape(array, (-1, *array.shape[2:]))
+    run.model.rng = run.rng
+    return run.model.train_phase if config.model_fn is None else minibatch_by_minibatch(run.model)

@@ -8,6 +8,7 @@ the actor ascends min_i q_i(s, a) - alpha log pi(a|s) with a ~ pi(s), and the ta
 With alpha='auto' the temperature descends -log alpha (log pi(a|s) + target_entropy).
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,46 +19,24 @@ from gymnasium import spaces
 
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.action_mask import with_action_masks
-from tfbaselines.errors import bad_argument, check_at_least, check_between
+from tfbaselines.errors import bad_argument
 from tfbaselines.logs.epoch_rows import EpochRows
-from tfbaselines.losses.off_policy import mean, spread, spread_names, targets, views
+from tfbaselines.losses.entropy import default_target_entropy, expectation
+from tfbaselines.losses.off_policy import mean, spread, targets, td_errors, views, weighted_mean
 from tfbaselines.optim.average import AveragedPolicy, with_targets
-from tfbaselines.optim.blocks import Batch, BlockUpdate, Phase
+from tfbaselines.optim.blocks import Batch, BlockUpdate, Phase, Statistics
 from tfbaselines.optim.optimizers import Adam
-from tfbaselines.parallel import mpi
-from tfbaselines.policy.actor_critic import ActorCritic, View, actor_critic_arguments, build_actor_critic
+from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.bounded import SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype
-from tfbaselines.policy.policy import NetworkSpec
-from tfbaselines.policy.precision import set_precision
-from tfbaselines.running.model import PolicyModel
-from tfbaselines.running.off_policy import OffPolicy, OffPolicyModel, Settings
-from tfbaselines.running.training import seed_everything
+from tfbaselines.policy.precision import compile_with_xla
+from tfbaselines.running.build import make_actor_critic
+from tfbaselines.running.off_policy import Course, OffPolicyModel, OffPolicyRun
 from tfbaselines.settings.bases import OffPolicyConfig
-from tfbaselines.settings.config import Schedule, arg
-from tfbaselines.settings.options import RunOptions
-from tfbaselines.settings.schedules import parse_schedule
-
-DEFAULTS = {
-    "all": {"network": "dense"},
-    # A game is longer than max_ep_len, and its frames are many: learn from it less often.
-    "atari": {
-        "network": "cnn",
-        "max_ep_len": None,
-        "replay_size": 1e5,
-        "lr": 3e-4,
-        "num_update": 5,
-        "alpha": "auto",
-    },
-}
-SCHEDULE_ARGUMENTS = ("lr",)
-NORMALIZED_ENVIRONMENTS = False
-DICT_OBSERVATIONS = True
+from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.takes import takes
 
 ADAM_EPSILON = 1e-8
-
-# Of the greatest entropy of discrete actions, what the temperature is learnt for.
-DISCRETE_ENTROPY = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,62 +72,58 @@ class Config(OffPolicyConfig):
         },
     }
 
+    def check(self) -> None:
+        """See Config; ML-Agents' names stand for others."""
+        if self.buffer_init_steps is not None:
+            if self.buffer_init_steps > self.replay_size:
+                accepted = f"at most replay_size={int(self.replay_size)}, or nothing is learnt"
+                raise bad_argument("buffer_init_steps", self.buffer_init_steps, accepted)
+            object.__setattr__(self, "start_steps", self.buffer_init_steps)
+            object.__setattr__(self, "update_after", self.buffer_init_steps)
+        if self.train_interval is not None:
+            object.__setattr__(self, "update_every", self.train_interval)
+        super().check()
+        if not 0.0 <= self.first_alpha < math.inf or (self.learns_alpha and self.first_alpha == 0):
+            raise bad_argument("alpha", self.alpha, "a number of at least 0, 'auto', or such as 'auto_0.1'")
+
+    @property
+    def learns_alpha(self) -> bool:
+        """Whether the temperature is learnt."""
+        return isinstance(self.alpha, str) and self.alpha.startswith("auto")
+
+    @property
+    def first_alpha(self) -> float:
+        """The temperature at the start; NaN for what is none."""
+        try:
+            return float(str(self.alpha).removeprefix("auto").removeprefix("_") or 1.0)
+        except ValueError:
+            return math.nan
+
 
 class Temperature:
     """The weight of the entropy.
 
     Args:
-        alpha: a number, 'auto', or such as 'auto_0.1' to start from.
-        target_entropy: what 'auto' aims at.
+        alpha: its value at the start.
+        target_entropy: entropy for which it is learnt; None to leave it as it is.
     """
 
-    def __init__(self, alpha: float | str, target_entropy: float) -> None:
-        self.learnt = isinstance(alpha, str)
-        first = _first_alpha(alpha) if self.learnt else alpha
-        if not np.isfinite(first) or first < 0 or (first == 0 and self.learnt):
-            raise bad_argument("alpha", alpha, "a number of at least 0, 'auto', or such as 'auto_0.1'")
-        self.log_alpha = keras.Variable(np.float32(np.log(first) if first else -np.inf), name="log_alpha")
-        self.target_entropy = target_entropy
+    def __init__(self, alpha: float, target_entropy: float | None = None) -> None:
+        self.learnt, self.target_entropy = target_entropy is not None, target_entropy
+        self.log_alpha = keras.Variable(np.float32(np.log(alpha) if alpha else -np.inf), name="log_alpha")
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """Its logarithm where it is learnt; a given one does not belong to the model."""
+        return [self.log_alpha] if self.learnt else []
 
     def __call__(self) -> tf.Tensor:
         """alpha, cut off from gradients."""
         return tf.stop_gradient(tf.exp(self.log_alpha.value))
 
     def loss(self, logp: tf.Tensor) -> tf.Tensor:
-        """What the temperature descends, given the mean of log pi."""
+        """-log alpha (log pi + target_entropy), given the mean of log pi."""
         return -self.log_alpha.value * (tf.stop_gradient(logp) + self.target_entropy)
-
-
-def _first_alpha(text: str) -> float:
-    """What 'auto', 'auto_0.1' or a number as text begin with; nan for anything else."""
-    start = text.removeprefix("auto").removeprefix("_") or "1"
-    try:
-        return float(start) if text.startswith("auto") else float("nan")
-    except ValueError:
-        return float("nan")
-
-
-def expectation(
-    policy: ActorCritic, critics: ActorCritic, view: View, noise: tf.Tensor | None
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """The smallest of the critics' values [B] and log pi [B], expected over the policy's actions.
-
-    Of continuous actions one is drawn, of discrete ones the expectation is exact.
-
-    Args:
-        policy: whose actions.
-        critics: who judges them.
-        view: the observations.
-        noise: [B, n] to draw with; not used for discrete actions.
-    """
-    flat = policy.act(view)
-    if not policy.discrete:
-        actions, logp = policy.head.sample(flat, noise)
-        return tf.reduce_min(tf.stack(critics.q(view, actions)), axis=0), logp
-    logp = policy.log_probabilities(flat)
-    probabilities = tf.exp(logp)
-    values = tf.reduce_min(tf.stack(critics.q_all(view)), axis=0)
-    return tf.reduce_sum(probabilities * values, axis=-1), tf.reduce_sum(probabilities * logp, axis=-1)
 
 
 def make_update(
@@ -168,184 +143,65 @@ def make_update(
         value, logp = expectation(policy, averaged.policy, batch["next"], batch.get("noise_next"))
         return batch | {"targets": targets(batch, value - temperature() * logp)}
 
-    def actor_loss(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
+    def actor_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
         value, logp = expectation(policy, policy, batch["now"], batch.get("noise"))
         loss = mean(batch, temperature() * logp - value)
-        return loss, tf.stack([loss, *spread(batch, logp)])
+        return loss, {"LossPi": loss} | spread("LogPi", batch, logp)
 
-    def critic_loss(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
-        qs = policy.q(batch["now"], batch["actions"])
-        losses = [0.5 * mean(batch, tf.square(q - batch["targets"])) for q in qs]
-        return tf.add_n(losses), tf.stack([*losses, *(number for q in qs for number in spread(batch, q))])
+    def critic_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
+        q1, q2 = policy.q(batch["now"], batch["actions"])
+        loss1, loss2 = (0.5 * weighted_mean(batch, tf.square(q - batch["targets"])) for q in (q1, q2))
+        statistics = {"LossQ1": loss1, "LossQ2": loss2} | td_errors(batch, q1)
+        return loss1 + loss2, statistics | spread("Q1Vals", batch, q1) | spread("Q2Vals", batch, q2)
 
-    def temperature_loss(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
+    def temperature_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
         _, logp = expectation(policy, policy, batch["now"], batch.get("noise"))
         loss = temperature.loss(mean(batch, logp))
-        return loss, tf.stack([temperature(), loss])
+        return loss, {"Alpha": temperature(), "LossAlpha": loss}
 
-    actor_names = ("LossPi", *spread_names("LogPi"))
-    critic_names = ("LossQ1", "LossQ2", *spread_names("Q1Vals"), *spread_names("Q2Vals"))
     phases = [
-        Phase(actor_loss, actor_names, policy.acting_variables, Adam(epsilon=ADAM_EPSILON)),
-        Phase(critic_loss, critic_names, policy.critic_variables, Adam(epsilon=ADAM_EPSILON)),
+        Phase(actor_loss, policy.acting_variables, Adam(epsilon=ADAM_EPSILON)),
+        Phase(critic_loss, policy.critic_variables, Adam(epsilon=ADAM_EPSILON)),
     ]
     if temperature.learnt:
-        adam = Adam(epsilon=ADAM_EPSILON)
-        # The first, so that it shares the actor's weights of before its step, and what is computed with them.
-        phases.insert(0, Phase(temperature_loss, ("Alpha", "LossAlpha"), [temperature.log_alpha], adam))
-    return BlockUpdate(phases, prepare=prepare, after=averaged.step, jit=not policy.convolutional, comm=comm)
+        phases.insert(0, Phase(temperature_loss, temperature.variables, Adam(epsilon=ADAM_EPSILON)))
+    jit = compile_with_xla(policy)
+    # No phase depends on what another one changes, so that over ranks their gradients are one message.
+    return BlockUpdate(phases, prepare=prepare, together=True, after=averaged.step, jit=jit, comm=comm)
 
 
-def learn(
-    network: NetworkSpec,
-    env: VecEnv,
-    seed: int | None = 0,
-    total_timesteps: float | None = None,
-    eval_env: VecEnv | None = None,
-    steps_per_epoch: int = 4000,
-    epochs: int = 100,
-    replay_size: float = 1e6,
-    gamma: float = 0.99,
-    polyak: float = 0.995,
-    lr: float | str = 1e-3,
-    alpha: float | str = 0.2,
-    batch_size: int = 100,
-    start_steps: int = 10000,
-    update_after: int = 1000,
-    update_every: int = 50,
-    num_test_episodes: int = 10,
-    max_ep_len: int | None = 1000,
-    logger_kwargs: dict[str, Any] | None = None,
-    save_freq: int = 1,
-    target_entropy: float | None = None,
-    num_update: int | None = None,
-    train_interval: int | None = None,
-    buffer_init_steps: int | None = None,
-    n_step: int = 1,
-    memory_size: int | None = None,
-    sequence_length: int = 64,
-    vis_encode_type: str = "simple",
-    normalize_observations: bool = False,
-    save_replay_buffer: bool = True,
-    load_path: str | None = None,
-    comm: Any = None,
-    run: RunOptions | None = None,
-    **network_kwargs: Any,
-) -> OffPolicyModel:
-    """Train a policy with SAC.
+@takes(Config)
+def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
+    """Train a policy with SAC; of discrete actions, only those that an 'action_mask' in the infos allows."""
+    config = Config.of(kwargs)
+    env, eval_env = with_action_masks(env), config.eval_env and with_action_masks(config.eval_env)
+    course = Course.of(config, env.num_envs)
+    with OffPolicyRun("sac", env, config, course, eval_env, with_action_masks) as run:
+        policy, averaged = with_targets(lambda: make_policy(network, env, config, run.comm), config.polyak)
+        aim = default_target_entropy(env.action_space) if config.target_entropy is None else config.target_entropy
+        temperature = Temperature(config.first_alpha, aim if config.learns_alpha else None)
+        update = make_update(policy, averaged, temperature, run.comm)
+        model, head = OffPolicyModel(policy, averaged, update, temperature.variables, run.rng), policy.head
 
-    Args:
-        network: a registered network's name, or a network builder; 'dense' is Spinning Up's.
-        env: the environments; bounded Box, Discrete or MultiDiscrete actions. Where their infos have an 'action_mask',
-            only what it allows (1) is chosen.
-        seed: seed of everything random; None for a different run each time.
-        total_timesteps: environment steps of this rank; None for epochs * steps_per_epoch.
-        eval_env: environments for tests; the command line makes them itself.
-        steps_per_epoch: environment steps between tests and rows of the logs.
-        epochs: how many.
-        replay_size: transitions that the replay keeps.
-        gamma: discount per step.
-        polyak: how much of the targets is kept in each of their steps.
-        lr: learning rate: a number, or such as linear_3e-4 to let it go down to 0.
-        alpha: weight of the entropy; 'auto' learns it, 'auto_0.1' learns it from there.
-        batch_size: transitions, or sequences, in a gradient step.
-        start_steps: environment steps with random actions.
-        update_after: transitions in the replay before the first gradient step.
-        update_every: environment steps between blocks of gradient steps.
-        num_test_episodes: episodes of a test; 0 for no tests.
-        max_ep_len: steps after which an episode is cut off; None for the environment's own limit.
-        logger_kwargs: output_dir, output_fname and exp_name of Spinning Up's table; by default the log directory.
-        save_freq: epochs between checkpoints; 0 for only the last.
-        target_entropy: what alpha is learnt for; None for minus the number of continuous actions, or 0.2 of the
-            greatest entropy of discrete ones.
-        num_update: gradient steps in a block; None for as many as there were environment steps.
-        train_interval: ML-Agents' name for update_every.
-        buffer_init_steps: ML-Agents' name for start_steps and update_after in one.
-        n_step: steps that a return has before it bootstraps.
-        memory_size: numbers that actor and critics remember each, two for every unit of an LSTM; None for no memory.
-        sequence_length: steps of the replayed sequences, with memory.
-        vis_encode_type: how images are encoded below a dense network: simple, nature_cnn or resnet.
-        normalize_observations: scale observations by a running mean and deviation kept inside the policy.
-        save_replay_buffer: save the replay beside the checkpoints.
-        load_path: a saved model to start from.
-        comm: MPI communicator of the ranks that train together; None for all of mpirun's.
-        run: options of the run itself: resume, checkpoints, callback, progress, precision.
-        network_kwargs: the network builder's own arguments.
+        def explore(obs: Any, states: Any, episode_start: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+            noise = head.draw_noise(run.rng, (len(episode_start),))
+            return model.actor.choose(obs, states, episode_start, noise)
 
-    Returns:
-        The trained model.
-    """
-    if train_interval is not None:
-        check_at_least(1, train_interval=train_interval)
-        update_every = train_interval
-    if buffer_init_steps is not None:
-        check_between(0, replay_size, buffer_init_steps=buffer_init_steps)
-        start_steps = update_after = buffer_init_steps
-    settings = Settings.chosen(env, locals())
-    run, comm = run or RunOptions(), mpi.wrap(comm)
-    lr = parse_schedule(lr, "lr")
-    check_between(0, 1, polyak=polyak)
-    env, eval_env = wrap_env(env), eval_env and wrap_env(eval_env)
-    set_precision(run.precision)
-    rng = seed_everything(seed, comm)
-    build = actor_critic_arguments(network, locals()) | network_kwargs
-    policy, averaged = with_targets(lambda: make_policy(env, network, build), polyak)
-    if target_entropy is None:
-        target_entropy = default_target_entropy(env.action_space)
-    temperature = Temperature(alpha, target_entropy)
-    update = make_update(policy, averaged, temperature, comm)
-    # One that is given is not a loaded model's.
-    learnt = [temperature.log_alpha] if temperature.learnt else []
-    model = OffPolicyModel(policy, averaged, update, learnt, rng)
-    model.start_from(env, run.config, load_path)
-
-    def behave(obs: Any, states: Any, episode_start: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        return model.actor.choose(obs, states, episode_start, policy.head.draw_noise(rng, (len(episode_start),)))
-
-    loop = OffPolicy("sac", model, env, rng, settings, behave, eval_env=eval_env, wrap=wrap_env, run=run, comm=comm)
-    of_alpha = ("Alpha", "LossAlpha") if temperature.learnt else ()
-    rows = EpochRows(loop, ("Q1Vals", "Q2Vals", "LogPi"), ("LossPi", "LossQ1", "LossQ2", *of_alpha), logger_kwargs)
-
-    def learn_block(steps: int) -> None:
-        rate = lr(loop.training.fraction_left)
-        for block in loop.blocks(steps):
-            if not policy.discrete:
-                shape = block["rewards"].shape
-                block |= {name: policy.head.draw_noise(rng, shape) for name in ("noise", "noise_next")}
-            rows.learnt(model.train(block, lr=rate))
-
-    loop.train(learn_block, rows, rows.collected)
+        losses = ("LossPi", "LossQ1", "LossQ2") + (("Alpha", "LossAlpha") if temperature.learnt else ())
+        rows = EpochRows(run, ("Q1Vals", "Q2Vals", "LogPi"), losses, config.logger_kwargs)
+        for gradient_steps in run.cycles(model, explore, rows):
+            for block in run.blocks(gradient_steps):
+                if not policy.discrete:
+                    shape = block["rewards"].shape
+                    block |= {name: head.draw_noise(run.rng, shape) for name in ("noise", "noise_next")}
+                rows.learnt(run.train(block))
     return model
 
 
-def default_target_entropy(space: spaces.Space) -> float:
-    """Minus the number of continuous actions, or a part of the greatest entropy of discrete ones."""
-    if isinstance(space, spaces.Box):
-        return -float(np.prod(space.shape))
-    choices = [space.n] if isinstance(space, spaces.Discrete) else space.nvec.ravel()
-    return DISCRETE_ENTROPY * float(np.sum(np.log(choices)))
-
-
-def wrap_env(env: VecEnv) -> VecEnv:
-    """The environments with what their infos tell of actions that are not allowed."""
-    return with_action_masks(env)
-
-
-def build_model(network: NetworkSpec, env: Any, arguments: dict[str, Any]) -> PolicyModel:
-    """The model of a saved run, ready to load its weights, for playing and evaluating.
-
-    Args:
-        network: as given to learn.
-        env: an environment with the run's spaces.
-        arguments: the others that learn was called with.
-    """
-    return PolicyModel(make_policy(env, network, actor_critic_arguments(network, arguments)))
-
-
-def make_policy(env: Any, network: NetworkSpec, arguments: dict[str, Any]) -> ActorCritic:
-    """A policy for continuous or discrete actions with two critics; arguments of build_actor_critic."""
+def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None) -> ActorCritic:
+    """A policy for continuous or discrete actions with two critics."""
     space = env.action_space
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
         raise ValueError(f"sac needs bounded Box, Discrete or MultiDiscrete actions, not {space}")
     head = SquashedGaussianHead if isinstance(space, spaces.Box) else make_pdtype
-    return build_actor_critic(env, network, head=head, critics=2, **arguments)
+    return make_actor_critic(network, env, config, comm, head=head, critics=2)

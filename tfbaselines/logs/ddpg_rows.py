@@ -6,10 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.losses.off_policy import view_of
+from tfbaselines.logs.episodes import safe_mean
 from tfbaselines.policy.actor_critic import ActorCritic
-from tfbaselines.running.off_policy import OffPolicy
-from tfbaselines.running.training import Training, safe_mean
 
 
 def reference_statistics(
@@ -18,15 +16,15 @@ def reference_statistics(
     perturbed: ActorCritic | None,
     return_range: tuple[float, float] = (-np.inf, np.inf),
 ) -> dict[str, Any]:
-    """What actor and critic say of a batch that stays the same over a run: mean and deviation of each, by name.
+    """Mean and deviation of actions and values of one batch that stays the same over a run, by name.
 
     Args:
         policy: the actor with its critic.
         batch: of the replay.
         perturbed: the actor with noise in its parameters, or None.
-        return_range: what critics say is clipped to this, in units of the statistics of returns.
+        return_range: range to which values are clipped, in units of the statistics of returns.
     """
-    view = view_of(policy, batch)
+    view = policy.view(batch["obs"], batch.get("episode_start"), batch.get("states"))
     unit = policy.head.unit
     actions = policy.head.mode(policy.act(view))
     judged = {"reference_Q": batch["actions"], "reference_actor_Q": actions}
@@ -46,46 +44,58 @@ def reference_statistics(
 
 
 class DDPGRows:
-    """Collects what an epoch's row tells.
+    """Collects the numbers of an epoch's row.
 
     Args:
-        loop: the run.
+        run: the OffPolicyRun whose rows they are.
+        model: its model.
+        exploration: with the actor that has noise in its parameters, if there is one.
         eval_env: environments on which the policy is also run without noise, or None.
-        nb_eval_steps: of their steps in a cycle.
-        render_eval: show them.
-        return_range: see reference_statistics.
     """
 
     def __init__(
         self,
-        loop: OffPolicy,
+        run: Any,
+        model: Any,
+        exploration: Any,
         eval_env: VecEnv | None,
-        nb_eval_steps: int,
-        render_eval: bool,
-        return_range: tuple[float, float],
     ) -> None:
-        self._loop, self._model = loop, loop.model
-        self._eval_env, self._eval_steps, self._render = eval_env, nb_eval_steps, render_eval
+        self._run, self._model, self._perturbed, config = run, model, exploration.perturbed, run.config
+        self._eval_env, self._eval_steps, self._render = eval_env, config.nb_eval_steps, config.render_eval
+        return_range = config.return_range or (-np.inf, np.inf)
         self._eval_obs: Any = None
         policy = self._model.policy
-        perturbed = self._model.perturbed and self._model.perturbed.policy
+        perturbed = self._perturbed and self._perturbed.policy
         self._statistics = tf.function(lambda batch: reference_statistics(policy, batch, perturbed, return_range))
+        # A batch that the rows report on as long as the run goes on.
+        self._reference: dict[str, Any] | None = None
         self._new_epoch()
+
+    def ready(self) -> None:
+        """Nothing follows the parameters."""
+
+    def state(self) -> dict[str, Any]:
+        """The batch that the rows report on."""
+        return {"reference": self._reference}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `state` gave."""
+        self._reference = state["reference"]
 
     def collected(self, episodes: list[dict[str, Any]]) -> None:
         """Remember a cycle's episodes, actions and values."""
         self._returns += [episode["r"] for episode in episodes]
         self._lengths += [episode["l"] for episode in episodes]
-        obs, actions = self._loop.replay.latest(self._loop.settings.collected)
+        obs, actions = self._run.replay.latest(self._run.course.collected)
         self._actions.append(self._model.policy.head.unit_numpy(actions))
         if not self._model.policy.recurrent:
-            # What it remembered at each step is not asked for again.
+            # Values need the memory of each step, which is not kept.
             self._values.append(self._model.value(obs))
         if self._eval_env is not None:
             self._evaluate()
 
     def learnt(self, statistics: dict[str, np.ndarray]) -> None:
-        """Remember what gradient steps tell of themselves."""
+        """Remember the statistics of gradient steps."""
         for name, values in statistics.items():
             self._losses[name].append(values)
 
@@ -93,14 +103,15 @@ class DDPGRows:
         """Remember how far noise in the parameters moved actions."""
         self._distances.append(distance)
 
-    def __call__(self, training: Training) -> dict[str, Any]:
+    def __call__(self) -> dict[str, Any]:
         """End the epoch, and give its row: means over ranks."""
-        tested = [episode["r"] for episode in self._loop.test()]
+        run = self._run
+        tested = [episode["r"] for episode in run.test()]
         row = self._reference_row() | {
             "rollout/return": safe_mean(self._returns),
             "rollout/return_std": float(np.std(self._returns)) if self._returns else float("nan"),
-            "rollout/return_history": training.episodes.mean_reward,
-            "rollout/return_history_std": training.episodes.std_reward,
+            "rollout/return_history": run.episodes.mean_reward,
+            "rollout/return_history_std": run.episodes.std_reward,
             "rollout/episode_steps": safe_mean(self._lengths),
             "rollout/episodes": len(self._returns),
             "rollout/actions_mean": safe_mean(np.concatenate(self._actions)),
@@ -109,25 +120,25 @@ class DDPGRows:
             "train/loss_actor": _mean_of(self._losses["loss_actor"]),
             "train/loss_critic": _mean_of(self._losses["loss_critic"]),
             "train/param_noise_distance": safe_mean(self._distances),
-            "total/duration": training.elapsed,
-            "total/steps_per_second": training.fps,
-            "total/episodes": training.episodes.count,
+            "total/duration": run.elapsed,
+            "total/steps_per_second": run.fps,
+            "total/episodes": run.episodes.count,
         }
-        if self._loop.eval_env is not None:
+        if self._run.eval_env is not None:
             row["eval/return"] = safe_mean(tested)
         if self._eval_env is not None:
             row |= {
                 "eval/return": safe_mean(self._eval_returns),
-                "eval/return_history": training.eval_episodes.mean_reward,
+                "eval/return_history": run.eval_episodes.mean_reward,
                 "eval/Q": safe_mean(np.concatenate(self._eval_values)) if self._eval_values else float("nan"),
                 "eval/episodes": len(self._eval_returns),
             }
-        comm = self._loop.comm
+        comm = self._run.comm
         means = comm.sum(np.array(list(row.values()), np.float64)) / comm.size
         self._new_epoch()
         return dict(zip(row, means.tolist(), strict=True)) | {
-            "total/epochs": -(-training.update // self._loop.settings.cycles_per_epoch),
-            "total/steps": training.timesteps,
+            "total/epochs": -(-run.update // self._run.course.cycles_per_epoch),
+            "total/steps": run.timesteps,
         }
 
     def _new_epoch(self) -> None:
@@ -142,18 +153,18 @@ class DDPGRows:
 
     def _reference_row(self) -> dict[str, float]:
         model, row = self._model, {}
-        if model.returns is not None:
-            row |= {"ret_rms_mean": float(model.returns.mean), "ret_rms_std": float(model.returns.std)}
+        if model.policy.returns is not None:
+            row |= {"ret_rms_mean": float(model.policy.returns.mean), "ret_rms_std": float(model.policy.returns.std)}
         normalizer = model.policy.normalizer
         if normalizer is not None:
             row |= {"obs_rms_mean": float(np.mean(normalizer.mean)), "obs_rms_std": float(np.mean(normalizer.std))}
-        if model.reference is None and self._loop.enough():
+        if self._reference is None and self._run.enough():
             # Rank 0's: the saved model has one for all.
-            model.reference = self._loop.comm.broadcast_object(self._loop.draw_one())
-        if model.reference is not None:
-            row |= {name: float(value) for name, value in self._statistics(model.reference).items()}
-        if model.perturbed is not None:
-            row |= model.perturbed.spec.get_stats()
+            self._reference = self._run.comm.broadcast_object(self._run.draw_one())
+        if self._reference is not None:
+            row |= {name: float(value) for name, value in self._statistics(self._reference).items()}
+        if self._perturbed is not None:
+            row |= self._perturbed.spec.get_stats()
         return row
 
     def _evaluate(self) -> None:
@@ -172,7 +183,7 @@ class DDPGRows:
                 env.render()
             ended = [info["episode"] for info in infos if "episode" in info]
             self._eval_returns += [episode["r"] for episode in ended]
-            self._loop.training.eval_episodes.extend(ended)
+            self._run.eval_episodes.extend(ended)
 
 
 def _mean_of(arrays: list[np.ndarray]) -> float:

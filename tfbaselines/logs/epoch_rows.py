@@ -7,8 +7,6 @@ import numpy as np
 from tfbaselines.errors import unknown
 from tfbaselines.logs import logger
 from tfbaselines.logs.epoch_logger import EpochLogger, EpochTable, Moments
-from tfbaselines.running.off_policy import OffPolicy
-from tfbaselines.running.training import Training
 
 LOGGER_ARGUMENTS = ("output_dir", "output_fname", "exp_name")
 
@@ -17,27 +15,27 @@ class EpochRows:
     """Rows of the logs as Spinning Up writes them: progress.txt in the log directory, and the run's own outputs.
 
     Args:
-        training_run: whose rows they are.
-        values: statistics of which mean, deviation, minimum and maximum are told.
-        losses: statistics of which the mean is told.
+        run: the OffPolicyRun whose rows they are.
+        values: statistics with columns for mean, deviation, minimum and maximum.
+        losses: statistics with a column for the mean.
         logger_kwargs: output_dir, output_fname and exp_name for Spinning Up's table; by default the log directory.
     """
 
     def __init__(
         self,
-        training_run: OffPolicy,
+        run: Any,
         values: tuple[str, ...],
         losses: tuple[str, ...],
         logger_kwargs: dict[str, Any] | None = None,
     ) -> None:
-        self._run, self._values, self._losses = training_run, values, losses
+        self._run, self._values, self._losses = run, values, losses
         directory = logger.configured_dir()
         if directory is None and not logger_kwargs:
-            self._table = EpochTable(training_run.comm)
+            self._table = EpochTable(run.comm)
         else:
             arguments = {"output_dir": directory} | _checked(logger_kwargs or {})
-            resume = training_run.run.resume is not None
-            self._table = EpochLogger(comm=training_run.comm, resume=resume, format_strs=(), **arguments)
+            resume = run.options.resume is not None
+            self._table = EpochLogger(comm=run.comm, resume=resume, format_strs=(), **arguments)
 
     def collected(self, episodes: list[dict[str, Any]]) -> None:
         """Remember episodes that ended."""
@@ -45,38 +43,38 @@ class EpochRows:
             self._table.store(EpRet=episode["r"], EpLen=episode["l"])
 
     def learnt(self, statistics: dict[str, np.ndarray]) -> None:
-        """Remember what gradient steps tell of themselves; see optim/blocks.py."""
-        count = self._run.settings.batch_size
+        """Remember the statistics of gradient steps; see optim/blocks.py."""
+        count = self._run.config.batch_size
         for name in self._values:
             rows = zip(*(statistics[f"{name}{kind}"].tolist() for kind in ("", ":std", ":min", ":max")), strict=True)
             moments = [Moments(count, mean, count * std * std, least, most) for mean, std, least, most in rows]
             self._table.store_moments(name, moments)
         self._table.store(**{name: statistics[name] for name in self._losses})
 
-    def __call__(self, training: Training) -> dict[str, Any]:
+    def __call__(self) -> dict[str, Any]:
         """End the epoch: test, and give its row."""
-        table, tests = self._table, self._run.test()
+        run, table, tests = self._run, self._table, self._run.test()
         for episode in tests:
             table.store(TestEpRet=episode["r"], TestEpLen=episode["l"])
-        table.log_tabular("Epoch", -(-training.update // self._run.settings.cycles_per_epoch))
+        table.log_tabular("Epoch", -(-run.update // run.course.cycles_per_epoch))
         table.log_tabular("EpRet", with_min_and_max=True)
-        if self._run.eval_env is not None:
+        if run.eval_env is not None:
             table.log_tabular("TestEpRet", with_min_and_max=True)
         table.log_tabular("EpLen", average_only=True)
-        if self._run.eval_env is not None:
+        if run.eval_env is not None:
             table.log_tabular("TestEpLen", average_only=True)
-        table.log_tabular("TotalEnvInteracts", training.timesteps * self._run.comm.size)
+        table.log_tabular("TotalEnvInteracts", run.timesteps * run.comm.size)
         for name in self._values:
             table.log_tabular(name, with_min_and_max=True)
         for name in self._losses:
             table.log_tabular(name, average_only=True)
-        table.log_tabular("Time", training.elapsed)
-        table.log_tabular("fps", training.fps)
+        table.log_tabular("Time", run.elapsed)
+        table.log_tabular("fps", run.fps)
         return table.dump_tabular() if isinstance(table, EpochLogger) else table.take_row()
 
 
 def _checked(logger_kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of Spinning Up's logger; ValueError for one that it has not got."""
+    """The arguments of Spinning Up's logger; ValueError for an unknown one."""
     for name in logger_kwargs:
         if name not in LOGGER_ARGUMENTS:
             raise unknown("argument of logger_kwargs", name, LOGGER_ARGUMENTS)

@@ -1,7 +1,7 @@
 """Policy gradients from what an older policy did: truncated importance weights with bias correction.
 
-The mathematics of ACER (Wang et al. 2017, arXiv:1611.01224). A batch holds N sequences of T steps, padded where `cut`
-says so; see experience/traces.py.
+The mathematics of ACER (Wang et al. 2017, arXiv:1611.01224). A batch holds N sequences of T steps, padded by
+truncated steps; see experience/traces.py.
 """
 
 from collections.abc import Callable
@@ -10,8 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tfbaselines.losses.retrace import retrace
-from tfbaselines.optim.average import AveragedPolicy
-from tfbaselines.optim.trust_region import bounded_gradient, gaussian_kl_gradient, row_norms
+from tfbaselines.losses.trust_region import bounded_gradient, gaussian_kl_gradient, row_norms
 from tfbaselines.policy.dueling import DuelingPolicy
 from tfbaselines.policy.policy import Policy
 
@@ -22,26 +21,11 @@ LARGEST = 20.0
 # Actions over which the advantage of continuous ones is centred, as in the paper.
 SAMPLED_ACTIONS = 5
 
-LOSS_NAMES = (
-    "loss",
-    "loss_q",
-    "entropy",
-    "loss_policy",
-    "loss_f",
-    "loss_bc",
-    "explained_variance",
-    "explained_variance_v",
-    "norm_grads",
-)
-TRUST_REGION_NAMES = (
-    "norm_grads_q",
-    "norm_grads_policy",
-    "avg_norm_grads_f",
-    "avg_norm_k",
-    "avg_norm_g",
-    "avg_norm_k_dot_g",
-    "avg_norm_adj",
-)
+Statistics = dict[str, tf.Tensor]
+Forward = Callable[..., tf.Tensor]
+
+# Names of what `bounded_gradient` returns beside the gradient.
+SIZES = ("avg_norm_k", "avg_norm_g", "avg_norm_k_dot_g", "avg_norm_adj")
 
 
 class Coefficients(NamedTuple):
@@ -63,16 +47,16 @@ class Terms(NamedTuple):
         kl_gradient: from the averaged policy's parameters [B, P], the gradient of KL(averaged || policy) by phi.
         objective: the policy's loss, entropy included.
         critic: the weighted loss of Q.
-        statistics: LOSS_NAMES but the last.
-        mean: mean over the steps that count.
-        total: how many these are.
+        statistics: of the losses, by name.
+        mean: mean over the valid steps.
+        total: number of valid steps.
     """
 
     phi: tf.Tensor
     kl_gradient: Callable[[tf.Tensor], tf.Tensor]
     objective: tf.Tensor
     critic: tf.Tensor
-    statistics: list[tf.Tensor]
+    statistics: Statistics
     mean: Callable[[tf.Tensor], tf.Tensor]
     total: tf.Tensor
 
@@ -82,7 +66,7 @@ def discrete_terms(policy: Policy, batch: dict[str, tf.Tensor], coefficients: Co
 
     Args:
         policy: gives logits and a Q of each action.
-        batch: obs [N, T + 1, ...], actions, rewards, ended, cut [N, T], mus [N, T, A] the logits that acted;
+        batch: obs [N, T + 1, ...], actions, rewards, terminated, truncated [N, T], mus [N, T, A] the logits that acted;
             recurrent policies: episode_start [N, T + 1] and states [N, 1 or T, S].
         coefficients: see learn.
     """
@@ -106,8 +90,8 @@ def discrete_terms(policy: Policy, batch: dict[str, tf.Tensor], coefficients: Co
     loss_bc = -mean(tf.reduce_sum(log_f * correction, axis=-1))
     loss_q = 0.5 * mean(tf.square(targets - q_a))
     objective, critic = loss_f + loss_bc - coefficients.ent_coef * entropy, coefficients.q_coef * loss_q
-    statistics = [objective + critic, loss_q, entropy, loss_f + loss_bc, loss_f, loss_bc]
-    statistics += [_explained(targets, q_a, mean), _explained(targets, v, mean)]
+    statistics = _statistics(objective + critic, loss_q, entropy, loss_f, loss_bc)
+    statistics |= _explained(targets, q_a, v, mean)
     return Terms(f, lambda flat: -tf.nn.softmax(flat) / (f + EPSILON), objective, critic, statistics, mean, total)
 
 
@@ -150,32 +134,38 @@ def continuous_terms(policy: DuelingPolicy, batch: dict[str, tf.Tensor], coeffic
     loss_v = -mean(v * tf.stop_gradient(tf.minimum(1.0, rho) * (targets - q_a)))
     objective = loss_f + loss_bc - coefficients.ent_coef * entropy
     critic = coefficients.q_coef * (loss_q + loss_v)
-    statistics = [objective + critic, loss_q, entropy, loss_f + loss_bc, loss_f, loss_bc]
-    statistics += [_explained(targets, q_a, mean), _explained(targets, v, mean)]
+    statistics = _statistics(objective + critic, loss_q, entropy, loss_f, loss_bc)
+    statistics |= _explained(targets, q_a, v, mean)
     return Terms(flat, lambda average: gaussian_kl_gradient(average, flat), objective, critic, statistics, mean, total)
 
 
-def divergence(policy: Policy, averaged: AveragedPolicy, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-    """Mean of KL(averaged policy || policy) over the steps of a batch."""
+def divergence(policy: Policy, average: Forward, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+    """Mean of KL(averaged policy || policy) over the steps of a batch; arguments as for `gradients`."""
     mean, _ = _mean_of_valid(batch)
     inputs, count = _inputs(batch), batch["actions"].shape[0]
-    flats = (averaged.forward(*inputs), policy.forward(*inputs).flat)
-    average, now = (policy.head.distribution(_without_last(flat, count)) for flat in flats)
-    return mean(average.kl(now))
+    flats = (average(*inputs), policy.forward(*inputs).flat)
+    then, now = (policy.head.distribution(_without_last(flat, count)) for flat in flats)
+    return mean(then.kl(now))
 
 
 def gradients(
     terms_of: Callable[..., Terms],
     policy: Policy,
-    averaged: AveragedPolicy,
+    average: Forward,
     batch: dict[str, tf.Tensor],
     coefficients: Coefficients,
     apart: bool = True,
-) -> tuple[list[tf.Tensor], tf.Tensor]:
+) -> tuple[list[tf.Tensor], Statistics]:
     """Gradients of one batch, bounded by the efficient trust region if it is on, and the statistics.
 
-    These are LOSS_NAMES and, with the trust region, TRUST_REGION_NAMES. Without `apart` they are LOSS_NAMES alone, and
-    one backward pass does for what policy and critic take two.
+    Args:
+        terms_of: discrete_terms or continuous_terms.
+        policy: the policy that learns.
+        average: the averaged policy's distribution parameters for a batch of observations, episode_start and states.
+        batch: see discrete_terms.
+        coefficients: see Coefficients.
+        apart: take the gradients of policy and critic one by one, for the trust region's statistics; otherwise one
+            backward pass does for both, without them.
     """
     variables = [variable.value for variable in policy.trainable_variables]
     with tf.GradientTape(persistent=True) as tape:
@@ -183,21 +173,26 @@ def gradients(
         loss = terms.objective + terms.critic
     if coefficients.trust_region is not True:
         whole = tape.gradient(loss, variables, unconnected_gradients="zero")
-        return whole, tf.stack([*terms.statistics, tf.linalg.global_norm(whole)])
+        return whole, terms.statistics | {"norm_grads": tf.linalg.global_norm(whole)}
     mean, total = terms.mean, terms.total
-    average = _without_last(averaged.forward(*_inputs(batch)), batch["actions"].shape[0])
+    then = _without_last(average(*_inputs(batch)), batch["actions"].shape[0])
     ascent = -tape.gradient(terms.objective, terms.phi) * total
-    bounded, sizes = bounded_gradient(ascent, terms.kl_gradient(average), coefficients.delta)
+    bounded, sizes = bounded_gradient(ascent, terms.kl_gradient(then), coefficients.delta)
     if not apart:
         whole = tape.gradient(
             [terms.phi, terms.critic], variables, [-bounded / total, tf.ones([])], unconnected_gradients="zero"
         )
-        return whole, tf.stack([*terms.statistics, tf.linalg.global_norm(whole)])
+        return whole, terms.statistics | {"norm_grads": tf.linalg.global_norm(whole)}
     of_policy = tape.gradient(terms.phi, variables, output_gradients=-bounded / total, unconnected_gradients="zero")
     of_q = tape.gradient(terms.critic, variables, unconnected_gradients="zero")
     whole = [one + other for one, other in zip(of_policy, of_q, strict=True)]
-    norms = [tf.linalg.global_norm(x) for x in (whole, of_q, of_policy)]
-    return whole, tf.stack([*terms.statistics, *norms, mean(row_norms(bounded)), *map(mean, sizes)])
+    norms = {"norm_grads": whole, "norm_grads_q": of_q, "norm_grads_policy": of_policy}
+    rows = {"avg_norm_grads_f": row_norms(bounded)} | dict(zip(SIZES, sizes, strict=True))
+    return whole, (
+        terms.statistics
+        | {name: tf.linalg.global_norm(gradient) for name, gradient in norms.items()}
+        | {name: mean(row) for name, row in rows.items()}
+    )
 
 
 def _inputs(batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor | None, tf.Tensor | None]:
@@ -218,7 +213,7 @@ def _without_last(x: tf.Tensor, count: int) -> tf.Tensor:
 
 
 def _mean_of_valid(batch: dict[str, tf.Tensor]) -> tuple[Callable[[tf.Tensor], tf.Tensor], tf.Tensor]:
-    """The mean over the steps that are not cut, and their number."""
+    """The mean over the steps that are not truncated, and their number."""
     valid = tf.reshape(1.0 - batch["truncated"], [-1])
     total = tf.maximum(tf.reduce_sum(valid), 1.0)
     return lambda x: tf.reduce_sum(x * valid) / total, total
@@ -244,10 +239,27 @@ def _targets(
     return tf.reshape(targets, [-1])
 
 
-def _explained(targets: tf.Tensor, predictions: tf.Tensor, mean: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
-    """How much of the targets' variance the predictions explain: 1 for all of it."""
+def _statistics(
+    loss: tf.Tensor, loss_q: tf.Tensor, entropy: tf.Tensor, loss_f: tf.Tensor, loss_bc: tf.Tensor
+) -> Statistics:
+    """The losses under the original's names."""
+    return {
+        "loss": loss,
+        "loss_q": loss_q,
+        "entropy": entropy,
+        "loss_policy": loss_f + loss_bc,
+        "loss_f": loss_f,
+        "loss_bc": loss_bc,
+    }
+
+
+def _explained(targets: tf.Tensor, q: tf.Tensor, v: tf.Tensor, mean: Callable[[tf.Tensor], tf.Tensor]) -> Statistics:
+    """Share of the targets' variance that Q and V explain."""
 
     def variance(x: tf.Tensor) -> tf.Tensor:
         return mean(tf.square(x - mean(x)))
 
-    return 1.0 - variance(targets - predictions) / variance(targets)
+    def explained(predictions: tf.Tensor) -> tf.Tensor:
+        return 1.0 - variance(targets - predictions) / variance(targets)
+
+    return {"explained_variance": explained(q), "explained_variance_v": explained(v)}

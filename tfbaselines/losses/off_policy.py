@@ -1,9 +1,12 @@
 """What the losses of off-policy algorithms share: batches of single steps and of sequences alike, and statistics."""
 
+from typing import Any
+
 import tensorflow as tf
 
-from tfbaselines.optim.blocks import Batch
 from tfbaselines.policy.actor_critic import ActorCritic, View
+
+Batch = dict[str, Any]
 
 
 def view_of(policy: ActorCritic, batch: Batch) -> View:
@@ -39,21 +42,31 @@ def targets(batch: Batch, values: tf.Tensor) -> tf.Tensor:
 
 
 def mean(batch: Batch, values: tf.Tensor) -> tf.Tensor:
-    """The mean [] over a batch's rows [B]; of sequences over those of which everything is known."""
+    """The mean [] over a batch's valid rows [B]."""
     if "valid" not in batch:
         return tf.reduce_mean(values)
     return tf.reduce_sum(values * batch["valid"]) / tf.maximum(tf.reduce_sum(batch["valid"]), 1.0)
 
 
-def spread_names(name: str) -> tuple[str, ...]:
-    """Names of what `spread` tells of the values called `name`."""
-    return (name, f"{name}:std", f"{name}:min", f"{name}:max")
+def weighted_mean(batch: Batch, values: tf.Tensor) -> tf.Tensor:
+    """The same of values times the importance of their rows, where the batch was not drawn uniformly."""
+    return mean(batch, values * batch["weights"] if "weights" in batch else values)
 
 
-def spread(batch: Batch, values: tf.Tensor) -> list[tf.Tensor]:
-    """Mean, standard deviation, smallest and largest of values [B]."""
+def td_errors(batch: Batch, q: tf.Tensor) -> dict[str, tf.Tensor]:
+    """What the priorities of a batch's rows [B] are made of, as a statistic; nothing where rows have no weights."""
+    return {"td_errors": tf.abs(q - batch["targets"])} if "weights" in batch else {}
+
+
+def spread(name: str, batch: Batch, values: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Mean (under `name` itself), standard deviation, smallest and largest of values [B], as statistics."""
     middle = mean(batch, values)
     if "valid" in batch:
         values = tf.where(batch["valid"] > 0, values, middle)
     deviation = tf.sqrt(mean(batch, tf.square(values - middle)))
-    return [middle, deviation, tf.reduce_min(values), tf.reduce_max(values)]
+    return {
+        name: middle,
+        f"{name}:std": deviation,
+        f"{name}:min": tf.reduce_min(values),
+        f"{name}:max": tf.reduce_max(values),
+    }

@@ -39,7 +39,7 @@ class AveragedPolicy:
 
 
 def with_targets(make: Callable[[], Any], alpha: float) -> tuple[Any, AveragedPolicy]:
-    """A policy, and the average that follows it; they share their observations' statistics.
+    """A policy, and the average that follows it; they share the statistics of observations and of returns.
 
     Args:
         make: makes a policy.
@@ -47,4 +47,6 @@ def with_targets(make: Callable[[], Any], alpha: float) -> tuple[Any, AveragedPo
     """
     policy, copy = make(), make()
     copy.normalizer = policy.normalizer
+    if hasattr(policy, "returns"):
+        copy.returns = policy.returns
     return policy, AveragedPolicy(policy, copy, alpha)

@@ -1,9 +1,10 @@
-"""Gradient steps of several optimisers in turn over a block of batches: one compiled call, or averaged over MPI ranks.
+"""Gradient steps of several optimisers over a block of batches: one compiled call, or averaged over MPI ranks.
 
 One gradient step of an off-policy algorithm is made of phases: the critics', the actor's, the temperature's. What the
 phases share is prepared first, with the weights as they were before the step; target networks follow at its end.
 """
 
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,18 +13,16 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.optim.optimizers import restore_slots, slots
-from tfbaselines.optim.update import gradients_of, joined, taken_apart
+from tfbaselines.optim.update import Batch, Statistics, gradients_of, joined, outline, taken_apart
 from tfbaselines.parallel import mpi
-
-Batch = dict[str, tf.Tensor]
 
 
 class Phase(NamedTuple):
     """One optimiser's part of a gradient step.
 
     Attributes:
-        loss: function of a prepared batch that returns the scalar to minimise and its statistics, a vector.
-        statistics: their names.
+        loss: function of a prepared batch that returns the scalar to minimise and its statistics by name: scalars, or
+            arrays with a number for each row of the batch, such as the errors that priorities are made of.
         variables: what changes.
         optimizer: how; its learning rate is the coefficient `lr`.
         lr: name of that coefficient.
@@ -31,25 +30,49 @@ class Phase(NamedTuple):
         clip: bound of the norm of each variable's gradient; None for none.
     """
 
-    loss: Callable[[Batch], tuple[tf.Tensor, tf.Tensor]]
-    statistics: tuple[str, ...]
+    loss: Callable[[Batch], tuple[tf.Tensor, Statistics]]
     variables: list[keras.Variable]
     optimizer: keras.Optimizer
     lr: str = "lr"
     every: int = 1
     clip: float | None = None
 
+    def gradients(self, batch: Batch) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """One gradient per variable, and the statistics end to end."""
+        gradients, statistics = gradients_of(lambda: self.loss(batch), self.variables)
+        return gradients, joined(list(statistics.values()))
+
+    def apply(self, gradients: list[tf.Tensor], lr: tf.Tensor) -> None:
+        """Change the variables."""
+        if self.clip is not None:
+            gradients = [tf.clip_by_norm(gradient, self.clip) for gradient in gradients]
+        self.optimizer.learning_rate.assign(lr)
+        self.optimizer.apply(gradients, self.variables)
+
 
 class Merged(NamedTuple):
-    """Something about each batch that is averaged over ranks before the phases, such as sums of what was seen.
+    """A vector made of each batch that is averaged over ranks before the phases, such as sums of returns.
 
     Attributes:
         vector: function of a prepared batch.
-        take: is called with its average; runs in compiled code.
+        take: called with the average; runs in compiled code.
     """
 
     vector: Callable[[Batch], tf.Tensor]
     take: Callable[[tf.Tensor], None]
+
+
+class Column(NamedTuple):
+    """One statistic's place in the vector that a step returns."""
+
+    name: str
+    shape: tuple[int, ...]
+    every: int
+
+    @property
+    def width(self) -> int:
+        """Numbers of it."""
+        return int(np.prod(self.shape))
 
 
 class BlockUpdate:
@@ -59,10 +82,11 @@ class BlockUpdate:
         phases: taken in their order in every step.
         prepare: adds to a batch what all phases share; it is not part of any gradient.
         merged: see Merged; comes after `prepare`.
-        together: every phase's gradient is taken before any of them changes its variables.
+        together: every phase's gradient is taken before any of them changes its variables. Over ranks the gradients
+            then are one message.
         after: called at the end of a step, inside of compiled code.
         after_every: called in steps 0, after_every, ...
-        jit: compile with XLA; see Update.
+        jit: compile with XLA; see policy/precision.py.
         comm: communicator over which gradients are averaged.
     """
 
@@ -80,9 +104,13 @@ class BlockUpdate:
     ) -> None:
         if together and any(phase.every > 1 for phase in phases):
             raise ValueError("phases that are taken together are all taken in every step")
-        self._phases, self._prepare, self._merged, self._together = phases, prepare, merged, together
+        self._phases, self._prepare, self._merged = phases, prepare, merged
+        # Phases whose gradients are taken with the same weights.
+        self._groups = [phases] if together else [[phase] for phase in phases]
         self._after, self._after_every = after, after_every
         self._comm = mpi.wrap(comm)
+        # Of each group; known once the losses are traced.
+        self._columns: list[list[Column]] = []
         self.step = 0
         for phase in phases:
             phase.optimizer.build(phase.variables)
@@ -94,8 +122,8 @@ class BlockUpdate:
         self._compiled_prepare, self._compiled_after = compiled(prepare), compiled(after)
         if merged:
             self._compiled_merged = Merged(compiled(merged.vector), compiled(merged.take))
-        self._flat_gradients = [compiled(self._flat_gradient(phase)) for phase in phases]
-        self._applies = [compiled(self._apply_flat(phase)) for phase in phases]
+        self._flat_gradients = [compiled(_flat_gradients(group)) for group in self._groups]
+        self._applies = [compiled(_apply_flat(group)) for group in self._groups]
 
     def __call__(self, block: dict[str, Any], **coefficients: float) -> dict[str, np.ndarray]:
         """Run one gradient step per batch.
@@ -105,7 +133,7 @@ class BlockUpdate:
             coefficients: learning rates, and what losses ask for, by name; they are part of every batch.
 
         Returns:
-            The phases' statistics by name, for each step in which the phase was due.
+            The phases' statistics by name, [K] or [K, B], for each step in which the phase was due.
         """
         tensors = tf.nest.map_structure(tf.convert_to_tensor, block)
         scalars = {name: tf.constant(value, tf.float32) for name, value in coefficients.items()}
@@ -116,8 +144,17 @@ class BlockUpdate:
             rows = np.stack([self._step_over_ranks(tensors, scalars, k) for k in range(count)])
         steps = self.step + np.arange(count)
         self.step += count
-        names = [(name, phase.every) for phase in self._phases for name in phase.statistics]
-        return {name: column[steps % every == 0] for (name, every), column in zip(names, rows.T, strict=True)}
+        columns = list(itertools.chain(*self._columns))
+        parts = np.split(rows, np.cumsum([column.width for column in columns])[:-1], axis=1)
+        return {
+            column.name: part.reshape(count, *column.shape)[steps % column.every == 0]
+            for column, part in zip(columns, parts, strict=True)
+        }
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """Everything that the phases change."""
+        return [variable for phase in self._phases for variable in phase.variables]
 
     def prepared(self, batch: dict[str, Any]) -> Batch:
         """What `prepare` makes of one batch."""
@@ -135,80 +172,92 @@ class BlockUpdate:
         for i, phase in enumerate(self._phases):
             restore_slots(phase.optimizer, state["slots"][str(i)])
 
+    def _lay_out(self, batch: Batch) -> None:
+        """Find the names and shapes of all statistics from a prepared batch."""
+        self._columns = [
+            [
+                Column(name, tuple(value.shape), phase.every)
+                for phase in group
+                for name, value in outline(phase.loss, batch)[1].items()
+            ]
+            for group in self._groups
+        ]
+
     def _run_all(self, block: Any, scalars: Batch, first: tf.Tensor) -> tf.Tensor:
+        def batch_of(block: Any, scalars: Batch, k: Any) -> Batch:
+            return self._prepare(tf.nest.map_structure(lambda array: array[k], block) | scalars)
+
+        self._lay_out(outline(batch_of, block, scalars, 0))
+        widths = [_width(columns) for columns in self._columns]
         count = tf.nest.flatten(block)[0].shape[0]
-        width = sum(len(phase.statistics) for phase in self._phases)
-        rows = tf.TensorArray(tf.float32, count, element_shape=(width,))
+        rows = tf.TensorArray(tf.float32, count, element_shape=(sum(widths),))
         for k in tf.range(count):
-            batch = self._prepare(tf.nest.map_structure(lambda array, k=k: array[k], block) | scalars)
+            batch = batch_of(block, scalars, k)
             if self._merged:
                 self._merged.take(self._merged.vector(batch))
-            rows = rows.write(k, tf.concat(self._phases_of_step(batch, scalars, first + k), 0))
+            taken = [
+                self._take(group, batch, scalars, first + k, width)
+                for group, width in zip(self._groups, widths, strict=True)
+            ]
+            rows = rows.write(k, tf.concat(taken, 0))
             if self._after_every == 1 or (first + k) % self._after_every == 0:
                 self._after()
         return rows.stack()
 
-    def _phases_of_step(self, batch: Batch, scalars: Batch, step: tf.Tensor) -> list[tf.Tensor]:
-        """Take every phase that is due; their statistics."""
-        if not self._together:
-            return [self._take(phase, batch, scalars, step) for phase in self._phases]
-        taken = [gradients_of(lambda phase=phase: phase.loss(batch), phase.variables) for phase in self._phases]
-        for phase, (gradients, _) in zip(self._phases, taken, strict=True):
-            _apply(phase, gradients, scalars[phase.lr])
-        return [statistics for _, statistics in taken]
+    def _take(self, group: list[Phase], batch: Batch, scalars: Batch, step: tf.Tensor, width: int) -> tf.Tensor:
+        """Take the step of a group of phases, if it is due; its statistics [width]."""
 
-    def _take(self, phase: Phase, batch: Batch, scalars: Batch, step: tf.Tensor) -> tf.Tensor:
         def taken() -> tf.Tensor:
-            gradients, statistics = gradients_of(lambda: phase.loss(batch), phase.variables)
-            _apply(phase, gradients, scalars[phase.lr])
-            return statistics
+            found = [phase.gradients(batch) for phase in group]
+            for phase, (gradients, _) in zip(group, found, strict=True):
+                phase.apply(gradients, scalars[phase.lr])
+            return tf.concat([statistics for _, statistics in found], 0)
 
-        if phase.every == 1:
-            return taken()
-        return tf.cond(step % phase.every == 0, taken, lambda: tf.zeros(len(phase.statistics)))
+        every = group[0].every
+        return taken() if every == 1 else tf.cond(step % every == 0, taken, lambda: tf.zeros(width))
 
     def _step_over_ranks(self, block: Any, scalars: Batch, k: int) -> np.ndarray:
         batch = self._compiled_prepare(tf.nest.map_structure(lambda array: array[k], block) | scalars)
+        if not self._columns:
+            self._lay_out(batch)
         if self._merged:
             vector = self._compiled_merged.vector(batch).numpy()
             self._compiled_merged.take(tf.constant(self._comm.average(vector)))
-        rows, waiting = [], []
-        for phase, gradient, apply in zip(self._phases, self._flat_gradients, self._applies, strict=True):
-            if (self.step + k) % phase.every:
-                rows.append(np.zeros(len(phase.statistics)))
+        rows = []
+        compiled = zip(self._groups, self._columns, self._flat_gradients, self._applies, strict=True)
+        for group, columns, flat_gradients, apply in compiled:
+            if (self.step + k) % group[0].every:
+                rows.append(np.zeros(_width(columns), np.float32))
                 continue
-            flat, statistics = gradient(batch)
+            flat, statistics = flat_gradients(batch)
             rows.append(statistics.numpy())
-            waiting.append((apply, tf.constant(self._comm.average(flat.numpy())), scalars[phase.lr]))
-            if not self._together:
-                _apply_all(waiting)
-        _apply_all(waiting)
+            apply(tf.constant(self._comm.average(flat.numpy())), [scalars[phase.lr] for phase in group])
         if (self.step + k) % self._after_every == 0:
             self._compiled_after()
         return np.concatenate(rows)
 
-    def _flat_gradient(self, phase: Phase) -> Callable[[Batch], tuple[tf.Tensor, tf.Tensor]]:
-        def flat_gradient(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
-            gradients, statistics = gradients_of(lambda: phase.loss(batch), phase.variables)
-            return joined(gradients), statistics
 
-        return flat_gradient
-
-    def _apply_flat(self, phase: Phase) -> Callable[[tf.Tensor, tf.Tensor], None]:
-        def apply_flat(flat: tf.Tensor, lr: tf.Tensor) -> None:
-            _apply(phase, taken_apart(flat, phase.variables), lr)
-
-        return apply_flat
+def _width(columns: list[Column]) -> int:
+    return sum(column.width for column in columns)
 
 
-def _apply(phase: Phase, gradients: list[tf.Tensor], lr: tf.Tensor) -> None:
-    if phase.clip is not None:
-        gradients = [tf.clip_by_norm(gradient, phase.clip) for gradient in gradients]
-    phase.optimizer.learning_rate.assign(lr)
-    phase.optimizer.apply(gradients, phase.variables)
+def _flat_gradients(group: list[Phase]) -> Callable[[Batch], tuple[tf.Tensor, tf.Tensor]]:
+    """A function of a prepared batch: the gradients of all phases of a group end to end, and their statistics."""
+
+    def flat_gradients(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
+        found = [phase.gradients(batch) for phase in group]
+        return joined([g for gradients, _ in found for g in gradients]), tf.concat([row for _, row in found], 0)
+
+    return flat_gradients
 
 
-def _apply_all(waiting: list[tuple[Callable, tf.Tensor, tf.Tensor]]) -> None:
-    while waiting:
-        apply, flat, lr = waiting.pop(0)
-        apply(flat, lr)
+def _apply_flat(group: list[Phase]) -> Callable[[tf.Tensor, list[tf.Tensor]], None]:
+    """A function of the averaged gradients of a group, end to end, and its learning rates."""
+
+    def apply_flat(flat: tf.Tensor, rates: list[tf.Tensor]) -> None:
+        gradients = taken_apart(flat, [variable for phase in group for variable in phase.variables])
+        for phase, lr in zip(group, rates, strict=True):
+            phase.apply(gradients[: len(phase.variables)], lr)
+            gradients = gradients[len(phase.variables) :]
+
+    return apply_flat

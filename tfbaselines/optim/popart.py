@@ -56,6 +56,10 @@ class ReturnStatistics:
         """Take in what `sums` gave."""
         self._sums.assign_add(tf.cast(sums, tf.float64) * self._ranks)
 
+    def observe(self, returns: tf.Tensor, comm: Any) -> None:
+        """Take in a batch of returns of every rank."""
+        self.take(tf.constant(comm.average(self.sums(returns).numpy())))
+
     def state(self) -> np.ndarray:
         """Sum, sum of squares and count [3]."""
         return self._sums.numpy()

@@ -1,12 +1,13 @@
 """The update: many minibatches of gradient steps as one compiled call, or averaged over MPI ranks.
 
-An algorithm brings a loss, ``loss(batch, coefficients) -> (scalar, statistics)``, and gets back one call that runs
-every minibatch of an optimisation phase. Alone, the whole phase is one ``tf.function``: a call per minibatch would
-spend most of its time between Python and TensorFlow. Over several ranks each minibatch is a compiled flat gradient,
-one Allreduce of one float32 buffer, and a compiled step.
+An algorithm brings a loss, ``loss(batch, coefficients) -> (scalar, statistics)``, and gets one call that runs every
+minibatch of an optimisation phase. Alone, the whole phase is one ``tf.function``: a call per minibatch would spend
+most of its time between Python and TensorFlow. Over several ranks each minibatch is a compiled flat gradient, one
+Allreduce of one float32 buffer, and a compiled step.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -15,13 +16,14 @@ import tensorflow as tf
 from tfbaselines.parallel import mpi
 
 Batch = dict[str, tf.Tensor]
-Loss = Callable[[Batch, dict[str, tf.Tensor]], tuple[tf.Tensor, tf.Tensor]]
-Gradients = Callable[[Batch, dict[str, tf.Tensor]], tuple[list[tf.Tensor], tf.Tensor]]
+Statistics = dict[str, tf.Tensor]
+Loss = Callable[[Batch, dict[str, tf.Tensor]], tuple[tf.Tensor, Statistics]]
+Gradients = Callable[[Batch, dict[str, tf.Tensor]], tuple[list[tf.Tensor], Statistics]]
 
 
 def gradients_of(
-    loss: Callable[[], tuple[tf.Tensor, tf.Tensor]], variables: Sequence[keras.Variable]
-) -> tuple[list[tf.Tensor], tf.Tensor]:
+    loss: Callable[[], tuple[tf.Tensor, Statistics]], variables: Sequence[keras.Variable]
+) -> tuple[list[tf.Tensor], Statistics]:
     """One gradient per variable of the scalar that `loss` returns, and the statistics that it returns."""
     values = [variable.value for variable in variables]
     with tf.GradientTape() as tape:
@@ -29,9 +31,9 @@ def gradients_of(
     return tape.gradient(scalar, values, unconnected_gradients="zero"), statistics
 
 
-def joined(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Gradients end to end as one vector, which travels between ranks in one message."""
-    return tf.concat([tf.reshape(gradient, [-1]) for gradient in gradients], 0)
+def joined(arrays: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Arrays end to end as one float32 vector: one message between ranks, one copy out of a compiled call."""
+    return tf.concat([tf.reshape(array, [-1]) for array in arrays], 0)
 
 
 def taken_apart(flat: tf.Tensor, variables: Sequence[keras.Variable]) -> list[tf.Tensor]:
@@ -40,16 +42,25 @@ def taken_apart(flat: tf.Tensor, variables: Sequence[keras.Variable]) -> list[tf
     return [tf.reshape(part, variable.shape) for part, variable in zip(parts, variables, strict=True)]
 
 
+def outline(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function of tensors returns, as symbolic tensors of a graph of its own: names and shapes, no numbers."""
+    specs = tf.nest.map_structure(
+        lambda x: tf.TensorSpec(x.shape, x.dtype) if isinstance(x, tf.Tensor) else x, arguments
+    )
+    with tf.init_scope():
+        return tf.function(function).get_concrete_function(*specs).structured_outputs
+
+
 class Update:
     """Gradient steps on one loss.
 
     Args:
         loss: function of a batch (tensors whose first axis is the minibatch) and of scalar coefficients (tensors by
-            name) that returns the scalar to minimise and a vector of statistics.
+            name) that returns the scalar to minimise and its statistics, scalars by name.
         variables: the Keras variables to change, in the order of the flat gradient.
         optimizer: a Keras optimizer; its learning rate is the coefficient 'lr'.
         max_grad_norm: bound of the global norm of the (averaged) gradient; None for none.
-        jit: compile with XLA. On a CPU that triples the speed of small dense networks and halves that of convolutions.
+        jit: compile with XLA; see policy/precision.py.
         comm: communicator over which gradients are averaged.
         rank_weight: this rank's weight in that average.
         gradients: in place of `loss`, for gradients that are not those of a scalar: function of a batch and
@@ -78,12 +89,14 @@ class Update:
         self._max_grad_norm = max_grad_norm
         self._comm = mpi.wrap(comm)
         self._rank_weight = rank_weight
+        # Names of the statistics, in the order of their vector: known once the loss is traced.
+        self._names: tuple[str, ...] = ()
         optimizer.build(self._variables)
         self._fused = tf.function(self._run_all, jit_compile=jit)
         self._flat_gradient = tf.function(self._gradient_of_one, jit_compile=jit)
         self._apply_flat = tf.function(self._apply_flat_gradient, jit_compile=jit)
 
-    def __call__(self, data: dict[str, np.ndarray], indices: np.ndarray, **coefficients: float) -> np.ndarray:
+    def __call__(self, data: dict[str, np.ndarray], indices: np.ndarray, **coefficients: float) -> dict[str, float]:
         """Run one gradient step per row of `indices`.
 
         Args:
@@ -92,14 +105,16 @@ class Update:
             coefficients: numbers for the loss, and 'lr'.
 
         Returns:
-            The mean over the K steps of the loss's statistics, each taken before its step.
+            The means over the K steps of the loss's statistics, each taken before its step.
         """
         tensors = {name: tf.convert_to_tensor(array) for name, array in data.items()}
         scalars = {name: tf.constant(value, tf.float32) for name, value in coefficients.items()}
         if self._comm.size == 1:
-            return self._fused(tensors, tf.convert_to_tensor(indices, tf.int32), scalars).numpy()
-        statistics = [self._step_over_ranks(tensors, rows, scalars) for rows in np.asarray(indices, np.int32)]
-        return np.mean(statistics, axis=0)
+            means = self._fused(tensors, tf.convert_to_tensor(indices, tf.int32), scalars).numpy()
+        else:
+            rows = np.asarray(indices, np.int32)
+            means = np.mean([self._step_over_ranks(tensors, row, scalars) for row in rows], axis=0)
+        return dict(zip(self._names, means.tolist(), strict=True))
 
     def traces(self) -> int:
         """How many times the compiled phase was traced: once, unless shapes change from call to call."""
@@ -113,9 +128,11 @@ class Update:
 
     def _gradients(self, data: Batch, rows: tf.Tensor, scalars: dict[str, tf.Tensor]) -> tuple[list, tf.Tensor]:
         batch = {name: tf.gather(array, rows) for name, array in data.items()}
-        return self._gradients_of(batch, scalars)
+        gradients, statistics = self._gradients_of(batch, scalars)
+        self._names = tuple(statistics)
+        return gradients, tf.stack([tf.cast(value, tf.float32) for value in statistics.values()])
 
-    def _gradients_of_loss(self, batch: Batch, scalars: dict[str, tf.Tensor]) -> tuple[list, tf.Tensor]:
+    def _gradients_of_loss(self, batch: Batch, scalars: dict[str, tf.Tensor]) -> tuple[list, Statistics]:
         return gradients_of(lambda: self._loss(batch, scalars), self._variables)
 
     def _apply(self, gradients: list[tf.Tensor], lr: tf.Tensor) -> None:

@@ -24,7 +24,7 @@ class PolicyModel:
 
     Args:
         policy: the policy.
-        optimizer: what trains it, if it is trained; its slots are saved with the weights.
+        optimizer: what trains it, if it is trained; its slots are saved with the weights, as are those of `optimizers`.
         rng: generator of the noise that `step` and `act` sample with.
     """
 
@@ -35,6 +35,8 @@ class PolicyModel:
         rng: np.random.Generator | None = None,
     ) -> None:
         self.policy, self.optimizer = policy, optimizer
+        # Further optimisers by the name under which they are saved.
+        self.optimizers: dict[str, keras.Optimizer] = {}
         self.actor = make_actor(policy)
         self.rng = rng if rng is not None else np.random.default_rng()
         self.config: dict[str, Any] = {}
@@ -105,12 +107,24 @@ class PolicyModel:
         obs = self._batch(obs)
         return self.actor.value(obs, *self._memory(_length(obs), S, M))
 
+    def initial_states(self, count: int) -> np.ndarray | None:
+        """The recurrent states that `count` episodes start from, [count, S]; None for a feed-forward policy."""
+        return self.policy.initial_state(count)
+
+    def variables(self) -> list[Any]:
+        """Everything learnt, which every rank holds alike: Keras variables, or numpy arrays that change in place."""
+        return list(self.policy.trainable_variables)
+
+    def ready(self) -> None:
+        """Bring copies up to date with the parameters, which were just loaded or broadcast."""
+        self.actor.refresh()
+
     def state(self) -> dict[str, Any]:
         """Everything the model remembers."""
         return {
             "policy": self.policy.state(),
             "optimizer": {} if self.optimizer is None else slots(self.optimizer),
-        }
+        } | {name: slots(optimizer) for name, optimizer in self.optimizers.items()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what `state` gave."""
@@ -118,6 +132,8 @@ class PolicyModel:
         self.actor.refresh()
         if self.optimizer is not None:
             restore_slots(self.optimizer, state["optimizer"])
+        for name, optimizer in self.optimizers.items():
+            restore_slots(optimizer, state[name])
 
     def tree(self) -> dict[str, Any]:
         """The content of a saved model."""

@@ -1,11 +1,11 @@
-"""What surrounds the learning of off-policy algorithms: their settings, their model and their loop.
+"""The run of an algorithm that learns from a replay of single steps.
 
 A cycle collects some steps into the replay, then takes some gradient steps on batches of it, all in one compiled call;
 an epoch is some cycles, and ends with a test and a row of the logs.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -13,119 +13,56 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.errors import bad_argument, check_at_least, check_between, given
+from tfbaselines.errors import bad_argument, given
 from tfbaselines.experience.collector import Behave, Collector
 from tfbaselines.experience.replay import Replay
 from tfbaselines.logs import logger
 from tfbaselines.optim.average import AveragedPolicy
 from tfbaselines.optim.blocks import BlockUpdate
-from tfbaselines.parallel import mpi
 from tfbaselines.parallel.threads import Together
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.play import even_episodes
-from tfbaselines.running.training import Training
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.running.run import Plan, Run
+from tfbaselines.settings.bases import OffPolicyConfig, ReplayConfig
 
-# Batches of one compiled call take at most so much memory.
+# Batches of one compiled call take at most this much memory.
 BLOCK_BYTES = 2**26
 
 # A crash loses at most this part of the replay.
 UNSAVED_PART = 0.1
 
 
-@dataclass
-class Settings:
-    """When an off-policy algorithm does what; steps are of this rank, over all of its environments.
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """When a run collects and learns.
 
     Attributes:
-        num_envs: environments.
-        steps_per_epoch: steps in an epoch.
-        epochs: how many there are, unless total_timesteps is given.
-        total_timesteps: steps of the run.
-        replay_size: transitions that the replay keeps.
-        gamma: discount per step.
-        batch_size: transitions, or sequences, in a batch.
-        start_steps: steps with random actions.
-        update_after: transitions in the replay before the first gradient step.
-        update_every: steps in a cycle.
-        num_update: gradient steps in a cycle; None for as many as it has steps.
-        num_test_episodes: episodes of a test.
-        max_ep_len: steps after which an episode is cut off; None for the environment's own limit.
+        steps: environment steps of this rank in the run.
+        collected: steps of each environment in a cycle.
+        gradient_steps: in a cycle.
+        cycles_per_epoch: at least one.
         save_freq: epochs between checkpoints; 0 saves only the last.
-        save_replay_buffer: the replay is saved beside the checkpoints.
-        n_step: steps that a return has before it bootstraps.
-        sequence_length: steps of a sequence, for policies with memory.
     """
 
-    num_envs: int
-    steps_per_epoch: int = 4000
-    epochs: int = 100
-    total_timesteps: float | None = None
-    replay_size: float = 1e6
-    gamma: float = 0.99
-    batch_size: int = 100
-    start_steps: int = 10000
-    update_after: int = 1000
-    update_every: int = 50
-    num_update: int | None = None
-    num_test_episodes: int = 10
-    max_ep_len: int | None = 1000
-    save_freq: int = 1
-    save_replay_buffer: bool = True
-    n_step: int = 1
-    sequence_length: int = 64
-
-    def __post_init__(self) -> None:
-        check_at_least(
-            1,
-            steps_per_epoch=self.steps_per_epoch,
-            batch_size=self.batch_size,
-            replay_size=self.replay_size,
-            update_every=self.update_every,
-            n_step=self.n_step,
-            sequence_length=self.sequence_length,
-            **given(max_ep_len=self.max_ep_len),
-        )
-        check_at_least(
-            0,
-            epochs=self.epochs,
-            start_steps=self.start_steps,
-            update_after=self.update_after,
-            num_test_episodes=self.num_test_episodes,
-            save_freq=self.save_freq,
-            **given(total_timesteps=self.total_timesteps, num_update=self.num_update),
-        )
-        check_between(0, 1, gamma=self.gamma)
-        if self.update_after > self.replay_size:
-            accepted = f"at most replay_size={int(self.replay_size)}, or nothing is learnt"
-            raise bad_argument("update_after", self.update_after, accepted)
+    steps: int
+    collected: int
+    gradient_steps: int
+    cycles_per_epoch: int
+    save_freq: int
 
     @classmethod
-    def chosen(cls, env: VecEnv, arguments: dict[str, Any]) -> "Settings":
-        """From arguments of learn(), others among them."""
-        own = {field.name: arguments[field.name] for field in fields(cls) if field.name in arguments}
-        return cls(env.num_envs, **own)
-
-    @property
-    def collected(self) -> int:
-        """Steps of each environment in a cycle."""
-        return max(1, round(self.update_every / self.num_envs))
-
-    @property
-    def gradient_steps(self) -> int:
-        """In a cycle."""
-        return self.collected * self.num_envs if self.num_update is None else self.num_update
-
-    @property
-    def cycles_per_epoch(self) -> int:
-        """At least one."""
-        return max(1, round(self.steps_per_epoch / (self.collected * self.num_envs)))
-
-    @property
-    def steps(self) -> int:
-        """Of the run."""
-        return int(self.epochs * self.steps_per_epoch if self.total_timesteps is None else self.total_timesteps)
+    def of(cls, config: OffPolicyConfig, num_envs: int) -> "Course":
+        """As Spinning Up's arguments say."""
+        collected = max(1, round(config.update_every / num_envs))
+        steps = config.epochs * config.steps_per_epoch if config.total_timesteps is None else config.total_timesteps
+        return cls(
+            steps=int(steps),
+            collected=collected,
+            gradient_steps=collected * num_envs if config.num_update is None else config.num_update,
+            cycles_per_epoch=max(1, round(config.steps_per_epoch / (collected * num_envs))),
+            save_freq=config.save_freq,
+        )
 
 
 class OffPolicyModel(PolicyModel):
@@ -150,20 +87,18 @@ class OffPolicyModel(PolicyModel):
         super().__init__(policy, rng=rng)
         self.averaged, self.update, self._others = averaged, update, others or []
         self.replay: Replay | None = None
-        self._loaded = False
+        # Whatever else is saved with the model: each has state(), restore() and ready().
+        self.parts: list[Any] = []
 
-    def start_from(self, env: VecEnv, config: dict[str, Any], load_path: str | None) -> None:
-        """Name the environment and the run as `attach` does, and load a saved model if there is one to start from."""
-        self.attach(env, config)
-        if load_path is not None:
-            self.load(load_path)
-            self._loaded = True
+    def ready(self) -> None:
+        """See PolicyModel."""
+        super().ready()
+        for part in self.parts:
+            part.ready()
 
-    def begin(self, replay: Replay, resumed: bool) -> None:
-        """Take the replay that belongs to the model; targets that nothing was loaded for start from the weights."""
-        self.replay = replay
-        if not (resumed or self._loaded):
-            self.averaged.reset()
+    def variables(self) -> list[Any]:
+        """See PolicyModel."""
+        return [*super().variables(), *self.averaged.policy.trainable_variables, *self._others]
 
     def save_replay_buffer(self, directory: str) -> None:
         """Write the replay to a directory of files that load without pickle and can be mapped into memory."""
@@ -180,123 +115,156 @@ class OffPolicyModel(PolicyModel):
         return statistics
 
     def state(self) -> dict[str, Any]:
-        """Everything the model remembers."""
-        return super().state() | {
+        """See PolicyModel."""
+        state = super().state() | {
             "averaged": self.averaged.policy.state(),
             "update": self.update.state(),
             "others": {str(i): variable.numpy() for i, variable in enumerate(self._others)},
         }
+        for part in self.parts:
+            state |= part.state()
+        return state
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave."""
+        """See PolicyModel."""
         super().restore(state)
         self.averaged.policy.restore(state["averaged"])
         self.update.restore(state["update"])
         for i, variable in enumerate(self._others):
             variable.assign(state["others"][str(i)])
+        for part in self.parts:
+            part.restore(state)
 
 
-class OffPolicy:
-    """A run: environments, replay, model, and the loop over them.
+class OffPolicyRun(Run):
+    """Environments, replay, model, and the cycles over them.
+
+        with OffPolicyRun("name", env, config, Course.of(config, env.num_envs)) as run:
+            policy, averaged = run.with_targets(lambda: make_policy(...), config.polyak)
+            model = OffPolicyModel(policy, averaged, make_update(policy, averaged, ...), rng=run.rng)
+            for gradient_steps in run.cycles(model, explore, rows):
+                for block in run.blocks(gradient_steps):
+                    rows.learnt(run.train(block))
+        return model
+
+    Attributes:
+        course: when the run collects and learns.
+        replay: what it learns from; None before `cycles`.
+        eval_env: environments for tests, or None.
 
     Args:
-        name: the algorithm's.
-        model: what learns.
-        env: its environments.
-        rng: the run's generator.
-        settings: when what is done.
-        behave: chooses actions, with exploration.
-        eval_env: environments for tests; None makes them as `run` tells, if it does.
-        wrap: what the algorithm puts around environments.
-        on_end: see Collector.
-        reward_scale: see Collector.
-        render: see Collector.
-        run: the run's options.
-        comm: the ranks that train together.
+        name: the algorithm's name.
+        env: the environments.
+        config: the algorithm's arguments.
+        course: when the run collects and learns.
+        eval_env: environments for tests; None makes them as the run's options say.
+        wrap: what the algorithm puts around environments that are made here.
     """
 
     def __init__(
         self,
         name: str,
-        model: OffPolicyModel,
         env: VecEnv,
-        rng: np.random.Generator,
-        settings: Settings,
-        behave: Behave,
-        *,
+        config: ReplayConfig,
+        course: Course,
         eval_env: VecEnv | None = None,
         wrap: Callable[[VecEnv], VecEnv] = lambda env: env,
-        on_end: Callable[[np.ndarray], None] | None = None,
-        reward_scale: float = 1.0,
-        render: bool = False,
-        run: RunOptions | None = None,
-        comm: mpi.Communicator | None = None,
     ) -> None:
-        self.model, self.env, self.rng, self.settings = model, env, rng, settings
-        self.run, self.comm = run or RunOptions(), mpi.wrap(comm)
-        self._own_eval_env = None
-        if eval_env is None and settings.num_test_episodes and self.run.make_eval_env is not None:
-            eval_env = self._own_eval_env = wrap(self.run.make_eval_env(settings.num_test_episodes))
-        self.eval_env = eval_env if settings.num_test_episodes else None
-        if settings.max_ep_len is not None:
-            for one in (env, *given(eval_env=self.eval_env).values()):
-                one.limit_episodes(settings.max_ep_len)
-        self.replay = Replay(env, int(settings.replay_size), settings.gamma, settings.n_step, model.policy.state_size)
-        if model.policy.recurrent and self.replay.size < settings.sequence_length * settings.num_envs:
-            accepted = f"a replay of {self.replay.size} transitions is too small: raise replay_size"
-            raise bad_argument("sequence_length", settings.sequence_length, accepted)
-        logger.info(self.replay.describe())
-        steps_per_cycle = settings.collected * settings.num_envs
-        cycles = int(UNSAVED_PART * settings.replay_size / steps_per_cycle)
-        self.training = Training(
-            name,
-            model,
-            env if self.eval_env is None else Together([env, self.eval_env]),
-            rng,
-            total_timesteps=settings.steps,
+        steps_per_cycle = course.collected * env.num_envs
+        plan = Plan(
+            total_timesteps=course.steps,
             steps_per_update=steps_per_cycle,
-            save_interval=settings.save_freq * settings.cycles_per_epoch,
+            log_interval=course.cycles_per_epoch,
             log_first=False,
-            replay=self.replay if settings.save_replay_buffer else None,
-            replay_interval=cycles,
-            run=self.run,
-            comm=self.comm,
+            save_interval=course.save_freq * course.cycles_per_epoch,
+            replay_interval=int(UNSAVED_PART * config.replay_size / steps_per_cycle),
         )
-        # Rank 0's parameters have been handed out by now.
-        model.begin(self.replay, self.run.resume is not None)
-        start = -(-settings.start_steps // settings.num_envs)
-        self.collector = Collector(env, model.policy, self.replay, rng, behave, start, on_end, reward_scale, render)
+        super().__init__(name, env, config, plan)
+        self.course, self._train_env, self._own_eval_env = course, env, None
+        tests = config.num_test_episodes
+        if eval_env is None and tests and self.options.make_eval_env is not None:
+            eval_env = self._own_eval_env = wrap(self.options.make_eval_env(tests))
+        self.eval_env = eval_env if tests else None
+        if config.max_ep_len is not None:
+            for one in (env, *given(eval_env=self.eval_env).values()):
+                one.limit_episodes(config.max_ep_len)
+        if self.eval_env is not None:
+            self.env = Together([env, self.eval_env])
+        self.replay: Replay | None = None
 
-    def train(
-        self,
-        learn: Callable[[int], None],
-        row: Callable[[Training], dict[str, Any]],
-        collected: Callable[[list[dict[str, Any]]], None] = lambda episodes: None,
-    ) -> None:
-        """Run the loop.
-
-        Args:
-            learn: takes so many gradient steps.
-            row: gives an epoch's row of the logs.
-            collected: is told of the episodes that ended in a cycle.
-        """
-        settings, training = self.settings, self.training
+    def __exit__(self, *error: Any) -> None:
         try:
-            with training:
-                for cycle in training.updates():
-                    episodes = self.collector.run(settings.collected, (cycle - 1) * settings.collected)
-                    training.episodes.extend(episodes)
-                    collected(episodes)
-                    self._observe()
-                    if settings.gradient_steps and self.enough():
-                        learn(settings.gradient_steps)
-                    training.finish_update(settings.cycles_per_epoch, row)
+            super().__exit__(*error)
         finally:
             if self._own_eval_env is not None:
                 self._own_eval_env.close()
 
+    def cycles(
+        self,
+        model: OffPolicyModel,
+        behave: Behave,
+        rows: Any,
+        *,
+        replay: Replay | None = None,
+        on_end: Callable[[np.ndarray], None] | None = None,
+        on_cycle: Callable[[], None] | None = None,
+        reward_scale: float = 1.0,
+        render: bool = False,
+    ) -> Iterator[int]:
+        """Start the run, and give the number of gradient steps that are due whenever there are any.
+
+        Args:
+            model: what learns.
+            behave: chooses actions, with exploration.
+            rows: makes the rows of the logs: called with the run at an epoch's end; its `collected` takes the episodes
+                that ended in a cycle.
+            replay: keeps the experience; None for the latest transitions, drawn uniformly.
+            on_end: see Collector.
+            on_cycle: called after the collection of every cycle.
+            reward_scale: see Collector.
+            render: see Collector.
+        """
+        config, env, course = self.config, self._train_env, self.course
+        self.replay = model.replay = self._make_replay(model.policy) if replay is None else replay
+        logger.info(self.replay.describe())
+        self.start(model, normalized=env, replay=self.replay if config.save_replay_buffer else None)
+        start = -(-config.start_steps // env.num_envs)
+        collector = Collector(env, model.policy, self.replay, self.rng, behave, start, on_end, reward_scale, render)
+        for cycle in self.updates():
+            episodes = collector.run(course.collected, (cycle - 1) * course.collected)
+            self.episodes.extend(episodes)
+            rows.collected(episodes)
+            if on_cycle is not None:
+                on_cycle()
+            if model.policy.normalizer:
+                model.policy.normalizer.update(self.replay.latest(course.collected)[0])
+                model.actor.refresh()
+            if course.gradient_steps and self.enough():
+                yield course.gradient_steps
+            self.finish_update(rows)
+
+    def _make_replay(self, policy: ActorCritic) -> Replay:
+        config = self.config
+        replay = Replay(self._train_env, int(config.replay_size), config.gamma, config.n_step, policy.state_size)
+        if policy.recurrent and replay.size < self.sequence_length * self._train_env.num_envs:
+            accepted = f"a replay of {replay.size} transitions is too small: raise replay_size"
+            raise bad_argument("sequence_length", self.sequence_length, accepted)
+        return replay
+
+    @property
+    def sequence_length(self) -> int:
+        """Steps of a replayed sequence, for policies with memory."""
+        return getattr(self.config, "sequence_length", OffPolicyConfig.arguments()["sequence_length"].default)
+
+    def train(self, block: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Take the gradient steps of a block at the present learning rates; new errors become priorities."""
+        statistics = self.model.train(block, **self.rates())
+        if "td_errors" in statistics:
+            self.replay.update_priorities(block["rows"], statistics.pop("td_errors"))
+        return statistics
+
     def blocks(self, steps: int) -> Iterator[dict[str, Any]]:
-        """Batches for so many gradient steps, in blocks of a bounded size."""
+        """Batches for this many gradient steps, in blocks of a bounded size."""
         count = self._batches_in_block(steps)
         for _ in range(steps // count):
             yield self.draw(count)
@@ -305,34 +273,26 @@ class OffPolicy:
         """Run the deterministic policy; the episodes' infos."""
         if self.eval_env is None:
             return []
-        statistics = self.env.normalization()
+        statistics = self._train_env.normalization()
         if statistics:
             self.eval_env.restore_normalization(statistics)
-        episodes = even_episodes(self.model, self.eval_env, self.settings.num_test_episodes, deterministic=True)
-        self.training.eval_episodes.extend(episodes)
+        episodes = even_episodes(self.model, self.eval_env, self.config.num_test_episodes, deterministic=True)
+        self.eval_episodes.extend(episodes)
         return episodes
-
-    def _observe(self) -> None:
-        """Let the policy's running mean, if it has one, take in what was seen in this cycle."""
-        if self.model.policy.normalizer:
-            self.model.policy.normalizer.update(self.replay.latest(self.settings.collected)[0])
-            self.model.actor.refresh()
 
     def enough(self) -> bool:
         """Whether every rank's replay holds enough: gradients are averaged over ranks."""
-        settings, replay = self.settings, self.replay
-        least = max(1, min(settings.update_after, replay.size))
+        least = max(1, min(self.config.update_after, self.replay.size))
         if self.model.policy.recurrent:
-            least = max(least, settings.sequence_length * settings.num_envs)
-        enough = len(replay) >= least
+            least = max(least, self.sequence_length * self._train_env.num_envs)
+        enough = len(self.replay) >= least
         return enough if self.comm.size == 1 else all(self.comm.gather(enough))
 
     def draw(self, batches: int) -> dict[str, Any]:
         """Batches of the replay: arrays [batches, B, ...]."""
-        settings = self.settings
         if self.model.policy.recurrent:
-            return self.replay.sample_sequences(self.rng, batches, settings.batch_size, settings.sequence_length)
-        return self.replay.sample(self.rng, batches, settings.batch_size)
+            return self.replay.sample_sequences(self.rng, batches, self.config.batch_size, self.sequence_length)
+        return self.replay.sample(self.rng, batches, self.config.batch_size)
 
     def draw_one(self) -> dict[str, Any]:
         """One batch of the replay: arrays [B, ...]."""
@@ -340,6 +300,6 @@ class OffPolicy:
 
     def _batches_in_block(self, steps: int) -> int:
         """The largest divisor of `steps` whose block is not too large."""
-        rows = self.settings.batch_size * (self.settings.sequence_length if self.model.policy.recurrent else 2)
+        rows = self.config.batch_size * (self.sequence_length if self.model.policy.recurrent else 2)
         most = max(1, int(BLOCK_BYTES / (rows * self.replay.obs_nbytes)))
         return max(count for count in range(1, steps + 1) if steps % count == 0 and count <= most)

@@ -50,7 +50,7 @@ def wrapped_for(alg: str, env: Any) -> Any:
 def _ended(model: Any, env: VecEnv, deterministic: bool, render: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
     """The number of an environment, and its info entry, for each episode that ends."""
     obs, silent = env.reset(), 0
-    state, dones = model.policy.initial_state(env.num_envs), np.zeros(env.num_envs, bool)
+    state, dones = model.initial_states(env.num_envs), np.zeros(env.num_envs, bool)
     while True:
         actions, state = model.act(obs, state, deterministic, dones)
         obs, _, dones, infos = env.step(actions)

@@ -1,12 +1,21 @@
-"""The environments of algorithms whose workers are threads."""
+"""Workers that collect rollouts, learn from them, and then from a replay of them; several are threads side by side."""
 
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from tfbaselines.envs.normalize import share_normalization
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument, check_at_least
+from tfbaselines.experience.traces import RolloutReplay, TraceReplay, TraceRunner
+from tfbaselines.logs import logger
 from tfbaselines.parallel import mpi
+from tfbaselines.policy.actor import make_actor
+from tfbaselines.running.run import Run
 from tfbaselines.settings.options import RunOptions
 
 
@@ -39,3 +48,79 @@ def workers_environments(
             raise ValueError(f"every worker needs as many environments, not {[one.num_envs for one in envs]}")
         share_normalization(envs)
         yield envs
+
+
+@dataclass
+class Worker:
+    """Environments, a replay of what happened in them, and the learning from both into a model.
+
+    Attributes:
+        run: its model, which other workers may share, and its config: nsteps, replay_ratio, replay_start, reward_clip.
+        env: the environments.
+        replay: keeps their experience, or None.
+        rng: generator of actions' noise and of what is replayed.
+        own_actor: act by a copy of the parameters of this worker's own.
+        lock: held while the model changes.
+    """
+
+    run: Run
+    env: VecEnv
+    replay: RolloutReplay | TraceReplay | None
+    rng: np.random.Generator
+    own_actor: bool
+    lock: AbstractContextManager
+
+    def __post_init__(self) -> None:
+        model = self.run.model
+        self._actor = make_actor(model.policy) if self.own_actor else model.actor
+        self._runner = TraceRunner(self.env, model.policy, self._actor, self.run.config.nsteps, self.rng)
+
+    def turn(self) -> tuple[dict[str, float], list[dict[str, Any]]]:
+        """Collect and learn; the statistics of learning from what was collected, and the episodes that ended."""
+        config, comm = self.run.config, self.run.comm
+        if self.own_actor:
+            # Other workers have changed the parameters since.
+            self._actor.refresh()
+        batch = self._runner.run()
+        if config.reward_clip is not None:
+            batch["rewards"] = np.clip(batch["rewards"], -config.reward_clip, config.reward_clip)
+        statistics = self._train(batch)
+        with self.lock:
+            self.run.model.observe(batch["obs"][:, :-1])
+        if self.replay is not None:
+            words = self.replay.put(batch)
+            if words:
+                logger.info(words)
+            # Every rank replays or none does: their gradients are averaged.
+            if all(comm.gather(self.replay.has_atleast(config.replay_start))):
+                for _ in range(comm.broadcast_object(int(self.rng.poisson(config.replay_ratio)))):
+                    self._train(self.replay.sample(self.rng), replayed=True)
+        return statistics, self._runner.episodes
+
+    def _train(self, batch: dict[str, np.ndarray], replayed: bool = False) -> dict[str, float]:
+        with self.lock:
+            return self.run.model.train(self.run.rates()["lr"], batch, self.rng, replayed)
+
+
+def make_replay(env: VecEnv, config: Any) -> RolloutReplay | TraceReplay:
+    """A replay of rollouts, or of whole episodes where buffer_len says how many.
+
+    Args:
+        env: the environments of one worker.
+        config: with nsteps, buffer_size, buffer_len, batch_size and trace_length.
+    """
+    if config.buffer_len is None:
+        return RolloutReplay(env, config.buffer_size, config.nsteps)
+    return TraceReplay(env, config.buffer_len, config.batch_size, config.trace_length)
+
+
+def make_workers(run: Run, envs: list[VecEnv], replays: list[RolloutReplay | TraceReplay | None]) -> list[Worker]:
+    """A worker for each list entry; one alone acts through the model and draws from the run's generator."""
+    alone = len(envs) == 1
+    lock = threading.Lock() if run.config.lock and not alone else nullcontext()
+
+    def worker(env: VecEnv, replay: RolloutReplay | TraceReplay | None) -> Worker:
+        rng = run.rng if alone else np.random.default_rng(run.rng.integers(2**63))
+        return Worker(run, env, replay, rng, own_actor=not alone, lock=lock)
+
+    return [worker(env, replay) for env, replay in zip(envs, replays, strict=True)]

@@ -1,0 +1,52 @@
+"""The latest episodes of a run, over which the means of the logs go."""
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+EPISODES_IN_MEAN = 100
+
+
+def safe_mean(values: Any) -> float:
+    """The mean, or nan of nothing."""
+    return float(np.mean(values)) if len(values) else float("nan")
+
+
+class Episodes:
+    """The latest episodes' returns and lengths, over which the logs' means go."""
+
+    def __init__(self) -> None:
+        self._latest: deque[tuple[float, float]] = deque(maxlen=EPISODES_IN_MEAN)
+        # Of all there ever were.
+        self.count = 0
+
+    def extend(self, episodes: list[dict[str, Any]]) -> None:
+        """Take in infos' 'episode' entries."""
+        self.count += len(episodes)
+        self._latest.extend((float(episode["r"]), float(episode["l"])) for episode in episodes)
+
+    @property
+    def mean_reward(self) -> float:
+        """Mean return of the latest episodes; nan before the first one ends."""
+        return safe_mean([reward for reward, _ in self._latest])
+
+    @property
+    def std_reward(self) -> float:
+        """Standard deviation of the returns of the latest episodes; nan before the first one ends."""
+        return float(np.std([reward for reward, _ in self._latest])) if self._latest else float("nan")
+
+    @property
+    def mean_length(self) -> float:
+        """Mean length of the latest episodes; nan before the first one ends."""
+        return safe_mean([length for _, length in self._latest])
+
+    def state(self) -> dict[str, Any]:
+        """The episodes."""
+        return {"latest": np.asarray(self._latest, np.float64).reshape(-1, 2), "count": self.count}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take them back."""
+        self._latest.clear()
+        self._latest.extend(tuple(row) for row in state["latest"].tolist())
+        self.count = state.get("count", len(self._latest))

@@ -1,0 +1,41 @@
+"""Soft values: expectations over a policy's actions, and the entropy that a temperature is learnt for."""
+
+import numpy as np
+import tensorflow as tf
+from gymnasium import spaces
+
+from tfbaselines.policy.actor_critic import ActorCritic, View
+
+# Share of the largest entropy of discrete actions that a temperature is learnt for.
+DISCRETE_ENTROPY = 0.2
+
+
+def expectation(
+    policy: ActorCritic, critics: ActorCritic, view: View, noise: tf.Tensor | None
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The smallest of the critics' values [B] and log pi [B], expected over the policy's actions.
+
+    Of continuous actions one is drawn, of discrete ones the expectation is exact.
+
+    Args:
+        policy: whose actions.
+        critics: who value them.
+        view: the observations.
+        noise: [B, n] to draw with; not used for discrete actions.
+    """
+    flat = policy.act(view)
+    if not policy.discrete:
+        actions, logp = policy.head.sample(flat, noise)
+        return tf.reduce_min(tf.stack(critics.q(view, actions)), axis=0), logp
+    logp = policy.log_probabilities(flat)
+    probabilities = tf.exp(logp)
+    values = tf.reduce_min(tf.stack(critics.q_all(view)), axis=0)
+    return tf.reduce_sum(probabilities * values, axis=-1), tf.reduce_sum(probabilities * logp, axis=-1)
+
+
+def default_target_entropy(space: spaces.Space) -> float:
+    """Minus the number of continuous actions, or a part of the greatest entropy of discrete ones."""
+    if isinstance(space, spaces.Box):
+        return -float(np.prod(space.shape))
+    choices = [space.n] if isinstance(space, spaces.Discrete) else space.nvec.ravel()
+    return DISCRETE_ENTROPY * float(np.sum(np.log(choices)))

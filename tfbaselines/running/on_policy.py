@@ -1,0 +1,143 @@
+"""The run of an algorithm that learns from rollouts of its current policy."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.experience.rollout import Rollout, Runner, env_major
+from tfbaselines.logs.on_policy_rows import columns
+from tfbaselines.optim.update import Loss, Update
+from tfbaselines.policy.precision import compile_with_xla
+from tfbaselines.running.build import make_policy
+from tfbaselines.running.model import PolicyModel
+from tfbaselines.running.run import Plan, Run
+from tfbaselines.settings.bases import OnPolicyConfig
+from tfbaselines.settings.config import NetworkSpec
+
+
+class OnPolicyRun(Run):
+    """A policy, its model, and the rollouts it learns from.
+
+        with OnPolicyRun("name", network, env, Config.of(kwargs)) as run:
+            step = run.gradient_steps(loss, Adam())
+            for rollout in run.rollouts():
+                run.log(step(rollout.batch(...), **run.rates()))
+        return run.model
+
+    Attributes:
+        policy: what acts and is trained.
+
+    Args:
+        name: the algorithm's name.
+        network: as given to learn.
+        env: the environments.
+        config: the algorithm's arguments.
+        columns: makes a row of the logs but for what `log` adds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        network: NetworkSpec,
+        env: VecEnv,
+        config: OnPolicyConfig,
+        columns: Callable[[Run], dict[str, Any]] = columns,
+    ) -> None:
+        plan = Plan(
+            total_timesteps=int(config.total_timesteps),
+            steps_per_update=env.num_envs * config.nsteps,
+            log_interval=config.log_interval,
+            save_interval=config.save_interval,
+        )
+        super().__init__(name, env, config, plan)
+        self.policy = make_policy(network, env, config, self.comm)
+        self.model = PolicyModel(self.policy, rng=self.rng)
+        self._columns = columns
+        self._row: Callable[[], dict[str, Any]] = dict
+
+    def gradient_steps(
+        self, loss: Loss, optimizer: keras.Optimizer, max_grad_norm: float | None = None
+    ) -> Callable[..., dict[str, float]]:
+        """Compile gradient steps of the policy on a loss; the optimiser becomes part of the model.
+
+        Args:
+            loss: function of a batch and of coefficients by name; see optim/update.py.
+            optimizer: a Keras optimizer.
+            max_grad_norm: bound of the gradient's global norm; None for none.
+
+        Returns:
+            Function of arrays with equal first axes, of minibatches' row indices [K, B] (None for one step on all
+            rows), and of 'lr' and other coefficients by name, which returns the mean statistics.
+        """
+        variables = self.policy.trainable_variables
+        jit = compile_with_xla(self.policy)
+        update = Update(loss, variables, optimizer, max_grad_norm=max_grad_norm, jit=jit, comm=self.comm)
+        self.model.optimizer = optimizer
+
+        def step(data: dict[str, np.ndarray], indices: np.ndarray | None = None, **coefficients: float) -> dict:
+            if indices is None:
+                indices = np.arange(len(next(iter(data.values()))), dtype=np.int32)[None]
+            statistics = update(data, indices, **coefficients)
+            self.model.actor.refresh()
+            return statistics
+
+        return step
+
+    def rollouts(self, before: Callable[[], None] | None = None) -> Iterator[Rollout]:
+        """Start the run, and give a rollout for every update; learn from it, and hand its row to `log`.
+
+        Args:
+            before: called once before the first rollout.
+        """
+        config = self.config
+        self.start(self.model)
+        runner = Runner(self.env, self.policy, self.model.actor, config.nsteps, self.rng)
+        evaluation = None
+        if config.eval_env is not None:
+            evaluation = Runner(config.eval_env, self.policy, self.model.actor, config.nsteps, self.rng)
+        if before is not None:
+            before()
+        for _ in self.updates():
+            rollout = runner.run()
+            self.episodes.extend(rollout.episodes)
+            yield rollout
+            if self.policy.normalizer:
+                self.policy.normalizer.update(env_major(rollout.obs))
+                self.model.actor.refresh()
+            if evaluation is not None:
+                self.eval_episodes.extend(evaluation.run().episodes)
+            self.finish_update(lambda: self._columns(self) | self._row())
+
+    def log(self, row: dict[str, Any] | Callable[[], dict[str, Any]]) -> None:
+        """What this update adds to the row of the logs, or a function that gives it, called when a row is due."""
+        self._row = row if callable(row) else lambda: row
+
+
+def shuffled(rng: np.random.Generator, rows: int, nminibatches: int, noptepochs: int) -> np.ndarray:
+    """Indices [noptepochs * nminibatches, rows / nminibatches]: each epoch is one permutation, cut into minibatches."""
+    epochs = [rng.permutation(rows).reshape(nminibatches, -1) for _ in range(noptepochs)]
+    return np.concatenate(epochs).astype(np.int32)
+
+
+def minibatch_by_minibatch(model: Any) -> Callable[..., dict[str, float]]:
+    """The optimisation phase of a model of the user's own, through its train(lr, cliprange, **minibatch).
+
+    Args:
+        model: has train and loss_names; see ppo2's Model.
+    """
+
+    def train_phase(lr: float, cliprange: float, data: dict[str, np.ndarray], indices: np.ndarray) -> dict[str, float]:
+        losses = []
+        for rows in indices:
+            part = {name: array[rows] for name, array in data.items()}
+            states = part.pop("states", None)
+            masks = part.pop("episode_start", np.zeros(len(part["obs"]), np.float32))
+            if states is not None:
+                part = {name: array.reshape(-1, *array.shape[2:]) for name, array in part.items()}
+            losses.append(model.train(lr, cliprange, masks=masks.reshape(-1), states=states, **part))
+        return dict(zip(model.loss_names, np.mean(losses, axis=0).tolist(), strict=True))
+
+    return train_phase
