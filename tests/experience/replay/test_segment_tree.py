@@ -1,0 +1,65 @@
+"""Trees of sums and minima give what plain loops over the leaves give."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfbaselines.experience.replay.segment_tree import MinSegmentTree, SumSegmentTree
+
+VALUES = st.lists(st.integers(0, 9), min_size=16, max_size=16)
+
+
+@given(VALUES, st.integers(0, 16), st.integers(0, 16))
+def test_ranges(values, start, end):
+    sums, minima = SumSegmentTree(16), MinSegmentTree(16)
+    sums[np.arange(16)] = minima[np.arange(16)] = np.array(values, float)
+    assert sums.sum(start, end) == sum(values[start:end])
+    assert minima.min(start, end) == min(values[start:end], default=np.inf)
+
+
+@given(VALUES.filter(any), st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=20))
+def test_prefix_sums_end_in_their_leaf(values, fractions):
+    tree = SumSegmentTree(16)
+    tree[np.arange(16)] = np.array(values, float)
+    sums = np.cumsum(values)
+    wanted = np.array(fractions) * sums[-1]
+    expected = np.searchsorted(sums, wanted, side="right")
+    np.testing.assert_array_equal(tree.find_prefixsum_idx(wanted), expected)
+    assert [tree.find_prefixsum_idx(one) for one in wanted] == expected.tolist()
+
+
+def test_a_leaf_of_0_is_never_found():
+    tree = SumSegmentTree(8)
+    tree[np.array([1, 5])] = np.array([0.1, 0.3])
+    assert tree.find_prefixsum_idx(np.array([0.0, 0.1, tree.sum(), 2.0])).tolist() == [1, 5, 5, 5]
+
+
+def test_leaves_that_are_set_together_equal_those_set_in_turn():
+    together, in_turn, rng = SumSegmentTree(32), SumSegmentTree(32), np.random.default_rng(0)
+    indices, values = rng.integers(32, size=50), rng.random(50)
+    together[indices] = values
+    for index, value in zip(indices, values, strict=True):
+        in_turn[index] = value
+    np.testing.assert_array_equal(together._tree, in_turn._tree)
+
+
+def test_a_rebuilt_tree_equals_one_set_leaf_by_leaf():
+    values = np.random.default_rng(0).random(16)
+    for tree, other in ((SumSegmentTree(16), SumSegmentTree(16)), (MinSegmentTree(16), MinSegmentTree(16))):
+        tree[np.arange(16)] = values
+        other.leaves[...] = values
+        other.rebuild()
+        np.testing.assert_array_equal(tree._tree, other._tree)
+
+
+@pytest.mark.parametrize("capacity", [0, 3, 24])
+def test_a_capacity_that_is_no_power_of_two_is_refused(capacity):
+    with pytest.raises(ValueError, match=f"capacity={capacity}: expected a power of two"):
+        SumSegmentTree(capacity)
+
+
+def test_one_leaf():
+    tree = SumSegmentTree(1)
+    tree[0] = 2.0
+    assert tree.sum() == tree[0] == 2.0 and tree.find_prefixsum_idx(1.0) == 0

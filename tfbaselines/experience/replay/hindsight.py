@@ -1,0 +1,92 @@
+"""Transitions with goals achieved later: hindsight experience replay (Andrychowicz et al. 2017, arXiv:1707.01495).
+
+The strategy 'future': the new goal is what the same episode had achieved after this step or a later one.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.experience.replay.protocol import Batch
+from tfbaselines.experience.replay.storage import reshaped
+from tfbaselines.experience.replay.uniform import Replay
+from tfbaselines.policy.encoding import observation_dtype
+
+# From achieved goals [B, ...], desired goals [B, ...] and an empty info to rewards [B].
+ComputeReward = Callable[[np.ndarray, np.ndarray, dict[str, Any]], np.ndarray]
+
+# The last step of an episode that still goes on.
+OPEN = np.iinfo(np.int64).max
+
+
+class HindsightReplay(Replay):
+    """A replay of Dict observations with the keys observation, achieved_goal and desired_goal.
+
+    Episodes that still go on count as far as they are stored. Rewards and goals of sampled rows change, terminations
+    do not: it is meant for environments whose episodes end by their time limit.
+
+    Args:
+        env: the environments.
+        size: transitions to keep, over all environments.
+        gamma: discount per step.
+        compute_reward: gives the rewards of steps from the goals achieved after them and the goals desired, scaled as
+            the stored rewards are.
+        replay_k: rows with a new goal for each row with its own.
+    """
+
+    def __init__(
+        self, env: VecEnv, size: int, gamma: float = 0.99, *, compute_reward: ComputeReward, replay_k: float = 4
+    ) -> None:
+        space = env.observation_space["achieved_goal"]
+        # The goal achieved after each step: a later goal is never in another episode, nor missing at its end.
+        super().__init__(env, size, gamma, extra={"achieved_after": (space.shape, observation_dtype(space))})
+        self._compute_reward, self._probability = compute_reward, 1.0 - 1.0 / (1.0 + replay_k)
+        self._episode_end = np.full((self._slots, self.num_envs), OPEN)
+        self._episode_begin = np.zeros(self.num_envs, np.int64)
+
+    def put(
+        self,
+        obs: Any,
+        actions: np.ndarray,
+        rewards: np.ndarray,
+        next_obs: Any,
+        dones: np.ndarray,
+        infos: list[dict[str, Any]],
+        states: np.ndarray | None = None,
+    ) -> None:
+        """See Storage."""
+        step, t = self.steps, self._head
+        super().put(obs, actions, rewards, next_obs, dones, infos, states)
+        achieved = self._arrays["achieved_after"]
+        achieved[t], self._episode_end[t] = next_obs["achieved_goal"], OPEN
+        for i in np.flatnonzero(dones):
+            achieved[t, i] = infos[i]["final_observation"]["achieved_goal"]
+            begin = max(self._episode_begin[i], self.steps - len(self) // self.num_envs)
+            self._episode_end[np.arange(begin, step + 1) % self._slots, i] = step
+            self._episode_begin[i] = step + 1
+
+    def sample(self, rng: np.random.Generator, batches: int, batch_size: int) -> Batch:
+        """As Replay's, replay_k / (1 + replay_k) of the rows with a new goal."""
+        batch = self.gather(self._draw(rng, batches * batch_size))
+        slots, envs, age = self._locate(batch["rows"])
+        step, end = self.steps - age, np.minimum(self._episode_end[slots, envs], self.steps - 1)
+        chosen = rng.random(len(slots)) < self._probability
+        later = step + (rng.random(len(slots)) * (end - step + 1)).astype(np.int64)
+        goals = self._arrays["achieved_after"][later % self._slots, envs][chosen]
+        batch["obs"]["desired_goal"][chosen] = batch["next_obs"]["desired_goal"][chosen] = goals
+        achieved = self._arrays["achieved_after"][slots, envs][chosen]
+        batch["rewards"][chosen] = self._compute_reward(achieved, goals, {})
+        return reshaped(batch, (batches, batch_size))
+
+    def load(self, directory: str | os.PathLike) -> None:
+        """See Storage."""
+        super().load(directory)
+        steps = np.arange(self.steps)
+        over = self._arrays["terminated"] | self._arrays["truncated"]
+        for i in range(self.num_envs):
+            ends = np.flatnonzero(over[: self.steps, i])
+            self._episode_end[: self.steps, i] = ends[np.searchsorted(ends, steps)]
+        self._episode_begin[:] = self.steps
