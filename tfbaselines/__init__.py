@@ -7,9 +7,11 @@ are first used, so that ``import tfbaselines`` itself is immediate and never loa
 import importlib
 from types import ModuleType
 
+from tfbaselines.algs.registry import ALGORITHMS as _REGISTRY
+
 __version__ = "0.1.0"
 
-ALGORITHMS = ("acer", "ddpg", "ppo2", "sac", "td3")
+ALGORITHMS = tuple(_REGISTRY)
 
 _PUBLIC_MODULES = {
     "logger": "tfbaselines.logs.logger",

@@ -4,7 +4,6 @@ The environment and the policy are rebuilt from the run's config.json, the weigh
 checkpoint.
 """
 
-import importlib
 import itertools
 import json
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tfbaselines.algs.registry import get
 from tfbaselines.command import Parser, exit_status, load_tensorflow
 from tfbaselines.errors import check_at_least
 from tfbaselines.running.checkpoint import Checkpoints
@@ -49,12 +49,11 @@ def evaluate(
     from tfbaselines.envs.make import build_env
     from tfbaselines.envs.vec import VecVideoRecorder
     from tfbaselines.running.play import episodes as play
-    from tfbaselines.running.play import wrapped_for
 
     own = {"num_env": num_env, "seed": seed, "worker": None}
     own["env_kwargs"] = {"render_mode": "rgb_array"} if video else None
     env = build_env(config["env"] | own, training=False)
-    env = wrapped_for(config["alg"], env)
+    env = get(config["alg"]).wrap(env)
     if video:
         env = VecVideoRecorder(env, video, lambda step: step == 0, video_length=sys.maxsize)
     try:
@@ -82,8 +81,7 @@ def load_model(config: dict[str, Any], env: Any, path: str | Path) -> Any:
         env: environments with the run's spaces, which take over the run's normalisation.
         path: the saved model or checkpoint.
     """
-    build_model = importlib.import_module(f"tfbaselines.algs.{config['alg']}").build_model
-    model = build_model(config["network"], env, config["learn"])
+    model = get(config["alg"]).build_model(config["network"], env, config["learn"])
     model.attach(env, config)
     model.load(path)
     return model

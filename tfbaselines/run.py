@@ -1,6 +1,5 @@
 """The command line: parse, build, learn, save, play. ``python -m tfbaselines.run --help`` tells the rest."""
 
-import importlib
 import itertools
 import os
 import shlex
@@ -9,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.command import exit_status, load_tensorflow
 from tfbaselines.parallel import mpi
 from tfbaselines.settings.command_line import Arguments, parse, split
@@ -39,8 +39,8 @@ def main(argv: list[str] | None = None) -> int:
 def _main(argv: list[str]) -> int:
     given = {"help": True} if argv in (["-h"], ["help"]) else split(argv)
     if "help" in given:
-        alg = given.get("alg")
-        sys.stdout.write(help_text(alg if isinstance(alg, str) else None))
+        alg, network = (given[name] if isinstance(given.get(name), str) else None for name in ("alg", "network"))
+        sys.stdout.write(help_text(ALGORITHMS, alg, network))
         return 0
     resume = given.get("resume")
     if resume is not None:
@@ -49,7 +49,7 @@ def _main(argv: list[str]) -> int:
         # What the run was started with; what is given now comes on top.
         given = read_config(resume)["given"] | given
         given["log_path"] = resume
-    args = parse(given)
+    args = parse(given, ALGORITHMS)
     _check_save_path(args.save_path)
     return _run(args)
 
@@ -95,7 +95,7 @@ def _run(args: Arguments) -> int:
     if args.save_path is not None and comm.rank == 0:
         model.save(args.save_path)
     if args.play and comm.rank == 0:
-        _play(model, config)
+        _play(model, args, config)
     return 0
 
 
@@ -117,7 +117,7 @@ def _start_tensorflow(comm: mpi.Communicator) -> None:
 def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
     from tfbaselines.settings.options import RunOptions
 
-    learn = importlib.import_module(f"tfbaselines.algs.{args.alg}").learn
+    learn = args.algorithm.learn
     env = _training_env(args, config, directory)
     options = RunOptions(
         resume=args.resume,
@@ -132,19 +132,13 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
         return learn(
             network=args.network,
             env=env,
-            total_timesteps=_total_timesteps(args),
+            total_timesteps=args.total_timesteps,
             seed=args.seed,
             run=options,
             **args.learn,
         )
     finally:
         env.close()
-
-
-def _total_timesteps(args: Arguments) -> float | None:
-    """What was given, or None where the number of epochs tells."""
-    epochs = {"epochs", "nb_epochs"} & args.learn.keys()
-    return None if epochs and "num_timesteps" not in args.given else args.num_timesteps
 
 
 def _test_env(args: Arguments, config: dict[str, Any], count: int) -> Any:
@@ -170,11 +164,11 @@ def _training_env(args: Arguments, config: dict[str, Any], directory: str, worke
     return VecVideoRecorder(env, videos, lambda step: step % interval == 0, args.save_video_length)
 
 
-def _play(model: Any, config: dict[str, Any]) -> None:
+def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
     """Run the policy, in a window where there is a display."""
     from tfbaselines.envs.make import build_env
     from tfbaselines.envs.vec.viewer import has_display
-    from tfbaselines.running.play import episodes, wrapped_for
+    from tfbaselines.running.play import episodes
 
     shown = has_display()
     if not shown:
@@ -184,7 +178,7 @@ def _play(model: Any, config: dict[str, Any]) -> None:
         )
     kwargs = {"render_mode": "human"} if shown else None
     env = build_env(config["env"] | {"num_env": 1, "worker": None, "env_kwargs": kwargs}, training=False)
-    env = wrapped_for(config["alg"], env)
+    env = args.algorithm.wrap(env)
     model.attach(env, config)
     try:
         for episode in itertools.islice(episodes(model, env), None if shown else EPISODES_WITHOUT_DISPLAY):

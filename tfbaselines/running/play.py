@@ -1,6 +1,5 @@
 """Running a trained policy: what --play and evaluate share."""
 
-import importlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,12 +38,6 @@ def even_episodes(model: Any, env: VecEnv, count: int, deterministic: bool = Fal
         if not any(wanted):
             break
     return played
-
-
-def wrapped_for(alg: str, env: Any) -> Any:
-    """The environments with what an algorithm puts around them."""
-    module = importlib.import_module(f"tfbaselines.algs.{alg}")
-    return module.wrap_env(env) if hasattr(module, "wrap_env") else env
 
 
 def _ended(model: Any, env: VecEnv, deterministic: bool, render: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -1,92 +1,22 @@
 """The command line: flags of the run, arguments of the algorithm and of its network, checked before anything starts."""
 
 import ast
-import math
 import os
 import sys
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tfbaselines import ALGORITHMS
-from tfbaselines.envs.make import ENV_TYPES, WORKERS, env_type_of
-from tfbaselines.errors import bad_argument, check_at_least, nearest, unknown
-from tfbaselines.settings.options import PRECISIONS
-from tfbaselines.settings.schedules import parse_schedule
-from tfbaselines.settings.signatures import Algorithm, Argument, Network, algorithm, networks
+from tfbaselines.envs.make import env_type_of
+from tfbaselines.errors import bad_argument, nearest
+from tfbaselines.settings.algorithm import Algorithm, named
+from tfbaselines.settings.argument import Argument, accepted
+from tfbaselines.settings.flags import FLAGS, Flags
+from tfbaselines.settings.signatures import Network, network_named
 
-ACTIVATIONS = [
-    "celu",
-    "elu",
-    "exponential",
-    "gelu",
-    "hard_shrink",
-    "hard_sigmoid",
-    "hard_silu",
-    "hard_swish",
-    "hard_tanh",
-    "leaky_relu",
-    "linear",
-    "log_sigmoid",
-    "log_softmax",
-    "mish",
-    "relu",
-    "relu6",
-    "selu",
-    "sigmoid",
-    "silu",
-    "soft_shrink",
-    "softmax",
-    "softplus",
-    "softsign",
-    "sparse_plus",
-    "sparse_sigmoid",
-    "sparsemax",
-    "squareplus",
-    "swish",
-    "tanh",
-    "tanh_shrink",
-]
-
-# What is accepted, in words.
-KINDS = {"bool": "True or False", "int": "a whole number", "float": "a number", "None": "None"}
-KINDS |= dict.fromkeys(("Sequence", "list", "tuple"), "a list")
-
-
-@dataclass(frozen=True)
-class Flag:
-    """One flag of the command line."""
-
-    name: str
-    annotation: str
-    default: Any
-    meaning: str
-    choices: tuple[str, ...] = ()
-
-
-FLAGS = {
-    flag.name: flag
-    for flag in (
-        Flag("env", "str", "CartPole-v1", "environment id; 'module:id' imports the module first"),
-        Flag("env_type", "str | None", None, "type of environment, when the registry does not tell it", ENV_TYPES),
-        Flag("seed", "int | None", None, "seed of everything random; one is drawn and noted when none is given"),
-        Flag("alg", "str", "ppo2", "algorithm", ALGORITHMS),
-        Flag("num_timesteps", "float", 1e6, "environment steps to train for; 0 trains nothing"),
-        Flag("network", "str | None", None, "network; default: cnn for atari, else mlp. 'module:name' imports first"),
-        Flag("gamestate", "str | None", None, "game state to load (retro only)"),
-        Flag("num_env", "int | None", None, "copies of the environment; default: number of CPUs for atari, else 1"),
-        Flag("reward_scale", "float", 1.0, "rewards are multiplied by this"),
-        Flag("save_path", "str | None", None, "file for the trained model"),
-        Flag("save_video_interval", "int", 0, "record a video every so many steps; 0 for none"),
-        Flag("save_video_length", "int", 200, "steps in a video"),
-        Flag("log_path", "str | None", None, "directory of logs and checkpoints"),
-        Flag("play", "bool", False, "run the trained policy afterwards, showing it"),
-        Flag("resume", "str | None", None, "log directory of an earlier run to continue; its arguments are kept"),
-        Flag("keep_checkpoints", "int", 5, "how many of the latest checkpoints to keep"),
-        Flag("precision", "str", "float32", "of convolutions and matrix products", PRECISIONS),
-        Flag("worker", "str | None", None, "where environments run: in this process or in their own", tuple(WORKERS)),
-    )
-}
+# Arguments of learn that the command gives itself, from its flags.
+OF_THE_RUN = ("total_timesteps", "seed", "eval_env", "run")
 
 
 @dataclass
@@ -94,15 +24,19 @@ class Arguments:
     """A checked command line.
 
     Attributes:
+        algorithm: the algorithm.
         flags: every flag's value.
         learn: arguments for learn(), the algorithm's defaults for this type of environment included.
-        given: what the user gave, by name, as text or True: enough to repeat the command.
+        total_timesteps: of learn(); None where another argument sets the length of training.
+        given: the user's own, by name, as text or True: enough to repeat the command.
         env_type: the environment's type.
         env_id: the environment's id without a module.
     """
 
+    algorithm: Algorithm
     flags: dict[str, Any]
     learn: dict[str, Any]
+    total_timesteps: float | None = None
     given: dict[str, str | bool] = field(default_factory=dict)
     env_type: str = ""
     env_id: str = ""
@@ -133,124 +67,85 @@ def split(argv: list[str]) -> dict[str, str | bool]:
     return given
 
 
-def parse(given: dict[str, str | bool]) -> Arguments:
+def parse(given: dict[str, str | bool], algorithms: Mapping[str, Algorithm]) -> Arguments:
     """Check a split command line against the flags, the algorithm and the network.
 
     Args:
         given: from `split`.
+        algorithms: those there are, by name.
 
     Returns:
         The checked arguments; ValueError in one line names the first mistake.
     """
-    flags = {name: flag.default for name, flag in FLAGS.items()}
-    flags |= {name: _flag_value(FLAGS[name], text) for name, text in given.items() if name in FLAGS}
-    alg = algorithm(flags["alg"])
-    _check_ranges(flags)
+    flags = vars(
+        Flags(**{name: parse_value(FLAGS[name], text) for name, text in given.items() if name in FLAGS})
+    ).copy()
+    algorithm = named(algorithms, flags["alg"])
     env_type, env_id = env_type_of(flags["env"], flags["env_type"])
-    learn = alg.defaults_for(env_type)
-    default_network = learn.pop("network", "cnn" if env_type in ("atari", "retro") else "mlp")
     if flags["network"] is None:
-        flags["network"] = default_network
-    network = _network(flags["network"])
-    flags["network"] = network.name
+        flags["network"] = algorithm.default_network(env_type)
+    network = network_named(flags["network"])
     if flags["num_env"] is None:
         flags["num_env"] = (os.cpu_count() or 1) if env_type == "atari" else 1
+    learn = {name: value for name, value in algorithm.config.defaults_for(env_type).items() if name != "network"}
     for name, text in given.items():
         if name not in FLAGS:
-            learn[name] = _learn_value(name, text, alg, network)
-    return Arguments(flags, learn, dict(given), env_type, env_id)
+            learn[name] = parse_value(_argument(name, algorithm, network), text)
+    by_length = "num_timesteps" not in given and not learn.keys().isdisjoint(algorithm.length_arguments)
+    total_timesteps = None if by_length else flags["num_timesteps"]
+    _check(learn | {"seed": flags["seed"], "total_timesteps": total_timesteps}, algorithm, network)
+    return Arguments(algorithm, flags, learn, total_timesteps, dict(given), env_type, env_id)
 
 
-def _flag_value(flag: Flag, text: str | bool) -> Any:
-    value = parse_value(flag.name, text, flag.annotation)
-    if flag.choices and value is not None and value not in flag.choices:
-        kind = {"alg": "algorithm"}.get(flag.name, flag.name)
-        raise unknown(kind, value, flag.choices)
-    return value
+def _check(learn: dict[str, Any], algorithm: Algorithm, network: Network) -> None:
+    """ValueError for values out of bounds, arguments that do not go together, and a network that clashes."""
+    config = algorithm.config.of(learn)
+    config.check_network(network.name, network.arguments, network.open_ended)
+    for name in config.network_kwargs.keys() & network.arguments.keys():
+        network.arguments[name].checked(config.network_kwargs[name])
 
 
-def _check_ranges(flags: dict[str, Any]) -> None:
-    check_at_least(0, **_present(flags, "num_timesteps", "save_video_interval", "seed"))
-    check_at_least(1, **_present(flags, "save_video_length", "num_env", "keep_checkpoints"))
-    for name in ("log_path", "save_path", "resume"):
-        if flags[name] is not None and not flags[name].strip():
-            raise bad_argument(name, flags[name], "a path, not an empty text")
-
-
-def _present(flags: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: flags[name] for name in names if flags[name] is not None}
-
-
-def _network(name: str) -> Network:
-    if ":" in name:
-        return _imported(name)
-    if name not in networks():
-        raise unknown("network", name, networks())
-    return networks()[name]
-
-
-def _imported(name: str) -> Network:
-    """A network of the user's own: its module is imported, and TensorFlow with it."""
-    import inspect
-
-    from tfbaselines.policy.networks import get_network_builder
-
-    arguments = {}
-    for parameter in inspect.signature(get_network_builder(name)).parameters.values():
-        default = None if parameter.default is parameter.empty else parameter.default
-        literal = isinstance(default, bool | int | float | str | list | tuple)
-        annotation = type(default).__name__ if literal else "str | float | None"
-        arguments[parameter.name] = Argument(parameter.name, annotation, default, "")
-    return Network(name, "", arguments)
-
-
-def _learn_value(name: str, text: str | bool, alg: Algorithm, network: Network) -> Any:
-    argument = alg.arguments.get(name) or network.arguments.get(name)
+def _argument(name: str, algorithm: Algorithm, network: Network) -> Argument:
+    """The argument of learn() that --name sets."""
+    arguments = {key: value for key, value in algorithm.config.arguments().items() if key not in OF_THE_RUN}
+    argument = arguments.get(name) or network.arguments.get(name)
     if argument is None:
-        known = [*FLAGS, *alg.arguments, *network.arguments]
-        guess = nearest(name, known)
-        hint = f"did you mean --{guess}?" if guess else f"--alg={alg.name} --help lists what there is"
-        raise ValueError(f"unknown argument --{name} of {alg.name} with network {network.name}: {hint}")
+        guess = nearest(name, [*FLAGS, *arguments, *network.arguments])
+        hint = f"did you mean --{guess}?" if guess else f"--alg={algorithm.name} --help lists what there is"
+        raise ValueError(f"unknown argument --{name} of {algorithm.name} with network {network.name}: {hint}")
     if not argument.settable:
-        raise ValueError(
-            f"--{name} takes a Python object: give it to tfbaselines.{alg.name}.learn, not on the command line"
-        )
-    value = parse_value(name, text, argument.annotation)
-    if name == "activation" and value is not None and value not in ACTIVATIONS:
-        raise unknown("activation", value, ACTIVATIONS)
-    if name in alg.schedules and not math.isfinite(parse_schedule(value, name)(1.0)):
-        raise bad_argument(name, text, "a finite number")
-    return value
+        where = f"tfbaselines.{algorithm.name}.learn"
+        raise ValueError(f"--{name} takes a Python object: give it to {where}, not on the command line")
+    return argument
 
 
-def parse_value(name: str, text: str | bool, annotation: str) -> Any:
-    """Text as a value of the type that an annotation such as 'int | None' names; never evaluated.
+def parse_value(argument: Argument, text: str | bool) -> Any:
+    """Text as a value of one of the argument's types; never evaluated.
 
     Args:
-        name: for the error.
-        text: what was given; True for a bare --name.
-        annotation: kinds joined by '|'.
+        argument: whose value it is to be.
+        text: as given; True for a bare --name.
     """
-    kinds = [kind.strip().split("[")[0] for kind in annotation.split("|")]
+    kinds = argument.kinds
     if text is True:
         if "bool" in kinds:
             return True
-        raise ValueError(f"--{name} needs a value: --{name}=...")
+        raise ValueError(f"--{argument.name} needs a value: --{argument.name}=...")
     if "None" in kinds and text in ("None", "none"):
         return None
-    value = _literal(text)
     if "bool" in kinds and text.lower() in ("true", "false", "1", "0"):
         return text.lower() in ("true", "1")
+    value = _literal(text)
     if isinstance(value, int | float) and not isinstance(value, bool):
         if "int" in kinds and value == int(value):
             return int(value)
-        if "float" in kinds:
+        if "float" in kinds or "schedule" in kinds:
             return float(value)
-    if isinstance(value, list | tuple) and {"Sequence", "tuple", "list"} & set(kinds):
+    if isinstance(value, list | tuple) and "list" in kinds:
         return value
-    if "str" in kinds or "NetworkSpec" in kinds:
+    if "str" in kinds or "schedule" in kinds:
         return text
-    raise bad_argument(name, text, " or ".join(KINDS[kind] for kind in kinds if kind in KINDS))
+    raise bad_argument(argument.name, text, accepted(kinds))
 
 
 def _literal(text: str) -> Any:

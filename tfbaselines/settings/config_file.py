@@ -15,7 +15,6 @@ from tfbaselines.errors import bad_argument
 from tfbaselines.files import write_whole
 from tfbaselines.settings.command_line import Arguments
 from tfbaselines.settings.jsonable import to_jsonable
-from tfbaselines.settings.signatures import algorithm
 
 FILE_NAME = "config.json"
 
@@ -51,10 +50,9 @@ def make_config(args: Arguments, ranks: int = 1) -> dict[str, Any]:
 def env_config(args: Arguments) -> dict[str, Any]:
     """What envs.make.build_env rebuilds the environments from."""
     names = ("env", "env_type", "num_env", "seed", "reward_scale", "gamestate", "worker")
-    alg = algorithm(args.alg)
     return {name: args.flags[name] for name in names} | {
-        "normalize": alg.normalized_environments,
-        "flatten": not alg.dict_observations,
+        "normalize": args.algorithm.normalized_environments,
+        "flatten": not args.algorithm.dict_observations,
     }
 
 

@@ -1,74 +1,125 @@
 """The text of --help."""
 
+import shutil
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tfbaselines import ALGORITHMS
-from tfbaselines.settings.command_line import FLAGS
-from tfbaselines.settings.signatures import Argument, algorithm, networks
+from tfbaselines.envs.make import ENV_TYPES
+from tfbaselines.settings.algorithm import Algorithm, named
+from tfbaselines.settings.argument import Argument, shown
+from tfbaselines.settings.command_line import OF_THE_RUN
+from tfbaselines.settings.flags import FLAGS
+from tfbaselines.settings.schedules import FRACTION_SCHEDULES
+from tfbaselines.settings.signatures import Network, network_named, networks
 
-WIDTH = 110
+# Longer lines are tiring to read.
+MAX_WIDTH = 110
 INDENT = 26
 
-USAGE = """usage: python -m tfbaselines.run [--alg=ALG] [--env=ENV] [--name=value ...]
+USAGE = "usage: python -m tfbaselines.run [--alg=ALG] [--env=ENV] [--name=value ...]"
 
-Train an agent, save it, play it. Other commands: python -m tfbaselines.evaluate, .plot, .bench (each has --help).
-"""
+PURPOSE = """Train an agent, save it, play it. Other commands: python -m tfbaselines.evaluate, .plot, .bench (each has
+--help)."""
+
+MORE = """--alg=ALG --help lists the arguments of an algorithm, --network=NAME --help those of a network; with both
+the network's follow the algorithm's."""
+
+SCHEDULE = f"""A schedule is a number, or SHAPE_NUMBER: linear_3e-4 falls from 3e-4 to 0 over training. Shapes:
+{", ".join(FRACTION_SCHEDULES)}."""
 
 
-def help_text(alg: str | None) -> str:
-    """The general help; with an algorithm, its arguments and those of the networks as well.
+def help_text(algorithms: Mapping[str, Algorithm], alg: str | None = None, network: str | None = None) -> str:
+    """Flags, algorithms and networks; or the arguments of one algorithm, of one network, or of both.
 
     Args:
-        alg: the algorithm that was named, or None.
+        algorithms: those there are, by name.
+        alg: an algorithm's name, or None.
+        network: a network's name, or None.
     """
-    parts = [USAGE, "Flags:", *(_entry(flag.name, flag.default, flag.meaning, flag.choices) for flag in FLAGS.values())]
-    parts += ["", "Algorithms:", *(_line(name, algorithm(name).summary) for name in ALGORITHMS)]
-    parts += ["", "Networks:", *(_line(network.name, network.summary) for network in networks().values())]
-    if alg is None:
-        parts += ["", "--alg=ALG --help adds the arguments of that algorithm and of the networks."]
+    page = _Page(min(shutil.get_terminal_size().columns, MAX_WIDTH))
+    if alg is None and network is None:
+        return page.joined(_general(page, algorithms))
+    parts: list[str] = [USAGE]
+    if alg is not None:
+        parts += _of_algorithm(page, named(algorithms, alg), network is None)
+    if network is not None:
+        parts += _of_network(page, network_named(network))
+    return page.joined([*parts, "", page.paragraph("--help alone lists flags, algorithms and networks.")])
+
+
+class _Page:
+    """Lines of at most `width` columns."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+
+    def paragraph(self, text: str) -> str:
+        """A text from the margin."""
+        return textwrap.fill(" ".join(text.split()), self._width, break_on_hyphens=False)
+
+    def entry(self, head: str, text: str) -> str:
+        """A name, and its text in a column of its own."""
+        column = max(self._width - INDENT, 20)
+        lines = textwrap.wrap(text, column, break_on_hyphens=False, break_long_words=False) or [""]
+        lead = f"  {head}".ljust(INDENT)
+        if not lead.endswith(" "):
+            lead += "\n" + " " * INDENT
+        return lead + ("\n" + " " * INDENT).join(lines)
+
+    def argument(self, argument: Argument, by_env_type: dict[str, Any] | None = None) -> str:
+        """An argument with its meaning, type, bounds and defaults."""
+        notes = argument.notes(by_env_type, from_python=False)
+        return self.entry(f"--{argument.name}", f"{argument.meaning} ({notes})".lstrip())
+
+    def joined(self, parts: Iterable[str]) -> str:
         return "\n".join(parts) + "\n"
-    return "\n".join([*parts, *_of_algorithm(alg)]) + "\n"
 
 
-def _of_algorithm(name: str) -> Iterable[str]:
-    alg = algorithm(name)
-    yield f"\nArguments of {name}:"
-    for argument in alg.arguments.values():
-        if not argument.settable:
-            continue
-        by_type = {kind: values[argument.name] for kind, values in alg.defaults.items() if argument.name in values}
-        yield _entry(argument.name, argument.default, argument.meaning, by_type=by_type)
-    only_python = [argument.name for argument in alg.arguments.values() if not argument.settable]
-    yield f"\nFrom Python only: {', '.join(only_python)}."
-    for network in networks().values():
-        if network.arguments:
-            yield f"\nArguments of network {network.name}:"
-            yield from map(_argument, network.arguments.values())
+def _general(page: _Page, algorithms: Mapping[str, Algorithm]) -> Iterable[str]:
+    yield from (USAGE, "", page.paragraph(PURPOSE), "", "Flags:")
+    yield from map(page.argument, FLAGS.values())
+    yield from ("", "Algorithms:")
+    for algorithm in algorithms.values():
+        summary = f"{algorithm.summary}. Actions: {', '.join(algorithm.actions)}. Network: {_default(algorithm)}"
+        yield page.entry(algorithm.name, summary)
+    yield from ("", "Networks:")
+    yield from (page.entry(network.name, network.summary) for network in networks().values())
+    yield from ("", page.paragraph(MORE))
 
 
-def _argument(argument: Argument) -> str:
-    return _entry(argument.name, argument.default, argument.meaning)
+def _default(algorithm: Algorithm) -> str:
+    """The default network, and the types of environments that have another."""
+    usual = algorithm.default_network("")
+    others: dict[str, list[str]] = {}
+    for env_type in ENV_TYPES:
+        if algorithm.default_network(env_type) != usual:
+            others.setdefault(algorithm.default_network(env_type), []).append(env_type)
+    return ", ".join([usual, *(f"{network} for {' and '.join(types)}" for network, types in others.items())])
 
 
-def _entry(
-    name: str,
-    default: Any,
-    meaning: str,
-    choices: Iterable[str] = (),
-    by_type: dict[str, Any] | None = None,
-) -> str:
-    notes = [f"one of {', '.join(choices)}"] if choices else []
-    if default is not None and default is not False:
-        notes.append(f"default {default}")
-    notes += [f"{kind}: {value}" for kind, value in (by_type or {}).items()]
-    return _line(f"--{name}", f"{meaning} ({'; '.join(notes)})" if notes else meaning)
+def _of_algorithm(page: _Page, algorithm: Algorithm, with_networks: bool) -> Iterable[str]:
+    config = algorithm.config
+    arguments = [one for one in config.arguments().values() if one.name not in (*OF_THE_RUN, *FLAGS)]
+    yield from ("", page.paragraph(f"{algorithm.name}: {algorithm.summary}."))
+    yield page.paragraph(f"Actions: {', '.join(algorithm.actions)}. Default network: {_default(algorithm)}.")
+    yield from ("", f"Arguments of {algorithm.name}:")
+    for one in arguments:
+        if one.settable:
+            defaults = {kind: values[one.name] for kind, values in config.env_defaults.items() if one.name in values}
+            yield page.argument(one, defaults)
+    only_python = [one.name for one in config.arguments().values() if not one.settable]
+    yield from ("", page.paragraph(f"From Python only: {', '.join(only_python)}."))
+    yield from ("", page.paragraph(SCHEDULE))
+    if with_networks:
+        yield from ("", f"Arguments of networks (--alg={algorithm.name} --network=NAME --help describes them):")
+        for network in networks().values():
+            own = [f"--{one.name}={shown(one.default).replace(' ', '')}" for one in network.arguments.values()]
+            yield page.entry(network.name, " ".join(own) or "none")
 
 
-def _line(head: str, text: str) -> str:
-    wrapped = textwrap.wrap(text, WIDTH - INDENT) or [""]
-    lead = f"  {head}".ljust(INDENT)
-    if not lead.endswith(" "):
-        lead += "\n" + " " * INDENT
-    return lead + ("\n" + " " * INDENT).join(wrapped)
+def _of_network(page: _Page, network: Network) -> Iterable[str]:
+    yield from ("", f"Arguments of network {network.name}:")
+    yield from map(page.argument, network.arguments.values())
+    if not network.arguments:
+        yield "  none"

@@ -48,37 +48,40 @@ FRACTION_SCHEDULES: dict[str, FractionSchedule] = {
 }
 
 
-def fraction_schedule(name: str, value: float) -> FractionSchedule:
-    """`value` times the named schedule of the fraction of training left."""
-    if name not in FRACTION_SCHEDULES:
-        raise unknown("schedule", name, FRACTION_SCHEDULES)
-    shape = FRACTION_SCHEDULES[name]
-    return lambda fraction_left: value * shape(fraction_left)
+def fraction_schedule(shape: str | FractionSchedule, value: float) -> FractionSchedule:
+    """`value` times a shape: the name of one of FRACTION_SCHEDULES, or a function of the fraction of training left."""
+    if not callable(shape) and shape not in FRACTION_SCHEDULES:
+        raise unknown("schedule", shape, FRACTION_SCHEDULES)
+    function = shape if callable(shape) else FRACTION_SCHEDULES[shape]
+    return lambda fraction_left: value * function(fraction_left)
 
 
-def parse_schedule(value: float | str | FractionSchedule, name: str = "lr") -> FractionSchedule:
+def parse_schedule(
+    value: float | str | FractionSchedule, name: str = "lr", shape: str | FractionSchedule = "constant"
+) -> FractionSchedule:
     """Turn what a user may give for a rate into a function of the fraction of training left.
 
     Args:
-        value: a number (constant), a function of the fraction left, or text: a number or ``SHAPE_NUMBER`` such as
+        value: a number, a function of the fraction left, or text: a number or ``SHAPE_NUMBER`` such as
             ``linear_3e-4``.
         name: the argument's name, for the error.
+        shape: of a value that is a plain number; see `fraction_schedule`.
     """
     if callable(value):
         return value
     if isinstance(value, str):
-        shape, _, number = value.rpartition("_")
+        own_shape, _, number = value.rpartition("_")
         try:
             initial = float(number)
         except ValueError:
             raise bad_argument(name, value, "a number or SHAPE_NUMBER such as linear_3e-4") from None
         try:
-            return fraction_schedule(shape or "constant", initial)
+            return fraction_schedule(own_shape or shape, initial)
         except ValueError as error:
             raise bad_argument(name, value, str(error)) from None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise bad_argument(name, value, "a number, a function of the fraction of training left, or such as linear_3e-4")
-    return fraction_schedule("constant", float(value))
+    return fraction_schedule(shape, float(value))
 
 
 class ConstantSchedule:

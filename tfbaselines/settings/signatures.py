@@ -1,111 +1,44 @@
-"""What algorithms and networks take, read from their source text: --help and argument errors never load TensorFlow."""
+"""What networks take, read from the source text of policy/networks.py, without TensorFlow."""
 
 import ast
+import inspect
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tfbaselines import ALGORITHMS
 from tfbaselines.errors import unknown
+from tfbaselines.settings.activations import ACTIVATIONS
+from tfbaselines.settings.argument import Argument
 
-PACKAGE = Path(__file__).parents[1]
+NETWORKS = Path(__file__).parents[1] / "policy" / "networks.py"
 
-
-@dataclass(frozen=True)
-class Argument:
-    """One argument of a function.
-
-    Attributes:
-        name: its name.
-        annotation: its type as written.
-        default: its default value, None when it is not a literal.
-        meaning: what the docstring says of it.
-    """
-
-    name: str
-    annotation: str
-    default: Any
-    meaning: str
-
-    @property
-    def settable(self) -> bool:
-        """Whether text can stand for it: not a function, an environment or a communicator."""
-        kinds = {kind.strip().split("[")[0] for kind in self.annotation.split("|")}
-        return bool(kinds & {"bool", "int", "float", "str", "Sequence", "tuple", "list", "NetworkSpec"})
-
-
-@dataclass(frozen=True)
-class Algorithm:
-    """What the source of an algorithm says of it.
-
-    Attributes:
-        name: its name.
-        summary: the first line of its docstring.
-        arguments: those of learn() that a user gives by name.
-        defaults: per type of environment.
-        schedules: names of the arguments that take schedules.
-        normalized_environments: VecNormalize is put around MuJoCo environments, as baselines does.
-        dict_observations: Dict observations are not flattened.
-    """
-
-    name: str
-    summary: str
-    arguments: dict[str, Argument]
-    defaults: dict[str, dict[str, Any]]
-    schedules: tuple[str, ...] = ()
-    normalized_environments: bool = True
-    dict_observations: bool = False
-
-    def defaults_for(self, env_type: str) -> dict[str, Any]:
-        """Of this algorithm, for any environment and for one of this type."""
-        return self.defaults.get("all", {}) | self.defaults.get(env_type, {})
+# Types by the names that network builders write.
+_KINDS = {name: name for name in ("bool", "int", "float", "str", "None")}
+_KINDS |= {"Sequence": "list", "list": "list", "tuple": "list", "Callable": "function"}
 
 
 @dataclass(frozen=True)
 class Network:
-    """What the source of a network builder says of it.
+    """A network builder.
 
     Attributes:
         name: its registered name.
         summary: the first line of its docstring.
         arguments: its own arguments.
+        open_ended: it takes any argument.
     """
 
     name: str
     summary: str
     arguments: dict[str, Argument] = field(default_factory=dict)
-
-
-# Given by the command line itself, under names of its own.
-_OF_THE_RUN = ("network", "env", "total_timesteps", "seed", "eval_env", "run")
-
-
-@cache
-def algorithm(name: str) -> Algorithm:
-    """Read an algorithm's file."""
-    if name not in ALGORITHMS:
-        raise unknown("algorithm", name, ALGORITHMS)
-    tree = ast.parse((PACKAGE / "algs" / f"{name}.py").read_text(encoding="utf-8"))
-    learn = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "learn")
-    constants = _constants(tree)
-    arguments = {key: value for key, value in _arguments(learn).items() if key not in _OF_THE_RUN}
-    summary = ast.get_docstring(tree).splitlines()[0]
-    return Algorithm(
-        name,
-        summary,
-        arguments,
-        constants.get("DEFAULTS", {}),
-        constants.get("SCHEDULE_ARGUMENTS", ()),
-        constants.get("NORMALIZED_ENVIRONMENTS", True),
-        constants.get("DICT_OBSERVATIONS", False),
-    )
+    open_ended: bool = False
 
 
 @cache
 def networks() -> dict[str, Network]:
-    """Read the file of networks: those that are registered there."""
-    tree = ast.parse((PACKAGE / "policy" / "networks.py").read_text(encoding="utf-8"))
+    """The networks that policy/networks.py registers."""
+    tree = ast.parse(NETWORKS.read_text(encoding="utf-8"))
     found = {}
     for node in tree.body:
         if not isinstance(node, ast.FunctionDef):
@@ -117,38 +50,55 @@ def networks() -> dict[str, Network]:
     return found
 
 
-def _constants(tree: ast.Module) -> dict[str, Any]:
-    values = {}
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            try:
-                values[node.targets[0].id] = ast.literal_eval(node.value)
-            except ValueError:
-                continue
-    return values
+def network_named(name: str) -> Network:
+    """The network of some name; 'module:name' imports the module, and TensorFlow with it.
+
+    ValueError names the nearest when there is none.
+    """
+    if ":" in name:
+        return _imported(name)
+    if name not in networks():
+        raise unknown("network", name, networks())
+    return networks()[name]
+
+
+def _imported(name: str) -> Network:
+    """A network of the user's own: the types of its arguments are those of their defaults."""
+    from tfbaselines.policy.networks import get_network_builder
+
+    arguments, open_ended = {}, False
+    for parameter in inspect.signature(get_network_builder(name)).parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            open_ended = True
+            continue
+        default = None if parameter.default is parameter.empty else parameter.default
+        literal = isinstance(default, bool | int | float | str | list | tuple)
+        kinds = (_KINDS[type(default).__name__],) if literal else ("str", "float", "None")
+        arguments[parameter.name] = _argument(parameter.name, kinds, default, "")
+    return Network(name, "", arguments, open_ended)
+
+
+def _argument(name: str, kinds: tuple[str, ...], default: Any, meaning: str) -> Argument:
+    return Argument(name, kinds, default, meaning, choices=ACTIVATIONS if name == "activation" else ())
 
 
 def _arguments(function: ast.FunctionDef) -> dict[str, Argument]:
     meanings = _meanings(ast.get_docstring(function) or "")
-    positional = function.args.args
-    defaults = [None] * (len(positional) - len(function.args.defaults)) + list(function.args.defaults)
-    keyword_only = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    arguments = function.args.args
+    defaults = zip(arguments, function.args.defaults, strict=True)
     return {
-        arg.arg: Argument(
-            arg.arg,
-            ast.unparse(arg.annotation) if arg.annotation else "",
-            _literal(default),
-            meanings.get(arg.arg, ""),
-        )
-        for arg, default in [*zip(positional, defaults, strict=True), *keyword_only]
+        one.arg: _argument(one.arg, _kinds(one.annotation), ast.literal_eval(default), meanings.get(one.arg, ""))
+        for one, default in defaults
     }
 
 
-def _literal(node: ast.expr | None) -> Any:
-    try:
-        return None if node is None else ast.literal_eval(node)
-    except ValueError:
-        return None
+def _kinds(annotation: ast.expr) -> tuple[str, ...]:
+    """Names of the types in an annotation such as ``str | Callable``; see Argument."""
+    if isinstance(annotation, ast.BinOp):
+        return _kinds(annotation.left) + _kinds(annotation.right)
+    if isinstance(annotation, ast.Subscript):
+        return _kinds(annotation.value)
+    return (_KINDS.get(ast.unparse(annotation), "object"),)
 
 
 def _meanings(docstring: str) -> dict[str, str]:
@@ -163,7 +113,7 @@ def _meanings(docstring: str) -> dict[str, str]:
             break
         if line.startswith("    ") and not line.startswith("     "):
             current, _, text = line.strip().partition(": ")
-            meanings[current] = text
+            meanings[current] = text.removesuffix(".")
         elif current and line.strip():
-            meanings[current] += f" {line.strip()}"
+            meanings[current] = f"{meanings[current]} {line.strip()}".removesuffix(".")
     return meanings

@@ -1,0 +1,46 @@
+"""The algorithms there are. Adding one is its file and its entry here."""
+
+from tfbaselines.settings.algorithm import Algorithm, named
+
+ALGORITHMS: dict[str, Algorithm] = {
+    algorithm.name: algorithm
+    for algorithm in (
+        Algorithm(
+            name="acer",
+            summary="actor-critic with experience replay (Wang et al. 2017)",
+            actions=("Discrete", "Box"),
+        ),
+        Algorithm(
+            name="ddpg",
+            summary="deep deterministic policy gradient (Lillicrap et al. 2016), baselines' and Spinning Up's",
+            actions=("bounded Box",),
+            length_arguments=("nb_epochs",),
+        ),
+        Algorithm(
+            name="ppo2",
+            summary="proximal policy optimisation with clipped probability ratios (Schulman et al. 2017)",
+            actions=("Discrete", "MultiDiscrete", "MultiBinary", "Box"),
+        ),
+        Algorithm(
+            name="sac",
+            summary="soft actor-critic (Haarnoja et al. 2018)",
+            actions=("bounded Box", "Discrete", "MultiDiscrete"),
+            normalized_environments=False,
+            dict_observations=True,
+            action_masks=True,
+            length_arguments=("epochs",),
+        ),
+        Algorithm(
+            name="td3",
+            summary="twin delayed deep deterministic policy gradient (Fujimoto et al. 2018)",
+            actions=("bounded Box",),
+            normalized_environments=False,
+            length_arguments=("epochs",),
+        ),
+    )
+}
+
+
+def get(name: str) -> Algorithm:
+    """The algorithm of some name; ValueError naming the nearest when there is none."""
+    return named(ALGORITHMS, name)

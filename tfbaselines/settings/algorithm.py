@@ -1,0 +1,84 @@
+"""The contract of an algorithm: what the command line, evaluation and the tests know of it."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from tfbaselines.errors import unknown
+from tfbaselines.settings.config import Config
+from tfbaselines.settings.declared import config_of
+from tfbaselines.settings.signatures import network_named
+
+
+@dataclass(frozen=True, kw_only=True)
+class Algorithm:
+    """One algorithm. Its file algs/NAME.py has a class Config, `learn` and `build_model`.
+
+    Attributes:
+        name: of its file, and for --alg.
+        summary: one line for --help.
+        actions: kinds of action spaces: Discrete, MultiDiscrete, MultiBinary, Box, bounded Box.
+        recurrent: its policies may have a memory.
+        normalized_environments: MuJoCo environments are wrapped in VecNormalize.
+        dict_observations: Dict observations are not flattened.
+        action_masks: environments are wrapped so that infos' action masks stand beside the observations.
+        length_arguments: arguments that set the length of training in place of total_timesteps.
+    """
+
+    name: str
+    summary: str
+    actions: tuple[str, ...]
+    recurrent: bool = True
+    normalized_environments: bool = True
+    dict_observations: bool = False
+    action_masks: bool = False
+    length_arguments: tuple[str, ...] = ()
+
+    @property
+    def config(self) -> type[Config]:
+        """The declared arguments, read without TensorFlow."""
+        return config_of(self.name)
+
+    @property
+    def module(self) -> ModuleType:
+        """The algorithm's file, imported on use and TensorFlow with it."""
+        return importlib.import_module(f"tfbaselines.algs.{self.name}")
+
+    @property
+    def learn(self) -> Callable[..., Any]:
+        """Train a policy: ``learn(network, env, **arguments)`` returns a Model."""
+        return self.module.learn
+
+    def build_model(self, network: str, env: Any, arguments: Mapping[str, Any]) -> Any:
+        """The model of a saved run, ready to load its weights, for playing and evaluating.
+
+        Args:
+            network: its name.
+            env: an environment with the run's spaces.
+            arguments: the others that learn was called with, from any version's config.json.
+        """
+        known = network_named(network)
+        self.module.Config.of(arguments).check_network(network, known.arguments, known.open_ended)
+        return self.module.build_model(network, env, dict(arguments))
+
+    def wrap(self, env: Any) -> Any:
+        """The environments with what the algorithm puts around them."""
+        if not self.action_masks:
+            return env
+        from tfbaselines.envs.vec.action_mask import with_action_masks
+
+        return with_action_masks(env)
+
+    def default_network(self, env_type: str) -> str:
+        """The network for a type of environment, unless one is given."""
+        usual = "cnn" if env_type in ("atari", "retro") else "mlp"
+        return self.config.defaults_for(env_type).get("network", usual)
+
+
+def named(algorithms: Mapping[str, Algorithm], name: str) -> Algorithm:
+    """The algorithm of some name; ValueError naming the nearest when there is none."""
+    if name not in algorithms:
+        raise unknown("algorithm", name, algorithms)
+    return algorithms[name]

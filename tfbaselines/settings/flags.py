@@ -1,0 +1,44 @@
+"""The flags of the command: what a run is, besides the arguments of its algorithm and its network."""
+
+from dataclasses import dataclass
+
+from tfbaselines.envs.make import ENV_TYPES, WORKERS
+from tfbaselines.errors import bad_argument
+from tfbaselines.settings.config import Declared, arg
+from tfbaselines.settings.options import PRECISIONS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flags(Declared):
+    """The flags, checked."""
+
+    env: str = arg("CartPole-v1", "environment id; 'module:id' imports the module first")
+    env_type: str | None = arg(None, "type of environment, where the registry does not have it", choices=ENV_TYPES)
+    seed: int | None = arg(None, "seed of everything random; None draws one and keeps it in config.json", at_least=0)
+    alg: str = arg("ppo2", "algorithm")
+    num_timesteps: float = arg(1e6, "environment steps to train for; 0 trains nothing", at_least=0)
+    network: str | None = arg(None, "network; 'module:name' imports the module first; None for the algorithm's default")
+    gamestate: str | None = arg(None, "game state to load (retro only)")
+    num_env: int | None = arg(
+        None, "copies of the environment; None for the number of CPUs for atari, else 1", at_least=1
+    )
+    reward_scale: float = arg(1.0, "rewards are multiplied by this")
+    save_path: str | None = arg(None, "file for the trained model")
+    save_video_interval: int = arg(0, "steps between videos; 0 for none", at_least=0)
+    save_video_length: int = arg(200, "steps in a video", at_least=1)
+    log_path: str | None = arg(None, "directory of logs and checkpoints")
+    play: bool = arg(False, "run the trained policy afterwards, in a window where there is a display")
+    resume: str | None = arg(None, "log directory of an earlier run to continue; its arguments are kept")
+    keep_checkpoints: int = arg(5, "number of latest checkpoints to keep", at_least=1)
+    precision: str = arg("float32", "of convolutions and matrix products", choices=PRECISIONS)
+    worker: str | None = arg(None, "where environments run: in this process or in their own", choices=tuple(WORKERS))
+
+    def check(self) -> None:
+        """See Declared."""
+        for name in ("log_path", "save_path", "resume"):
+            path = getattr(self, name)
+            if path is not None and not path.strip():
+                raise bad_argument(name, path, "a path, not an empty text")
+
+
+FLAGS = Flags.arguments()

@@ -1,0 +1,92 @@
+"""The signature and the documentation of `learn`, from the arguments that its Config declares."""
+
+import dataclasses
+import functools
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Annotated, Any, get_origin
+
+from tfbaselines.settings.config import Config
+
+WIDTH = 100
+
+NETWORK = "a registered network's name, or a network builder"
+ENV = "the environments, a VecEnv"
+NETWORK_KWARGS = "the network builder's own arguments"
+
+
+def takes(config: type[Config], env: str = ENV) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator of ``def learn(network, env, **kwargs)``: name, document and sort its arguments.
+
+    Arguments given by position after network and env get their names from the Config's order, and reach the function
+    by name. `inspect.signature` and `help` of the function list every argument.
+
+    Args:
+        config: declares the arguments.
+        env: meaning of `env`.
+    """
+
+    def decorate(learn: Callable[..., Any]) -> Callable[..., Any]:
+        names = tuple(config.arguments())
+
+        @functools.wraps(learn)
+        def with_names(network: Any, env: Any, *positional: Any, **named: Any) -> Any:
+            if len(positional) > len(names):
+                raise ValueError(
+                    f"learn takes at most {2 + len(names)} arguments by position, not {2 + len(positional)}: "
+                    f"{names[-1]} is the last"
+                )
+            by_position = dict(zip(names, positional, strict=False))
+            twice = sorted(by_position.keys() & named.keys())
+            if twice:
+                raise ValueError(f"argument '{twice[0]}' is given twice, by position and by name")
+            return learn(network, env, **by_position, **named)
+
+        with_names.__signature__ = _signature(learn, config)
+        with_names.__doc__ = _documentation(learn, config, env)
+        return with_names
+
+    return decorate
+
+
+def _signature(learn: Callable[..., Any], config: type[Config]) -> inspect.Signature:
+    own = inspect.signature(learn)
+    types = {field.name: field.type for field in dataclasses.fields(config)}
+    first = [own.parameters[name] for name in ("network", "env")]
+    arguments = [
+        inspect.Parameter(
+            argument.name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=argument.default,
+            annotation=_plain(types[argument.name]),
+        )
+        for argument in config.arguments().values()
+    ]
+    rest = inspect.Parameter("network_kwargs", inspect.Parameter.VAR_KEYWORD, annotation=Any)
+    return inspect.Signature([*first, *arguments, rest], return_annotation=own.return_annotation)
+
+
+def _plain(annotation: Any) -> Any:
+    """The annotation as a reader understands it: a Schedule as the types it stands for."""
+    return annotation.__origin__ if get_origin(annotation) is Annotated else annotation
+
+
+def _documentation(learn: Callable[..., Any], config: type[Config], env: str) -> str:
+    """The function's own docstring with a section Args before its section Returns."""
+    text, _, returns = (inspect.getdoc(learn) or "").partition("\n\nReturns:")
+    entries = [f"network: {NETWORK}.", f"env: {env}."]
+    entries += [f"{one.name}: {one.meaning} ({one.notes()})." for one in config.arguments().values()]
+    entries += [f"network_kwargs: {NETWORK_KWARGS}."]
+    wrapped = [
+        textwrap.fill(
+            entry,
+            WIDTH,
+            initial_indent="    ",
+            subsequent_indent="        ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for entry in entries
+    ]
+    return "\n".join([f"{text}\n\nArgs:", *wrapped]) + (f"\n\nReturns:{returns}" if returns else "")
