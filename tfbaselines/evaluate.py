@@ -81,7 +81,9 @@ def load_model(config: dict[str, Any], env: Any, path: str | Path) -> Any:
         env: environments with the run's spaces, which take over the run's normalisation.
         path: the saved model or checkpoint.
     """
-    model = get(config["alg"]).build_model(config["network"], env, config["learn"])
+    from tfbaselines.running.build import saved_model
+
+    model = saved_model(get(config["alg"]), config["network"], env, config["learn"])
     model.attach(env, config)
     model.load(path)
     return model

@@ -19,17 +19,9 @@ def make_model(arrays, hyper):
         observation_space=spaces.Box(-np.inf, np.inf, arrays["obs"].shape[1:], np.float32),
         action_space=spaces.Discrete(hyper["n_actions"]),
     )
-    names = ("q_coef", "ent_coef", "gamma", "c", "delta", "trust_region")
-    return acer.Model(
-        env,
-        hyper["network"],
-        acer.Coefficients(**{name: hyper[name] for name in names}),
-        max_grad_norm=hyper["max_grad_norm"],
-        rprop_alpha=hyper["rprop_alpha"],
-        rprop_epsilon=hyper["rprop_epsilon"],
-        alpha=hyper["alpha"],
-        **hyper["network_kwargs"],
-    )
+    names = ("q_coef", "ent_coef", "gamma", "c", "delta", "trust_region", "max_grad_norm", "rprop_alpha", "alpha")
+    arguments = {name: hyper[name] for name in (*names, "rprop_epsilon")} | hyper["network_kwargs"]
+    return acer.Model(hyper["network"], env, acer.Config.of(arguments))
 
 
 @pytest.mark.parametrize("case", cases("acer_*_discrete*"))

@@ -90,8 +90,8 @@ def test_gradients_of_the_first_step(case):
     golden = group(arrays, "g1")
     variables = in_golden_order(policy.trainable_variables, golden)
     with tf.GradientTape() as tape:
-        coefficients = {"cliprange": tf.constant(hyper["cliprange"], tf.float32)}
-        total, _ = ppo2.loss(policy, batch, coefficients, hyper["ent_coef"], hyper["vf_coef"])
+        cliprange = tf.constant(hyper["cliprange"], tf.float32)
+        total, _ = ppo2.loss(policy, batch, cliprange, hyper["ent_coef"], hyper["vf_coef"])
     gradients = tape.gradient(total, [variable.value for variable in variables])
     if hyper["max_grad_norm"] is not None:
         gradients, _ = tf.clip_by_global_norm(gradients, hyper["max_grad_norm"])

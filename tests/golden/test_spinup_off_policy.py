@@ -79,7 +79,7 @@ def follow(arrays, hyper, averaged, policy, heads, step):
 def test_sac(case):
     arrays, hyper = load(case)
     averaged, policy = make(hyper, SquashedGaussianHead)
-    update = sac.make_update(policy, averaged, sac.Temperature(hyper["alpha"], 0.0))
+    update = sac.make_update(policy, averaged, sac.Temperature(hyper["alpha"]))
 
     def step(batch):
         batch |= {"noise": arrays["noise0"], "noise_next": arrays["noise2"]}

@@ -280,10 +280,11 @@ def make_policy(
         "clip_observations": OBSERVATION_RANGE if numbers else None,
         # Spinning Up's critics see actions as the environment takes them.
         "unit_actions": config.polyak is None,
-        "returns": ReturnStatistics(mpi.wrap(comm).size) if config.normalize_returns else None,
     }
     # There is nothing to normalise in choices, and pixels are scaled by their network.
     normalize = numbers and config.normalize_observations
     critics = 1 + config.twin_q if critics is None else critics
     shape = {"head": DeterministicHead, "critics": critics, "normalize_observations": normalize}
-    return make_actor_critic(network, env, config, comm, kind=kind, **shape)
+    policy = make_actor_critic(network, env, config, comm, kind=kind, **shape)
+    policy.returns = ReturnStatistics(mpi.wrap(comm).size) if config.normalize_returns else None
+    return policy

@@ -202,7 +202,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> Model:
         train_phase = _make_model(run)
         for rollout in run.rollouts(config.init_fn):
             returns = rollout.advantages(config.gamma, config.lam) + rollout.values
-            data = rollout.batch(recurrent, returns=returns, values=rollout.values, neglogpacs=rollout.neglogps)
+            data = rollout.batch(recurrent, returns=returns)
             indices = shuffled(run.rng, len(data["returns"]), config.nminibatches, config.noptepochs)
             statistics = train_phase(data=data, indices=indices, **run.rates())
             if config.update_fn is not None:

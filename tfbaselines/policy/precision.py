@@ -19,3 +19,7 @@ def in_full(x: tf.Tensor) -> tf.Tensor:
     if not tf.config.optimizer.get_experimental_options().get(OPTION):
         return x
     return tf.cast(tf.cast(x, tf.float64), tf.float32)
+
+
+def compile_with_xla(policy) -> bool:
+    return not policy.convolutional

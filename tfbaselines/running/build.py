@@ -6,6 +6,8 @@ from typing import Any
 from tfbaselines.policy.actor_critic import ActorCritic, build_actor_critic
 from tfbaselines.policy.networks import get_network_builder
 from tfbaselines.policy.policy import Policy, build_policy
+from tfbaselines.running.model import PolicyModel
+from tfbaselines.settings.algorithm import Algorithm
 from tfbaselines.settings.config import Config, NetworkSpec
 
 
@@ -38,6 +40,20 @@ def make_actor_critic(network: NetworkSpec, env: Any, config: Config, comm: Any 
     names = ("memory_size", "vis_encode_type", "normalize_observations")
     own = {name: getattr(config, name) for name in names if hasattr(config, name)}
     return build_actor_critic(env, network, comm=comm, **own | kind, **config.network_kwargs)
+
+
+def saved_model(algorithm: Algorithm, network: NetworkSpec, env: Any, arguments: dict[str, Any]) -> PolicyModel:
+    """The model of a saved run, ready to load its weights, for playing and evaluating.
+
+    Args:
+        algorithm: the run's.
+        network: as given to learn.
+        env: an environment with the run's spaces.
+        arguments: the others that learn was called with.
+    """
+    config = algorithm.module.Config.of(arguments)
+    make = getattr(algorithm.module, "make_policy", make_policy)
+    return PolicyModel(make(network, env, config))
 
 
 def check_network(network: NetworkSpec, config: Config) -> None:

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument, given
 from tfbaselines.experience.collector import Behave, Collector
-from tfbaselines.experience.replay import Replay
+from tfbaselines.experience.replay import Replay, ReplayProtocol
 from tfbaselines.logs import logger
 from tfbaselines.optim.average import AveragedPolicy
 from tfbaselines.optim.blocks import BlockUpdate
@@ -86,7 +86,7 @@ class OffPolicyModel(PolicyModel):
     ) -> None:
         super().__init__(policy, rng=rng)
         self.averaged, self.update, self._others = averaged, update, others or []
-        self.replay: Replay | None = None
+        self.replay: ReplayProtocol | None = None
         # Whatever else is saved with the model: each has state(), restore() and ready().
         self.parts: list[Any] = []
 
@@ -190,7 +190,7 @@ class OffPolicyRun(Run):
                 one.limit_episodes(config.max_ep_len)
         if self.eval_env is not None:
             self.env = Together([env, self.eval_env])
-        self.replay: Replay | None = None
+        self.replay: ReplayProtocol | None = None
 
     def __exit__(self, *error: Any) -> None:
         try:
@@ -205,7 +205,7 @@ class OffPolicyRun(Run):
         behave: Behave,
         rows: Any,
         *,
-        replay: Replay | None = None,
+        replay: ReplayProtocol | None = None,
         on_end: Callable[[np.ndarray], None] | None = None,
         on_cycle: Callable[[], None] | None = None,
         reward_scale: float = 1.0,
@@ -258,9 +258,10 @@ class OffPolicyRun(Run):
 
     def train(self, block: dict[str, Any]) -> dict[str, np.ndarray]:
         """Take the gradient steps of a block at the present learning rates; new errors become priorities."""
+        rows = block.pop("rows", None)
         statistics = self.model.train(block, **self.rates())
         if "td_errors" in statistics:
-            self.replay.update_priorities(block["rows"], statistics.pop("td_errors"))
+            self.replay.update_priorities(rows, statistics.pop("td_errors"))
         return statistics
 
     def blocks(self, steps: int) -> Iterator[dict[str, Any]]:

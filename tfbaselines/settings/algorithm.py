@@ -9,12 +9,12 @@ from typing import Any
 from tfbaselines.errors import unknown
 from tfbaselines.settings.config import Config
 from tfbaselines.settings.declared import config_of
-from tfbaselines.settings.signatures import network_named
 
 
 @dataclass(frozen=True, kw_only=True)
 class Algorithm:
-    """One algorithm. Its file algs/NAME.py has a class Config, `learn` and `build_model`.
+    """One algorithm. Its file algs/NAME.py has a class Config and `learn`, and
+    `make_policy(network, env, config, comm=None)` where its policy is not that of running/build.py.
 
     Attributes:
         name: of its file, and for --alg.
@@ -50,18 +50,6 @@ class Algorithm:
     def learn(self) -> Callable[..., Any]:
         """Train a policy: ``learn(network, env, **arguments)`` returns a Model."""
         return self.module.learn
-
-    def build_model(self, network: str, env: Any, arguments: Mapping[str, Any]) -> Any:
-        """The model of a saved run, ready to load its weights, for playing and evaluating.
-
-        Args:
-            network: its name.
-            env: an environment with the run's spaces.
-            arguments: the others that learn was called with, from any version's config.json.
-        """
-        known = network_named(network)
-        self.module.Config.of(arguments).check_network(network, known.arguments, known.open_ended)
-        return self.module.build_model(network, env, dict(arguments))
 
     def wrap(self, env: Any) -> Any:
         """The environments with what the algorithm puts around them."""
