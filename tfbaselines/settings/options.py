@@ -16,7 +16,7 @@ class RunOptions:
     Attributes:
         resume: directory of an earlier run (its log directory) whose latest checkpoint is continued.
         keep_checkpoints: how many of the latest checkpoints to keep.
-        callback: called with the Training object after every update; returning False ends the run.
+        callback: called with the Run after every update; returning False ends the run.
         progress: show progress; None shows it for runs from the command line only.
         precision: 'float32', or 'bfloat16' for convolutions and matrix products of half the width where the
             processor has them.
