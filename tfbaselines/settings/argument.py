@@ -1,6 +1,7 @@
 """One argument of an algorithm, a network or the command: its types, bounds and meaning, and the check of a value."""
 
 import math
+import os
 import re
 import typing
 from collections.abc import Iterable, Mapping
@@ -73,6 +74,8 @@ class Argument(NamedTuple):
         if getattr(value, "shape", None) == () and hasattr(value, "item"):
             # A NumPy scalar.
             value = value.item()
+        if isinstance(value, os.PathLike) and "str" in self.kinds:
+            value = os.fspath(value)
         if value is None and "None" in self.kinds:
             return None
         if "schedule" in self.kinds:
