@@ -61,7 +61,7 @@ def make(network="mlp", nsteps=6, makers=None, maker=make_actor, seed=0, **kwarg
 
 def run(runner, count):
     """Copies of the arrays of `count` rollouts, joined."""
-    names = ("obs", "actions", "rewards", "values", "neglogps", "dones", "timeout_values")
+    names = ("obs", "actions", "rewards", "values", "neglogps", "episode_start", "timeout_values")
     blocks = [
         {name: getattr(rollout, name).copy() for name in names} for rollout in (runner.run() for _ in range(count))
     ]
@@ -74,19 +74,19 @@ def test_rows_are_the_steps_of_each_environment():
     expected = [[(0, t // 4, t % 4), (1, t // 3, t % 3)] for t in range(6)]
     np.testing.assert_array_equal(rollout.obs, expected)
     np.testing.assert_array_equal(rollout.rewards, np.array(expected) @ [100, 10, 1])
-    types = {name: getattr(rollout, name).dtype for name in ("obs", "rewards", "values", "neglogps", "dones")}
-    assert types == dict.fromkeys(("obs", "rewards", "values", "neglogps"), np.float32) | {"dones": bool}
+    types = {name: getattr(rollout, name).dtype for name in ("obs", "rewards", "values", "neglogps", "episode_start")}
+    assert types == dict.fromkeys(("obs", "rewards", "values", "neglogps"), np.float32) | {"episode_start": bool}
     assert rollout.actions.shape == rollout.values.shape == rollout.neglogps.shape == (6, 2)
     assert rollout.last_values.shape == rollout.last_episode_start.shape == (2,) and rollout.states is None
 
 
-def test_dones_mark_the_first_observations_of_all_episodes_but_the_runs_first():
+def test_episode_start_marks_the_first_observations_of_all_episodes_but_the_runs_first():
     runner, _, _ = make(nsteps=6)
-    first, second = runner.run().dones.copy(), runner.run()
+    first, second = runner.run().episode_start.copy(), runner.run()
     np.testing.assert_array_equal(first[:, 0], [False, False, False, False, True, False])
     np.testing.assert_array_equal(first[:, 1], [False, False, False, True, False, False])
     # Environment 1 ended with the first run's last step.
-    np.testing.assert_array_equal(second.dones[0], [False, True])
+    np.testing.assert_array_equal(second.episode_start[0], [False, True])
     assert second.obs[0, 1, 2] == 0
 
 

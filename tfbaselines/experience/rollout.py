@@ -1,4 +1,4 @@
-"""The on-policy runner: steps the environments with the current policy and lays out what happened as [T, N] arrays."""
+"""The on-policy runner: steps the environments with the current policy and lays out its experience as [T, N] arrays."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.policy.actor import GraphActor, NumpyActor
+from tfbaselines.experience.returns import gae, n_step_returns
 from tfbaselines.policy.policy import Policy
 
 
 @dataclass
 class Rollout:
-    """T steps of N environments. The arrays are the runner's own and are written again by its next run.
+    """T steps of N environments. The arrays belong to the runner and are overwritten by its next run.
 
     Attributes:
         obs: [T, N, ...] observations before each step.
@@ -20,12 +20,14 @@ class Rollout:
         rewards: [T, N].
         values: [T, N] value of obs.
         neglogps: [T, N] negative log probability of actions.
-        episode_start: [T, N] whether obs is the first of an episode (the originals' episode_start).
-        truncated: [T, N] whether the step was the last before a time limit.
-        timeout_values: [T, N] value of the real last observation where the step was cut by a time limit, else 0.
+        episode_start: [T, N] whether obs is the first of an episode (the originals' dones and masks).
+        truncated: [T, N] whether a time limit ended the episode at the step.
+        timeout_values: [T, N] value of the real last observation where the step is truncated, else 0.
         last_values: [N] value of the observation after the last step.
         last_episode_start: [N] whether that observation is the first of an episode.
         states: [N, S] recurrent state before the first step, or None.
+        next_obs: [T, N, ...] observations after each step, at an episode's end its real last one; None unless the
+            runner keeps them.
         episodes: the infos' 'episode' entries of the episodes that ended.
     """
 
@@ -40,27 +42,66 @@ class Rollout:
     last_values: np.ndarray | None = None
     last_episode_start: np.ndarray | None = None
     states: np.ndarray | None = None
+    next_obs: np.ndarray | None = None
     episodes: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def ended(self) -> np.ndarray:
+        """[T, N] whether each step ended its episode."""
+        return np.concatenate([self.episode_start[1:], self.last_episode_start[None]])
+
+    def advantages(self, gamma: float, lam: float) -> np.ndarray:
+        """Generalised advantage estimates [T, N], float32; a truncated step bootstraps from its timeout value."""
+        starts, last_starts = self.episode_start, self.last_episode_start
+        estimates = gae(self._bootstrapped(gamma), self.values, starts, self.last_values, last_starts, gamma, lam)
+        return estimates.astype(np.float32)
+
+    def n_step_returns(self, gamma: float) -> np.ndarray:
+        """Discounted returns [T, N], float32, to the episode's end or the value after the last step."""
+        return n_step_returns(self._bootstrapped(gamma), self.ended, self.last_values, gamma).astype(np.float32)
+
+    def batch(self, recurrent: bool, **arrays: np.ndarray) -> dict[str, np.ndarray]:
+        """What losses take of a rollout: obs, actions, values, neglogpacs and further arrays.
+
+        Args:
+            recurrent: lay out sequences of environments, so that minibatches consist of whole ones.
+            arrays: further arrays [T, N, ...], such as returns.
+
+        Returns:
+            Rows ordered by environment, then time [N * T, ...]; recurrent: sequences [N, T, ...], with episode_start
+            [N, T] and states [N, S].
+        """
+        named = {"obs": self.obs, "actions": self.actions, "values": self.values, "neglogpacs": self.neglogps, **arrays}
+        if not recurrent:
+            return {name: env_major(array) for name, array in named.items()}
+        named["episode_start"] = self.episode_start.astype(np.float32)
+        sequences = {name: np.ascontiguousarray(array.swapaxes(0, 1)) for name, array in named.items()}
+        return sequences | {"states": self.states}
+
+    def _bootstrapped(self, gamma: float) -> np.ndarray:
+        return self.rewards + gamma * self.timeout_values
 
 
 class Runner:
-    """Collects rollouts of `nsteps` steps, going on where the one before ended.
+    """Collects rollouts of `nsteps` steps, each of which continues where the one before ended.
 
     Args:
         env: the environments.
-        policy: says the shapes of actions and noise.
-        actor: acts for it.
+        policy: gives the shapes of actions, noise and recurrent states.
+        actor: acts for it, step by step; one with `act` and `evaluate` computes values once for a whole rollout.
         nsteps: T.
         rng: generator of the sampling noise.
+        keep_next_obs: fill the rollouts' next_obs.
     """
 
     def __init__(
         self,
         env: VecEnv,
         policy: Policy,
-        actor: NumpyActor | GraphActor,
+        actor: Any,
         nsteps: int,
         rng: np.random.Generator,
+        keep_next_obs: bool = False,
     ) -> None:
         self._env, self._actor, self._head, self._rng = env, actor, policy.head, rng
         self.nsteps = nsteps
@@ -76,25 +117,26 @@ class Runner:
             episode_start=np.zeros(shape, bool),
             truncated=np.zeros(shape, bool),
             timeout_values=np.zeros(shape, np.float32),
+            next_obs=np.zeros((*shape, *space.shape), obs_dtype) if keep_next_obs else None,
         )
         self._obs = np.zeros(shape[1:] + space.shape, obs_dtype)
         self._obs[...] = env.reset()
-        self._dones = np.zeros(env.num_envs, bool)
+        self._episode_start = np.zeros(env.num_envs, bool)
         self._states = policy.initial_state(env.num_envs)
 
     def run(self) -> Rollout:
         """Step every environment nsteps times."""
         rollout, noise = self._begin()
-        if isinstance(self._actor, NumpyActor):
+        if hasattr(self._actor, "evaluate"):
             self._collect_then_evaluate(rollout, noise)
         else:
             self._collect(rollout, noise)
-        rollout.last_values = self._actor.value(self._obs, self._states, self._dones)
-        rollout.last_episode_start = self._dones
+        rollout.last_values = self._actor.value(self._obs, self._states, self._episode_start)
+        rollout.last_episode_start = self._episode_start
         return rollout
 
     def _begin(self) -> tuple[Rollout, np.ndarray]:
-        """An empty rollout, and the noise of its actions."""
+        """An empty rollout, and the noise [T, N, ...] of its actions."""
         rollout = self._rollout
         rollout.states, rollout.episodes = self._states, []
         rollout.truncated.fill(False)
@@ -105,7 +147,7 @@ class Runner:
         act = self._actor.act
         for t in range(self.nsteps):
             actions = act(self._obs, noise[t])
-            self._record(rollout, t, actions)
+            self._step(rollout, t, actions)
         steps = self.nsteps * self._env.num_envs
         obs, actions = (array.reshape(steps, *array.shape[2:]) for array in (rollout.obs, rollout.actions))
         values, neglogps = self._actor.evaluate(obs, actions)
@@ -114,35 +156,46 @@ class Runner:
 
     def _collect(self, rollout: Rollout, noise: np.ndarray) -> None:
         for t in range(self.nsteps):
-            step = self._actor.step(self._obs, self._states, self._dones, noise[t])
+            step = self._actor.step(self._obs, self._states, self._episode_start, noise[t])
             rollout.values[t], rollout.neglogps[t] = step.values, step.neglogps
             self._states = step.states
-            self._record(rollout, t, step.actions)
+            self._step(rollout, t, step.actions)
 
-    def _record(self, rollout: Rollout, t: int, actions: np.ndarray) -> None:
-        """Take the step and write down its transition."""
+    def _step(self, rollout: Rollout, t: int, actions: np.ndarray) -> None:
+        """Step the environments, store the transition, and bootstrap where a time limit cut it."""
+        for i, last in self._record(rollout, t, actions):
+            rollout.timeout_values[t, i] = self._value_of(i, last)
+
+    def _record(self, rollout: Rollout, t: int, actions: np.ndarray) -> list[tuple[int, np.ndarray]]:
+        """Step the environments and store the transition; environments that were truncated, with what they showed."""
         rollout.obs[t] = self._obs
-        rollout.episode_start[t] = self._dones
+        rollout.episode_start[t] = self._episode_start
         rollout.actions[t] = actions
-        obs, rollout.rewards[t], self._dones, infos = self._env.step(actions)
+        obs, rollout.rewards[t], self._episode_start, infos = self._env.step(actions)
         self._obs[...] = obs
-        if self._dones.any():
-            self._end_episodes(rollout, t, infos)
+        if rollout.next_obs is not None:
+            rollout.next_obs[t] = obs
+        return self._end_episodes(rollout, t, infos) if self._episode_start.any() else []
 
-    def _end_episodes(self, rollout: Rollout, t: int, infos: list[dict[str, Any]]) -> None:
-        for i in np.flatnonzero(self._dones):
+    def _end_episodes(self, rollout: Rollout, t: int, infos: list[dict[str, Any]]) -> list[tuple[int, np.ndarray]]:
+        truncated = []
+        for i in np.flatnonzero(self._episode_start):
             info = infos[i]
             if "episode" in info:
                 rollout.episodes.append(info["episode"])
+            if rollout.next_obs is not None:
+                rollout.next_obs[t, i] = info["final_observation"]
             if info.get("TimeLimit.truncated"):
                 rollout.truncated[t, i] = True
-                self._value_at_timeout(rollout, t, i, info["final_observation"])
+                truncated.append((i, info["final_observation"]))
+        return truncated
 
-    def _value_at_timeout(self, rollout: Rollout, t: int, i: int, last: np.ndarray) -> None:
+    def _value_of(self, i: int, last: np.ndarray) -> float:
+        """Value of environment i's last observation."""
         last = np.asarray(last, self._obs.dtype)[None]
         # The state here is the one after the step that ended the episode: it belongs to `last`.
         states = None if self._states is None else self._states[i : i + 1]
-        rollout.timeout_values[t, i] = self._actor.value(last, states, np.zeros(1, bool))[0]
+        return self._actor.value(last, states, np.zeros(1, bool))[0]
 
 
 def env_major(array: np.ndarray) -> np.ndarray:

@@ -1,9 +1,9 @@
-"""Off-policy learning from sequences: collecting them, keeping them, and putting some together to a batch.
+"""Replays of sequences, for off-policy actor-critics: a runner that collects them, and batches of them.
 
-A sequence is a dictionary of arrays: obs [L + 1, ...] and episode_start [L + 1] (whether each observation is the first of its
-episode), actions, rewards, ended, cut [L] (see retrace) and mus [L, P] (parameters of what acted); for recurrent
-policies states [L, S], the memory before each step, of which only the first counts. A batch is the same with a leading
-axis.
+A sequence is a dictionary of arrays: obs [L + 1, ...] and episode_start [L + 1] (1 where an observation is the first of
+its episode), actions, rewards, terminated and truncated [L] (see losses/retrace.py) and mus [L, P], the parameters of
+the distributions that actions were drawn from; for recurrent policies states [L, S] before each step, of which a replay
+keeps the first. A batch has a leading axis.
 """
 
 import itertools
@@ -16,7 +16,7 @@ from gymnasium import spaces
 from tfbaselines.envs.vec import VecEnv, VecFrameStack, find_wrapper
 from tfbaselines.experience.frames import FramePacker, PlainPacker
 from tfbaselines.experience.memory import GIB, check_memory
-from tfbaselines.experience.rollout import Rollout, Runner
+from tfbaselines.experience.rollout import Runner
 from tfbaselines.policy.encoding import is_image
 
 # Arrays with an entry more than the sequence has steps.
@@ -24,44 +24,50 @@ FENCES = ("obs", "episode_start")
 
 EPISODES = "whole episodes"
 
+# Names of arrays in replays saved by older versions.
+OLD_NAMES = {"masks": "episode_start", "ended": "terminated", "cut": "truncated"}
+
 Sequence = dict[str, np.ndarray]
 
 
 class TraceRunner(Runner):
-    """Collects sequences of nsteps, with what acted and the observation after the last step."""
+    """Collects sequences of nsteps, with the parameters that actions were drawn from; values are not computed.
+
+    Attributes:
+        episodes: the infos' 'episode' entries of the episodes that ended in the latest run.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         shape = (self.nsteps, self._env.num_envs)
         self._mus = np.zeros((*shape, self._head.param_size), np.float32)
-        self._memory = None if self._states is None else np.zeros((*shape, self._states.shape[1]), np.float32)
+        self._states_before = None if self._states is None else np.zeros((*shape, self._states.shape[1]), np.float32)
         self.episodes: list[dict[str, Any]] = []
 
     def run(self) -> Sequence:
         """Step every environment nsteps times; the batch [N, ...]."""
         rollout, noise = self._begin()
         for t in range(self.nsteps):
-            if self._memory is not None:
-                self._memory[t] = self._states
-            actions, self._mus[t], self._states = self._actor.behave(self._obs, self._states, self._dones, noise[t])
+            if self._states is not None:
+                self._states_before[t] = self._states
+            actions, self._mus[t], self._states = self._actor.behave(
+                self._obs, self._states, self._episode_start, noise[t]
+            )
+            # Truncated steps need no value: Retrace bootstraps at the step before them.
             self._record(rollout, t, actions)
-        self.episodes = rollout.episodes
-        dones_after = np.concatenate([rollout.episode_start[1:], self._dones[None]])
+        self.episodes, rollout.last_episode_start = rollout.episodes, self._episode_start
         batch = {
             "obs": np.concatenate([rollout.obs, self._obs[None]]),
-            "episode_start": np.concatenate([rollout.episode_start, self._dones[None]]).astype(np.float32),
+            "episode_start": np.concatenate([rollout.episode_start, self._episode_start[None]]).astype(np.float32),
             "actions": rollout.actions,
             "rewards": rollout.rewards,
-            "terminated": (dones_after & ~rollout.truncated).astype(np.float32),
+            "terminated": (rollout.ended & ~rollout.truncated).astype(np.float32),
             "truncated": rollout.truncated.astype(np.float32),
             "mus": self._mus,
         }
-        if self._memory is not None:
-            batch["states"] = self._memory
+        if self._states is not None:
+            batch["states"] = self._states_before
         return {name: array.swapaxes(0, 1).copy() for name, array in batch.items()}
-
-    def _value_at_timeout(self, rollout: Rollout, t: int, i: int, last: np.ndarray) -> None:
-        """Nothing: the step is cut, and the one before it bootstraps."""
 
 
 class RolloutReplay:
@@ -82,7 +88,7 @@ class RolloutReplay:
         self._announced = False
 
     def put(self, batch: Sequence) -> str | None:
-        """Take in a rollout of all environments; after the first one, words on the memory of a full replay."""
+        """Store a rollout of all environments; after the first one, a line for the log on memory."""
         if "states" in batch:
             batch = batch | {"states": batch["states"][:, :1]}
         self._rollouts.append([pack(part_of(batch, i), self._packer) for i in range(self._count)])
@@ -107,7 +113,7 @@ class RolloutReplay:
         return flatten([sequence for rollout in self._rollouts for sequence in rollout]) | {"layout": self._layout}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave; ValueError when it was of other rollouts."""
+        """Load what `state` returned; ValueError when it has other rollouts."""
         check_layout(state, self._layout)
         sequences, count = unflatten(state), self._count
         self._rollouts.clear()
@@ -117,7 +123,7 @@ class RolloutReplay:
 class TraceReplay:
     """The latest whole episodes; a batch has some of them, drawn independently.
 
-    Episodes lie in the pieces that the rollouts brought, and of a long one only what a batch needs is unpacked.
+    Episodes are kept in the pieces that rollouts cut them into; only the pieces that a batch needs are unpacked.
 
     Args:
         env: the environments.
@@ -130,13 +136,13 @@ class TraceReplay:
         self._packer, self._count = make_packer(env), env.num_envs
         self._batch_size, self._length = batch_size, length
         self._episodes: deque[list[Sequence]] = deque(maxlen=capacity)
-        # Of the episodes that are still going on.
+        # Pieces of the episodes that have not ended, by environment.
         self._open: list[list[Sequence]] = [[] for _ in range(env.num_envs)]
         self._seen = 0
         self._announced = False
 
     def put(self, batch: Sequence) -> str | None:
-        """Take in a rollout of all environments; after the first episode, words on the memory of a full replay."""
+        """Store a rollout of all environments; after the first episode, a line for the log on memory."""
         self._seen += batch["rewards"].size
         for i in range(self._count):
             sequence = part_of(batch, i)
@@ -156,25 +162,25 @@ class TraceReplay:
         return f"replay: about {nbytes / GIB:.2f} GiB when full of episodes like the first, {self._episodes.maxlen}"
 
     def has_atleast(self, steps: int) -> bool:
-        """Whether so many steps of every environment were seen, and an episode has ended."""
+        """Whether so many steps of every environment were stored, and an episode has ended."""
         return bool(self._episodes) and self._seen >= steps * self._count
 
     def sample(self, rng: np.random.Generator) -> Sequence:
-        """A batch [batch_size, ...], padded at the end to one length by steps that are cut."""
+        """A batch [batch_size, ...], padded at the end to one length by steps that are truncated."""
         numbers = rng.integers(len(self._episodes), size=self._batch_size)
         traces = [self._trace(self._episodes[number], rng) for number in numbers]
         longest = max(len(trace["rewards"]) for trace in traces)
-        # Few different lengths, for each of which the update is compiled once.
+        # Powers of two: the update is compiled once for each length.
         return stack([padded(trace, self._length or 1 << (longest - 1).bit_length()) for trace in traces])
 
     def state(self) -> dict[str, Any]:
-        """All whole episodes. Those still going on are left out: a resumed run begins new ones."""
+        """All whole episodes. Unfinished ones are left out: a resumed run begins new ones."""
         pieces = [piece for episode in self._episodes for piece in episode]
         counts = np.array([len(episode) for episode in self._episodes], np.int64)
         return flatten(pieces) | {"pieces": counts, "seen": self._seen, "layout": EPISODES}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave; ValueError when it was not of episodes."""
+        """Load what `state` returned; ValueError when it does not hold episodes."""
         check_layout(state, EPISODES)
         pieces = iter(unflatten(state))
         self._episodes.clear()
@@ -203,7 +209,7 @@ def between(sequence: Sequence, start: int, end: int) -> Sequence:
 
 
 def joined(pieces: list[Sequence]) -> Sequence:
-    """Pieces of one episode end to end."""
+    """Successive pieces of one episode as one sequence."""
     without_last = [
         {name: array[:-1] if name in FENCES else array for name, array in piece.items()} for piece in pieces[:-1]
     ]
@@ -211,7 +217,7 @@ def joined(pieces: list[Sequence]) -> Sequence:
 
 
 def padded(sequence: Sequence, length: int) -> Sequence:
-    """A sequence with steps that are cut, and in all else like its last, added at its end."""
+    """A sequence, lengthened by repetitions of its last step that are marked as truncated, so that losses skip them."""
     missing = length - len(sequence["rewards"])
     if missing == 0:
         return sequence
@@ -221,28 +227,28 @@ def padded(sequence: Sequence, length: int) -> Sequence:
 
 
 def pack(sequence: Sequence, packer: FramePacker | PlainPacker) -> Sequence:
-    """A copy of a sequence with its observations made small."""
+    """A copy of a sequence with packed observations."""
     return {name: packer.pack(array) if name == "obs" else array.copy() for name, array in sequence.items()}
 
 
 def unpack(packed: Sequence, packer: FramePacker | PlainPacker) -> Sequence:
-    """The sequence again."""
+    """The sequence that `pack` was given."""
     return packed | {"obs": packer.unpack(packed["obs"], packed["episode_start"])}
 
 
 def size_of(sequence: Sequence) -> int:
-    """Bytes of its arrays."""
+    """Bytes of a sequence's arrays."""
     return sum(array.nbytes for array in sequence.values())
 
 
 def check_layout(state: dict[str, Any], wanted: str) -> None:
-    """ValueError unless a saved replay is laid out as this one."""
+    """ValueError unless a saved replay has the layout wanted."""
     if state.get("layout") != wanted:
         raise ValueError(f"the saved replay is of {state.get('layout')}, this one of {wanted}")
 
 
 def flatten(sequences: list[Sequence]) -> dict[str, Any]:
-    """Sequences as few arrays: for each name the pieces end to end, and their lengths."""
+    """Sequences as few arrays: for each name the concatenated pieces, and their lengths."""
     names = sorted(sequences[0]) if sequences else []
     return {
         "arrays": {name: np.concatenate([sequence[name] for sequence in sequences]) for name in names},
@@ -251,14 +257,17 @@ def flatten(sequences: list[Sequence]) -> dict[str, Any]:
 
 
 def unflatten(state: dict[str, Any]) -> list[Sequence]:
-    """The sequences that `flatten` was given."""
-    parts = {name: np.split(array, np.cumsum(state["lengths"][name])[:-1]) for name, array in state["arrays"].items()}
+    """The sequences that `flatten` was given; arrays of older versions get their present names."""
+    parts = {
+        OLD_NAMES.get(name, name): np.split(array, np.cumsum(state["lengths"][name])[:-1])
+        for name, array in state["arrays"].items()
+    }
     count = len(next(iter(state["lengths"].values()), ()))
     return [{name: pieces[i].copy() for name, pieces in parts.items()} for i in range(count)]
 
 
 def make_packer(env: VecEnv) -> FramePacker | PlainPacker:
-    """What fits the environment's observations."""
+    """The packer for an environment's observations."""
     space = env.observation_space
     if not is_image(space) or not isinstance(space, spaces.Box):
         return PlainPacker()
