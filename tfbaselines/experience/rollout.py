@@ -61,7 +61,7 @@ class Rollout:
         return n_step_returns(self._bootstrapped(gamma), self.ended, self.last_values, gamma).astype(np.float32)
 
     def batch(self, recurrent: bool, **arrays: np.ndarray) -> dict[str, np.ndarray]:
-        """What losses take of a rollout: obs, actions, values, neglogpacs and further arrays.
+        """A rollout as losses take it: obs, actions, values, neglogpacs and further arrays.
 
         Args:
             recurrent: lay out sequences of environments, so that minibatches consist of whole ones.
