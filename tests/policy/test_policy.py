@@ -6,7 +6,9 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.policy.policy import CLIP_NORMALIZED, build_policy, observation_spec, policy_of_run
+from tfbaselines.policy.base import CLIP_NORMALIZED
+from tfbaselines.policy.encoding import observation_spec
+from tfbaselines.policy.policy import build_policy, policy_of_run
 from tfbaselines.running.checkpoint import load_tree, save_tree
 
 BOX = spaces.Box(-np.inf, np.inf, (3,), np.float32)

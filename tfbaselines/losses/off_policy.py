@@ -7,8 +7,8 @@ from tfbaselines.policy.actor_critic import ActorCritic, View
 
 
 def view_of(policy: ActorCritic, batch: Batch) -> View:
-    """What the networks see of a batch's rows."""
-    return policy.view(batch["obs"], batch.get("episode_start"), batch.get("states"))
+    """`policy.view_of(batch)`."""
+    return policy.view_of(batch)
 
 
 def views(policy: ActorCritic, batch: Batch) -> dict[str, View]:
