@@ -1,4 +1,4 @@
-"""The training object: checkpoints, the best one, callbacks, warnings, and ranks that stop together."""
+"""A run: its phases, checkpoints, the best one, callbacks, warnings, and ranks that start and stay alike."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from tfbaselines.envs import tiny
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.logs import logger
 from tfbaselines.running.checkpoint import load_tree
-from tfbaselines.running.training import Episodes, Interrupted, seed_everything
+from tfbaselines.running.run import Interrupted, Plan, Run, seed_everything
 from tfbaselines.settings.options import RunOptions
 
 SMALL = {"nsteps": 16, "nminibatches": 1, "noptepochs": 1, "num_hidden": 4, "seed": 0, "log_interval": 1}
@@ -49,9 +49,9 @@ def test_without_a_log_directory_nothing_is_written(tmp_path, monkeypatch):
 def test_a_callback_sees_every_update_and_may_end_the_run(tmp_path):
     seen = []
 
-    def callback(training):
-        seen.append((training.update, training.timesteps))
-        return training.update < 3
+    def callback(run):
+        seen.append((run.update, run.timesteps))
+        return run.update < 3
 
     train(tmp_path, run=RunOptions(callback=callback))
     assert seen == [(1, 16), (2, 32), (3, 48)]
@@ -60,8 +60,8 @@ def test_a_callback_sees_every_update_and_may_end_the_run(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_run_after_its_update_with_a_checkpoint(number, tmp_path):
-    def send(training):
-        if training.update == 2:
+    def send(run):
+        if run.update == 2:
             os.kill(os.getpid(), number)
 
     before = signal.getsignal(number)
@@ -77,7 +77,7 @@ def test_resuming_skips_a_damaged_checkpoint(tmp_path):
     newest = tmp_path / "checkpoints/00006"
     newest.write_bytes(newest.read_bytes()[:100])
     updates = []
-    train(tmp_path, run=RunOptions(resume=str(tmp_path), callback=lambda t: updates.append(t.update)))
+    train(tmp_path, run=RunOptions(resume=str(tmp_path), callback=lambda run: updates.append(run.update)))
     assert updates == [6]
 
 
@@ -103,16 +103,6 @@ def test_nothing_to_do_is_said(tmp_path):
 def test_resuming_without_a_checkpoint_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="no readable checkpoint"):
         train(tmp_path, run=RunOptions(resume=str(tmp_path)))
-
-
-def test_means_are_of_the_last_hundred_episodes():
-    episodes = Episodes()
-    assert np.isnan(episodes.mean_reward)
-    episodes.extend([{"r": float(k), "l": 1} for k in range(150)])
-    assert episodes.mean_reward == pytest.approx(np.mean(np.arange(50, 150)))
-    copy = Episodes()
-    copy.restore(episodes.state())
-    assert copy.mean_reward == episodes.mean_reward
 
 
 def test_ranks_get_streams_of_their_own():
