@@ -305,7 +305,9 @@ def test_an_action_that_was_all_but_impossible_gives_finite_numbers():
         averaged = AveragedPolicy(policy, make(kind)[0], 0.9)
         for k in (COEFFICIENTS, FREE):
             whole, statistics = gradients(terms_of, policy, averaged.forward, tensors(batch), k)
-            assert np.isfinite(list(statistics.values())).all() and all(np.isfinite(gradient).all() for gradient in whole), kind
+            assert np.isfinite(list(statistics.values())).all() and all(
+                np.isfinite(gradient).all() for gradient in whole
+            ), kind
 
 
 def averaged_of(kind, network, policy):
@@ -338,7 +340,9 @@ def test_without_a_trust_region_the_gradient_is_the_losss(kind, network):
         loss = terms_of(policy, batch, FREE).statistics["loss"]
     expected = tape.gradient(loss, variables, unconnected_gradients="zero")
     for trust_region in (False, "exact"):
-        whole, statistics = gradients(terms_of, policy, averaged.forward, batch, FREE._replace(trust_region=trust_region))
+        whole, statistics = gradients(
+            terms_of, policy, averaged.forward, batch, FREE._replace(trust_region=trust_region)
+        )
         assert_gradients(whole, expected)
         assert list(statistics) == [*LOSS_NAMES, "norm_grads"]
         assert float(statistics["norm_grads"]) == pytest.approx(float(tf.linalg.global_norm(expected)), rel=1e-4)

@@ -199,9 +199,7 @@ def test_gradients_may_be_given_and_something_follows_every_step(jit, comm):
         steps.assign_add(1.0)
         w.assign(tf.floor(2.0 * w.value) / 2.0)
 
-    update = Update(
-        None, [w], keras.optimizers.SGD(), jit=jit, comm=comm, gradients=gradients, after_step=after_step
-    )
+    update = Update(None, [w], keras.optimizers.SGD(), jit=jit, comm=comm, gradients=gradients, after_step=after_step)
     data = {"x": np.arange(4, dtype=np.float32)}
     statistics = update(data, np.array([[0, 1], [2, 3]], np.int32), lr=0.3, size=2.0)
     # 2 - 0.6 is cut to 1, 1 - 0.6 to 0; -3 + 0.6 to -2.5, -2.5 + 0.6 to -2.
