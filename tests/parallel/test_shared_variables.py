@@ -55,10 +55,10 @@ try:
         for _ in run.updates():
             drifting = int(sys.argv[1])
             if run.comm.rank == 1 and drifting < 3:
-                variable = {0: averaged.policy.trainable_variables[0], 1: temperature.log_alpha, 2: model.table}[drifting]
                 if drifting == 2:
-                    variable[2, 1] += 1e-12
+                    model.table[2, 1] += 1e-12
                 else:
+                    variable = [averaged.policy.trainable_variables[0], temperature.log_alpha][drifting]
                     variable.assign(variable + 1e-3)
             run.finish_update(dict)
 except RuntimeError as error:

@@ -19,6 +19,7 @@ from tfbaselines.settings.options import RunOptions
 
 ENVS, STEPS = 2, 8
 ROWS = ENVS * STEPS
+COLUMNS = {"nupdates", "total_timesteps", "fps", "eprewmean", "eplenmean", "value_loss", "rows", "lr"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +159,7 @@ def test_a_row_has_the_columns_and_what_was_logged(tmp_path):
     assert table["total_timesteps"].tolist() == [ROWS * k for k in (1, 2, 3, 4)]
     assert table["eplenmean"].tolist() == [4.0] * 4
     np.testing.assert_allclose(table["value_loss"], [row["value_loss"] for row in found], rtol=1e-6)
-    assert set(table) == {*"nupdates total_timesteps fps eprewmean eplenmean value_loss rows lr".split()}
+    assert set(table) == COLUMNS
 
 
 def test_a_function_gives_its_row_only_when_one_is_due(tmp_path):
