@@ -31,6 +31,7 @@ from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.plan import STOPPING, Interrupted, Plan, seed_everything
 from tfbaselines.running.progress import make_progress
 from tfbaselines.settings.bases import RunConfig
+from tfbaselines.settings.config_file import FILE_NAME, write_config
 
 UPDATES_BETWEEN_SYNC_CHECKS = 100
 
@@ -268,6 +269,9 @@ class Run:
         }
         path = self.checkpoints.save(self.update, tree)
         self._saved = self.update
+        if self.options.config and not os.path.exists(os.path.join(self.directory, FILE_NAME)):
+            # Without it a directory that was removed meanwhile could not be evaluated.
+            write_config(self.directory, self.options.config)
         judged = self.eval_episodes if np.isfinite(self.eval_episodes.mean_reward) else self.episodes
         if judged.mean_reward > self._best:
             self._best = judged.mean_reward
