@@ -21,7 +21,7 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.action_mask import with_action_masks
 from tfbaselines.errors import bad_argument
 from tfbaselines.logs.epoch_rows import EpochRows
-from tfbaselines.losses.entropy import default_target_entropy, expectation
+from tfbaselines.losses.entropy import allowed_share, default_target_entropy, expectation
 from tfbaselines.losses.off_policy import mean, spread, targets, td_errors, views, weighted_mean
 from tfbaselines.optim.average import AveragedPolicy, with_targets
 from tfbaselines.optim.blocks import Batch, BlockUpdate, Phase, Statistics
@@ -121,9 +121,9 @@ class Temperature:
         """alpha, cut off from gradients."""
         return tf.stop_gradient(tf.exp(self.log_alpha.value))
 
-    def loss(self, logp: tf.Tensor) -> tf.Tensor:
-        """-log alpha (log pi + target_entropy), given the mean of log pi."""
-        return -self.log_alpha.value * (tf.stop_gradient(logp) + self.target_entropy)
+    def loss(self, gap: tf.Tensor) -> tf.Tensor:
+        """-log alpha (log pi + target_entropy), given the mean of what is in brackets."""
+        return -self.log_alpha.value * tf.stop_gradient(gap)
 
 
 def make_update(
@@ -156,7 +156,8 @@ def make_update(
 
     def temperature_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
         _, logp = expectation(policy, policy, batch["now"], batch.get("noise"))
-        loss = temperature.loss(mean(batch, logp))
+        aim = temperature.target_entropy * allowed_share(policy, batch["now"])
+        loss = temperature.loss(mean(batch, logp + aim))
         return loss, {"Alpha": temperature(), "LossAlpha": loss}
 
     phases = [
