@@ -16,7 +16,8 @@ from tfbaselines.algs import sac
 from tfbaselines.optim.average import with_targets
 from tfbaselines.parallel import mpi
 from tfbaselines.running.off_policy import OffPolicyModel
-from tfbaselines.running.run import Plan, Run
+from tfbaselines.running.plan import Plan
+from tfbaselines.running.run import Run
 
 class Place:
     def state(self):

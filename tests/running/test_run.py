@@ -14,10 +14,12 @@ from tfbaselines.algs import ppo2
 from tfbaselines.envs import tiny
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.logs import logger
+from tfbaselines.logs.directory import LOCK_NAME
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.running.checkpoint import load_tree
-from tfbaselines.running.run import Interrupted, Plan, Run, seed_everything
+from tfbaselines.running.plan import Interrupted, Plan, seed_everything
+from tfbaselines.running.run import Run
 from tfbaselines.settings.bases import RunConfig
 from tfbaselines.settings.options import RunOptions
 
@@ -107,7 +109,7 @@ def test_nothing_to_do_is_said(tmp_path):
 
 
 def test_resuming_without_a_checkpoint_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match="no readable checkpoint"):
+    with pytest.raises(ValueError, match="cannot resume: there is no checkpoint in"):
         train(tmp_path, run=RunOptions(resume=str(tmp_path)))
 
 
@@ -202,23 +204,23 @@ def go(run, model, **kwargs):
 def test_a_run_attaches_shares_and_makes_ready_in_this_order():
     events = []
     model, run = Remembering(events), make_run(comm=SecondOfTwo(events))
-    run.start(model)
+    with run:
+        run.start(model)
     shared = [[101.0, 101.0], [102.0, 102.0], [103.0], [104.0] * 4]
     assert events == [("attach", run.env, {}), *["broadcast"] * 4, ("ready", shared)]
-    run.__exit__(None)
 
 
 def test_a_saved_model_is_loaded_before_it_is_shared(tmp_path):
     events = []
     run = make_run(comm=SecondOfTwo(events), load_path="somewhere")
-    run.start(Remembering(events))
+    with run:
+        run.start(Remembering(events))
     assert [event[0] if isinstance(event, tuple) else event for event in events] == [
         "attach",
         "load",
         *["broadcast"] * 4,
         "ready",
     ]
-    run.__exit__(None)
 
 
 def test_what_is_resumed_wins_over_what_is_loaded_and_is_shared_too(tmp_path):
@@ -228,22 +230,22 @@ def test_what_is_resumed_wins_over_what_is_loaded_and_is_shared_too(tmp_path):
     events = []
     options = RunOptions(resume=str(tmp_path))
     run = make_run(5, SecondOfTwo(events), options, load_path="somewhere")
-    run.start(Remembering(events))
+    with run:
+        run.start(Remembering(events))
     assert [event if isinstance(event, str) else event[:2] for event in events[1:-1]] == [
         ("load", "somewhere"),
         ("take", "00003"),
         *["broadcast"] * 4,
     ]
     assert events[-1][0] == "ready" and run.update == 3
-    run.__exit__(None)
 
 
 def test_normalisation_may_be_of_other_environments():
     events, other = [], Place()
     run = make_run()
-    run.start(Remembering(events), normalized=other)
+    with run:
+        run.start(Remembering(events), normalized=other)
     assert events[0] == ("attach", other, {})
-    run.__exit__(None)
 
 
 def test_an_array_is_shared_in_place():
@@ -317,6 +319,19 @@ def test_a_second_signal_does_not_wait():
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.01)
+
+
+def test_a_run_that_cannot_start_leaves_its_directory_to_others(tmp_path):
+    class Refusing(Remembering):
+        def load(self, path):
+            raise ValueError("not a model")
+
+    logger.configure(str(tmp_path), ["csv"])
+    with pytest.raises(ValueError, match="not a model"), make_run(load_path="somewhere") as run:
+        run.start(Refusing())
+    assert LOCK_NAME not in os.listdir(tmp_path)
+    go(make_run(), Remembering())
+    assert LOCK_NAME not in os.listdir(tmp_path)
 
 
 def test_a_run_that_fails_saves_nothing_more(tmp_path):

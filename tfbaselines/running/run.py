@@ -150,9 +150,10 @@ class Run:
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, *_: Any) -> None:
-        if self._progress is None:
-            return
+        # Whatever happens, the directory is left to other runs.
         with self._closing:
+            if self._progress is None:
+                return
             self._progress.close()
             for number, handler in self._old_handlers.items():
                 signal.signal(number, handler)
