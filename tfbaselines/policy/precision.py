@@ -6,8 +6,9 @@ from tfbaselines.policy.base import BasePolicy
 
 OPTION = "auto_mixed_precision_onednn_bfloat16"
 
-# Units from which on a dense layer is faster in oneDNN's bfloat16 than in XLA's float32.
-BFLOAT16_UNITS = 128
+# Multiplications in one dense layer (rows x units x units) from which on oneDNN in bfloat16 is faster than XLA in float32:
+# outside XLA an update costs some 2 ms more, however small its layers.
+BFLOAT16_WORK = 256**3
 
 
 def set_precision(precision: str) -> None:
@@ -24,12 +25,18 @@ def in_full(x: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.cast(x, tf.float64), tf.float32) if _bfloat16() else x
 
 
-def compile_with_xla(policy: BasePolicy) -> bool:
-    """Whether the updates of a policy are compiled with XLA; set_precision comes first.
+def compile_with_xla(policy: BasePolicy, rows: int = 256) -> bool:
+    """Whether the updates of a policy are compiled with XLA; call set_precision first.
 
     XLA halves the speed of convolutions on a CPU, and has no bfloat16 matrix products there.
+
+    Args:
+        policy: the policy to update.
+        rows: of the batch of one gradient step.
     """
-    return not policy.convolutional and not (_bfloat16() and policy.widest_dense >= BFLOAT16_UNITS)
+    if policy.convolutional:
+        return False
+    return not _bfloat16() or rows * policy.widest_dense**2 < BFLOAT16_WORK
 
 
 def _bfloat16() -> bool:
