@@ -6,8 +6,8 @@ from tfbaselines.policy.base import BasePolicy
 
 OPTION = "auto_mixed_precision_onednn_bfloat16"
 
-# Multiplications in one dense layer (rows x units x units) from which on oneDNN in bfloat16 is faster than XLA in float32:
-# outside XLA an update costs some 2 ms more, however small its layers.
+# Multiplications in one dense layer (rows x units x units) from which oneDNN's bfloat16 is faster than XLA's float32.
+# Outside XLA an update costs some 2 ms more, however small its layers.
 BFLOAT16_WORK = 256**3
 
 
