@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.policy import precision
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.policy import build_policy
@@ -27,15 +28,16 @@ class Numbers(Steered):
 
 
 @pytest.fixture(autouse=True)
-def seeded_and_back_to_float32():
+def seeded_and_back_to_float32(monkeypatch):
+    monkeypatch.setattr(precision, "_amx", lambda: False)
     keras.utils.set_random_seed(0)
     yield
     set_precision("float32")
 
 
 def test_precision_is_switched_on_and_off():
-    for precision, expected in (("bfloat16", True), ("float32", False)):
-        set_precision(precision)
+    for name, expected in (("bfloat16", True), ("float32", False)):
+        set_precision(name)
         assert tf.config.optimizer.get_experimental_options()[OPTION] == expected
 
 
@@ -170,6 +172,13 @@ def test_small_batches_of_wide_layers_are_compiled_with_xla():
     assert [compile_with_xla(dense_policy(256), rows) for rows in (64, 255, 256, 1024)] == [True, True, False, False]
     assert [compile_with_xla(dense_policy(512), rows) for rows in (63, 64)] == [True, False]
     assert not compile_with_xla(build_policy(Env(), "cnn_small"), 1)
+
+
+def test_tile_products_pay_from_fewer_units(monkeypatch):
+    monkeypatch.setattr(precision, "_amx", lambda: True)
+    assert compile_with_xla(dense_policy(256))
+    set_precision("bfloat16")
+    assert [compile_with_xla(dense_policy(units), 1) for units in (127, 128)] == [True, False]
 
 
 def test_the_widest_layer_is_found_in_any_network():
