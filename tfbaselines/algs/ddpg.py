@@ -180,7 +180,7 @@ def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, c
         together=together,
         after=averaged.step,
         after_every=delay,
-        jit=compile_with_xla(policy),
+        jit=compile_with_xla(policy, config.batch_size),
         comm=comm,
     )
 

@@ -127,7 +127,7 @@ class Temperature:
 
 
 def make_update(
-    policy: ActorCritic, averaged: AveragedPolicy, temperature: Temperature, comm: Any = None
+    policy: ActorCritic, averaged: AveragedPolicy, temperature: Temperature, batch_size: int = 100, comm: Any = None
 ) -> BlockUpdate:
     """The gradient steps.
 
@@ -135,6 +135,7 @@ def make_update(
         policy: an actor with two critics.
         averaged: its targets, of which the critics are used.
         temperature: alpha.
+        batch_size: rows of a batch.
         comm: the ranks that train together.
     """
 
@@ -166,7 +167,7 @@ def make_update(
     ]
     if temperature.learnt:
         phases.insert(0, Phase(temperature_loss, temperature.variables, Adam(epsilon=ADAM_EPSILON)))
-    jit = compile_with_xla(policy)
+    jit = compile_with_xla(policy, batch_size)
     # No phase depends on what another one changes, so that over ranks their gradients are one message.
     return BlockUpdate(phases, prepare=prepare, together=True, after=averaged.step, jit=jit, comm=comm)
 
@@ -181,7 +182,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         policy, averaged = with_targets(lambda: make_policy(network, env, config, run.comm), config.polyak)
         aim = default_target_entropy(env.action_space) if config.target_entropy is None else config.target_entropy
         temperature = Temperature(config.first_alpha, aim if config.learns_alpha else None)
-        update = make_update(policy, averaged, temperature, run.comm)
+        update = make_update(policy, averaged, temperature, config.batch_size, run.comm)
         model, head = OffPolicyModel(policy, averaged, update, temperature.variables, run.rng), policy.head
 
         def explore(obs: Any, states: Any, episode_start: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
