@@ -83,7 +83,7 @@ def _run(args: Arguments) -> int:
         write_config(logger.get_dir(), config)
     _start_tensorflow(comm)
 
-    from tfbaselines.running.training import Interrupted
+    from tfbaselines.running.run import Interrupted
 
     try:
         model = _learn(args, config, logger.get_dir())

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from helpers import reward_per_step, vec
-from small import CYCLE, Counting, counting, joined, learn, resident_bytes, rows, still, train, weights
+from small_runs import CYCLE, Counting, counting, joined, learn, resident_bytes, rows, still, train, weights
 
 from tfbaselines.algs import ddpg
 from tfbaselines.envs import tiny

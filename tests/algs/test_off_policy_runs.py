@@ -12,7 +12,7 @@ import tensorflow as tf
 from commands import finish, interrupt, run, start, wait_for
 from gymnasium import spaces
 from helpers import vec
-from small import (
+from small_runs import (
     BASELINES,
     CYCLE,
     MODULES,
@@ -504,7 +504,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(alg, tmp_path):
 
 BOTH = """
 from helpers import vec
-from small import learn
+from small_runs import learn
 
 from tfbaselines.envs import tiny
 from tfbaselines.parallel import mpi

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from helpers import mean_return, vec
-from small import (
+from small_runs import (
     CYCLE,
     Counting,
     counting,

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from helpers import mean_return, vec
-from small import Counting, counting, joined, learn, resident_bytes, rows, still, train, weights
+from small_runs import Counting, counting, joined, learn, resident_bytes, rows, still, train, weights
 
 from tfbaselines.algs import td3
 from tfbaselines.envs import tiny
