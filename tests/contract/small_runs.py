@@ -217,7 +217,7 @@ class Still(gymnasium.Env):
 
 
 class Seeing(gymnasium.Env):
-    """Shows samples of a space and refuses actions that are not in its own; episodes of ten steps.
+    """Shows samples of a space and refuses actions that are not in its own; episodes of three steps.
 
     Args:
         observation_space: what it draws from.
@@ -237,7 +237,7 @@ class Seeing(gymnasium.Env):
     def step(self, action):
         assert self.action_space.contains(action), f"{action!r} is not in {self.action_space}"
         self.time += 1
-        return self.observation_space.sample(), 1.0, self.time >= 10, False, {}
+        return self.observation_space.sample(), 1.0, self.time >= 3, False, {}
 
 
 class Masked(Seeing):
