@@ -1,4 +1,4 @@
-"""The command line: parse, build, learn, save, play. ``python -m tfbaselines.run --help`` tells the rest."""
+"""The command line: parse, build, learn, save, play. See ``python -m tfbaselines.run --help``."""
 
 import itertools
 import os
@@ -26,7 +26,8 @@ def main(argv: list[str] | None = None) -> int:
         argv: the words after the command; None for the process's own.
 
     Returns:
-        The exit status: 0, 2 for a user's mistake (told in one line), 128 + the number of a signal that ended the run.
+        The exit status: 0, 2 for a user's mistake (one line on standard error), 128 + the number of a signal that ended
+        the run.
     """
     mpi.abort_on_exception()
     status = exit_status("tfbaselines", lambda: _main(sys.argv[1:] if argv is None else argv))

@@ -103,7 +103,7 @@ def test_a_replay_larger_than_the_memory_is_refused(seen):
     ("arguments", "words"),
     [
         (["--replay_start=100", "--buffer_size=50"], "replay_start=100 is not valid: at most buffer_size=50"),
-        (["--trust_region=foo"], "trust_region='foo' is not valid: True, False, 'efficient' or 'exact'"),
+        (["--trust_region=foo"], "unknown trust_region 'foo': choose from False, True, efficient, exact"),
         (["--batch_size=0"], "batch_size=0 is not valid: at least 1"),
         (["--trace_length=0"], "trace_length=0 is not valid: at least 1"),
         (["--c=-1"], "c=-1.0 is not valid: at least 0"),

@@ -26,6 +26,7 @@ from small_runs import (
     weights,
 )
 
+from tfbaselines.algs import registry
 from tfbaselines.envs import tiny
 from tfbaselines.evaluate import evaluate
 from tfbaselines.logs.logger import read_csv
@@ -330,9 +331,9 @@ def test_help_tells_every_argument(alg, capsys):
 
 
 def test_games_have_defaults_of_their_own():
-    own = parse(split(["--alg=sac", "--env=PongNoFrameskip-v4"]))
+    own = parse(split(["--alg=sac", "--env=PongNoFrameskip-v4"]), registry.ALGORITHMS)
     assert own.network == "cnn" and own.learn["max_ep_len"] is None and own.learn["replay_size"] == 1e5
-    assert parse(split(["--alg=sac", "--env=Pendulum-v1"])).network == "dense"
+    assert parse(split(["--alg=sac", "--env=Pendulum-v1"]), registry.ALGORITHMS).network == "dense"
 
 
 OWN = """

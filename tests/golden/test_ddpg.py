@@ -73,15 +73,14 @@ def batch_of(arrays, hyper):
 def test_baselines(case, jit):
     arrays, hyper = load(case)
     policy, averaged = make(arrays, hyper)
-    update = ddpg.make_update(
-        policy,
-        averaged,
+    config = ddpg.Config(
         critic_l2_reg=hyper["critic_l2_reg"],
         clip_norm=hyper["clip_norm"],
         return_range=tuple(float(bound) for bound in hyper["return_range"]),
         popart=hyper["enable_popart"],
-        together=True,
+        normalize_returns=hyper["normalize_returns"],
     )
+    update = ddpg.make_update(policy, averaged, config)
     batch = batch_of(arrays, hyper)
     np.testing.assert_allclose(update.prepared(batch)["targets"], arrays["target_Q_w0"][:, 0], rtol=1e-5, atol=1e-5)
     losses = []
@@ -137,7 +136,7 @@ def test_spinning_up():
     for one, part in ((policy, "main"), (averaged.policy, "target")):
         for variable, value in zip(one.trainable_variables, weights(0, part), strict=True):
             variable.assign(value)
-    update = ddpg.make_update(policy, averaged)
+    update = ddpg.make_update(policy, averaged, ddpg.Config(polyak=hyper["polyak"], critic_l2_reg=0))
     losses, steps = [], sum(name.endswith("/obs1") for name in arrays)
     for k in range(steps):
         batch = {

@@ -92,7 +92,7 @@ def test_sac(case):
 def test_td3(case):
     arrays, hyper = load(case)
     averaged, policy = make(hyper, DeterministicHead)
-    update = td3.make_update(policy, averaged, hyper["policy_delay"])
+    update = td3.make_update(policy, averaged, td3.Config(policy_delay=hyper["policy_delay"]))
 
     def step(batch):
         noise = (arrays["noise0"] * arrays["noise0_std"]).astype(np.float32)

@@ -1,15 +1,20 @@
 import os
 import types
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfbaselines import ALGORITHMS
+from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.policy import networks as built
-from tfbaselines.settings.command_line import ACTIVATIONS, FLAGS, parse, parse_value, split
-from tfbaselines.settings.signatures import Algorithm, algorithm, networks
+from tfbaselines.settings.activations import ACTIVATIONS
+from tfbaselines.settings.argument import Argument, kinds_of
+from tfbaselines.settings.command_line import OF_THE_RUN, parse, parse_value, split
+from tfbaselines.settings.config import NetworkSpec, Schedule
+from tfbaselines.settings.flags import FLAGS
+from tfbaselines.settings.signatures import networks
 
 OWN_NETWORK = """
 import keras
@@ -20,12 +25,21 @@ def towers(width=32, scale=1.0, names="ab", sizes=(1, 2), wide=False, limit=None
     return lambda shape: keras.Sequential([keras.Input(shape), keras.layers.Dense(width)])
 """
 
+CLASHING_NETWORK = """
+from tfbaselines.policy.networks import register
+
+@register("clashing")
+def clashing(width=32, alpha=1.0):
+    return None
+"""
+
 # The arguments of everything, but not those whose text names modules to import.
-ARGUMENTS = {name: argument for alg in ALGORITHMS for name, argument in algorithm(alg).arguments.items()}
+ARGUMENTS = {name: one for algorithm in ALGORITHMS.values() for name, one in algorithm.config.arguments().items()}
 ARGUMENTS |= {name: argument for network in networks().values() for name, argument in network.arguments.items()}
 NAMES = sorted({*FLAGS, *ARGUMENTS} - {"env", "network"})
-ANNOTATIONS = sorted({argument.annotation for argument in [*FLAGS.values(), *ARGUMENTS.values()]})
-TYPES = {"bool": bool, "int": int, "float": float, "str": str, "NetworkSpec": str, "None": types.NoneType}
+KINDS = sorted({argument.kinds for argument in [*FLAGS.values(), *ARGUMENTS.values()]})
+TYPES = {"bool": {bool}, "int": {int}, "float": {float}, "str": {str}, "None": {types.NoneType}}
+TYPES |= {"schedule": {float, str}, "list": {list, tuple}}
 
 # Lines of any text, and of what looks much like Python.
 WORDS = [*"()[]{},:-+*01j'\"\\ ", "9e9", "1e999", "0x", "1_0", "None", "True", "nan", "inf", "if", "lambda:", "9" * 400]
@@ -34,7 +48,11 @@ TEXTS |= st.lists(st.sampled_from(WORDS)).map("".join)
 
 
 def arguments(*words):
-    return parse(split(list(words)))
+    return parse(split(list(words)), ALGORITHMS)
+
+
+def argument(annotation):
+    return Argument("x", kinds_of(annotation), None, "")
 
 
 def one_line(error):
@@ -67,58 +85,61 @@ def test_words_that_are_no_arguments(word):
 @pytest.mark.parametrize(
     ("annotation", "text", "value"),
     [
-        ("int", "3", 3),
-        ("int", "-2", -2),
-        ("int", "1e3", 1000),
-        ("int | None", "None", None),
-        ("int | None", "7", 7),
-        ("float", "3", 3.0),
-        ("float", "2.5e-4", 2.5e-4),
-        ("float | None", "none", None),
-        ("bool", "True", True),
-        ("bool", "false", False),
-        ("bool", "1", True),
-        ("bool", "0", False),
-        ("bool", True, True),
-        ("str", "3", "3"),
-        ("str", "None", "None"),
-        ("str | None", "None", None),
-        ("str | None", "", ""),
-        ("NetworkSpec | None", "copy", "copy"),
-        ("Sequence[int]", "[1, 2]", [1, 2]),
-        ("Sequence[tuple[int, int, int]]", "((8, 4, 2), (16, 2, 1))", ((8, 4, 2), (16, 2, 1))),
-        ("tuple", "(1,)", (1,)),
+        (int, "3", 3),
+        (int, "-2", -2),
+        (int, "1e3", 1000),
+        (int | None, "None", None),
+        (int | None, "7", 7),
+        (float, "3", 3.0),
+        (float, "2.5e-4", 2.5e-4),
+        (float | None, "none", None),
+        (bool, "True", True),
+        (bool, "false", False),
+        (bool, "1", True),
+        (bool, "0", False),
+        (bool, True, True),
+        (str, "3", "3"),
+        (str, "None", "None"),
+        (str | None, "None", None),
+        (str | None, "", ""),
+        (NetworkSpec | None, "copy", "copy"),
+        (Schedule, "3", 3.0),
+        (Schedule, "linear_3", "linear_3"),
+        (Schedule | None, "None", None),
+        (Sequence[int], "[1, 2]", [1, 2]),
+        (Sequence[tuple[int, int, int]], "((8, 4, 2), (16, 2, 1))", ((8, 4, 2), (16, 2, 1))),
+        (tuple, "(1,)", (1,)),
     ],
 )
 def test_text_becomes_a_value_of_the_arguments_type(annotation, text, value):
-    found = parse_value("x", text, annotation)
+    found = parse_value(argument(annotation), text)
     assert found == value and type(found) is type(value)
 
 
 @pytest.mark.parametrize(
     ("annotation", "text", "accepted"),
     [
-        ("int", "1.5", "a whole number"),
-        ("int", "True", "a whole number"),
-        ("int | None", "many", "a whole number or None"),
-        ("int", "", "a whole number"),
-        ("float", "fast", "a number"),
-        ("float", "nan", "a number"),
-        ("float", "1e999", "a number"),
-        ("float", "1" + "0" * 400, "a number"),
-        ("float", "[1]", "a number"),
-        ("float", "1 + 1", "a number"),
-        ("float", "{[]: 1}", "a number"),
-        ("float | None", "__import__('os')", "a number or None"),
-        ("bool", "2", "True or False"),
-        ("bool", "yes", "True or False"),
-        ("Sequence[int]", "3", "a list"),
-        ("list", "{1}", "a list"),
+        (int, "1.5", "a whole number"),
+        (int, "True", "a whole number"),
+        (int | None, "many", "a whole number or None"),
+        (int, "", "a whole number"),
+        (float, "fast", "a number"),
+        (float, "nan", "a number"),
+        (float, "1e999", "a number"),
+        (float, "1" + "0" * 400, "a number"),
+        (float, "[1]", "a number"),
+        (float, "1 + 1", "a number"),
+        (float, "{[]: 1}", "a number"),
+        (float | None, "__import__('os')", "a number or None"),
+        (bool, "2", "True or False"),
+        (bool, "yes", "True or False"),
+        (Sequence[int], "3", "a list"),
+        (list, "{1}", "a list"),
     ],
 )
 def test_text_of_another_type_is_refused(annotation, text, accepted):
     with pytest.raises(ValueError, match=f"is not valid: {accepted}$") as caught:
-        parse_value("x", text, annotation)
+        parse_value(argument(annotation), text)
     assert str(caught.value).startswith(f"x={text!r}")
 
 
@@ -135,20 +156,27 @@ def test_defaults_of_the_command():
 @pytest.mark.parametrize("env_type", ["atari", "mujoco", "classic_control"])
 def test_defaults_of_an_environments_type(alg, env_type):
     args = arguments(f"--alg={alg}", f"--env_type={env_type}")
+    assert args.algorithm is ALGORITHMS[alg]
     assert args.learn | {"network": args.network} == {
         "network": "cnn" if env_type == "atari" else "mlp",
-        **algorithm(alg).defaults_for(env_type),
+        **ALGORITHMS[alg].config.defaults_for(env_type),
     }
     assert args.num_env == (os.cpu_count() if env_type == "atari" else 1)
 
 
-def test_defaults_for_any_environment_come_before_those_for_its_type():
-    defaults = {"all": {"network": "dense", "gamma": 0.9}, "atari": {"network": "cnn", "alpha": "auto"}}
-    alg = Algorithm("any", "", {}, defaults)
-    assert alg.defaults_for("mujoco") == {"network": "dense", "gamma": 0.9}
-    assert alg.defaults_for("atari") == {"network": "cnn", "gamma": 0.9, "alpha": "auto"}
-    assert Algorithm("none", "", {}, {}).defaults_for("atari") == {}
-    assert defaults == {"all": {"network": "dense", "gamma": 0.9}, "atari": {"network": "cnn", "alpha": "auto"}}
+@pytest.mark.parametrize(
+    ("words", "total_timesteps"),
+    [
+        (["--alg=ppo2"], 1e6),
+        (["--alg=sac"], 1e6),
+        (["--alg=sac", "--epochs=3"], None),
+        (["--alg=td3", "--epochs=3", "--num_timesteps=50"], 50.0),
+        (["--alg=ddpg", "--nb_epochs=3"], None),
+        (["--alg=ddpg", "--num_timesteps=50"], 50.0),
+    ],
+)
+def test_epochs_take_the_place_of_the_default_number_of_steps(words, total_timesteps):
+    assert arguments(*words).total_timesteps == total_timesteps
 
 
 @pytest.mark.parametrize("alg", ["sac", "td3"])
@@ -164,7 +192,8 @@ def test_sac_begins_with_convolutions_on_atari():
 
 def test_what_is_given_comes_before_defaults_and_leaves_them_as_they_are():
     args = arguments("--env_type=atari", "--nsteps=7", "--network=mlp", "--num_env=3", "--num_hidden=8", "--seed", "5")
-    assert args.learn == {**algorithm("ppo2").defaults["atari"], "nsteps": 7, "num_hidden": 8}
+    atari = ALGORITHMS["ppo2"].config.defaults_for("atari")
+    assert args.learn == {**atari, "nsteps": 7, "num_hidden": 8}
     assert (args.network, args.num_env, args.seed) == ("mlp", 3, 5)
     assert args.given["nsteps"] == "7" and args.given["seed"] == "5"
     assert arguments("--env_type=atari").learn["nsteps"] == 128
@@ -181,13 +210,52 @@ def test_arguments_of_algorithm_and_network():
         arguments("--convs=[(8, 4, 2)]")
 
 
+RATES = [(name, rate) for name, algorithm in ALGORITHMS.items() for rate in algorithm.config().schedules()]
+
+
+@pytest.mark.parametrize(("alg", "rate"), RATES)
 @pytest.mark.parametrize("text", ["linear_3e-4", "middle_drop_1", "constant_2", "double_middle_drop_0.1"])
-def test_schedules_stay_text(text):
-    assert arguments(f"--lr={text}", f"--cliprange={text}").learn == {"lr": text, "cliprange": text}
+def test_schedules_stay_text(alg, rate, text):
+    assert arguments(f"--alg={alg}", f"--{rate}={text}").learn[rate] == text
+
+
+@pytest.mark.parametrize(("alg", "rate"), RATES)
+@pytest.mark.parametrize(
+    ("text", "accepted"),
+    [
+        ("fast", "a number or SHAPE_NUMBER such as linear_3e-4"),
+        ("linaer_1", "unknown schedule 'linaer': did you mean 'linear'?"),
+        ("linear_inf", "a finite number"),
+        ("linear_-1", "at least 0"),
+    ],
+)
+def test_schedules_that_cannot_be_are_named(alg, rate, text, accepted):
+    with pytest.raises(ValueError) as caught:
+        arguments(f"--alg={alg}", f"--{rate}={text}")
+    assert str(caught.value) == f"{rate}={text!r} is not valid: {accepted}"
 
 
 def test_a_constant_rate_is_a_number():
     assert arguments("--lr=3e-4", "--cliprange=1").learn == {"lr": 3e-4, "cliprange": 1.0}
+
+
+@pytest.mark.parametrize("alg", ALGORITHMS)
+def test_bounds_are_those_of_python(alg):
+    """A number beyond a bound is the same error on the command line as in learn."""
+    for one in ALGORITHMS[alg].config.arguments().values():
+        sides = {one.bounds.at_least: -1, one.bounds.above: 0, one.bounds.at_most: 1}
+        for bound, step in sides.items():
+            if bound is None or one.name in (*OF_THE_RUN, *FLAGS):
+                continue
+            beyond = float(bound + step)
+            with pytest.raises(ValueError) as from_python:
+                ALGORITHMS[alg].config.of({one.name: beyond})
+            with pytest.raises(ValueError) as from_command:
+                arguments(f"--alg={alg}", f"--{one.name}={beyond}")
+            words = f"is not valid: {one.bounds}"
+            assert str(from_python.value) == f"{one.name}={beyond!r} {words}"
+            # Text of a whole number has become one.
+            assert str(from_command.value) in (f"{one.name}={beyond!r} {words}", f"{one.name}={int(beyond)!r} {words}")
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
@@ -214,6 +282,9 @@ def test_activations_are_those_of_keras(name):
         (["--worker=shmen"], "unknown worker 'shmen': did you mean 'shmem'?"),
         (["--precision=float23"], "unknown precision 'float23': did you mean 'float32'?"),
         (["--activation=tahn"], "unknown activation 'tahn': did you mean 'tanh'?"),
+        (["--alg=acer", "--lrschedule=linaer"], "unknown lrschedule 'linaer': did you mean 'linear'?"),
+        (["--alg=acer", "--trust_region=exat"], "unknown trust_region 'exat': did you mean 'exact'?"),
+        (["--total_timesteps=5"], "unknown argument --total_timesteps"),
         (["--lr=linaer_1"], "unknown schedule 'linaer': did you mean 'linear'?"),
         (["--env=nowhere:A-v0"], "env='nowhere:A-v0' is not valid: module 'nowhere' cannot be imported"),
         (["--network=nowhere:net"], "network='nowhere:net' is not valid: module 'nowhere' cannot be imported"),
@@ -246,8 +317,12 @@ def test_a_typo_names_the_nearest(words, message):
         ("--lr=fast", "lr='fast' is not valid: a number or SHAPE_NUMBER such as linear_3e-4"),
         ("--lr=linear_", "lr='linear_' is not valid: a number or SHAPE_NUMBER"),
         ("--lr=nan", "lr='nan' is not valid: a finite number"),
+        ("--lr=-1e-3", "lr=-0.001 is not valid: at least 0"),
         ("--cliprange=linear_inf", "cliprange='linear_inf' is not valid: a finite number"),
         ("--update_fn=print", "--update_fn takes a Python object: give it to tfbaselines.ppo2.learn"),
+        ("--gamma=1.5", "gamma=1.5 is not valid: between 0 and 1"),
+        ("--nsteps=0", "nsteps=0 is not valid: at least 1"),
+        ("--max_grad_norm=0", "max_grad_norm=0.0 is not valid: above 0"),
         ("--comm=world", "--comm takes a Python object"),
     ],
 )
@@ -255,6 +330,33 @@ def test_a_value_that_cannot_be_is_named_before_anything_starts(word, message):
     with pytest.raises(ValueError) as caught:
         arguments(word)
     assert str(caught.value).startswith(message) and one_line(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--alg=ddpg", "--popart"], "popart=True is not valid: needs normalize_returns=True"),
+        (["--alg=ddpg", "--nb_epochs=3", "--num_timesteps=50"], "nb_epochs=3 is not valid: total_timesteps"),
+        (["--alg=td3", "--replay_size=10"], "update_after=1000 is not valid: at most replay_size=10"),
+        (["--alg=acer", "--trace_length=5"], "batch_size and trace_length are of replayed episodes"),
+    ],
+)
+def test_arguments_that_do_not_go_together(words, message):
+    with pytest.raises(ValueError) as caught:
+        arguments(*words)
+    assert str(caught.value).startswith(message) and one_line(caught.value)
+
+
+def test_a_network_with_an_argument_of_the_algorithms_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "clashing_network.py").write_text(CLASHING_NETWORK)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(built, "NETWORKS", dict(built.NETWORKS))
+    network = "--network=clashing_network:clashing"
+    with pytest.raises(ValueError) as caught:
+        arguments("--alg=sac", network)
+    clash = "network 'clashing_network:clashing' and the algorithm both have an argument 'alpha': rename one"
+    assert str(caught.value) == clash
+    assert arguments("--alg=td3", network, "--alpha=3").learn["alpha"] == 3.0
 
 
 def test_a_network_of_the_users_own(tmp_path, monkeypatch):
@@ -271,16 +373,14 @@ def test_a_network_of_the_users_own(tmp_path, monkeypatch):
         arguments("--network=own_network:towers", "--sizes=3")
 
 
-@given(st.sampled_from(ANNOTATIONS), TEXTS)
-def test_any_text_is_a_value_of_its_type_or_a_mistake_in_one_line(annotation, text):
-    kinds = {kind.strip().split("[")[0] for kind in annotation.split("|")}
+@given(st.sampled_from(KINDS), TEXTS)
+def test_any_text_is_a_value_of_its_type_or_a_mistake_in_one_line(kinds, text):
     try:
-        value = parse_value("x", text, annotation)
+        value = parse_value(Argument("x", kinds, None, ""), text)
     except ValueError as error:
         assert one_line(error)
         return
-    accepted = {TYPES[kind] for kind in kinds if kind in TYPES} | ({list, tuple} if "Sequence" in kinds else set())
-    assert type(value) in accepted
+    assert type(value) in set().union(*(TYPES[kind] for kind in kinds if kind in TYPES))
     assert not isinstance(value, str) or value == text
     assert not isinstance(value, float) or abs(value) < float("inf")
 
@@ -290,7 +390,7 @@ def test_any_text_is_a_value_of_its_type_or_a_mistake_in_one_line(annotation, te
 def test_any_command_parses_or_is_a_mistake_in_one_line(given):
     given = {name: text for name, text in given.items() if name not in ("env", "network")}
     try:
-        assert parse(given).given == given
+        assert parse(given, ALGORITHMS).given == given
     except ValueError as error:
         assert one_line(error)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tfbaselines
+from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.envs.make import build_env
 from tfbaselines.settings.command_line import parse, split
 from tfbaselines.settings.config_file import FILE_NAME, env_config, make_config, read_config, write_config
@@ -16,7 +17,7 @@ COMMAND = ["--env=CartPole-v1", "--seed=3", "--num_env=2", "--lr=linear_1e-3", "
 
 @pytest.fixture
 def args():
-    return parse(split(COMMAND))
+    return parse(split(COMMAND), ALGORITHMS)
 
 
 def git(directory, *words):
@@ -40,7 +41,7 @@ def test_a_run_is_described_and_read_back(tmp_path, args, monkeypatch):
 
 def test_the_command_can_be_repeated_from_it(tmp_path, args):
     write_config(tmp_path, make_config(args))
-    again = parse(read_config(tmp_path)["given"])
+    again = parse(read_config(tmp_path)["given"], ALGORITHMS)
     assert (again.flags, again.learn, again.given) == (args.flags, args.learn, args.given)
 
 
@@ -64,6 +65,21 @@ def test_the_commit_of_the_working_directory(tmp_path, args, monkeypatch):
     clean = commit()
     (tmp_path / "file").write_text("two")
     assert re.fullmatch("[0-9a-f]{40}", clean) and commit() == f"{clean}-dirty"
+
+
+def test_learns_arguments_are_rebuilt_from_it(tmp_path, args):
+    args.learn["num_hidden"] = 8
+    write_config(tmp_path, make_config(args))
+    config = args.algorithm.config.of(read_config(tmp_path)["learn"])
+    assert (config.lr, config.nsteps, config.network_kwargs) == ("linear_1e-3", 16, {"num_hidden": 8})
+
+
+@pytest.mark.parametrize(
+    ("alg", "normalize", "flatten"), [("ppo2", True, True), ("td3", False, True), ("sac", False, False)]
+)
+def test_environments_are_those_that_the_algorithm_takes(alg, normalize, flatten):
+    config = env_config(parse({"alg": alg}, ALGORITHMS))
+    assert (config["normalize"], config["flatten"]) == (normalize, flatten)
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import sys
 import pytest
 
 import tfbaselines
-from tfbaselines import ALGORITHMS
-from tfbaselines.settings.command_line import FLAGS
-from tfbaselines.settings.help import WIDTH, help_text
-from tfbaselines.settings.signatures import algorithm, networks
+from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.settings import help as page
+from tfbaselines.settings.flags import FLAGS
+from tfbaselines.settings.signatures import networks
 
 HEAVY = {"tensorflow", "keras", "tensorflow_probability", "tf_keras", "pandas", "matplotlib", "mpi4py", "cv2", "scipy"}
 
@@ -30,74 +30,132 @@ def entries(text):
     return {line.split()[0]: line.split()[1:] for line in lines}
 
 
+def help_text(*names):
+    return page.help_text(ALGORITHMS, *names)
+
+
+def arguments_of(name):
+    """What a user gives by --name in place of Python."""
+    return [one for one in ALGORITHMS[name].config.arguments().values() if one.name not in (*page.OF_THE_RUN, *FLAGS)]
+
+
 @pytest.mark.parametrize(
-    "words",
+    ("words", "names"),
     [
-        ["--help"],
-        ["-h"],
-        ["help"],
-        ["--alg=ppo2", "--help"],
-        ["--env=A-v0", "--help"],
+        (["--help"], ()),
+        (["-h"], ()),
+        (["help"], ()),
+        (["--alg=ppo2", "--help"], ("ppo2",)),
+        (["--alg=sac", "--network=mlp", "--help"], ("sac", "mlp")),
+        (["--network", "cnn", "--help"], (None, "cnn")),
+        (["--env=A-v0", "--help"], ()),
     ],
 )
-def test_help_loads_no_tensorflow_and_answers_at_once(words):
+def test_help_loads_no_tensorflow_and_answers_at_once(words, names):
     text, status, seconds, modules = run(*words)
     assert status == 0
     assert HEAVY.isdisjoint(modules)
     # Half a second on an idle machine; a second is promised, and this one may be busy.
     assert seconds < 3
-    assert text == help_text("ppo2" if "--alg=ppo2" in words else None)
+    assert text == help_text(*names)
+
+
+@pytest.mark.parametrize("words", [["--nsteps=0"], ["--gamma=2"], ["--lr=linaer_1"], ["--qqq"], ["--activation=x"]])
+def test_a_mistake_is_found_before_tensorflow_is_loaded(words):
+    _, status, _, modules = run(*words)
+    assert status == 2
+    assert HEAVY.isdisjoint(modules)
 
 
 def test_everything_there_is_is_mentioned():
-    text = help_text(None)
+    text = help_text()
     assert entries(text).keys() == {*(f"--{name}" for name in FLAGS), *ALGORITHMS, *networks()}
     flat = " ".join(text.split())
     for flag in FLAGS.values():
         assert flag.meaning in flat and all(choice in flat for choice in flag.choices)
-    for name in ALGORITHMS:
-        assert " ".join(algorithm(name).summary.split()) in flat
-    assert "--alg=ALG --help" in text
+    for algorithm in ALGORITHMS.values():
+        assert f"{algorithm.summary}. Actions: {', '.join(algorithm.actions)}. Network: " in flat
+    assert "--alg=ALG --help" in text and "--network=NAME --help" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("ppo2", "mlp, cnn for atari and retro"), ("sac", "dense, cnn for atari"), ("td3", "dense")],
+)
+def test_the_default_network_is_named(name, words):
+    assert f"Network: {words} " in " ".join(help_text().split())
+    assert f"Default network: {words}." in " ".join(help_text(name).split())
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_an_algorithms_help_has_every_argument_that_can_be_set(name):
+def test_an_algorithms_help_has_every_argument_that_can_be_set_and_no_others(name):
     text = help_text(name)
-    arguments = algorithm(name).arguments.values()
-    of_networks = [argument for network in networks().values() for argument in network.arguments.values()]
     flat = " ".join(text.split())
-    for argument in [*arguments, *of_networks]:
-        assert (f"\n  --{argument.name}" in text and argument.meaning in flat) == argument.settable
-    only_python = ", ".join(argument.name for argument in arguments if not argument.settable)
-    assert f"From Python only: {only_python}." in flat
+    settable = [one for one in arguments_of(name) if one.settable]
+    assert entries(text).keys() == {*(f"--{one.name}" for one in settable), *networks()}
+    for one in settable:
+        assert f"--{one.name} {one.meaning} (" in flat
+    only_python = [one.name for one in ALGORITHMS[name].config.arguments().values() if not one.settable]
+    assert f"From Python only: {', '.join(only_python)}." in flat
+    for network in networks().values():
+        defaults = [f"--{one.name}={one.default}".replace(" ", "") for one in network.arguments.values()]
+        assert f" {network.name} {' '.join(defaults) or 'none'} " in flat
 
 
-def test_a_name_does_not_run_into_its_meaning():
-    for name in ALGORITHMS:
-        settable = {argument.name for argument in algorithm(name).arguments.values() if argument.settable}
-        assert {f"--{name}" for name in settable} <= entries(help_text(name)).keys()
+@pytest.mark.parametrize("alg", [None, "ppo2"])
+@pytest.mark.parametrize("name", networks())
+def test_a_networks_help_has_its_arguments(alg, name):
+    text = help_text(alg, name)
+    own = {f"--{one}" for one in networks()[name].arguments}
+    of_algorithm = {f"--{one.name}" for one in arguments_of(alg) if one.settable} if alg else set()
+    assert entries(text).keys() - {"none"} == own | of_algorithm
+    for one in networks()[name].arguments.values():
+        assert f"--{one.name} {one.meaning} (" in " ".join(text.split())
 
 
 @pytest.mark.parametrize(
     "entry",
     [
-        "--nsteps steps of each environment in an update. (default 2048; atari: 128; mujoco: 2048)",
-        "--env environment id; 'module:id' imports the module first (default CartPole-v1)",
-        "--activation a Keras activation's name, or a function. (default tanh)",
-        "--play run the trained policy afterwards, showing it --resume",
-        "--ent_coef weight of the policy's entropy in the loss. (default 0.0; atari: 0.01; mujoco: 0.0)",
+        "--nsteps steps of each environment in an update (int, at least 1; default 2048; atari: 128) --ent",
+        "--lr learning rate (schedule, at least 0; default 0.0003; atari: linear_2.5e-4; mujoco: linear_3e-4)",
+        "--max_grad_norm bound of the gradient's global norm; None for none (float or None, above 0; default 0.5)",
+        "--gamma discount per step (float, between 0 and 1; default 0.99)",
+        "--load_path saved model to start from (str or None)",
+        "--num_layers=2 --num_hidden=64 --activation=tanh --layer_norm=False",
     ],
 )
-def test_defaults_are_told(entry):
+def test_types_bounds_and_defaults_are_named(entry):
     assert entry in " ".join(help_text("ppo2").split())
 
 
-@pytest.mark.parametrize("alg", [None, *ALGORITHMS])
-def test_lines_fit(alg):
-    assert max(map(len, help_text(alg).splitlines())) <= WIDTH + 5
-    assert help_text(alg).endswith("\n")
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "--env environment id; 'module:id' imports the module first (str; default CartPole-v1)",
+        "--num_timesteps environment steps to train for; 0 trains nothing (float, at least 0; default 1e6)",
+        "(one of float32, bfloat16; default float32)",
+    ],
+)
+def test_flags_have_types_bounds_and_defaults(entry):
+    assert entry in " ".join(help_text().split())
 
 
-def test_an_unknown_algorithm_names_the_nearest():
-    with pytest.raises(ValueError, match="unknown algorithm 'pp02': did you mean 'ppo2'"):
-        help_text("pp02")
+@pytest.mark.parametrize("names", [(), *((name,) for name in ALGORITHMS), ("sac", "mlp"), (None, "cnn_lstm")])
+@pytest.mark.parametrize(("columns", "most"), [(80, 80), (110, 110), (300, 110)])
+def test_lines_fit_the_terminal(names, columns, most, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    text = help_text(*names)
+    longest = max(map(len, text.splitlines()))
+    assert longest <= most
+    # The width is used.
+    assert longest > most - 15
+    assert text.endswith("\n") and not text.endswith("\n\n")
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [(("pp02",), "unknown algorithm 'pp02': did you mean 'ppo2'"), ((None, "mpl"), "unknown network 'mpl'")],
+)
+def test_an_unknown_name_is_an_error(names, words):
+    with pytest.raises(ValueError, match=words):
+        help_text(*names)

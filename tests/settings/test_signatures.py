@@ -1,56 +1,22 @@
-"""What is read from the source text is what the loaded functions say."""
+"""What is read from the source text of networks is what the loaded functions have."""
 
-import ast
-import importlib
 import inspect
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from tfbaselines import ALGORITHMS
 from tfbaselines.policy import networks as built
-from tfbaselines.settings.signatures import Argument, algorithm, networks
+from tfbaselines.settings.activations import ACTIVATIONS
+from tfbaselines.settings.argument import kinds_of
+from tfbaselines.settings.signatures import network_named, networks
 
-OF_THE_RUN = {"network", "env", "total_timesteps", "seed", "eval_env", "run"}
+OPEN_ENDED = """
+from tfbaselines.policy.networks import register
 
-
-def assert_same(arguments, function, without=()):
-    """Equal names in equal order, types and defaults, and a meaning for each."""
-    parameters = inspect.signature(function).parameters.values()
-    parameters = {p.name: p for p in parameters if p.kind is not p.VAR_KEYWORD and p.name not in without}
-    assert list(arguments) == list(parameters)
-    for name, parameter in parameters.items():
-        argument = arguments[name]
-        assert argument.name == name
-        assert eval(argument.annotation, vars(inspect.getmodule(function))) == parameter.annotation, name
-        assert argument.default == literal(parameter.default), name
-        assert argument.meaning and argument.meaning in " ".join(function.__doc__.split()), name
-
-
-def literal(default):
-    """The default as source text can give it: None for one that is required or no literal."""
-    try:
-        return ast.literal_eval(repr(default))
-    except (ValueError, SyntaxError):
-        return None
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_algorithms(name):
-    module = importlib.import_module(f"tfbaselines.algs.{name}")
-    read = algorithm(name)
-    assert_same(read.arguments, module.learn, without=OF_THE_RUN)
-    assert read.name == name
-    assert read.summary == module.__doc__.splitlines()[0]
-    assert read.defaults == getattr(module, "DEFAULTS", {})
-    assert read.schedules == getattr(module, "SCHEDULE_ARGUMENTS", ())
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_defaults_and_schedules_are_of_arguments_that_there_are(name):
-    read = algorithm(name)
-    for values in read.defaults.values():
-        assert values.keys() <= read.arguments.keys() | networks()["mlp"].arguments.keys() | {"network"}
-    assert set(read.schedules) <= read.arguments.keys()
+@register("any_towers")
+def any_towers(width=32, **more):
+    return None
+"""
 
 
 def test_all_networks_are_found():
@@ -61,35 +27,33 @@ def test_all_networks_are_found():
 @pytest.mark.parametrize("name", networks())
 def test_networks(name):
     read, builder = networks()[name], built.NETWORKS[name]
-    assert_same(read.arguments, builder)
-    assert read.name == name and read.summary == builder.__doc__.splitlines()[0]
+    parameters = inspect.signature(builder).parameters
+    assert list(read.arguments) == list(parameters)
+    for key, parameter in parameters.items():
+        argument = read.arguments[key]
+        assert argument.name == key and argument.default == parameter.default
+        assert argument.kinds == kinds_of(parameter.annotation)
+        assert argument.checked(argument.default) == argument.default
+        assert argument.meaning and argument.meaning in " ".join(builder.__doc__.split()), key
+    assert read.name == name and read.summary == builder.__doc__.splitlines()[0] and not read.open_ended
+    assert network_named(name) is read
 
 
-def test_a_meaning_of_several_lines_is_one_text():
-    assert algorithm("ppo2").arguments["value_network"].meaning == (
-        "None or 'shared' for a value head on the policy's network, 'copy' for a network of its own of the same kind, "
-        "another network's name, or a builder."
-    )
+def test_types_of_networks_arguments():
+    kinds = {key: argument.kinds for network in networks().values() for key, argument in network.arguments.items()}
+    assert kinds["activation"] == kinds_of(str | Callable) == ("str", "function")
+    assert kinds["convs"] == kinds_of(Sequence[tuple[int, int, int]]) == ("list",)
+    assert networks()["mlp"].arguments["activation"].choices == ACTIVATIONS
 
 
-@pytest.mark.parametrize(
-    ("annotation", "settable"),
-    [
-        ("int", True),
-        ("float | None", True),
-        ("float | str | FractionSchedule", True),
-        ("Sequence[tuple[int, int, int]]", True),
-        ("NetworkSpec | None", True),
-        ("Callable[..., Model] | None", False),
-        ("Callable[[int], None] | None", False),
-        ("Any", False),
-        ("", False),
-    ],
-)
-def test_text_stands_for_values_but_not_for_objects(annotation, settable):
-    assert Argument("x", annotation, None, "").settable is settable
+def test_an_unknown_network_names_the_nearest():
+    with pytest.raises(ValueError, match="unknown network 'mpl': did you mean 'mlp'"):
+        network_named("mpl")
 
 
-def test_an_unknown_algorithm_names_the_nearest():
-    with pytest.raises(ValueError, match="unknown algorithm 'pp02': did you mean 'ppo2'"):
-        algorithm("pp02")
+def test_a_network_that_takes_any_argument(tmp_path, monkeypatch):
+    (tmp_path / "open_network.py").write_text(OPEN_ENDED)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(built, "NETWORKS", dict(built.NETWORKS))
+    network = network_named("open_network:any_towers")
+    assert network.open_ended and list(network.arguments) == ["width"]

@@ -141,8 +141,8 @@ class Model(PolicyModel):
     """
 
     def __init__(self, network: NetworkSpec, env: Any, config: Config, comm: mpi.Communicator | None = None) -> None:
-        policy, self.averaged = with_targets(lambda: make_policy(network, env, config, comm), config.alpha)
-        super().__init__(policy, RMSProp(config.rprop_alpha, config.rprop_epsilon))
+        policy, averaged = with_targets(lambda: make_policy(network, env, config, comm), config.alpha)
+        super().__init__(policy, RMSProp(config.rprop_alpha, config.rprop_epsilon), averaged=averaged)
         self._comm, coefficients, jit = mpi.wrap(comm), coefficients_of(config), compile_with_xla(policy)
         self._exact, self._delta = coefficients.trust_region == "exact", config.delta
         terms = continuous_terms if isinstance(policy, DuelingPolicy) else discrete_terms
@@ -155,15 +155,15 @@ class Model(PolicyModel):
                 max_grad_norm=config.max_grad_norm,
                 jit=jit,
                 comm=comm,
-                gradients=lambda batch, _: gradients(terms, policy, self.averaged.forward, batch, coefficients, apart),
-                after_step=None if self._exact else self.averaged.step,
+                gradients=lambda batch, _: gradients(terms, policy, averaged.forward, batch, coefficients, apart),
+                after_step=None if self._exact else averaged.step,
             )
 
         self._update = self._replay_update = make_update(apart=True)
         if coefficients.trust_region is True and policy.convolutional:
             # For small networks, compiling another update takes longer than one backward pass less saves.
             self._replay_update = make_update(apart=False)
-        self._divergence = tf.function(lambda batch: divergence(policy, self.averaged.forward, batch), jit_compile=jit)
+        self._divergence = tf.function(lambda batch: divergence(policy, averaged.forward, batch), jit_compile=jit)
 
     def train(
         self, lr: float, batch: dict[str, np.ndarray], rng: np.random.Generator | None = None, replayed: bool = False
@@ -182,9 +182,8 @@ class Model(PolicyModel):
         if isinstance(self.policy, DuelingPolicy):
             shape = (*batch["rewards"].shape, 1 + SAMPLED_ACTIONS)
             batch = batch | {"noise": self.policy.head.draw_noise(self.rng if rng is None else rng, shape)}
-        rows, update = np.arange(len(batch["actions"]), dtype=np.int32)[None], self._update
-        if replayed:
-            update = self._replay_update
+        rows = np.arange(len(batch["actions"]), dtype=np.int32)[None]
+        update = self._replay_update if replayed else self._update
         if self._exact:
             variables, step = self.policy.acting_variables, lambda: update(batch, rows, lr=lr)
             statistics, kl, part = shortened_step(variables, step, lambda: self._mean_divergence(batch), self._delta)
@@ -194,25 +193,6 @@ class Model(PolicyModel):
             statistics = update(batch, rows, lr=lr)
         self.actor.refresh()
         return statistics
-
-    def observe(self, observations: np.ndarray) -> None:
-        """Let the policy's running mean, if it has one, take in observations [N, T, ...]."""
-        if self.policy.normalizer:
-            self.policy.normalizer.update(observations.reshape(-1, *observations.shape[2:]))
-            self.actor.refresh()
-
-    def variables(self) -> list[Any]:
-        """See PolicyModel."""
-        return [*super().variables(), *self.averaged.policy.trainable_variables]
-
-    def state(self) -> dict[str, Any]:
-        """See PolicyModel."""
-        return super().state() | {"averaged": self.averaged.policy.state()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """See PolicyModel."""
-        super().restore(state)
-        self.averaged.policy.restore(state["averaged"])
 
     def _mean_divergence(self, batch: Batch) -> float:
         """Of all ranks' batches: each finds the same."""
@@ -226,12 +206,7 @@ def learn(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], **kwargs: Any) -
     config = Config.of(kwargs)
     comm = mpi.wrap(config.comm)
     with workers_environments(env, config.num_workers, config.options, comm) as envs:
-        plan = Plan(
-            total_timesteps=int(config.total_timesteps),
-            steps_per_update=envs[0].num_envs * config.nsteps,
-            log_interval=config.log_interval,
-            save_interval=config.save_interval,
-        )
+        plan = Plan.of(config, envs[0].num_envs)
         replays = [make_replay(one, config) if config.replay_ratio else None for one in envs]
         crew = Crew([lambda number=number: workers[number].turn() for number in range(len(envs))])
         with Run("acer", Together(envs), config, plan) as run, crew:

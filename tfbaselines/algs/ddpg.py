@@ -17,8 +17,6 @@ from gymnasium import spaces
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument
 from tfbaselines.experience.exploration import Exploration
-from tfbaselines.experience.noise import parse_noise
-from tfbaselines.experience.perturbed import PerturbedActor
 from tfbaselines.logs.ddpg_rows import DDPGRows
 from tfbaselines.losses.off_policy import mean, target_actions, targets, td_errors, views, weighted_mean
 from tfbaselines.optim.average import AveragedPolicy, with_targets
@@ -118,9 +116,8 @@ class Config(ReplayConfig):
         """See Config."""
         super().check()
         if self.nb_epochs is not None and self.total_timesteps is not None:
-            raise bad_argument(
-                "nb_epochs", self.nb_epochs, "total_timesteps (--num_timesteps) was given too: give one of them"
-            )
+            accepted = "total_timesteps (--num_timesteps) was given too: give one of them"
+            raise bad_argument("nb_epochs", self.nb_epochs, accepted)
         if self.popart and not self.normalize_returns:
             raise bad_argument("popart", self.popart, "needs normalize_returns=True, whose statistics it is about")
         ends = self.return_range
@@ -128,36 +125,24 @@ class Config(ReplayConfig):
             raise bad_argument("return_range", ends, "two numbers, the lower one first")
 
 
-def make_update(
-    policy: ActorCritic,
-    averaged: AveragedPolicy,
-    *,
-    critic_l2_reg: float = 0.0,
-    clip_norm: float | None = None,
-    return_range: tuple[float, float] = (-np.inf, np.inf),
-    popart: bool = False,
-    delay: int = 1,
-    together: bool = False,
-    comm: Any = None,
-) -> BlockUpdate:
+def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, comm: Any = None) -> BlockUpdate:
     """The gradient steps.
 
     Args:
         policy: an actor with one critic or two, which may predict in units of statistics of returns.
         averaged: its targets.
-        critic_l2_reg: weight of the hidden kernels' squares.
-        clip_norm: bound of the norm of each variable's gradient; None for none.
-        return_range: range to which predictions are clipped, in units of the statistics of returns.
-        popart: update the statistics of returns with every batch, and rescale critics so that their predictions stay.
-        delay: critic steps for each step of the actor and the targets.
-        together: actor and critic step from the same weights, as in baselines; otherwise the critic goes first.
+        config: the arguments.
         comm: the ranks that train together.
     """
     target, returns = averaged.policy, policy.returns
     normalized = returns.normalized if returns else lambda x: x
+    delay, clip_norm = config.delay_policy_update, config.clip_norm
+    low, high = config.return_range or (-np.inf, np.inf)
+    # In baselines, actor and critic step from the same weights.
+    together = config.polyak is None and delay == 1
 
     def clipped(x: tf.Tensor) -> tf.Tensor:
-        return tf.clip_by_value(x, *return_range)
+        return tf.clip_by_value(x, low, high)
 
     def prepare(batch: Batch) -> Batch:
         batch = batch | views(policy, batch)
@@ -169,9 +154,9 @@ def make_update(
         goal = tf.stop_gradient(clipped(normalized(batch["targets"])))
         qs = policy.q(batch["now"], batch["actions"])
         loss = tf.add_n([weighted_mean(batch, tf.square(q - goal)) for q in qs])
-        if critic_l2_reg:
+        if config.critic_l2_reg:
             kernels = [kernel.value for critic in policy.critics for kernel in critic.kernels]
-            loss += critic_l2_reg * tf.add_n([tf.nn.l2_loss(kernel) for kernel in kernels])
+            loss += config.critic_l2_reg * tf.add_n([tf.nn.l2_loss(kernel) for kernel in kernels])
         return loss, {"loss_critic": loss} | td_errors(batch, policy.returns_of(qs[0]))
 
     def actor_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
@@ -183,7 +168,7 @@ def make_update(
     actor = Phase(actor_loss, policy.acting_variables, adams[0], "actor_lr", delay, clip_norm)
     critic = Phase(critic_loss, policy.critic_variables, adams[1], "critic_lr", 1, clip_norm)
     merged = None
-    if popart:
+    if config.popart:
         layers = [critic.layer for one in (policy, target) for critic in one.critics]
         merged = Merged(
             lambda batch: returns.sums(batch["targets"]), lambda sums: rescaled(returns, layers, returns.take, sums)
@@ -250,24 +235,9 @@ def _make_model(network: NetworkSpec, env: VecEnv, run: OffPolicyRun) -> tuple[O
         return make_policy(network, env, config, run.comm, critics)
 
     policy, averaged = with_targets(make, 1.0 - config.tau if config.polyak is None else config.polyak)
-    update = make_update(
-        policy,
-        averaged,
-        critic_l2_reg=config.critic_l2_reg,
-        clip_norm=config.clip_norm,
-        return_range=config.return_range or (-np.inf, np.inf),
-        popart=config.popart,
-        delay=config.delay_policy_update,
-        together=config.polyak is None and config.delay_policy_update == 1,
-        comm=run.comm,
-    )
+    model = OffPolicyModel(policy, averaged, make_update(policy, averaged, config, run.comm), rng=run.rng)
     noise_type = config.noise_type if config.act_noise is None else f"normal_{config.act_noise}"
-    noise = parse_noise(noise_type, (env.num_envs, policy.head.width), run.rng)
-    perturbed = None
-    if noise.parameters is not None:
-        perturbed = PerturbedActor(policy, (make(0), make(0)), noise.parameters, run.rng, run.comm)
-    model = OffPolicyModel(policy, averaged, update, rng=run.rng)
-    return model, Exploration(model, noise, perturbed)
+    return model, Exploration(model, noise_type, env.num_envs, lambda: make(critics=0), run.rng, run.comm)
 
 
 def make_policy(

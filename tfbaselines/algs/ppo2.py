@@ -62,13 +62,7 @@ class Config(OnPolicyConfig):
         comm value_network normalize_observations run
     """
     env_defaults: ClassVar = {
-        "atari": {
-            "nsteps": 128,
-            "log_interval": 1,
-            "ent_coef": 0.01,
-            "lr": "linear_2.5e-4",
-            "cliprange": 0.1,
-        },
+        "atari": {"nsteps": 128, "log_interval": 1, "ent_coef": 0.01, "lr": "linear_2.5e-4", "cliprange": 0.1},
         "mujoco": {
             "nminibatches": 32,
             "noptepochs": 10,

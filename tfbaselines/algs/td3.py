@@ -51,16 +51,16 @@ class Config(OffPolicyConfig):
     env_defaults: ClassVar = {"all": {"network": "dense"}}
 
 
-def make_update(policy: ActorCritic, averaged: AveragedPolicy, policy_delay: int, comm: Any = None) -> BlockUpdate:
+def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, comm: Any = None) -> BlockUpdate:
     """The gradient steps.
 
     Args:
         policy: an actor with two critics.
         averaged: its targets.
-        policy_delay: critic steps for each of the actor and the targets.
+        config: the arguments.
         comm: the ranks that train together.
     """
-    target = averaged.policy
+    target, delay = averaged.policy, config.policy_delay
 
     def prepare(batch: Batch) -> Batch:
         batch = batch | views(policy, batch)
@@ -80,10 +80,10 @@ def make_update(policy: ActorCritic, averaged: AveragedPolicy, policy_delay: int
 
     phases = [
         Phase(critic_loss, policy.critic_variables, Adam(epsilon=ADAM_EPSILON), "q_lr"),
-        Phase(actor_loss, policy.acting_variables, Adam(epsilon=ADAM_EPSILON), "pi_lr", policy_delay),
+        Phase(actor_loss, policy.acting_variables, Adam(epsilon=ADAM_EPSILON), "pi_lr", delay),
     ]
     jit = compile_with_xla(policy)
-    return BlockUpdate(phases, prepare=prepare, after=averaged.step, after_every=policy_delay, jit=jit, comm=comm)
+    return BlockUpdate(phases, prepare=prepare, after=averaged.step, after_every=delay, jit=jit, comm=comm)
 
 
 @takes(Config)
@@ -92,7 +92,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
     config = Config.of(kwargs)
     with OffPolicyRun("td3", env, config, Course.of(config, env.num_envs), config.eval_env) as run:
         policy, averaged = with_targets(lambda: make_policy(network, env, config, run.comm), config.polyak)
-        update = make_update(policy, averaged, config.policy_delay, run.comm)
+        update = make_update(policy, averaged, config, run.comm)
         model, head = OffPolicyModel(policy, averaged, update, rng=run.rng), policy.head
 
         def explore(obs: Any, states: Any, episode_start: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:

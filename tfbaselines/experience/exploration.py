@@ -1,10 +1,11 @@
 """Exploration around a deterministic actor: noise on its actions, noise in its parameters, or both."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tfbaselines.experience.noise import Noise
+from tfbaselines.experience.noise import parse_noise
 from tfbaselines.experience.perturbed import PerturbedActor
 
 
@@ -16,12 +17,27 @@ class Exploration:
 
     Args:
         model: whose actor it is; see running/model.py.
-        noise: of parameters and of actions.
-        perturbed: acts where there is noise of parameters; None otherwise.
+        noise_type: see experience/noise.py.
+        num_envs: environments that act at once.
+        make_copy: makes a further policy of the model's kind, for noise in its parameters.
+        rng: numpy generator.
+        comm: the ranks that explore alike.
     """
 
-    def __init__(self, model: Any, noise: Noise, perturbed: PerturbedActor | None) -> None:
-        self._model, self._noise, self.perturbed = model, noise, perturbed
+    def __init__(
+        self,
+        model: Any,
+        noise_type: str | None,
+        num_envs: int,
+        make_copy: Callable[[], Any],
+        rng: np.random.Generator,
+        comm: Any = None,
+    ) -> None:
+        self._model, self._noise = model, parse_noise(noise_type, (num_envs, model.policy.head.width), rng)
+        self.perturbed: PerturbedActor | None = None
+        if self._noise.parameters is not None:
+            copies = (make_copy(), make_copy())
+            self.perturbed = PerturbedActor(model.policy, copies, self._noise.parameters, rng, comm)
 
     def __call__(
         self, obs: Any, states: np.ndarray | None, episode_start: np.ndarray

@@ -10,10 +10,11 @@ from gymnasium import spaces
 
 from tfbaselines.envs.vec.observations import parts_of, parts_of_obs
 from tfbaselines.errors import bad_argument
+from tfbaselines.optim.average import AveragedPolicy
 from tfbaselines.optim.optimizers import restore_slots, slots
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.encoding import observation_dtype
-from tfbaselines.policy.policy import Policy
+from tfbaselines.policy.protocol import ActingPolicy
 from tfbaselines.running.checkpoint import load_tree, save_tree
 
 FORMAT = "tfbaselines-model-1"
@@ -26,15 +27,17 @@ class PolicyModel:
         policy: the policy.
         optimizer: what trains it, if it is trained; its slots are saved with the weights, as are those of `optimizers`.
         rng: generator of the noise that `step` and `act` sample with.
+        averaged: the policy's average, such as target networks; saved with the weights.
     """
 
     def __init__(
         self,
-        policy: Policy,
+        policy: ActingPolicy,
         optimizer: keras.Optimizer | None = None,
         rng: np.random.Generator | None = None,
+        averaged: AveragedPolicy | None = None,
     ) -> None:
-        self.policy, self.optimizer = policy, optimizer
+        self.policy, self.optimizer, self.averaged = policy, optimizer, averaged
         # Further optimisers by the name under which they are saved.
         self.optimizers: dict[str, keras.Optimizer] = {}
         self.actor = make_actor(policy)
@@ -113,7 +116,14 @@ class PolicyModel:
 
     def variables(self) -> list[Any]:
         """Everything learnt, which every rank holds alike: Keras variables, or numpy arrays that change in place."""
-        return list(self.policy.trainable_variables)
+        policies = [self.policy, *([] if self.averaged is None else [self.averaged.policy])]
+        return [variable for policy in policies for variable in policy.trainable_variables]
+
+    def observe(self, observations: Any) -> None:
+        """Let the policy's running mean, if it has one, take in observations [B, ...]."""
+        if self.policy.normalizer:
+            self.policy.normalizer.update(observations)
+            self.actor.refresh()
 
     def ready(self) -> None:
         """Bring copies up to date with the parameters, which were just loaded or broadcast."""
@@ -121,10 +131,13 @@ class PolicyModel:
 
     def state(self) -> dict[str, Any]:
         """Everything the model remembers."""
-        return {
+        state = {
             "policy": self.policy.state(),
             "optimizer": {} if self.optimizer is None else slots(self.optimizer),
-        } | {name: slots(optimizer) for name, optimizer in self.optimizers.items()}
+        }
+        if self.averaged is not None:
+            state["averaged"] = self.averaged.policy.state()
+        return state | {name: slots(optimizer) for name, optimizer in self.optimizers.items()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what `state` gave."""
@@ -132,6 +145,8 @@ class PolicyModel:
         self.actor.refresh()
         if self.optimizer is not None:
             restore_slots(self.optimizer, state["optimizer"])
+        if self.averaged is not None:
+            self.averaged.policy.restore(state["averaged"])
         for name, optimizer in self.optimizers.items():
             restore_slots(optimizer, state[name])
 

@@ -84,8 +84,8 @@ class OffPolicyModel(PolicyModel):
         others: list[keras.Variable] | None = None,
         rng: np.random.Generator | None = None,
     ) -> None:
-        super().__init__(policy, rng=rng)
-        self.averaged, self.update, self._others = averaged, update, others or []
+        super().__init__(policy, rng=rng, averaged=averaged)
+        self.update, self._others = update, others or []
         self.replay: ReplayProtocol | None = None
         # Whatever else is saved with the model: each has state(), restore() and ready().
         self.parts: list[Any] = []
@@ -98,7 +98,7 @@ class OffPolicyModel(PolicyModel):
 
     def variables(self) -> list[Any]:
         """See PolicyModel."""
-        return [*super().variables(), *self.averaged.policy.trainable_variables, *self._others]
+        return [*super().variables(), *self._others]
 
     def save_replay_buffer(self, directory: str) -> None:
         """Write the replay to a directory of files that load without pickle and can be mapped into memory."""
@@ -117,7 +117,6 @@ class OffPolicyModel(PolicyModel):
     def state(self) -> dict[str, Any]:
         """See PolicyModel."""
         state = super().state() | {
-            "averaged": self.averaged.policy.state(),
             "update": self.update.state(),
             "others": {str(i): variable.numpy() for i, variable in enumerate(self._others)},
         }
@@ -128,7 +127,6 @@ class OffPolicyModel(PolicyModel):
     def restore(self, state: dict[str, Any]) -> None:
         """See PolicyModel."""
         super().restore(state)
-        self.averaged.policy.restore(state["averaged"])
         self.update.restore(state["update"])
         for i, variable in enumerate(self._others):
             variable.assign(state["others"][str(i)])
@@ -236,9 +234,7 @@ class OffPolicyRun(Run):
             rows.collected(episodes)
             if on_cycle is not None:
                 on_cycle()
-            if model.policy.normalizer:
-                model.policy.normalizer.update(self.replay.latest(course.collected)[0])
-                model.actor.refresh()
+            model.observe(self.replay.latest(course.collected)[0])
             if course.gradient_steps and self.enough():
                 yield course.gradient_steps
             self.finish_update(rows)

@@ -46,13 +46,7 @@ class OnPolicyRun(Run):
         config: OnPolicyConfig,
         columns: Callable[[Run], dict[str, Any]] = columns,
     ) -> None:
-        plan = Plan(
-            total_timesteps=int(config.total_timesteps),
-            steps_per_update=env.num_envs * config.nsteps,
-            log_interval=config.log_interval,
-            save_interval=config.save_interval,
-        )
-        super().__init__(name, env, config, plan)
+        super().__init__(name, env, config, Plan.of(config, env.num_envs))
         self.policy = make_policy(network, env, config, self.comm)
         self.model = PolicyModel(self.policy, rng=self.rng)
         self._columns = columns
@@ -104,9 +98,7 @@ class OnPolicyRun(Run):
             rollout = runner.run()
             self.episodes.extend(rollout.episodes)
             yield rollout
-            if self.policy.normalizer:
-                self.policy.normalizer.update(env_major(rollout.obs))
-                self.model.actor.refresh()
+            self.model.observe(env_major(rollout.obs))
             if evaluation is not None:
                 self.eval_episodes.extend(evaluation.run().episodes)
             self.finish_update(lambda: self._columns(self) | self._row())

@@ -29,7 +29,7 @@ from tfbaselines.policy.precision import set_precision
 from tfbaselines.running.checkpoint import Checkpoints, load_tree
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.progress import make_progress
-from tfbaselines.settings.bases import RunConfig
+from tfbaselines.settings.bases import PolicyConfig, RunConfig
 
 UPDATES_BETWEEN_SYNC_CHECKS = 100
 
@@ -70,6 +70,16 @@ class Plan:
     log_first: bool = True
     save_interval: int = 0
     replay_interval: int = 0
+
+    @classmethod
+    def of(cls, config: PolicyConfig, num_envs: int) -> "Plan":
+        """Of an algorithm whose updates begin with a rollout of num_envs environments."""
+        return cls(
+            total_timesteps=int(config.total_timesteps),
+            steps_per_update=num_envs * config.nsteps,
+            log_interval=config.log_interval,
+            save_interval=config.save_interval,
+        )
 
 
 def seed_everything(seed: int | None, comm: mpi.Communicator) -> np.random.Generator:

@@ -86,7 +86,8 @@ class Worker:
             batch["rewards"] = np.clip(batch["rewards"], -config.reward_clip, config.reward_clip)
         statistics = self._train(batch)
         with self.lock:
-            self.run.model.observe(batch["obs"][:, :-1])
+            seen = batch["obs"][:, :-1]
+            self.run.model.observe(seen.reshape(-1, *seen.shape[2:]))
         if self.replay is not None:
             words = self.replay.put(batch)
             if words:

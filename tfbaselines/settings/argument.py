@@ -1,6 +1,7 @@
 """One argument of an algorithm, a network or the command: its types, bounds and meaning, and the check of a value."""
 
 import math
+import os
 import re
 import typing
 from collections.abc import Iterable, Mapping
@@ -73,6 +74,8 @@ class Argument(NamedTuple):
         if getattr(value, "shape", None) == () and hasattr(value, "item"):
             # A NumPy scalar.
             value = value.item()
+        if isinstance(value, os.PathLike) and "str" in self.kinds:
+            value = os.fspath(value)
         if value is None and "None" in self.kinds:
             return None
         if "schedule" in self.kinds:
@@ -118,21 +121,23 @@ class Argument(NamedTuple):
             by_env_type: defaults for types of environments.
             from_python: whether functions can be given.
         """
-        types = " or ".join(self._types(from_python))
+        parts = [self._types(from_python)]
         if self.bounds != Bounds():
-            types += f", {self.bounds}"
-        parts = [types] if types else []
-        if self.default is not None or not types:
+            parts[0] += f", {self.bounds}"
+        if self.default is not None or not parts[0]:
             parts.append(f"default {shown(self.default)}")
-        return "; ".join([*parts, *(f"{kind}: {shown(value)}" for kind, value in (by_env_type or {}).items())])
+        parts += [f"{kind}: {shown(value)}" for kind, value in (by_env_type or {}).items()]
+        return "; ".join(part for part in parts if part)
 
-    def _types(self, from_python: bool) -> Iterable[str]:
+    def _types(self, from_python: bool) -> str:
         hidden = {"object"} | (set() if from_python else {"function"}) | ({"bool"} if "True" in self.choices else set())
-        for kind in self.kinds:
-            if kind == "str" and self.choices:
-                yield f"one of {', '.join(self.choices)}"
-            elif kind not in hidden:
-                yield kind
+        kinds = [kind for kind in self.kinds if kind not in hidden]
+        if kinds in ([], ["None"]):
+            return ""
+        *first, last = [
+            f"one of {', '.join(self.choices)}" if kind == "str" and self.choices else kind for kind in kinds
+        ]
+        return f"{', '.join(first)} or {last}" if first else last
 
 
 def accepted(kinds: Iterable[str]) -> str:

@@ -94,7 +94,9 @@ class OffPolicyConfig(ReplayConfig):
         None, "width of the memory of the actor and of the critics, two for every unit of an LSTM; None for no memory"
     )
     sequence_length: int = arg(64, "steps of the replayed sequences, with memory", at_least=1)
-    vis_encode_type: str = arg("simple", "encoder of images below a dense network: simple, nature_cnn or resnet")
+    vis_encode_type: str = arg(
+        "simple", "encoder of images below a dense network", choices=("simple", "nature_cnn", "resnet")
+    )
     normalize_observations: bool = arg(
         False, "scale observations by a running mean and deviation kept inside the policy"
     )

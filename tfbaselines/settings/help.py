@@ -39,13 +39,13 @@ def help_text(algorithms: Mapping[str, Algorithm], alg: str | None = None, netwo
     """
     page = _Page(min(shutil.get_terminal_size().columns, MAX_WIDTH))
     if alg is None and network is None:
-        return page.joined(_general(page, algorithms))
+        return _joined(_general(page, algorithms))
     parts: list[str] = [USAGE]
     if alg is not None:
         parts += _of_algorithm(page, named(algorithms, alg), network is None)
     if network is not None:
         parts += _of_network(page, network_named(network))
-    return page.joined([*parts, "", page.paragraph("--help alone lists flags, algorithms and networks.")])
+    return _joined([*parts, "", page.paragraph("--help alone lists flags, algorithms and networks.")])
 
 
 class _Page:
@@ -71,9 +71,6 @@ class _Page:
         """An argument with its meaning, type, bounds and defaults."""
         notes = argument.notes(by_env_type, from_python=False)
         return self.entry(f"--{argument.name}", f"{argument.meaning} ({notes})".lstrip())
-
-    def joined(self, parts: Iterable[str]) -> str:
-        return "\n".join(parts) + "\n"
 
 
 def _general(page: _Page, algorithms: Mapping[str, Algorithm]) -> Iterable[str]:
@@ -123,3 +120,7 @@ def _of_network(page: _Page, network: Network) -> Iterable[str]:
     yield from map(page.argument, network.arguments.values())
     if not network.arguments:
         yield "  none"
+
+
+def _joined(lines: Iterable[str]) -> str:
+    return "\n".join(lines) + "\n"

@@ -21,7 +21,7 @@ class RunOptions:
         precision: 'float32', or 'bfloat16' for convolutions and matrix products of half the width where the
             processor has them.
         make_env: makes a further worker's environments from the worker's number, for algorithms with several workers.
-        make_eval_env: makes environments for tests, as many as it is told; they write no files, and their statistics
+        make_eval_env: makes environments for tests from their number; they write no files, and their statistics
             are frozen.
         config: what made the run, kept inside each saved file.
     """

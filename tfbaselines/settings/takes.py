@@ -14,6 +14,8 @@ WIDTH = 100
 NETWORK = "a registered network's name, or a network builder"
 ENV = "the environments, a VecEnv"
 NETWORK_KWARGS = "the network builder's own arguments"
+SCHEDULE = """A schedule is a number, a text SHAPE_NUMBER such as 'linear_3e-4', which falls from 3e-4 to 0 over
+training, or a function of the fraction of training left, from 1 down to 0."""
 
 
 def takes(config: type[Config], env: str = ENV) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -78,15 +80,18 @@ def _documentation(learn: Callable[..., Any], config: type[Config], env: str) ->
     entries = [f"network: {NETWORK}.", f"env: {env}."]
     entries += [f"{one.name}: {one.meaning} ({one.notes()})." for one in config.arguments().values()]
     entries += [f"network_kwargs: {NETWORK_KWARGS}."]
-    wrapped = [
-        textwrap.fill(
-            entry,
-            WIDTH,
-            initial_indent="    ",
-            subsequent_indent="        ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for entry in entries
-    ]
-    return "\n".join([f"{text}\n\nArgs:", *wrapped]) + (f"\n\nReturns:{returns}" if returns else "")
+    lines = [f"{text}\n\nArgs:", *map(_indented, entries)]
+    if any("schedule" in one.kinds for one in config.arguments().values()):
+        lines += ["", textwrap.fill(SCHEDULE, WIDTH, break_on_hyphens=False)]
+    return "\n".join(lines) + (f"\n\nReturns:{returns}" if returns else "")
+
+
+def _indented(entry: str) -> str:
+    return textwrap.fill(
+        entry,
+        WIDTH,
+        initial_indent="    ",
+        subsequent_indent="        ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
