@@ -53,8 +53,9 @@ NETWORKS = {
     "lstm": {"nlstm": 4},
     "cnn_small": {},
 }
-# Recurrent policies: minibatches are groups of environments, and sequences are replayed.
-RECURRENT = {"nminibatches": 1, "sequence_length": 5}
+# Of recurrent policies: minibatches are groups of environments, and sequences are replayed; unrolling them is dear.
+RECURRENT = {"nminibatches": 1, "noptepochs": 1, "sequence_length": 5, "num_update": 1, "replay_ratio": 1}
+RECURRENT |= {"nb_rollout_steps": 4 * CYCLE, "nb_train_steps": 1}
 # Columns that depend on time.
 TIMES = ["Time", "fps", "total/duration", "total/steps_per_second", "misc/time_elapsed"]
 

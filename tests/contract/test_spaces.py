@@ -101,7 +101,7 @@ def test_narrow_numbers_are_others(alg, eager, tmp_path):
 @pytest.mark.parametrize("kind", ["Box", "Discrete"])
 def test_memory(alg, kind, eager, tmp_path):
     env = seeing(alg, OBSERVATIONS[kind])
-    model = assert_learnt(alg, env, tmp_path, 8, network="lstm")
+    model = assert_learnt(alg, env, tmp_path, 4, network="lstm")
     obs, states = env.reset(), model.initial_states(2)
     _, after = model.act(obs, states, True)
     assert after.shape == states.shape and not np.array_equal(after, states)

@@ -27,8 +27,9 @@ BY_BASE = {
         "value_network": "copy",
     },
     ReplayConfig: {
-        "updates": 120,
-        "num_update": 10,
+        "updates": 100,
+        "num_update": 30,
+        "hidden_sizes": [32],
         "lr": 1e-2,
         "q_lr": 1e-2,
         "polyak": 0.95,
@@ -38,7 +39,7 @@ BY_BASE = {
     },
 }
 BY_NAME = {
-    "ddpg": {"critic_lr": 1e-2, "nb_train_steps": 10, "critic_l2_reg": 0.0, "normalize_observations": False},
+    "ddpg": {"critic_lr": 1e-2, "nb_train_steps": 30, "critic_l2_reg": 0.0, "normalize_observations": False},
 }
 
 
@@ -74,7 +75,7 @@ def test_values_go_on_after_a_time_limit(alg):
     own = {"gamma": GAMMA}
     for base, arguments in BY_BASE.items():
         own |= arguments if issubclass(get(alg).config, base) else {}
-    declared = {"updates", *get(alg).config.arguments()}
+    declared = {"updates", "hidden_sizes", *get(alg).config.arguments()}
     own = {name: value for name, value in (own | BY_NAME.get(alg, {})).items() if name in declared}
     model = learn(alg, vec(lambda: Costly(ACTIONS[first_kind(alg)]), 2), **own)
     first, later = model.value(np.eye(2, dtype=np.float32))

@@ -2,8 +2,7 @@
 
 import sys
 
-import numpy as np
-from small_runs import learn, own_identity
+from small_runs import learn, own_identity, takes
 
 from tfbaselines.algs.registry import get
 from tfbaselines.logs import logger
@@ -12,11 +11,10 @@ from tfbaselines.running.checkpoint import save_tree
 from tfbaselines.settings.options import RunOptions
 
 alg, world = sys.argv[1], mpi.world()
-own = {"normalize_observations": True} if "normalize_observations" in get(alg).config.arguments() else {}
-# Observations of numbers, for their statistics.
-own = own if get(alg).actions[0] != "Discrete" else {}
+numbers = not takes(alg, "Discrete")
+own = {"normalize_observations": True} if numbers and "normalize_observations" in get(alg).config.arguments() else {}
 for updates, options in ((4, RunOptions()), (8, RunOptions(resume="log"))):
     logger.configure("log", ["csv", "log"], comm=world, resume=options.resume is not None)
     logger.get_current().set_comm(None)
     model = learn(alg, own_identity(alg, seed=10_000 * world.rank), updates, run=options, **own)
-save_tree(f"rank{world.rank}", {"model": model.state(), "drawn": float(np.float64(model.rng.random()))})
+save_tree(f"rank{world.rank}", {"model": model.state(), "drawn": float(model.rng.random())})
