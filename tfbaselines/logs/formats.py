@@ -1,6 +1,8 @@
 """Where the logger's values and messages go: a table, text, CSV, JSON lines or TensorBoard."""
 
+import contextlib
 import csv
+import io
 import json
 import os
 import sys
@@ -29,6 +31,13 @@ class KVWriter:
     def close(self) -> None:
         """Let go of what is open; called once more it does nothing."""
 
+    def lost(self) -> bool:
+        """Whether the file that is written to is no longer where it was."""
+        return False
+
+    def reopen(self) -> None:
+        """Open the file again after it was lost or a write failed; a row cut short is dropped."""
+
 
 class SeqWriter:
     """An output that takes log messages."""
@@ -38,7 +47,38 @@ class SeqWriter:
         raise NotImplementedError
 
 
-class HumanOutputFormat(KVWriter, SeqWriter):
+class FileWriter(KVWriter):
+    """An output whose file may go away while it writes.
+
+    Attributes:
+        path: of the file; None for a stream that somebody else opened, and closes.
+        file: open for writing.
+    """
+
+    path: Path | None
+    file: TextIO
+
+    def close(self) -> None:
+        """See KVWriter."""
+        if self.path is not None:
+            self.file.close()
+
+    def lost(self) -> bool:
+        """See KVWriter."""
+        return self.path is not None and not self.path.exists()
+
+    def reopen(self) -> None:
+        """See KVWriter; a directory that has gone is made again."""
+        if self.path is None:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            self.file.close()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        drop_torn_line(self.path)
+        self.file = _open(self.path, append=True)
+
+
+class HumanOutputFormat(FileWriter, SeqWriter):
     """A table per dump and messages line by line.
 
     Args:
@@ -47,8 +87,8 @@ class HumanOutputFormat(KVWriter, SeqWriter):
     """
 
     def __init__(self, filename_or_file: str | os.PathLike | TextIO, append: bool = False):
-        self._owned = isinstance(filename_or_file, str | os.PathLike)
-        self.file = _open(filename_or_file, append) if self._owned else filename_or_file
+        self.path = Path(filename_or_file) if isinstance(filename_or_file, str | os.PathLike) else None
+        self.file = filename_or_file if self.path is None else _open(self.path, append)
 
     def writekvs(self, kvs: dict[str, Any]) -> None:
         cells = [(_cell(key), _cell(_shown(value))) for key, value in sorted(kvs.items(), key=lambda item: item[0])]
@@ -66,10 +106,6 @@ class HumanOutputFormat(KVWriter, SeqWriter):
         self.file.write(" ".join(seq) + "\n")
         self.file.flush()
 
-    def close(self) -> None:
-        if self._owned:
-            self.file.close()
-
 
 def _shown(value: Any) -> str:
     # The trailing spaces of "%-8.3g" belong to the original's format: they widen the column.
@@ -85,7 +121,7 @@ def _cell(text: str) -> str:
     return text[: MAX_CELL - 3] + "..." if len(text) > MAX_CELL else text
 
 
-class JSONOutputFormat(KVWriter):
+class JSONOutputFormat(FileWriter):
     """One JSON object per dump and line.
 
     Args:
@@ -94,9 +130,10 @@ class JSONOutputFormat(KVWriter):
     """
 
     def __init__(self, filename: str | os.PathLike, append: bool = False):
+        self.path = Path(filename)
         if append:
-            drop_torn_line(filename)
-        self.file = _open(filename, append)
+            drop_torn_line(self.path)
+        self.file = _open(self.path, append)
 
     def writekvs(self, kvs: dict[str, Any]) -> None:
         for key, value in kvs.items():
@@ -107,11 +144,8 @@ class JSONOutputFormat(KVWriter):
         self.file.write(json.dumps(kvs, default=to_jsonable) + "\n")
         self.file.flush()
 
-    def close(self) -> None:
-        self.file.close()
 
-
-class CSVOutputFormat(KVWriter):
+class CSVOutputFormat(FileWriter):
     """A table as text whose columns may grow: keys that first appear later are added at the right.
 
     Values that contain the separator or a quote are quoted, newlines become spaces (a row is a line, so that a
@@ -142,8 +176,9 @@ class CSVOutputFormat(KVWriter):
         self._writer(self.file).writerow(["" if value is None else _one_line(str(value)) for value in values])
         self.file.flush()
 
-    def close(self) -> None:
-        self.file.close()
+    def reopen(self) -> None:
+        super().reopen()
+        self.keys = next(iter(self._rows()), [])
 
     def _add_columns(self, new: list[str]) -> None:
         """Rewrite the file with wider rows; whatever happens in between, the old or the new file is there."""
@@ -244,7 +279,8 @@ def make_output_format(name: str, directory: str | os.PathLike, log_suffix: str 
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     if name == "stdout":
-        return HumanOutputFormat(sys.stdout)
+        # Python has no standard output where it was closed from the start.
+        return HumanOutputFormat(sys.stdout if sys.stdout is not None else io.StringIO())
     if name == "log":
         return HumanOutputFormat(directory / f"log{log_suffix}.txt", append)
     if name == "csv":

@@ -13,7 +13,8 @@ from tfbaselines.optim.update import Loss, Update
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.build import make_policy
 from tfbaselines.running.model import PolicyModel
-from tfbaselines.running.run import Plan, Run
+from tfbaselines.running.plan import Plan
+from tfbaselines.running.run import Run
 from tfbaselines.settings.bases import OnPolicyConfig
 from tfbaselines.settings.config import NetworkSpec
 
@@ -67,14 +68,14 @@ class OnPolicyRun(Run):
             rows), and of 'lr' and other coefficients by name, which returns the mean statistics.
         """
         variables = self.policy.trainable_variables
-        jit = compile_with_xla(self.policy)
+        jit = compile_with_xla(self.policy, self.plan.steps_per_update)
         update = Update(loss, variables, optimizer, max_grad_norm=max_grad_norm, jit=jit, comm=self.comm)
         self.model.optimizer = optimizer
 
         def step(data: dict[str, np.ndarray], indices: np.ndarray | None = None, **coefficients: float) -> dict:
             if indices is None:
                 indices = np.arange(len(next(iter(data.values()))), dtype=np.int32)[None]
-            statistics = update(data, indices, **coefficients)
+            statistics = self.check(update(data, indices, **coefficients))
             self.model.actor.refresh()
             return statistics
 
