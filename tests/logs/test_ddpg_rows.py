@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from gymnasium import spaces
-from small import EPOCH, counting, joined, learn, rows, train
+from small_runs import EPOCH, counting, joined, learn, rows, train
 
 from tfbaselines.logs.logger import read_csv
 from tfbaselines.optim.blocks import BlockUpdate

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small import EPOCH, counting, learn, rows, train
+from small_runs import EPOCH, counting, learn, rows, train
 
 from tfbaselines.logs import logger
 from tfbaselines.logs.logger import read_csv

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from helpers import vec
-from small import CYCLE, EPOCH, Counting, counting, joined, learn, rows, still, train
+from small_runs import CYCLE, EPOCH, Counting, counting, joined, learn, rows, still, train
 
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.optim.blocks import BlockUpdate
