@@ -41,6 +41,13 @@ class Header(NamedTuple):
         return math.prod(self.shape) * self.dtype.itemsize
 
 
+def open_regular(path: str | os.PathLike) -> BinaryIO:
+    """Open a file for reading; OSError for a pipe or a device, which might never end."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError(f"'{path}' is not a file")
+    return open(path, "rb")
+
+
 def read_header(file: BinaryIO, size: int) -> Header:
     """Read the header of a .npy file; ValueError unless the data after it have the size that it states.
 
@@ -66,7 +73,7 @@ def read_header(file: BinaryIO, size: int) -> Header:
 
 def map_array(path: str | os.PathLike) -> np.ndarray:
     """The array of a .npy file, read from the disk when it is used; ValueError when the file is damaged."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         header, offset = read_header(file, os.path.getsize(path)), file.tell()
     order = "F" if header.fortran_order else "C"
     if header.nbytes == 0:
@@ -116,7 +123,7 @@ def parse_document(text: bytes, largest: int = LARGEST_DOCUMENT) -> Any:
 
 def read_document(path: str | os.PathLike, largest: int) -> Any:
     """A JSON file of bounded size and depth; OSError when it cannot be read, ValueError when it is damaged."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         return parse_document(file.read(largest + 1), largest)
 
 

@@ -3,6 +3,9 @@
 import difflib
 from collections.abc import Iterable
 
+# Characters of a value that an error shows.
+LONGEST_VALUE = 300
+
 
 class WorkerError(RuntimeError):
     """An environment's process failed; the message names it and what it said."""
@@ -20,7 +23,7 @@ def unknown(kind: str, name: str, choices: Iterable[str]) -> ValueError:
     choices = list(choices)
     guess = nearest(name, choices)
     hint = f"did you mean '{guess}'?" if guess else f"choose from {', '.join(sorted(choices))}"
-    return ValueError(f"unknown {kind} {name!r}: {hint}")
+    return ValueError(f"unknown {kind} {name!r:.{LONGEST_VALUE}}: {hint}")
 
 
 def check_at_least(least: float, **values: float) -> None:
@@ -51,4 +54,4 @@ def check_between(low: float, high: float, **values: float) -> None:
 
 def bad_argument(name: str, value: object, accepted: str) -> ValueError:
     """The error for an argument whose value cannot be used, naming what is accepted."""
-    return ValueError(f"{name}={value!r} is not valid: {accepted}")
+    return ValueError(f"{name}={value!r:.{LONGEST_VALUE}} is not valid: {accepted}")

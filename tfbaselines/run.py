@@ -14,6 +14,7 @@ from tfbaselines.parallel import mpi
 from tfbaselines.settings.command_line import Arguments, parse, split
 from tfbaselines.settings.config_file import make_config, read_config, write_config
 from tfbaselines.settings.help import help_text
+from tfbaselines.settings.stored import given_again, needs_trust
 
 # Without a display --play ends by itself.
 EPISODES_WITHOUT_DISPLAY = 10
@@ -47,12 +48,19 @@ def _main(argv: list[str]) -> int:
     if resume is not None:
         if resume is True:
             raise ValueError("--resume needs a value: the log directory of the run to continue")
-        # What the run was started with; what is given now comes on top.
-        given = read_config(resume)["given"] | given
-        given["log_path"] = resume
+        given = _resumed(resume, given)
     args = parse(given, ALGORITHMS)
     _check_save_path(args.save_path)
     return _run(args)
+
+
+def _resumed(directory: str, typed: dict[str, str | bool]) -> dict[str, str | bool]:
+    """What a run was started with; what is given now comes on top."""
+    stored = read_config(directory)["given"]
+    if "save_path" in stored and "save_path" not in typed:
+        path = stored["save_path"]
+        print(f"tfbaselines: the run's save_path is not kept: give --save_path={path!r:.200} again", file=sys.stderr)
+    return given_again(stored, typed) | {"log_path": directory}
 
 
 def _check_save_path(path: str | None) -> None:
@@ -90,7 +98,8 @@ def _run(args: Arguments) -> int:
         model = _learn(args, config, logger.get_dir())
     except Interrupted as stop:
         if comm.rank == 0:
-            again = f"python -m tfbaselines.run --resume={shlex.quote(logger.get_dir())}"
+            trust = " --trust" if needs_trust(args.flags | args.learn) else ""
+            again = f"python -m tfbaselines.run --resume={shlex.quote(logger.get_dir())}{trust}"
             print(f"\n{stop}\nto continue: {again}", flush=True)
         return 128 + stop.signal
     if args.save_path is not None and comm.rank == 0:

@@ -123,12 +123,12 @@ class Config(PolicyConfig):
             accepted = f"at most buffer_size={self.buffer_size}, or nothing is replayed"
             raise bad_argument("replay_start", self.replay_start, accepted)
 
-    @property
-    def coefficients(self) -> Coefficients:
-        """The numbers of the objective."""
-        regions = {"True": True, "efficient": True, "False": False}
-        region = regions.get(self.trust_region, self.trust_region)
-        return Coefficients(self.q_coef, self.ent_coef, self.gamma, self.c, self.delta, region)
+
+def coefficients_of(config: Config) -> Coefficients:
+    """The numbers of the objective."""
+    regions = {"True": True, "efficient": True, "False": False}
+    region = regions.get(config.trust_region, config.trust_region)
+    return Coefficients(config.q_coef, config.ent_coef, config.gamma, config.c, config.delta, region)
 
 
 class Model(PolicyModel):
@@ -144,7 +144,7 @@ class Model(PolicyModel):
     def __init__(self, network: NetworkSpec, env: Any, config: Config, comm: mpi.Communicator | None = None) -> None:
         policy, averaged = with_targets(lambda: make_policy(network, env, config, comm), config.alpha)
         super().__init__(policy, RMSProp(config.rprop_alpha, config.rprop_epsilon), averaged=averaged)
-        self._comm, coefficients, jit = mpi.wrap(comm), config.coefficients, compile_with_xla(policy)
+        self._comm, coefficients, jit = mpi.wrap(comm), coefficients_of(config), compile_with_xla(policy)
         self._exact, self._delta = coefficients.trust_region == "exact", config.delta
         terms = continuous_terms if isinstance(policy, DuelingPolicy) else discrete_terms
 

@@ -29,6 +29,7 @@ class Flags(Declared):
     log_path: str | None = arg(None, "directory of logs and checkpoints")
     play: bool = arg(False, "run the trained policy afterwards, in a window where there is a display")
     resume: str | None = arg(None, "log directory of an earlier run to continue; its arguments are kept")
+    trust: bool = arg(False, "import the modules that the config.json of a resumed run names, which runs their code")
     keep_checkpoints: int = arg(5, "number of latest checkpoints to keep", at_least=1)
     precision: str = arg("float32", "of convolutions and matrix products", choices=PRECISIONS)
     worker: str | None = arg(None, "where environments run: in this process or in their own", choices=tuple(WORKERS))
