@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
-from tfbaselines.errors import WorkerError, nearest
+from tfbaselines.errors import NotFiniteError, WorkerError, nearest
 
 # Set it to see where an error comes from.
 TRACEBACK_VARIABLE = "TFBASELINES_TRACEBACK"
@@ -55,7 +55,7 @@ def silent_stderr() -> Iterator[None]:
 def exit_status(name: str, command: Callable[[], int]) -> int:
     """Run a command; a user's mistake (ValueError) or a failed environment is one line on standard error and status 2.
 
-    Ctrl-C, where the command does not see to it itself, is status 130.
+    A number that is not finite is one line and status 3. Ctrl-C, unless the command handles it, is status 130.
 
     Args:
         name: of the command, which begins the line.
@@ -66,8 +66,9 @@ def exit_status(name: str, command: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
         return 130
-    except (ValueError, WorkerError) as error:
+    except (ValueError, WorkerError, NotFiniteError) as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
-        print(f"{name}: error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        with contextlib.suppress(OSError):
+            print(f"{name}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 3 if isinstance(error, NotFiniteError) else 2

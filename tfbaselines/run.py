@@ -1,5 +1,6 @@
 """The command line: parse, build, learn, save, play. See ``python -m tfbaselines.run --help``."""
 
+import contextlib
 import itertools
 import os
 import shlex
@@ -10,6 +11,7 @@ from typing import Any
 
 from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.command import exit_status, load_tensorflow
+from tfbaselines.logs.directory import clear, has_checkpoint, holds_run, locked
 from tfbaselines.parallel import mpi
 from tfbaselines.settings.command_line import Arguments, parse, split
 from tfbaselines.settings.config_file import make_config, read_config, write_config
@@ -27,8 +29,8 @@ def main(argv: list[str] | None = None) -> int:
         argv: the words after the command; None for the process's own.
 
     Returns:
-        The exit status: 0, 2 for a user's mistake (one line on standard error), 128 + the number of a signal that ended
-        the run.
+        The exit status: 0, 2 for a user's mistake (one line on standard error), 3 for a number
+        that is not finite, 128 + the number of a signal that ended the run.
     """
     mpi.abort_on_exception()
     status = exit_status("tfbaselines", lambda: _main(sys.argv[1:] if argv is None else argv))
@@ -44,23 +46,33 @@ def _main(argv: list[str]) -> int:
         alg, network = (given[name] if isinstance(given.get(name), str) else None for name in ("alg", "network"))
         sys.stdout.write(help_text(ALGORITHMS, alg, network))
         return 0
-    resume = given.get("resume")
-    if resume is not None:
-        if resume is True:
-            raise ValueError("--resume needs a value: the log directory of the run to continue")
-        given = _resumed(resume, given)
+    given = _resumed(given)
     args = parse(given, ALGORITHMS)
     _check_save_path(args.save_path)
     return _run(args)
 
 
-def _resumed(directory: str, typed: dict[str, str | bool]) -> dict[str, str | bool]:
-    """What a run was started with; what is given now comes on top."""
-    stored = read_config(directory)["given"]
-    if "save_path" in stored and "save_path" not in typed:
+def _resumed(given: dict[str, str | bool]) -> dict[str, str | bool]:
+    """With --resume, what the run was started with; what is given now comes on top."""
+    resume = given.get("resume")
+    if resume is None:
+        return given
+    if resume is True:
+        raise ValueError("--resume needs a value: the log directory of the run to continue")
+    if resume == "auto":
+        resume = given.get("log_path")
+        if not isinstance(resume, str):
+            raise ValueError("--resume=auto needs --log_path: the directory in which there may be a run to continue")
+        if not has_checkpoint(resume):
+            return {name: value for name, value in given.items() if name != "resume"} | {"overwrite": True}
+    config = read_config(resume)
+    if given.get("alg", config["alg"]) != config["alg"]:
+        raise ValueError(f"--alg={given['alg']}: a run's algorithm cannot change, '{resume}' is one of {config['alg']}")
+    stored = config["given"]
+    if "save_path" in stored and "save_path" not in given:
         path = stored["save_path"]
         print(f"tfbaselines: the run's save_path is not kept: give --save_path={path!r:.200} again", file=sys.stderr)
-    return given_again(stored, typed) | {"log_path": directory}
+    return given_again(stored, given) | {"log_path": resume, "resume": resume}
 
 
 def _check_save_path(path: str | None) -> None:
@@ -79,11 +91,30 @@ def _check_save_path(path: str | None) -> None:
 
 
 def _run(args: Arguments) -> int:
-    from tfbaselines.logs import logger
-
     comm = mpi.world()
     args.flags["seed"] = comm.broadcast_object(_seed(args.seed))
     directory = args.log_path and os.path.abspath(os.path.expanduser(args.log_path))
+    with contextlib.ExitStack() as stack:
+        if directory and comm.rank == 0:
+            stack.enter_context(locked(directory))
+            if args.resume is None:
+                _make_room(directory, args.overwrite)
+        comm.barrier()
+        return _logged(args, comm, directory)
+
+
+def _make_room(directory: str, overwrite: bool) -> None:
+    """Refuse a directory that holds an earlier run, or remove that run."""
+    if holds_run(directory) and not overwrite:
+        again = shlex.quote(directory)
+        raise ValueError(f"log_path='{directory}' holds a run: continue it with --resume={again}, or give --overwrite")
+    clear(directory)
+
+
+def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> int:
+    """The run, with its logs."""
+    from tfbaselines.logs import logger
+
     logger.configure(directory, comm=comm if comm.size > 1 else None, resume=args.resume is not None)
     # Values are means over this rank's episodes, as in the original; only rank 0 logs them.
     logger.get_current().set_comm(None)
@@ -92,7 +123,7 @@ def _run(args: Arguments) -> int:
         write_config(logger.get_dir(), config)
     _start_tensorflow(comm)
 
-    from tfbaselines.running.run import Interrupted
+    from tfbaselines.running.plan import Interrupted
 
     try:
         model = _learn(args, config, logger.get_dir())
@@ -100,7 +131,8 @@ def _run(args: Arguments) -> int:
         if comm.rank == 0:
             trust = " --trust" if needs_trust(args.flags | args.learn) else ""
             again = f"python -m tfbaselines.run --resume={shlex.quote(logger.get_dir())}{trust}"
-            print(f"\n{stop}\nto continue: {again}", flush=True)
+            with contextlib.suppress(OSError):
+                print(f"\n{stop}\nto continue: {again}", flush=True)
         return 128 + stop.signal
     if args.save_path is not None and comm.rank == 0:
         model.save(args.save_path)
@@ -132,6 +164,7 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
     options = RunOptions(
         resume=args.resume,
         keep_checkpoints=args.keep_checkpoints,
+        save_minutes=args.save_minutes,
         progress=True,
         precision=args.precision,
         make_env=lambda worker: _training_env(args, config, directory, worker),
@@ -201,7 +234,13 @@ def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
 
 def console() -> None:
     """The `tfbaselines` command."""
-    sys.exit(main())
+    status = main()
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError, AttributeError):
+        # Whoever read the output has left; Python's own flush at the end must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(status)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from gymnasium import spaces
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv
 from tfbaselines.experience.rollout import Runner, env_major
-from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
+from tfbaselines.policy.actor import GraphActor, NumpyActor, Step, make_actor
 from tfbaselines.policy.policy import build_policy
 
 DISCRETE = spaces.Discrete(3)
@@ -61,7 +61,7 @@ def make(network="mlp", nsteps=6, makers=None, maker=make_actor, seed=0, **kwarg
 
 def run(runner, count):
     """Copies of the arrays of `count` rollouts, joined."""
-    names = ("obs", "actions", "rewards", "values", "neglogps", "dones", "timeout_values")
+    names = ("obs", "actions", "rewards", "values", "neglogps", "episode_start", "timeout_values")
     blocks = [
         {name: getattr(rollout, name).copy() for name in names} for rollout in (runner.run() for _ in range(count))
     ]
@@ -74,19 +74,19 @@ def test_rows_are_the_steps_of_each_environment():
     expected = [[(0, t // 4, t % 4), (1, t // 3, t % 3)] for t in range(6)]
     np.testing.assert_array_equal(rollout.obs, expected)
     np.testing.assert_array_equal(rollout.rewards, np.array(expected) @ [100, 10, 1])
-    types = {name: getattr(rollout, name).dtype for name in ("obs", "rewards", "values", "neglogps", "dones")}
-    assert types == dict.fromkeys(("obs", "rewards", "values", "neglogps"), np.float32) | {"dones": bool}
+    types = {name: getattr(rollout, name).dtype for name in ("obs", "rewards", "values", "neglogps", "episode_start")}
+    assert types == dict.fromkeys(("obs", "rewards", "values", "neglogps"), np.float32) | {"episode_start": bool}
     assert rollout.actions.shape == rollout.values.shape == rollout.neglogps.shape == (6, 2)
     assert rollout.last_values.shape == rollout.last_episode_start.shape == (2,) and rollout.states is None
 
 
-def test_dones_mark_the_first_observations_of_all_episodes_but_the_runs_first():
+def test_episode_start_marks_the_first_observations_of_all_episodes_but_the_runs_first():
     runner, _, _ = make(nsteps=6)
-    first, second = runner.run().dones.copy(), runner.run()
+    first, second = runner.run().episode_start.copy(), runner.run()
     np.testing.assert_array_equal(first[:, 0], [False, False, False, False, True, False])
     np.testing.assert_array_equal(first[:, 1], [False, False, False, True, False, False])
     # Environment 1 ended with the first run's last step.
-    np.testing.assert_array_equal(second.dones[0], [False, True])
+    np.testing.assert_array_equal(second.episode_start[0], [False, True])
     assert second.obs[0, 1, 2] == 0
 
 
@@ -227,6 +227,76 @@ def test_numbers_as_observations(maker):
     assert rollout.obs.dtype == np.int64
     last = actor.value(np.zeros(1, np.int64))
     np.testing.assert_allclose(rollout.timeout_values[[2, 5], 0], last[0], rtol=1e-5, atol=1e-6)
+
+
+def cut_and_ended():
+    """A rollout in which time limits cut the first environment's episodes, and a termination is the very last step."""
+    return make(makers=[lambda: Counting(0, 4, timeout=True), lambda: Counting(1, 3)])[0].run()
+
+
+@pytest.mark.parametrize(("gamma", "lam"), [(0.9, 0.8), (1.0, 1.0), (0.9, 0.0), (0.0, 0.5)])
+def test_advantages_are_sums_of_discounted_errors(gamma, lam):
+    rollout = cut_and_ended()
+    assert rollout.truncated.sum() == 1 and rollout.ended[[3, 2, 5], [0, 1, 1]].all() and rollout.ended.sum() == 3
+    values = np.concatenate([rollout.values, rollout.last_values[None]]).astype(float)
+    expected = np.zeros((7, 2))
+    for t in reversed(range(6)):
+        for i in range(2):
+            after = rollout.timeout_values[t, i] if rollout.ended[t, i] else values[t + 1, i]
+            expected[t, i] = rollout.rewards[t, i] + gamma * after - values[t, i]
+            expected[t, i] += 0 if rollout.ended[t, i] else gamma * lam * expected[t + 1, i]
+    advantages = rollout.advantages(gamma, lam)
+    assert advantages.dtype == np.float32 and rollout.timeout_values[3, 0] != 0
+    np.testing.assert_allclose(advantages, expected[:-1], rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("gamma", [0.9, 1.0, 0.0])
+def test_n_step_returns_go_on_to_the_end_or_the_last_value(gamma):
+    rollout = cut_and_ended()
+    expected = np.concatenate([np.zeros((6, 2)), rollout.last_values[None]])
+    for t in reversed(range(6)):
+        for i in range(2):
+            after = rollout.timeout_values[t, i] if rollout.ended[t, i] else expected[t + 1, i]
+            expected[t, i] = rollout.rewards[t, i] + gamma * after
+    returns = rollout.n_step_returns(gamma)
+    assert returns.dtype == np.float32
+    np.testing.assert_allclose(returns, expected[:-1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("network", ["mlp", "lstm"])
+def test_a_batch_has_the_rows_of_one_environment_after_the_other(network):
+    runner, policy, _ = make(network)
+    runner.run()
+    rollout = runner.run()
+    batch = rollout.batch(policy.recurrent, returns=rollout.rewards + 1)
+    names = {"obs": "obs", "actions": "actions", "values": "values", "neglogpacs": "neglogps"}
+    expected = {name: getattr(rollout, attribute) for name, attribute in names.items()}
+    expected["returns"] = rollout.rewards + 1
+    if policy.recurrent:
+        expected["episode_start"] = rollout.episode_start.astype(np.float32)
+        np.testing.assert_array_equal(batch["states"], rollout.states)
+        assert batch["obs"].shape == (2, 6, 3) and batch["episode_start"].dtype == np.float32
+    assert batch.keys() == expected.keys() | ({"states"} if policy.recurrent else set())
+    for name, array in expected.items():
+        rows = np.concatenate([array[:, 0], array[:, 1]])
+        np.testing.assert_array_equal(batch[name].reshape(rows.shape), rows, err_msg=name)
+        assert not np.shares_memory(batch[name], array)
+
+
+def test_an_actor_needs_only_to_act_step_by_step():
+    """Anything with `step` and `value` will do; nothing asks of which class it is."""
+
+    class Plain:
+        def step(self, obs, states, episode_start, noise):
+            return Step(np.full(2, 1), obs[:, 2] + 0.5, None, np.full(2, 0.25, np.float32))
+
+        def value(self, obs, states=None, episode_start=None):
+            return obs[:, 2] + 0.5
+
+    runner, _, _ = make(makers=[lambda: Counting(0, 4, timeout=True), lambda: Counting(1, 3)], maker=lambda _: Plain())
+    rollout = runner.run()
+    np.testing.assert_array_equal(rollout.values, rollout.obs[..., 2] + 0.5)
+    assert rollout.timeout_values[3, 0] == 4.5 and (rollout.neglogps == 0.25).all() and (rollout.actions == 1).all()
 
 
 def test_env_major_orders_rows_by_environment_then_time():

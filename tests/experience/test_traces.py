@@ -307,6 +307,26 @@ def test_a_restored_replay_draws_the_same(tmp_path, rollouts, states):
     np.testing.assert_equal(samples(other), samples(replay))
 
 
+OLD = {"episode_start": "masks", "terminated": "ended", "truncated": "cut"}
+
+
+def of_an_older_version(state):
+    """What older versions saved: the same under their names."""
+    parts = {
+        part: {OLD.get(name, name): array for name, array in state[part].items()} for part in ("arrays", "lengths")
+    }
+    return state | parts
+
+
+def test_replays_of_older_versions_load(tmp_path):
+    episodes, _ = run_of((3, 4))
+    for replay, other in ((filled(), RolloutReplay(spaces_of(), 12, 4)), (episodes, run_of((2,))[0])):
+        old = of_an_older_version(saved_and_loaded(replay, tmp_path / "replay"))
+        assert {"masks", "ended", "cut"} < old["arrays"].keys() == old["lengths"].keys()
+        other.restore(old)
+        np.testing.assert_equal(samples(other, 3), samples(replay, 3))
+
+
 @pytest.mark.parametrize(("size", "kept"), [(4, {2}), (8, {1, 2}), (40, {0, 1, 2})])
 def test_a_replay_restored_into_another_size_keeps_the_latest(size, kept):
     other = RolloutReplay(spaces_of(), size, 4)
@@ -370,7 +390,7 @@ def test_a_packer_fits_the_environments_observations():
 
 
 def recorded(over):
-    """The batch of a long run of environments whose steps end where `over` is 1 and are cut where it is 2."""
+    """The batch of a long run: steps are terminated where `over` is 1 and truncated where it is 2."""
     count, steps = over.shape
     batch = rollout(0, count, steps, states=True)
     batch["terminated"], batch["truncated"] = (over == 1).astype(np.float32), (over == 2).astype(np.float32)
@@ -404,7 +424,7 @@ def runs(draw):
 
 
 def assert_padded(trace, length):
-    """What follows the first `length` steps is cut, and like the last of them in all else."""
+    """Steps after the first `length` are truncated, and equal the last of them in all else."""
     for name, array in trace.items():
         end = length + (name in FENCES)
         last = np.ones_like(array[0]) if name == "truncated" else array[end - 1]

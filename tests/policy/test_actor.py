@@ -166,7 +166,7 @@ def test_acting_leaves_observations_alone(network):
     np.testing.assert_array_equal(obs, before)
 
 
-def test_numpy_copies_the_weights_when_told_to():
+def test_numpy_copies_the_weights_on_refresh():
     policy = make(normalize_observations=True, value_network="copy", action=ACTIONS["box"])
     actor, obs = NumpyActor(policy), batch()
     before = actor.step(obs, None, None, None)
@@ -203,16 +203,18 @@ def test_recurrent_steps_are_the_policys_sequence(value_network):
     policy = make("lstm", value_network=value_network, nlstm=4)
     actor, envs, steps = GraphActor(policy), 2, 5
     obs = batch(rows=envs * steps)
-    masks = np.zeros((envs, steps), bool)
-    masks[0, 3] = masks[1, 0] = True
+    episode_start = np.zeros((envs, steps), bool)
+    episode_start[0, 3] = episode_start[1, 0] = True
     first = states = np.random.default_rng(1).normal(size=(envs, policy.state_size)).astype(np.float32)
     values = []
     for t in range(steps):
-        step = actor.step(obs[t::steps], states, masks[:, t], None)
-        np.testing.assert_allclose(actor.value(obs[t::steps], states, masks[:, t]), step.values, rtol=1e-5, atol=1e-6)
+        step = actor.step(obs[t::steps], states, episode_start[:, t], None)
+        np.testing.assert_allclose(
+            actor.value(obs[t::steps], states, episode_start[:, t]), step.values, rtol=1e-5, atol=1e-6
+        )
         states = step.states
         values.append(step.values)
-    outputs = policy.forward(obs, masks.ravel(), first)
+    outputs = policy.forward(obs, episode_start.ravel(), first)
     np.testing.assert_allclose(np.stack(values, 1).ravel(), outputs.value, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(states, outputs.states, rtol=1e-4, atol=1e-5)
 
@@ -222,6 +224,6 @@ def test_batches_of_any_size_share_one_trace(kwargs):
     policy = make(**kwargs)
     actor = GraphActor(policy)
     for rows in (1, 3, 5):
-        states, masks = policy.initial_state(rows), np.zeros(rows, bool)
-        assert actor.step(batch(rows=rows), states, masks, noise_of(policy, rows)).actions.shape == (rows,)
+        states, episode_start = policy.initial_state(rows), np.zeros(rows, bool)
+        assert actor.step(batch(rows=rows), states, episode_start, noise_of(policy, rows)).actions.shape == (rows,)
     assert actor._step.experimental_get_tracing_count() == 1

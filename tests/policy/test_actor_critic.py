@@ -11,7 +11,7 @@ from gymnasium import spaces
 from tfbaselines.envs.vec.action_mask import MASK
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
-from tfbaselines.policy.actor_critic import actor_critic_arguments, build_actor_critic
+from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.encoding import observation_dtype
@@ -81,17 +81,17 @@ def mask(rows, width):
 
 
 def memory_of(policy, envs=2, rows=ROWS):
-    """Masks and states of a batch of several environments' rows; nothing without memory."""
+    """episode_start and states of several environments' rows; nothing without memory."""
     if not policy.recurrent:
         return ()
     rng = np.random.default_rng(1)
-    masks = np.zeros(rows, np.float32)
-    masks[1] = 1.0
-    return tf.constant(masks), tf.constant(rng.normal(size=(envs, policy.state_size)).astype(np.float32))
+    episode_start = np.zeros(rows, np.float32)
+    episode_start[1] = 1.0
+    return tf.constant(episode_start), tf.constant(rng.normal(size=(envs, policy.state_size)).astype(np.float32))
 
 
 def shown(policy):
-    """What the graph takes of a batch."""
+    """A batch of observations as tensors, with episode_start and states of a recurrent policy."""
     return tf.nest.map_structure(tf.constant, batch(policy.observation_space)), *memory_of(policy)
 
 
@@ -111,14 +111,14 @@ def noise_of(policy, rows=ROWS):
 
 
 def assert_alike(one, other):
-    """Two policies say the same of everything."""
+    """Two policies have the same outputs."""
     a, b = (policy.forward(*shown(policy)) for policy in (one, other))
     for name in ("flat", "value", "states"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
 
 
 def assert_whole(policy):
-    """What a policy of any kind says of a batch has its shapes, and depends on what is seen."""
+    """Outputs of a policy have the right shapes and depend on observations."""
     action = policy.action_space
     view = view_of(policy)
     outputs = policy.forward(*shown(policy))
@@ -154,9 +154,9 @@ def test_memory_is_above_every_observation(obs, action):
 
 @pytest.mark.parametrize("obs", ["masked", "masked camera", "masked parts"])
 @pytest.mark.parametrize(("action", "memory_size"), [("discrete", None), ("multidiscrete", 6)])
-def test_masks_are_beside_every_observation(obs, action, memory_size):
+def test_action_masks_go_with_every_observation(obs, action, memory_size):
     policy = make(OBSERVATIONS[obs], ACTIONS[action], memory_size=memory_size)
-    assert policy.masked and not policy.plain
+    assert policy.masked and policy.mirror() is None
     assert_whole(policy)
 
 
@@ -170,7 +170,7 @@ def test_networks_with_convolutions_or_memory_take_the_observation_itself(networ
 
 
 @pytest.mark.parametrize("encoder", ["simple", "nature_cnn", "resnet"])
-def test_pictures_are_encoded_as_asked(encoder):
+def test_images_go_through_the_named_encoder(encoder):
     policy = make(PICTURE, vis_encode_type=encoder)
     kinds = [layer.name for layer in policy.trunk.modules[0].layers]
     assert ("c3" in kinds) == (encoder == "nature_cnn") and ("layer_0" in kinds) == (encoder == "resnet")
@@ -201,7 +201,7 @@ def test_a_critic_without_hidden_layers_has_no_kernels_of_them():
 
 
 @pytest.mark.parametrize("action", [DISCRETE, MULTI], ids=["discrete", "multidiscrete"])
-def test_a_critic_of_discrete_actions_adds_up_what_it_says_of_the_chosen(action):
+def test_a_critic_of_discrete_actions_adds_the_values_of_the_chosen(action):
     policy, actions = make(action=action), batch(action)
     view = view_of(policy)
     columns = (actions[:, None] + 1) if action is DISCRETE else actions - action.start + [0, 3]
@@ -258,10 +258,10 @@ def test_gradients_reach_every_variable_that_is_trained(action):
 )
 def test_one_call_over_a_sequence_is_its_steps_one_by_one(network, kwargs, action):
     policy = make(action=action, network=network, **kwargs)
-    obs, (masks, first) = batch(BOX), memory_of(policy)
-    whole, states, rows = policy.forward(obs, masks, first), first, []
+    obs, (episode_start, first) = batch(BOX), memory_of(policy)
+    whole, states, rows = policy.forward(obs, episode_start, first), first, []
     for t in range(3):
-        outputs = policy.forward(obs[t::3], masks[t::3], states)
+        outputs = policy.forward(obs[t::3], episode_start[t::3], states)
         states = outputs.states
         rows.append(outputs)
     for name in ("flat", "value"):
@@ -270,40 +270,51 @@ def test_one_call_over_a_sequence_is_its_steps_one_by_one(network, kwargs, actio
     np.testing.assert_allclose(whole.states, states, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("kwargs", [{}, {"memory_size": 4}], ids=["steps", "sequences"])
+def test_the_view_of_a_batch_is_that_of_its_rows(kwargs):
+    policy = make(**kwargs)
+    obs, *memory = shown(policy)
+    batch = dict(zip(("obs", "episode_start", "states"), (obs, *memory), strict=False)) | {"rewards": tf.zeros(ROWS)}
+    for seen, expected in zip(policy.view_of(batch), view_of(policy), strict=True):
+        assert (seen is None) == (expected is None)
+        if seen is not None:
+            np.testing.assert_array_equal(seen, expected)
+
+
 def test_actor_and_critics_have_memories_of_their_own():
     policy, obs = make(memory_size=6), batch(BOX)
-    masks, states = memory_of(policy)
-    before = policy.forward(obs, masks, states)
+    episode_start, states = memory_of(policy)
+    before = policy.forward(obs, episode_start, states)
     for own, other, half in (("flat", "value", slice(6, 12)), ("value", "flat", slice(0, 6))):
         changed = states.numpy()
         changed[:, half] += 1.0
-        after = policy.forward(obs, masks, changed)
+        after = policy.forward(obs, episode_start, changed)
         if own == "flat":
-            # The critics' memory says nothing to the actor.
+            # The actor does not use the critics' state.
             np.testing.assert_array_equal(before.flat, after.flat)
         assert np.abs(getattr(before, other) - getattr(after, other)).max() > 1e-3
         kept = slice(0, 6) if own == "flat" else slice(6, 12)
         np.testing.assert_array_equal(before.states[:, kept], after.states[:, kept])
 
 
-def test_masks_and_states_may_come_as_arrays():
+def test_episode_start_and_states_may_be_arrays():
     policy, obs = make(memory_size=6), batch(BOX)
-    masks, states = memory_of(policy)
-    expected = policy.forward(obs, masks, states)
-    given = policy.forward(obs, masks.numpy().astype(bool), states.numpy().astype(np.float64))
+    episode_start, states = memory_of(policy)
+    expected = policy.forward(obs, episode_start, states)
+    given = policy.forward(obs, episode_start.numpy().astype(bool), states.numpy().astype(np.float64))
     np.testing.assert_allclose(given.flat, expected.flat, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("action", [DISCRETE, MULTI], ids=["discrete", "multidiscrete"])
 @pytest.mark.parametrize(("name", "memory_size"), [("masked", None), ("masked", 4), ("masked parts", None)])
-def test_what_is_not_allowed_is_never_chosen(name, action, memory_size):
+def test_forbidden_actions_are_never_chosen(name, action, memory_size):
     space = OBSERVATIONS[name]
     policy = make(space, action, memory_size=memory_size)
     policy.pi_layer.bias.assign([0.0, 30.0, 60.0, 0.0, 30.0])
     obs, actor = batch(space, 40), make_actor(policy)
-    states, masks = policy.initial_state(40), np.ones(40, bool)
+    states, episode_start = policy.initial_state(40), np.ones(40, bool)
     for noise in (None, noise_of(policy, 40)):
-        actions, _ = actor.choose(obs, states, masks, noise)
+        actions, _ = actor.choose(obs, states, episode_start, noise)
         assert np.all(obs[MASK] >= policy.choices(actions))
     memory = (tf.ones(40), tf.constant(states)) if memory_size else ()
     view = policy.view(tf.nest.map_structure(tf.constant, obs), *memory)
@@ -360,21 +371,21 @@ def test_others_act_in_the_graph(kwargs):
     policy = make(**kwargs)
     actor, obs = make_actor(policy), batch(policy.observation_space)
     assert isinstance(actor, GraphActor)
-    states, masks = policy.initial_state(ROWS), np.zeros(ROWS, bool)
+    states, episode_start = policy.initial_state(ROWS), np.zeros(ROWS, bool)
     memory = (tf.zeros(ROWS), tf.constant(states)) if policy.recurrent else ()
     expected = policy.forward(tf.nest.map_structure(tf.constant, obs), *memory)
-    mode = actor.step(obs, states, masks, None)
+    mode = actor.step(obs, states, episode_start, None)
     np.testing.assert_allclose(mode.actions, policy.head.mode_numpy(expected.flat.numpy()), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(mode.values, expected.value, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(actor.value(obs, states, masks), expected.value, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(actor.value(obs, states, episode_start), expected.value, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kwargs", [{"memory_size": 4}, {"obs": CAMERA}], ids=["memory", "camera"])
 def test_a_deterministic_actor_acts_in_the_graph_too(kwargs):
     policy = make(head=DeterministicHead, **kwargs)
     actor, obs = GraphActor(policy), batch(policy.observation_space)
-    states, masks = policy.initial_state(ROWS), np.zeros(ROWS, bool)
-    once, again = (actor.step(obs, states, masks, noise) for noise in (noise_of(policy), None))
+    states, episode_start = policy.initial_state(ROWS), np.zeros(ROWS, bool)
+    once, again = (actor.step(obs, states, episode_start, noise) for noise in (noise_of(policy), None))
     np.testing.assert_array_equal(once.actions, again.actions)
     assert not once.neglogps.any() and once.neglogps.shape == (ROWS,)
 
@@ -394,7 +405,7 @@ def test_critics_may_see_actions_in_units_of_their_bounds():
 
 
 @pytest.mark.parametrize("normalized", [False, True])
-def test_numbers_are_clipped_where_it_is_asked_for(normalized):
+def test_clip_observations_bounds_numbers(normalized):
     policy = make(normalize_observations=normalized, kind={"clip_observations": 0.5})
     if normalized:
         policy.normalizer.update(np.random.default_rng(0).normal(1, 2, (500, 3)))
@@ -504,13 +515,6 @@ def test_mistakes_are_named_in_one_line(kwargs, message):
     with pytest.raises(ValueError, match=message) as error:
         build_actor_critic(env, kwargs.pop("network"), head=SquashedGaussianHead, critics=2, **kwargs)
     assert "\n" not in str(error.value)
-
-
-def test_of_a_runs_arguments_only_those_about_the_policy_are_taken():
-    given = {"hidden_sizes": (4,), "memory_size": 4, "vis_encode_type": "resnet", "normalize_observations": True}
-    given |= {"comm": None, "gamma": 0.9, "num_layers": 3, "alpha": "auto"}
-    assert given.keys() - actor_critic_arguments("dense", given).keys() == {"gamma", "num_layers", "alpha"}
-    assert actor_critic_arguments("mlp", {"num_layers": 3, "hidden_sizes": (4,)}) == {"num_layers": 3}
 
 
 MODELS = {name: KINDS[name] for name in ("vector", "several", "memory", "masked", "lstm")}

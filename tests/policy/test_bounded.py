@@ -52,13 +52,13 @@ def test_a_distribution_is_all_that_the_head_says(jit):
     head = SquashedGaussianHead(SPACE)
     flat, noise = parameters(head), head.draw_noise(np.random.default_rng(3), (50,))
 
-    def say(flat, noise):
+    def outputs(flat, noise):
         distribution = head.distribution(flat)
         actions = distribution.sample(noise)
         return distribution.mode(), actions, distribution.neglogp(actions)
 
-    say = say if jit is None else tf.function(say, jit_compile=jit)
-    mode, actions, neglogp = say(tf.constant(flat), tf.constant(noise))
+    call = outputs if jit is None else tf.function(outputs, jit_compile=jit)
+    mode, actions, neglogp = call(tf.constant(flat), tf.constant(noise))
     expected, logp = head.sample(tf.constant(flat), tf.constant(noise))
     np.testing.assert_allclose(mode, head.mode(tf.constant(flat)), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(actions, expected, rtol=1e-5, atol=1e-6)
@@ -81,13 +81,13 @@ def test_a_deterministic_distribution_is_its_mode_and_has_no_density(compiled):
     head = DeterministicHead(SPACE)
     flat, noise = parameters(head), head.draw_noise(np.random.default_rng(3), (50,))
 
-    def say(flat, noise):
+    def outputs(flat, noise):
         distribution = head.distribution(flat)
         return distribution.mode(), distribution.sample(noise), distribution.neglogp(distribution.mode())
 
     spec = tf.TensorSpec((None, 2), tf.float32)
-    say = tf.function(say, input_signature=[spec, spec]) if compiled else say
-    mode, actions, neglogp = say(tf.constant(flat), tf.constant(noise))
+    call = tf.function(outputs, input_signature=[spec, spec]) if compiled else outputs
+    mode, actions, neglogp = call(tf.constant(flat), tf.constant(noise))
     np.testing.assert_array_equal(mode, actions)
     np.testing.assert_allclose(mode, head.mode_numpy(flat), rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(head.sample_numpy(flat, noise), head.mode_numpy(flat))

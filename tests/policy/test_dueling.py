@@ -117,8 +117,8 @@ def test_gradients_of_q_reach_v_and_the_advantage():
 
 def test_recurrent_features_carry_memory():
     policy = make("lstm", nlstm=4)
-    obs, masks = tf.zeros((6, 3)), np.zeros(6)
-    features = policy.forward(obs, masks, policy.initial_state(2)).features
+    obs, episode_start = tf.zeros((6, 3)), np.zeros(6)
+    features = policy.forward(obs, episode_start, policy.initial_state(2)).features
     assert features.shape == (6, 4)
     (q,) = policy.q_of(features, tf.zeros(6), [tf.ones((6, 2))], [tf.zeros((6, 2))])
     np.testing.assert_allclose(q[:3], q[3:], rtol=1e-6, atol=1e-6)

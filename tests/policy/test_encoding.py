@@ -126,7 +126,7 @@ def test_starts_of_the_parts_make_a_difference():
     assert spaces_differ(one, other)
 
 
-def test_a_difference_is_told_in_words():
+def test_a_difference_is_described_in_words():
     saved, present = describe_space(spaces.Discrete(5)), describe_space(spaces.Box(-1, 1, (2,)))
     expected = "Discrete(n=5, start=0) was saved, this environment has Box(shape=[2], dtype=float32)"
     assert spaces_differ(saved, present) == expected

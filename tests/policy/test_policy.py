@@ -6,7 +6,9 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.policy.policy import CLIP_NORMALIZED, build_policy, observation_spec, policy_of_run
+from tfbaselines.policy.base import CLIP_NORMALIZED
+from tfbaselines.policy.encoding import observation_spec
+from tfbaselines.policy.policy import build_policy
 from tfbaselines.running.checkpoint import load_tree, save_tree
 
 BOX = spaces.Box(-np.inf, np.inf, (3,), np.float32)
@@ -210,14 +212,6 @@ def test_another_policys_weights_are_refused(kwargs, message):
         policy.restore(make().state())
     assert "\n" not in str(error.value)
     np.testing.assert_equal(policy.state()["weights"], before)
-
-
-def test_the_policy_of_a_run_takes_only_what_is_about_it():
-    env = SimpleNamespace(observation_space=BOX, action_space=DISCRETE)
-    arguments = {"value_network": "copy", "num_hidden": 6, "normalize_observations": True, "lr": 1e-3, "gamma": 0.9}
-    policy = policy_of_run(env, "mlp", arguments)
-    assert policy.network.output_shape == policy.value_network.output_shape == (None, 6)
-    assert policy.normalizer is not None
 
 
 @pytest.mark.parametrize(

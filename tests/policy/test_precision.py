@@ -1,5 +1,6 @@
 """bfloat16 inside networks only."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,7 +9,7 @@ from gymnasium import spaces
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.policy import build_policy
-from tfbaselines.policy.precision import OPTION, set_precision
+from tfbaselines.policy.precision import BFLOAT16_UNITS, OPTION, compile_with_xla, set_precision
 
 
 class Env:
@@ -21,8 +22,13 @@ class Steered(Env):
     action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
 
 
+class Numbers(Steered):
+    observation_space = spaces.Box(-3.0, 3.0, (16,), np.float32)
+
+
 @pytest.fixture(autouse=True)
-def back_to_float32():
+def seeded_and_back_to_float32():
+    keras.utils.set_random_seed(0)
     yield
     set_precision("float32")
 
@@ -33,11 +39,35 @@ def test_precision_is_switched_on_and_off():
         assert tf.config.optimizer.get_experimental_options()[OPTION] == expected
 
 
-def actor_and_critic():
-    return build_actor_critic(Steered(), "cnn_small", head=DeterministicHead, critics=2)
+def actor_and_critic(env=Steered, network="cnn_small", **kwargs):
+    return build_actor_critic(env(), network, head=DeterministicHead, critics=2, **kwargs)
 
 
-@pytest.mark.parametrize("build", [lambda: build_policy(Env(), "cnn_small"), actor_and_critic])
+def dense_actor_and_critic(*sizes):
+    return actor_and_critic(Numbers, "dense", hidden_sizes=sizes or (256, 256))
+
+
+def dense_policy(units=256):
+    return build_policy(Numbers(), "mlp", num_hidden=units)
+
+
+BUILDS = {
+    "images": lambda: build_policy(Env(), "cnn_small"),
+    "images, actor and critic": actor_and_critic,
+    "dense": dense_policy,
+    "dense, actor and critic": dense_actor_and_critic,
+}
+
+
+def observations(policy, rows=64):
+    space = policy.observation_space
+    rng = np.random.default_rng(0)
+    if space.dtype == np.uint8:
+        return rng.integers(0, 255, (8, *space.shape)).astype(np.uint8)
+    return rng.normal(size=(rows, *space.shape)).astype(np.float32)
+
+
+@pytest.mark.parametrize("build", BUILDS.values(), ids=BUILDS)
 def test_what_is_computed_from_outputs_is_float32(build):
     """A difference from a number of more than eight bits would be rounded with it."""
     set_precision("bfloat16")
@@ -48,7 +78,95 @@ def test_what_is_computed_from_outputs_is_float32(build):
         outputs = policy.forward(obs)
         return (3.14159 + 1e-4 * outputs.value) - 3.0, tf.reduce_mean(outputs.flat * 0.3333)
 
-    obs = np.random.default_rng(0).integers(0, 255, (8, 84, 84, 4)).astype(np.uint8)
-    seen, mean = advantage(obs)
-    np.testing.assert_allclose(seen, 0.14159, atol=1e-3)
+    outputs = policy.forward(observations(policy))
+    seen, mean = advantage(observations(policy))
+    np.testing.assert_allclose(seen, 0.14159 + 1e-4 * outputs.value, atol=1e-4)
     assert tf.cast(tf.cast(mean, tf.bfloat16), tf.float32) != mean
+
+
+def rounded(x):
+    """The share of numbers that bfloat16 holds exactly."""
+    return np.mean(tf.cast(tf.cast(x, tf.bfloat16), tf.float32) == x)
+
+
+def test_dense_networks_compute_in_bfloat16_outside_xla():
+    policy = dense_policy()
+    obs = observations(policy)
+    exact = policy.forward(obs).value.numpy()
+    set_precision("bfloat16")
+    outputs = {xla: tf.function(lambda obs: policy.forward(obs).value, jit_compile=xla)(obs) for xla in (False, True)}
+    assert np.abs(outputs[False] - exact).max() > 1e-4
+    np.testing.assert_allclose(outputs[False], exact, atol=0.05)
+    np.testing.assert_allclose(outputs[True], exact, atol=1e-5)
+
+
+def test_the_losses_of_dense_critics_and_their_gradients_are_float32():
+    """Values and targets a hundred apart from zero differ by less than bfloat16 resolves there."""
+    set_precision("bfloat16")
+    policy = dense_actor_and_critic()
+    for critic in policy.critics:
+        critic.layer.bias.assign([100.0])
+
+    @tf.function
+    def critic_loss(obs, actions):
+        q, *_ = policy.q(policy.view(obs), actions)
+        with tf.GradientTape() as tape:
+            tape.watch(q)
+            error = q - 100.1
+            loss = tf.reduce_mean(tf.square(error))
+        return q, error, tape.gradient(loss, q)
+
+    rng = np.random.default_rng(1)
+    q, error, gradient = critic_loss(observations(policy), rng.uniform(-1, 1, (64, 2)).astype(np.float32))
+    np.testing.assert_allclose(error, q - 100.1, atol=1e-4)
+    np.testing.assert_allclose(gradient, 2 * error / 64, rtol=1e-5)
+    assert rounded(error) < 0.5 and rounded(gradient) < 0.5
+
+
+def test_gradients_of_dense_networks_are_near_those_in_float32():
+    policy = dense_actor_and_critic()
+    obs = observations(policy, rows=256)
+
+    def gradients():
+        @tf.function
+        def compiled(obs):
+            with tf.GradientTape() as tape:
+                view = policy.view(obs)
+                q, *_ = policy.q(view, policy.head.mode(policy.act(view)))
+                loss = -tf.reduce_mean(q)
+            return tape.gradient(loss, [variable.value for variable in policy.acting_variables])
+
+        return [gradient.numpy() for gradient in compiled(obs)]
+
+    exact = gradients()
+    set_precision("bfloat16")
+    for ours, expected in zip(gradients(), exact, strict=True):
+        # Rounding moves some units over the edge of their ReLU.
+        assert 0 < np.linalg.norm(ours - expected) < 0.15 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize(
+    ("build", "float32", "bfloat16"),
+    [
+        (BUILDS["images"], False, False),
+        (BUILDS["images, actor and critic"], False, False),
+        (lambda: dense_policy(64), True, True),
+        (lambda: dense_policy(BFLOAT16_UNITS - 1), True, True),
+        (lambda: dense_policy(BFLOAT16_UNITS), True, False),
+        (lambda: dense_actor_and_critic(64, 64), True, True),
+        (lambda: dense_actor_and_critic(64, 256), True, False),
+        (lambda: build_policy(Numbers(), "lstm", nlstm=256), True, True),
+    ],
+)
+def test_xla_compiles_what_it_does_not_slow_down(build, float32, bfloat16):
+    policy = build()
+    assert compile_with_xla(policy) == float32
+    set_precision("bfloat16")
+    assert compile_with_xla(policy) == bfloat16
+
+
+def test_the_widest_layer_is_found_in_any_network():
+    assert dense_policy(64).widest_dense == 64
+    assert build_policy(Numbers(), "mlp", "dense", num_hidden=8).widest_dense == 256
+    assert dense_actor_and_critic(8, 300, 9).widest_dense == 300
+    assert build_policy(Env(), "cnn").widest_dense == 512

@@ -25,8 +25,8 @@ def sequences(envs=2, steps=5, seed=1):
     return x.astype(np.float32), np.zeros(envs * steps, np.float32), states.astype(np.float32)
 
 
-def run(layer, x, masks, states):
-    return [output.numpy() for output in layer([tf.constant(array) for array in (x, masks, states)])]
+def run(layer, x, episode_start, states):
+    return [output.numpy() for output in layer([tf.constant(array) for array in (x, episode_start, states)])]
 
 
 def close(actual, expected):
@@ -39,7 +39,7 @@ def normalized(x, gain, bias):
     return x * gain + bias
 
 
-def by_hand(layer, x, masks, states):
+def by_hand(layer, x, episode_start, states):
     """The layer's formulas, step by step."""
     w = {variable.name: variable.numpy().astype(np.float64) for variable in layer.trainable_variables}
     norm = layer.layer_norm
@@ -49,8 +49,8 @@ def by_hand(layer, x, masks, states):
 
     envs = len(states)
     (c, h), rows = np.split(states.astype(np.float64), 2, axis=-1), []
-    for x_t, mask in zip(x.reshape(envs, -1, INPUTS).swapaxes(0, 1), masks.reshape(envs, -1).T, strict=True):
-        c, h = c * (1 - mask[:, None]), h * (1 - mask[:, None])
+    for x_t, start in zip(x.reshape(envs, -1, INPUTS).swapaxes(0, 1), episode_start.reshape(envs, -1).T, strict=True):
+        c, h = c * (1 - start[:, None]), h * (1 - start[:, None])
         zx, zh = x_t @ w["wx"], h @ w["wh"]
         z = normalized(zx, w["gx"], w["bx"]) + normalized(zh, w["gh"], w["bh"]) if norm else zx + zh
         i, f, o, u = np.split(z + w["b"], 4, axis=-1)
@@ -63,50 +63,50 @@ def by_hand(layer, x, masks, states):
 @both_kinds
 @pytest.mark.parametrize("steps", [1, 5])
 def test_the_formulas(layer_norm, steps):
-    layer, (x, masks, states) = make(layer_norm), sequences(steps=steps)
-    masks[::3] = 1.0
-    close(run(layer, x, masks, states), by_hand(layer, x, masks, states))
+    layer, (x, episode_start, states) = make(layer_norm), sequences(steps=steps)
+    episode_start[::3] = 1.0
+    close(run(layer, x, episode_start, states), by_hand(layer, x, episode_start, states))
 
 
 @both_kinds
 def test_a_mask_clears_the_state(layer_norm):
-    """A sequence with a mask in its middle is two sequences, the second of which begins at zero."""
-    layer, (x, masks, states) = make(layer_norm), sequences(envs=1, steps=7)
-    masks[4] = 1.0
-    whole, last = run(layer, x, masks, states)
-    before, _ = run(layer, x[:4], masks[:4], states)
+    """A sequence with an episode start in its middle is two sequences, the second from zero states."""
+    layer, (x, episode_start, states) = make(layer_norm), sequences(envs=1, steps=7)
+    episode_start[4] = 1.0
+    whole, last = run(layer, x, episode_start, states)
+    before, _ = run(layer, x[:4], episode_start[:4], states)
     after, last_after = run(layer, x[4:], np.zeros(3, np.float32), np.zeros_like(states))
     close([whole, last], [np.concatenate([before, after]), last_after])
-    unmasked, _ = run(layer, x, np.zeros_like(masks), states)
-    assert np.abs(unmasked[4:] - whole[4:]).max() > 1e-3
+    uncleared, _ = run(layer, x, np.zeros_like(episode_start), states)
+    assert np.abs(uncleared[4:] - whole[4:]).max() > 1e-3
 
 
 @both_kinds
 def test_a_mask_clears_its_own_environment_only(layer_norm):
-    layer, (x, masks, states) = make(layer_norm), sequences(envs=2, steps=5)
-    plain, _ = run(layer, x, masks, states)
-    masks[2] = 1.0
-    masked, _ = run(layer, x, masks, states)
-    changed = np.abs(masked - plain).max(-1) > 1e-4
+    layer, (x, episode_start, states) = make(layer_norm), sequences(envs=2, steps=5)
+    plain, _ = run(layer, x, episode_start, states)
+    episode_start[2] = 1.0
+    cleared, _ = run(layer, x, episode_start, states)
+    changed = np.abs(cleared - plain).max(-1) > 1e-4
     assert changed.tolist() == [False] * 2 + [True] * 3 + [False] * 5
 
 
 @both_kinds
 def test_sequences_go_on_from_the_state_given(layer_norm):
-    layer, (x, masks, states) = make(layer_norm), sequences(envs=1, steps=6)
-    whole = run(layer, x, masks, states)
-    first, middle = run(layer, x[:2], masks[:2], states)
-    second, last = run(layer, x[2:], masks[2:], middle)
+    layer, (x, episode_start, states) = make(layer_norm), sequences(envs=1, steps=6)
+    whole = run(layer, x, episode_start, states)
+    first, middle = run(layer, x[:2], episode_start[:2], states)
+    second, last = run(layer, x[2:], episode_start[2:], middle)
     close(whole, [np.concatenate([first, second]), last])
 
 
 @both_kinds
 def test_environments_do_not_touch_each_other(layer_norm):
-    layer, (x, masks, states) = make(layer_norm), sequences(envs=3, steps=4)
-    rows, last = run(layer, x, masks, states)
+    layer, (x, episode_start, states) = make(layer_norm), sequences(envs=3, steps=4)
+    rows, last = run(layer, x, episode_start, states)
     for env in range(3):
         own = slice(4 * env, 4 * env + 4)
-        close(run(layer, x[own], masks[own], states[env : env + 1]), [rows[own], last[env : env + 1]])
+        close(run(layer, x[own], episode_start[own], states[env : env + 1]), [rows[own], last[env : env + 1]])
 
 
 def test_the_last_row_is_the_second_half_of_the_state():

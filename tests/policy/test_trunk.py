@@ -1,4 +1,4 @@
-"""What lies below actors and critics: every part of an observation in its place, and memory above all of them."""
+"""Trunks: every part of an observation in its place, and memory over all of them."""
 
 import keras
 import numpy as np
@@ -9,7 +9,7 @@ from gymnasium import spaces
 from tfbaselines.envs.vec.action_mask import MASK
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.policy.encoding import encode, encoded_shape
-from tfbaselines.policy.networks import get_network_builder
+from tfbaselines.policy.networks import get_network_builder, has_convolutions
 from tfbaselines.policy.trunk import NetworkTrunk, Trunk
 
 BOX = spaces.Box(-3, 3, (3,), np.float32)
@@ -43,7 +43,7 @@ def batch(space, rows=6):
 
 
 def encoded(trunk, number, obs):
-    """What the trunk's encoder makes of pictures, as rows."""
+    """Output of one of the trunk's encoders, as rows."""
     return np.reshape(trunk.modules[number](obs), (len(obs), -1))
 
 
@@ -53,7 +53,7 @@ def test_numbers_alone_are_taken_as_they_are(space):
     features, states = trunk(obs, None, None)
     np.testing.assert_array_equal(features, np.reshape(obs, (6, -1)))
     assert trunk.width == features.shape[1] and states is None and trunk.state_size == 0
-    assert trunk.plain and not trunk.convolutional and trunk.modules == trunk.trainable_variables == []
+    assert trunk.plain and trunk.modules == trunk.trainable_variables == []
 
 
 def test_a_picture_goes_through_its_encoder():
@@ -61,7 +61,7 @@ def test_a_picture_goes_through_its_encoder():
     features, _ = trunk(obs, None, None)
     np.testing.assert_array_equal(features, encoded(trunk, 0, obs))
     assert features.shape == (6, trunk.width) == (6, 6 * 5)
-    assert not trunk.plain and trunk.convolutional and len(trunk.trainable_variables) == 4
+    assert not trunk.plain and has_convolutions(*trunk.modules) and len(trunk.trainable_variables) == 4
 
 
 def test_parts_lie_side_by_side_and_every_picture_has_an_encoder_of_its_own():
@@ -88,13 +88,13 @@ def test_memory_is_above_all_parts(space):
     assert (trunk.width, trunk.state_size) == (4, 8) and not trunk.plain
     *encoders, cell = trunk.modules
     below = Trunk(space, lambda shape: encoders.pop(0))
-    masks, states = tf.constant([0.0, 0, 1, 0, 0, 0]), tf.random.stateless_normal((2, 8), (1, 2))
-    rows, new_states = trunk(obs, masks, states)
-    expected, expected_states = cell([below(obs, None, None)[0], masks, states])
+    episode_start, states = tf.constant([0.0, 0, 1, 0, 0, 0]), tf.random.stateless_normal((2, 8), (1, 2))
+    rows, new_states = trunk(obs, episode_start, states)
+    expected, expected_states = cell([below(obs, None, None)[0], episode_start, states])
     np.testing.assert_allclose(rows, expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(new_states, expected_states, rtol=1e-5, atol=1e-6)
     assert rows.shape == (6, 4) and new_states.shape == (2, 8)
-    forgetting, _ = trunk(obs, masks, tf.zeros((2, 8)))
+    forgetting, _ = trunk(obs, episode_start, tf.zeros((2, 8)))
     changed = np.abs(rows - forgetting).max(axis=1) > 1e-6
     # The third row of the first environment begins an episode.
     assert changed.tolist() == [True, True, False, True, True, True]
@@ -118,16 +118,16 @@ def test_a_network_in_a_trunks_place_takes_the_whole_observation(name, shape):
         features, states = trunk(given, None, None)
         np.testing.assert_array_equal(features, expected)
     assert trunk.width == expected.shape[1] and states is None and trunk.state_size == 0
-    assert trunk.convolutional == (name != "mlp") and not trunk.plain
+    assert not trunk.plain
     assert trunk.modules == [network] and trunk.trainable_variables == network.trainable_variables
 
 
 def test_a_recurrent_network_in_a_trunks_place_has_its_memory():
     network = get_network_builder("lstm")(nlstm=4)(encoded_shape(BOX))
     trunk, obs = NetworkTrunk(network), batch(BOX)
-    masks, states = tf.constant([0.0, 0, 1, 0, 0, 0]), tf.random.stateless_normal((2, 8), (1, 2))
-    features, new_states = trunk(obs, masks, states)
-    expected, expected_states = network([obs, masks, states])
+    episode_start, states = tf.constant([0.0, 0, 1, 0, 0, 0]), tf.random.stateless_normal((2, 8), (1, 2))
+    features, new_states = trunk(obs, episode_start, states)
+    expected, expected_states = network([obs, episode_start, states])
     np.testing.assert_array_equal(features, expected)
     np.testing.assert_array_equal(new_states, expected_states)
     assert (trunk.width, trunk.state_size) == (4, 8)

@@ -42,7 +42,8 @@ from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.build import make_policy as make_any_policy
 from tfbaselines.running.checkpoint import TreeFile
 from tfbaselines.running.model import PolicyModel
-from tfbaselines.running.run import Plan, Run
+from tfbaselines.running.plan import Plan
+from tfbaselines.running.run import Run
 from tfbaselines.running.workers import make_replay, make_workers, workers_environments
 from tfbaselines.settings.bases import PolicyConfig
 from tfbaselines.settings.config import NetworkSpec, Schedule, arg
@@ -238,7 +239,7 @@ def learn(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], **kwargs: Any) -
             turns = crew.results(run.num_updates - run.update)
             for _, (number, (statistics, ended)) in zip(run.updates(), turns, strict=False):
                 run.episodes.extend(ended)
-                rows.add(number, statistics, ended)
+                rows.add(number, run.check(statistics), ended)
                 run.finish_update(rows)
     return model
 

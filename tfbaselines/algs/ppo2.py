@@ -198,7 +198,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> Model:
             returns = rollout.advantages(config.gamma, config.lam) + rollout.values
             data = rollout.batch(recurrent, returns=returns)
             indices = shuffled(run.rng, len(data["returns"]), config.nminibatches, config.noptepochs)
-            statistics = train_phase(data=data, indices=indices, **run.rates())
+            statistics = run.check(train_phase(data=data, indices=indices, **run.rates()))
             if config.update_fn is not None:
                 config.update_fn(run.update)
             explained = explained_variance(rollout.values.ravel(), returns.ravel())

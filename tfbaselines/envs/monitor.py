@@ -10,6 +10,7 @@ The file is baselines': a line with a JSON header, then one CSV row per episode.
 import csv
 import json
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from glob import escape, glob
@@ -183,6 +184,7 @@ class ResultsWriter:
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             raise bad_argument("monitor file", self.filename, f"a path that can be written to ({why})") from None
+        self._warned = False
         self._writer = csv.DictWriter(self._file, fieldnames=self.fieldnames, lineterminator="\r\n")
         if not continued:
             self._file.write(text)
@@ -190,9 +192,14 @@ class ResultsWriter:
             self._file.flush()
 
     def write_row(self, epinfo: Mapping[str, Any]) -> None:
-        """Write an episode: a mapping with exactly the keys of the file."""
-        self._writer.writerow(epinfo)
-        self._file.flush()
+        """Write an episode: a mapping with exactly the keys of the file. A full disk is a warning, once."""
+        try:
+            self._writer.writerow(epinfo)
+            self._file.flush()
+        except OSError as error:
+            if not self._warned:
+                self._warned = True
+                print(f"tfbaselines: warning: {self.filename} cannot be written to ({error})", file=sys.stderr)
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""

@@ -1,4 +1,4 @@
-"""Acting in environments for a replay."""
+"""Acting in environments and storing the experience in a replay."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,11 +9,11 @@ from gymnasium import spaces
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of, parts_of_obs
-from tfbaselines.experience.replay import Replay
+from tfbaselines.experience.replay import ReplayProtocol
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.encoding import observation_dtype
 
-# From observations [N, ...], states [N, S] and masks [N] to actions [N, ...] and new states.
+# From observations [N, ...], states [N, S] and episode_start [N] to actions [N, ...] and new states.
 Behave = Callable[[Any, np.ndarray | None, np.ndarray], tuple[np.ndarray, np.ndarray | None]]
 
 
@@ -22,13 +22,13 @@ class Collector:
 
     Args:
         env: the environments.
-        policy: that acts in them.
-        replay: takes every step.
+        policy: gives the shape of recurrent states.
+        replay: stores every step.
         rng: generator of random actions.
         behave: chooses actions.
         start_steps: steps of each environment in which actions are random.
-        on_end: is told which environments' episodes ended [N], after each step in which one did.
-        reward_scale: rewards are multiplied by this.
+        on_end: callback with the environments [N] whose episodes ended, after each step that ended one.
+        reward_scale: factor of the rewards that are stored.
         render: show the environments after each step.
     """
 
@@ -36,7 +36,7 @@ class Collector:
         self,
         env: VecEnv,
         policy: ActorCritic,
-        replay: Replay,
+        replay: ReplayProtocol,
         rng: np.random.Generator,
         behave: Behave,
         start_steps: int = 0,
@@ -54,16 +54,16 @@ class Collector:
         """Take steps.
 
         Args:
-            steps: how many, of each environment.
-            before: how many each environment has taken in this run.
+            steps: of each environment.
+            before: steps that each environment has already taken in this run.
 
         Returns:
-            The infos' 'episode' entries of episodes that ended.
+            The infos' 'episode' entries of the episodes that ended.
         """
         if self._obs is None:
             self._obs = self._stored(self._env.reset())
             self._states = self._policy.initial_state(self._env.num_envs)
-            self._first = np.ones(self._env.num_envs, bool)
+            self._episode_start = np.ones(self._env.num_envs, bool)
         episodes = []
         for step in range(before, before + steps):
             actions, states = self._act(random=step < self._start_steps)
@@ -72,7 +72,7 @@ class Collector:
             if self._render:
                 self._env.render()
             self._replay.put(self._obs, actions, self._reward_scale * rewards, obs, dones, infos, self._states)
-            self._obs, self._states, self._first = obs, states, dones
+            self._obs, self._states, self._episode_start = obs, states, dones
             if dones.any():
                 episodes += [info["episode"] for info in infos if "episode" in info]
                 if self._on_end is not None:
@@ -81,39 +81,39 @@ class Collector:
 
     def _act(self, random: bool) -> tuple[np.ndarray, np.ndarray | None]:
         if not random:
-            return self._behave(self._obs, self._states, self._first)
+            return self._behave(self._obs, self._states, self._episode_start)
         states = None
         if self._policy.recurrent:
-            # What is remembered must be known also when it is not used.
-            _, states = self._behave(self._obs, self._states, self._first)
-        masks = parts_of_obs(self._obs).get(ACTION_MASK)
-        return random_actions(self._env.action_space, self._rng, self._env.num_envs, masks), states
+            # States are stored for random steps too.
+            _, states = self._behave(self._obs, self._states, self._episode_start)
+        action_masks = parts_of_obs(self._obs).get(ACTION_MASK)
+        return random_actions(self._env.action_space, self._rng, self._env.num_envs, action_masks), states
 
     def _stored(self, obs: Any) -> Any:
-        """In the types in which observations are stored and handed to compiled functions."""
+        """Observations in the types in which they are stored and passed to compiled functions."""
         if isinstance(obs, dict):
             return {name: np.asarray(part, self._dtypes[name]) for name, part in obs.items()}
         return np.asarray(obs, *self._dtypes.values())
 
 
 def random_actions(
-    space: spaces.Space, rng: np.random.Generator, count: int, masks: np.ndarray | None = None
+    space: spaces.Space, rng: np.random.Generator, count: int, action_masks: np.ndarray | None = None
 ) -> np.ndarray:
     """Actions [count, ...] drawn uniformly from a bounded Box, Discrete or MultiDiscrete space.
 
     Args:
         space: of actions.
         rng: generator.
-        count: how many.
-        masks: [count, choices] 1 where a discrete choice is allowed; None allows all.
+        count: number of actions.
+        action_masks: [count, choices] 1 where a discrete choice is allowed; None allows all.
     """
     if isinstance(space, spaces.Box):
         return rng.uniform(space.low, space.high, (count, *space.shape)).astype(space.dtype)
     discrete = isinstance(space, spaces.Discrete)
     widths = np.array([space.n]) if discrete else space.nvec.ravel()
     scores = rng.random((count, widths.sum()))
-    if masks is not None:
-        scores -= 2.0 * (1.0 - masks)
+    if action_masks is not None:
+        scores -= 2.0 * (1.0 - action_masks)
     columns = [part.argmax(axis=1) for part in np.split(scores, np.cumsum(widths)[:-1], axis=1)]
     actions = np.stack(columns, axis=1).reshape(count, *space.shape)
     return actions + np.asarray(space.start, actions.dtype)

@@ -1,11 +1,11 @@
-"""Sequences of stacked images kept small: every frame once, compressed, and the stacks rebuilt when they are needed."""
+"""Sequences of stacked images in little memory: every frame once, compressed; stacks are rebuilt on reading."""
 
 import math
 import zlib
 
 import numpy as np
 
-# Level 1 takes half the time of the others and Atari frames shrink some tenfold all the same.
+# Level 1 takes half the time of the others and still shrinks Atari frames about tenfold.
 COMPRESSION_LEVEL = 1
 
 
@@ -14,11 +14,11 @@ class FramePacker:
 
     Args:
         shape: of one observation [rows, columns, C]: the latest C frames along the last axis, or one picture.
-        nstack: how many frames an observation stacks; 1 keeps it as it is.
+        nstack: frames in an observation; 1 keeps observations whole.
     """
 
     def __init__(self, shape: tuple[int, ...], nstack: int) -> None:
-        # A stack of colour frames moves by one channel a step, as in the original, and cannot be taken apart.
+        # A stack of colour frames shifts by one channel a step, as in the original: it has no frames to take apart.
         self._nstack = nstack if shape[-1] == nstack else 1
         self._shape = shape
 
@@ -26,22 +26,22 @@ class FramePacker:
         """Observations [L, ...] of successive steps as bytes."""
         return np.frombuffer(zlib.compress(self._frames(obs).tobytes(), COMPRESSION_LEVEL), np.uint8)
 
-    def unpack(self, packed: np.ndarray, first: np.ndarray) -> np.ndarray:
-        """The observations again.
+    def unpack(self, packed: np.ndarray, episode_start: np.ndarray) -> np.ndarray:
+        """The observations that were packed.
 
         Args:
-            packed: what `pack` gave.
-            first: [L], whether each observation is the first of an episode: older frames than that are zero.
+            packed: the result of `pack`.
+            episode_start: [L], whether each observation is the first of an episode: earlier frames are zero.
         """
         if self._nstack == 1:
-            return self._decompressed(packed, (len(first), *self._shape))
-        frames = self._decompressed(packed, (len(first) + self._nstack - 1, *self._shape[:-1]))
-        obs = np.empty((len(first), *self._shape), np.uint8)
+            return self._decompressed(packed, (len(episode_start), *self._shape))
+        frames = self._decompressed(packed, (len(episode_start) + self._nstack - 1, *self._shape[:-1]))
+        obs = np.empty((len(episode_start), *self._shape), np.uint8)
         for k in range(self._nstack):
-            obs[..., k] = frames[k : k + len(first)]
-        # What the first observation shows is as it was; after it, stacks are cut where an episode began.
-        for start in np.flatnonzero(first[1:]) + 1:
-            for t in range(start, min(start + self._nstack - 1, len(first))):
+            obs[..., k] = frames[k : k + len(episode_start)]
+        # The first observation was packed whole; in those after it, frames of an earlier episode are zero.
+        for start in np.flatnonzero(episode_start[1:]) + 1:
+            for t in range(start, min(start + self._nstack - 1, len(episode_start))):
                 obs[t, ..., : self._nstack - 1 - (t - start)] = 0
         return obs
 
@@ -64,12 +64,12 @@ class FramePacker:
 
 
 class PlainPacker:
-    """Keeps observations that are not images as they are."""
+    """Keeps observations that are not images unchanged."""
 
     def pack(self, obs: np.ndarray) -> np.ndarray:
         """A copy of the observations."""
         return obs.copy()
 
-    def unpack(self, packed: np.ndarray, first: np.ndarray) -> np.ndarray:
+    def unpack(self, packed: np.ndarray, episode_start: np.ndarray) -> np.ndarray:
         """The observations."""
         return packed

@@ -1,4 +1,4 @@
-"""Noise for exploration: on actions, and of parameters by how far it moves actions."""
+"""Noise for exploration: of actions, and the size of parameter noise by the distance it moves actions."""
 
 from typing import Any, NamedTuple
 
@@ -27,25 +27,25 @@ class NormalActionNoise:
         return self._rng.normal(self._mu, self._sigma)
 
     def reset(self, which: Any = slice(None)) -> None:
-        """Nothing to forget."""
+        """Independent noise has no memory."""
 
     def state(self) -> dict[str, Any]:
-        """Nothing."""
+        """Empty: independent noise has no memory."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Nothing."""
+        """Load what `state` returned."""
 
 
 class OrnsteinUhlenbeckActionNoise:
-    """Noise that drifts: x <- x + theta (mu - x) dt + sigma sqrt(dt) N(0, 1).
+    """Correlated noise: x <- x + theta (mu - x) dt + sigma sqrt(dt) N(0, 1).
 
     Args:
         mu: means, of the noise's shape.
-        sigma: sizes of the steps.
-        theta: how fast it goes back to the mean.
+        sigma: scales of the random steps.
+        theta: rate of return to the mean.
         dt: length of a step.
-        x0: where it starts; None for 0.
+        x0: start values; None for 0.
         rng: numpy generator.
     """
 
@@ -64,33 +64,33 @@ class OrnsteinUhlenbeckActionNoise:
         self._x = self._x0.copy()
 
     def __call__(self) -> np.ndarray:
-        """Take a step, and give where it led."""
+        """Take a step; the new values."""
         drift = self._theta * (self._mu - self._x) * self._dt
         self._x = self._x + drift + self._sigma * np.sqrt(self._dt) * self._rng.normal(size=self._mu.shape)
         return self._x
 
     def reset(self, which: Any = slice(None)) -> None:
-        """Start again, in all rows or in those of an index."""
+        """Return to the start values, in all rows or in those of an index."""
         self._x = self._x.copy()
         self._x[which] = self._x0[which]
 
     def state(self) -> dict[str, Any]:
-        """Where it is."""
+        """The current values."""
         return {"x": self._x}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go there."""
+        """Load what `state` returned, unless the shapes differ."""
         if state["x"].shape == self._x.shape:
             self._x = np.array(state["x"])
 
 
 class AdaptiveParamNoiseSpec:
-    """The size of the noise of parameters, such that actions are moved as far as is wanted (arXiv:1706.01905).
+    """The size of parameter noise that moves actions by a desired distance (arXiv:1706.01905).
 
     Args:
-        initial_stddev: standard deviation to start from.
-        desired_action_stddev: how far actions are to be moved.
-        adoption_coefficient: factor of each correction.
+        initial_stddev: first standard deviation of the noise.
+        desired_action_stddev: desired distance between actions with and without noise.
+        adoption_coefficient: factor of each adaptation.
     """
 
     def __init__(
@@ -101,23 +101,23 @@ class AdaptiveParamNoiseSpec:
         self.current_stddev = initial_stddev
 
     def adapt(self, distance: float) -> None:
-        """Correct it, given how far actions were moved."""
+        """Adapt the standard deviation to a measured distance between actions."""
         if distance > self.desired_action_stddev:
             self.current_stddev /= self.adoption_coefficient
         else:
             self.current_stddev *= self.adoption_coefficient
 
     def get_stats(self) -> dict[str, float]:
-        """For the logs."""
+        """Statistics for the logs."""
         return {"param_noise_stddev": self.current_stddev}
 
 
 class Noise(NamedTuple):
-    """What a noise_type asks for.
+    """The noises of a noise_type.
 
     Attributes:
-        parameters: of the actor's parameters, or None.
-        actions: of actions, or None.
+        parameters: noise of the actor's parameters, or None.
+        actions: noise of actions, or None.
     """
 
     parameters: AdaptiveParamNoiseSpec | None
@@ -129,7 +129,7 @@ def parse_noise(noise_type: str | None, shape: tuple[int, ...], rng: np.random.G
 
     Args:
         noise_type: such as 'adaptive-param_0.2', 'ou_0.1', 'normal_0.1', 'none', or several with commas between them.
-        shape: of actions.
+        shape: of a batch of actions.
         rng: the run's generator.
     """
     parameters = actions = None

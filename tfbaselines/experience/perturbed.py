@@ -6,8 +6,6 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.experience.noise import AdaptiveParamNoiseSpec
-from tfbaselines.losses.off_policy import view_of
-from tfbaselines.optim.blocks import Batch
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.actor_critic import ActorCritic
@@ -23,10 +21,10 @@ class PerturbedActor:
 
     Args:
         policy: the actor.
-        copies: two more of its kind: one acts, one is used to measure.
+        copies: two policies with the same actor: one acts, the other measures.
         spec: the size of the noise.
-        rng: numpy generator.
-        comm: the ranks whose distances are averaged.
+        rng: numpy generator of the noise.
+        comm: ranks over which distances are averaged.
     """
 
     def __init__(
@@ -43,43 +41,42 @@ class PerturbedActor:
             copy.normalizer = policy.normalizer
         self.actor = make_actor(self.policy)
 
-        def distance(batch: Batch) -> tf.Tensor:
-            view = view_of(policy, batch)
-            moved, meant = (one.head.mode(one.act(view)) for one in (self._measuring, policy))
-            apart = policy.head.unit(moved) - policy.head.unit(meant)
-            return tf.sqrt(tf.reduce_mean(tf.square(apart)))
+        def distance(obs: Any, episode_start: tf.Tensor | None, states: tf.Tensor | None) -> tf.Tensor:
+            view = policy.view(obs, episode_start, states)
+            perturbed, own = (one.head.mode(one.act(view)) for one in (self._measuring, policy))
+            difference = policy.head.unit(perturbed) - policy.head.unit(own)
+            return tf.sqrt(tf.reduce_mean(tf.square(difference)))
 
         self._distance = tf.function(distance)
         self.reset()
 
     def reset(self) -> None:
-        """Draw new noise around the actor's present parameters."""
+        """Draw new noise around the actor's current parameters."""
         self._perturb(self.policy)
         self.actor.refresh()
 
-    def adapt(self, batch: Batch) -> float:
-        """Correct the size of the noise by how far it moves actions, in units of their bounds.
+    def adapt(self, batch: dict[str, Any]) -> float:
+        """Adapt the size of the noise to the distance by which it moves actions.
 
         Args:
-            batch: of the replay, to measure on.
+            batch: obs [B, ...]; of recurrent policies also episode_start [B] and states.
 
         Returns:
-            The distance.
+            The root mean square distance, in units of the actions' bounds.
         """
         self._perturb(self._measuring)
-        own = np.array([self._distance(batch).numpy()], np.float32)
-        distance = float(self._comm.average(own)[0])
+        here = self._distance(batch["obs"], batch.get("episode_start"), batch.get("states"))
+        distance = float(self._comm.average(np.array([here.numpy()], np.float32))[0])
         self.spec.adapt(distance)
         return distance
 
     def _perturb(self, copy: ActorCritic) -> None:
-        # What critics remember is stored with what happens, so it must be theirs.
-        judging = (one.critic_trunk.trainable_variables for one in (copy, self._policy))
-        for same, variable in zip(*judging, strict=True):
-            same.assign(variable.value)
-        pairs = zip(copy.acting_variables, self._policy.acting_variables, strict=True)
-        for moved, variable in pairs:
+        # The acting copy also computes the critics' recurrent states that the replay stores: they have no noise.
+        critics = (one.critic_trunk.trainable_variables for one in (copy, self._policy))
+        for target, variable in zip(*critics, strict=True):
+            target.assign(variable.value)
+        for target, variable in zip(copy.acting_variables, self._policy.acting_variables, strict=True):
             value = variable.numpy()
             if "normalization" not in variable.path:
                 value = value + self._rng.normal(0.0, self.spec.current_stddev, value.shape).astype(np.float32)
-            moved.assign(value)
+            target.assign(value)

@@ -6,9 +6,8 @@ import numpy as np
 def backward_recursion(increment: np.ndarray, factor: np.ndarray) -> np.ndarray:
     """x_t = increment_t + factor_t * x_{t+1}, with x_T = 0.
 
-    The environments' sequences are joined end to end and the recursion run once over Python floats (factor is taken
-    as zero at each sequence's end): for the sizes of a rollout that is several times faster than T steps of small
-    numpy operations.
+    The environments' sequences are concatenated and the recursion runs once over Python floats, with factor 0 at each
+    sequence's end: for the sizes of a rollout several times faster than T steps of small numpy operations.
 
     Args:
         increment: [T, N].
@@ -30,7 +29,7 @@ def backward_recursion(increment: np.ndarray, factor: np.ndarray) -> np.ndarray:
 def gae(
     rewards: np.ndarray,
     values: np.ndarray,
-    dones: np.ndarray,
+    episode_start: np.ndarray,
     last_values: np.ndarray,
     last_episode_start: np.ndarray,
     gamma: float,
@@ -38,13 +37,13 @@ def gae(
 ) -> np.ndarray:
     """Generalised advantage estimates (Schulman et al. 2016).
 
-        delta_t = r_t + gamma * V_{t+1} * (1 - done_{t+1}) - V_t
-        A_t     = delta_t + gamma * lam * (1 - done_{t+1}) * A_{t+1}
+        delta_t = r_t + gamma * V_{t+1} * (1 - start_{t+1}) - V_t
+        A_t     = delta_t + gamma * lam * (1 - start_{t+1}) * A_{t+1}
 
     Args:
         rewards: [T, N]; at a time-out, with gamma times the value of the real last observation added.
         values: [T, N], V of the observation before each step.
-        dones: [T, N], whether the observation before each step was the first of an episode.
+        episode_start: [T, N], whether the observation before each step is the first of an episode.
         last_values: [N], V of the observation after the last step.
         last_episode_start: [N], whether that observation is the first of an episode.
         gamma: discount per step.
@@ -54,29 +53,29 @@ def gae(
         Advantages [T, N] in float64.
     """
     next_values = np.concatenate([values[1:], last_values[None]], dtype=np.float64)
-    going_on = 1.0 - np.concatenate([dones[1:], last_episode_start[None]], dtype=np.float64)
-    deltas = rewards + gamma * next_values * going_on - values
-    return backward_recursion(deltas, gamma * lam * going_on)
+    continues = 1.0 - np.concatenate([episode_start[1:], last_episode_start[None]], dtype=np.float64)
+    deltas = rewards + gamma * next_values * continues - values
+    return backward_recursion(deltas, gamma * lam * continues)
 
 
-def n_step_returns(rewards: np.ndarray, dones_after: np.ndarray, last_values: np.ndarray, gamma: float) -> np.ndarray:
+def n_step_returns(rewards: np.ndarray, ended: np.ndarray, last_values: np.ndarray, gamma: float) -> np.ndarray:
     """Discounted sums of rewards to the episode's end, or to the value of the observation after the last step.
 
-        R_t = r_t + gamma * (1 - done_t) * R_{t+1},  R_T = last value
+        R_t = r_t + gamma * (1 - ended_t) * R_{t+1},  R_T = last value
 
     Args:
         rewards: [T, N].
-        dones_after: [T, N], whether each step ended its episode.
+        ended: [T, N], whether each step ended its episode.
         last_values: [N].
         gamma: discount per step.
 
     Returns:
         Returns [T, N] in float64.
     """
-    going_on = 1.0 - dones_after.astype(np.float64)
+    continues = 1.0 - ended.astype(np.float64)
     increments = rewards.astype(np.float64)
-    increments[-1] += gamma * going_on[-1] * last_values
-    return backward_recursion(increments, gamma * going_on)
+    increments[-1] += gamma * continues[-1] * last_values
+    return backward_recursion(increments, gamma * continues)
 
 
 def discount(x: np.ndarray, gamma: float) -> np.ndarray:

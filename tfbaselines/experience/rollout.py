@@ -8,6 +8,7 @@ import numpy as np
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.experience.returns import gae, n_step_returns
 from tfbaselines.policy.policy import Policy
+from tfbaselines.policy.protocol import BlockActor, SamplingActor
 
 
 @dataclass
@@ -61,7 +62,7 @@ class Rollout:
         return n_step_returns(self._bootstrapped(gamma), self.ended, self.last_values, gamma).astype(np.float32)
 
     def batch(self, recurrent: bool, **arrays: np.ndarray) -> dict[str, np.ndarray]:
-        """What losses take of a rollout: obs, actions, values, neglogpacs and further arrays.
+        """A rollout as losses take it: obs, actions, values, neglogpacs and further arrays.
 
         Args:
             recurrent: lay out sequences of environments, so that minibatches consist of whole ones.
@@ -98,7 +99,7 @@ class Runner:
         self,
         env: VecEnv,
         policy: Policy,
-        actor: Any,
+        actor: SamplingActor,
         nsteps: int,
         rng: np.random.Generator,
         keep_next_obs: bool = False,
@@ -127,7 +128,7 @@ class Runner:
     def run(self) -> Rollout:
         """Step every environment nsteps times."""
         rollout, noise = self._begin()
-        if hasattr(self._actor, "evaluate"):
+        if isinstance(self._actor, BlockActor):
             self._collect_then_evaluate(rollout, noise)
         else:
             self._collect(rollout, noise)

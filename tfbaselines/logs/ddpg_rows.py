@@ -24,7 +24,7 @@ def reference_statistics(
         perturbed: the actor with noise in its parameters, or None.
         return_range: range to which values are clipped, in units of the statistics of returns.
     """
-    view = policy.view(batch["obs"], batch.get("episode_start"), batch.get("states"))
+    view = policy.view_of(batch)
     unit = policy.head.unit
     actions = policy.head.mode(policy.act(view))
     judged = {"reference_Q": batch["actions"], "reference_actor_Q": actions}

@@ -1,6 +1,8 @@
 """Where the logger's values and messages go: a table, text, CSV, JSON lines or TensorBoard."""
 
+import contextlib
 import csv
+import io
 import json
 import os
 import sys
@@ -29,6 +31,13 @@ class KVWriter:
     def close(self) -> None:
         """Let go of what is open; called once more it does nothing."""
 
+    def lost(self) -> bool:
+        """Whether the file that is written to is no longer where it was."""
+        return False
+
+    def reopen(self) -> None:
+        """Open the file again after it was lost or a write failed; a row cut short is dropped."""
+
 
 class SeqWriter:
     """An output that takes log messages."""
@@ -47,8 +56,8 @@ class HumanOutputFormat(KVWriter, SeqWriter):
     """
 
     def __init__(self, filename_or_file: str | os.PathLike | TextIO, append: bool = False):
-        self._owned = isinstance(filename_or_file, str | os.PathLike)
-        self.file = _open(filename_or_file, append) if self._owned else filename_or_file
+        self.path = Path(filename_or_file) if isinstance(filename_or_file, str | os.PathLike) else None
+        self.file = filename_or_file if self.path is None else _open(self.path, append)
 
     def writekvs(self, kvs: dict[str, Any]) -> None:
         cells = [(_cell(key), _cell(_shown(value))) for key, value in sorted(kvs.items(), key=lambda item: item[0])]
@@ -67,8 +76,15 @@ class HumanOutputFormat(KVWriter, SeqWriter):
         self.file.flush()
 
     def close(self) -> None:
-        if self._owned:
+        if self.path is not None:
             self.file.close()
+
+    def lost(self) -> bool:
+        return self.path is not None and not self.path.exists()
+
+    def reopen(self) -> None:
+        if self.path is not None:
+            self.file = _reopened(self.file, self.path)
 
 
 def _shown(value: Any) -> str:
@@ -94,9 +110,10 @@ class JSONOutputFormat(KVWriter):
     """
 
     def __init__(self, filename: str | os.PathLike, append: bool = False):
+        self.path = Path(filename)
         if append:
-            drop_torn_line(filename)
-        self.file = _open(filename, append)
+            drop_torn_line(self.path)
+        self.file = _open(self.path, append)
 
     def writekvs(self, kvs: dict[str, Any]) -> None:
         for key, value in kvs.items():
@@ -109,6 +126,12 @@ class JSONOutputFormat(KVWriter):
 
     def close(self) -> None:
         self.file.close()
+
+    def lost(self) -> bool:
+        return not self.path.exists()
+
+    def reopen(self) -> None:
+        self.file = _reopened(self.file, self.path)
 
 
 class CSVOutputFormat(KVWriter):
@@ -144,6 +167,13 @@ class CSVOutputFormat(KVWriter):
 
     def close(self) -> None:
         self.file.close()
+
+    def lost(self) -> bool:
+        return not self.path.exists()
+
+    def reopen(self) -> None:
+        self.file = _reopened(self.file, self.path)
+        self.keys = next(iter(self._rows()), [])
 
     def _add_columns(self, new: list[str]) -> None:
         """Rewrite the file with wider rows; whatever happens in between, the old or the new file is there."""
@@ -218,6 +248,15 @@ def _last_step(path: Path) -> int:
     return last
 
 
+def _reopened(file: TextIO, path: Path) -> TextIO:
+    """The file at a path for further rows, in a directory that is made again if it has gone."""
+    with contextlib.suppress(OSError, ValueError):
+        file.close()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    drop_torn_line(path)
+    return _open(path, append=True)
+
+
 def _open(path: str | os.PathLike, append: bool) -> TextIO:
     return open(path, "a" if append else "w", encoding="utf-8", newline="")
 
@@ -244,7 +283,8 @@ def make_output_format(name: str, directory: str | os.PathLike, log_suffix: str 
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     if name == "stdout":
-        return HumanOutputFormat(sys.stdout)
+        # Python has no standard output where it was closed from the start.
+        return HumanOutputFormat(sys.stdout if sys.stdout is not None else io.StringIO())
     if name == "log":
         return HumanOutputFormat(directory / f"log{log_suffix}.txt", append)
     if name == "csv":

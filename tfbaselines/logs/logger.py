@@ -13,6 +13,7 @@ import datetime
 import functools
 import json
 import os
+import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -58,6 +59,7 @@ class Logger:
         self.level = INFO
         self.dir = dir
         self.output_formats = list(output_formats)
+        self._failed: list[Any] = []
         self.set_comm(comm)
 
     def logkv(self, key: str, val: Any) -> None:
@@ -82,7 +84,7 @@ class Logger:
         written = dict(row)
         for output in self.output_formats:
             if isinstance(output, KVWriter):
-                output.writekvs(written)
+                self._write(output, lambda output=output: output.writekvs(written))
         self.name2val.clear()
         self.name2cnt.clear()
         return row
@@ -90,9 +92,25 @@ class Logger:
     def log(self, *args: Any, level: int = INFO) -> None:
         """Write a message of the words `args` when `level` is at or above the logger's."""
         if self.level <= level:
+            words = list(map(str, args))
             for output in self.output_formats:
                 if isinstance(output, SeqWriter):
-                    output.writeseq(map(str, args))
+                    self._write(output, lambda output=output: output.writeseq(words))
+
+    def _write(self, output: Any, write: Callable[[], None]) -> None:
+        """Write to one output. A failure never ends a run: it is reported once, and the next write tries again."""
+        try:
+            if isinstance(output, KVWriter) and (output in self._failed or output.lost()):
+                if output not in self._failed:
+                    _complain(f"{output.path} was removed: it begins anew")
+                output.reopen()
+            write()
+            if output in self._failed:
+                self._failed.remove(output)
+        except (OSError, ValueError) as error:
+            if output not in self._failed:
+                self._failed.append(output)
+                _complain(f"{type(output).__name__} cannot be written to ({error}): training goes on")
 
     def set_level(self, level: int) -> None:
         """Messages below this level (DEBUG, INFO, WARN, ERROR, DISABLED) are not written."""
@@ -111,6 +129,12 @@ class Logger:
         for output in self.output_formats:
             if isinstance(output, KVWriter):
                 output.close()
+
+
+def _complain(message: str) -> None:
+    """A warning on standard error, if there still is one."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        print(f"tfbaselines: warning: {message}", file=sys.stderr, flush=True)
 
 
 def _scalar(key: str, value: Any) -> Any:

@@ -9,17 +9,12 @@ from tfbaselines.policy.actor_critic import ActorCritic, View
 Batch = dict[str, Any]
 
 
-def view_of(policy: ActorCritic, batch: Batch) -> View:
-    """What the networks see of a batch's rows."""
-    return policy.view(batch["obs"], batch.get("episode_start"), batch.get("states"))
-
-
 def views(policy: ActorCritic, batch: Batch) -> dict[str, View]:
     """What the networks see: 'now' for the batch's rows, 'next' for the observations that values go on from.
 
-    Of sequences these are the same rows; `values_after` picks the right ones.
+    Of sequences these are the same rows; `targets` picks the right ones.
     """
-    now = view_of(policy, batch)
+    now = policy.view_of(batch)
     return {"now": now, "next": now if policy.recurrent else policy.view(batch["next_obs"])}
 
 

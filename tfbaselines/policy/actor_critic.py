@@ -1,7 +1,6 @@
-"""Policies of off-policy control: an actor, and critics that judge actions by their expected return."""
+"""Policies of off-policy control: an actor, and critics that estimate the return of actions."""
 
-import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -12,20 +11,29 @@ from gymnasium import spaces
 from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import ONLY, parts_of
 from tfbaselines.errors import bad_argument, unknown
+from tfbaselines.policy.base import BasePolicy, memory_tensors
 from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.encoding import encoded_shape
-from tfbaselines.policy.networks import get_network_builder, has_convolutions
-from tfbaselines.policy.policy import NetworkSpec, Outputs, Policy, flat_width, run_network
+from tfbaselines.policy.mirror import Mirror
+from tfbaselines.policy.networks import (
+    NetworkFn,
+    NetworkSpec,
+    flat_width,
+    get_network_builder,
+    has_convolutions,
+    run_network,
+)
 from tfbaselines.policy.precision import in_full
-from tfbaselines.policy.trunk import NetworkFn, NetworkTrunk, Trunk
+from tfbaselines.policy.protocol import Head, Outputs
+from tfbaselines.policy.trunk import NetworkTrunk, Trunk
 
-# Units of the layer in which features and actions meet where nothing else is above the features.
+# Units of the layer over features and actions of critics whose network takes the observation alone.
 JOINT_UNITS = 256
 
-# Images' encoders by the name that ML-Agents gives them, and the network that each is.
+# Image encoders: from ML-Agents' names to registered networks.
 ENCODERS = {"simple": "cnn_simple", "nature_cnn": "cnn", "resnet": "impala_cnn"}
 
-# Added to the logits of actions that are not allowed.
+# Added to the logits of actions that the action mask forbids.
 FORBIDDEN = -1e9
 
 
@@ -34,8 +42,8 @@ class View(NamedTuple):
 
     Attributes:
         encoded: [B, ...], or a dictionary.
-        episode_start: [B] 1 where an episode begins; None without memory.
-        states: [num_envs, S] memory before the first row; None without memory.
+        episode_start: [B] 1 where the observation is an episode's first; None without memory.
+        states: [num_envs, S] before the first row; None without memory.
     """
 
     encoded: Any
@@ -48,8 +56,8 @@ class Critic:
 
     Args:
         inputs: numbers in a row.
-        outputs: values that are told: 1, or one for each choice of a discrete action.
-        network_fn: makes the hidden layers; None for none.
+        outputs: 1, or the number of choices of a discrete action.
+        network_fn: builds the hidden layers; None for none.
         initializer: of the output layer.
     """
 
@@ -60,18 +68,18 @@ class Critic:
 
     @property
     def modules(self) -> list[Any]:
-        """The hidden layers and the output layer."""
+        """The hidden layers, then the output layer."""
         return [*([self._network] if self._network else []), self.layer]
 
     @property
     def kernels(self) -> list[keras.Variable]:
-        """Of the hidden layers."""
+        """Kernels of the hidden layers."""
         layers = self._network.layers if self._network else []
         return [layer.kernel for layer in layers if isinstance(layer, keras.layers.Dense)]
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """Hidden layers first."""
+        """The hidden layers', then the output layer's."""
         return [variable for module in self.modules for variable in module.trainable_variables]
 
     def __call__(self, rows: tf.Tensor) -> tf.Tensor:
@@ -79,24 +87,24 @@ class Critic:
         return in_full(self.layer(rows if self._network is None else run_network(self._network, rows)))
 
 
-class ActorCritic(Policy):
+class ActorCritic(BasePolicy):
     """An actor with one or more critics, for bounded Box or for discrete actions.
 
-    A critic of continuous actions takes the action beside the observation; one of discrete actions tells a value for
-    each choice, and of several choices at once (MultiDiscrete) what it says is added up.
+    A critic of continuous actions takes the action beside the observation's features; one of discrete actions has a
+    value for each choice, and the values of several simultaneous choices (MultiDiscrete) are added.
 
     Args:
-        observation_space: what the environment shows.
+        observation_space: of one environment.
         action_space: a bounded Box, Discrete or MultiDiscrete.
-        network_fn: makes the dense layers of the actor and of each critic from the width of a row; None for none.
-        head: makes the actor's head from the action space.
-        critics: how many.
-        make_trunk: makes what lies below, for the actor and for all critics together; None for a Trunk.
+        network_fn: builds the dense layers of the actor and of each critic from the width of a row; None for none.
+        head: builds the actor's head from the action space.
+        critics: number of critics.
+        make_trunk: builds the trunk of the actor and the trunk that all critics share; None for a plain Trunk.
         initializer: makes the initialiser of an output layer.
-        normalize_observations: see Policy.
-        clip_observations: bound of every number that is observed, normalised or not; None for Policy's own.
-        unit_actions: critics see actions in units of their bounds.
-        comm: see Policy.
+        normalize_observations: see BasePolicy.
+        clip_observations: see BasePolicy.
+        unit_actions: critics take actions scaled to -1..1.
+        comm: see BasePolicy.
     """
 
     def __init__(
@@ -105,51 +113,45 @@ class ActorCritic(Policy):
         action_space: spaces.Space,
         network_fn: NetworkFn | None,
         *,
-        head: Callable[[spaces.Space], Any],
+        head: Callable[[spaces.Space], Head],
         critics: int,
-        make_trunk: Callable[[spaces.Space], Any] | None = None,
+        make_trunk: Callable[[spaces.Space], Trunk | NetworkTrunk] | None = None,
         initializer: Callable[[], Any] = keras.initializers.GlorotUniform,
         normalize_observations: bool = False,
         clip_observations: float | None = None,
         unit_actions: bool = False,
         comm: Any = None,
     ) -> None:
-        self._prepare(
-            observation_space, action_space, head(action_space), normalize_observations, comm, clip_observations
+        super().__init__(
+            observation_space,
+            action_space,
+            head(action_space),
+            normalize_observations=normalize_observations,
+            clip_observations=clip_observations,
+            comm=comm,
         )
         self._unit_actions = unit_actions
-        # Statistics in whose units critics speak (optim/popart.py); an algorithm sets them.
+        # Statistics of returns that critics' outputs are normalised by (optim/popart.py); an algorithm sets them.
         self.returns: Any = None
         self.discrete = not isinstance(action_space, spaces.Box)
         self.masked = ACTION_MASK in parts_of(observation_space)
         make_trunk = make_trunk or (lambda space: Trunk(space, None))
-        shown = _without_mask(observation_space)
-        self.trunk, self.critic_trunk = make_trunk(shown), make_trunk(shown)
+        space = _without_mask(observation_space)
+        self.trunk, self.critic_trunk = make_trunk(space), make_trunk(space)
         self.state_size = self.trunk.state_size + self.critic_trunk.state_size
         self.network = network_fn((self.trunk.width,)) if network_fn else None
-        self.value_network = self.vf_layer = self.logstd = None
         width = flat_width(self.network) if self.network else self.trunk.width
         self.pi_layer = keras.layers.Dense(self.head.param_size, kernel_initializer=initializer(), name="pi")
         self.pi_layer.build((None, width))
-        judged, told = self.critic_trunk.width, self.head.param_size
+        inputs, outputs = self.critic_trunk.width, self.head.param_size
         if not self.discrete:
-            judged, told = judged + self.head.width, 1
+            inputs, outputs = inputs + self.head.width, 1
             network_fn = network_fn or _joint
-        self.critics = [Critic(judged, told, network_fn, initializer()) for _ in range(critics)]
-
-    @property
-    def plain(self) -> bool:
-        """Whether the actor is its dense layers over an observation's numbers, and nothing else."""
-        return self.trunk.plain and self.network is not None and not self.masked
-
-    @property
-    def convolutional(self) -> bool:
-        """See Policy."""
-        return self.trunk.convolutional
+        self.critics = [Critic(inputs, outputs, network_fn, initializer()) for _ in range(critics)]
 
     @property
     def modules(self) -> list[Any]:
-        """See Policy."""
+        """The actor's, the critics', and the statistics of returns."""
         actor = [*self.trunk.modules, *([self.network] if self.network else []), self.pi_layer]
         critics = [*self.critic_trunk.modules, *(module for critic in self.critics for module in critic.modules)]
         return [*actor, *critics, *([] if self.returns is None else self.returns.variables)]
@@ -161,44 +163,49 @@ class ActorCritic(Policy):
 
     @property
     def acting_variables(self) -> list[keras.Variable]:
-        """The actor's."""
+        """The actor's trainable variables."""
         network = self.network.trainable_variables if self.network else []
         return [*self.trunk.trainable_variables, *network, *self.pi_layer.trainable_variables]
 
     @property
     def critic_variables(self) -> list[keras.Variable]:
-        """What lies below the critics, and then each of them."""
+        """Those of the critics' trunk, then of each critic."""
         own = [variable for critic in self.critics for variable in critic.trainable_variables]
         return [*self.critic_trunk.trainable_variables, *own]
 
+    def mirror(self) -> Mirror | None:
+        """See BasePolicy; values, which are seldom needed while acting, are computed through the graph."""
+        if not self.trunk.plain or self.masked:
+            return None
+        return Mirror([*([self.network] if self.network else []), self.pi_layer])
+
     def view(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> View:
-        """What actor and critics take, from arguments as Policy.forward takes them."""
-        if states is not None:
-            episode_start, states = (
-                tf.convert_to_tensor(episode_start, tf.float32),
-                tf.convert_to_tensor(states, tf.float32),
-            )
-        return View(self.preprocess(obs), episode_start, states)
+        """Observations as actor and critics take them; arguments as for `forward`."""
+        return View(self.preprocess(obs), *memory_tensors(episode_start, states))
+
+    def view_of(self, batch: Mapping[str, Any]) -> View:
+        """The view of a batch's rows: its obs, and of sequences its episode_start and states."""
+        return self.view(batch["obs"], batch.get("episode_start"), batch.get("states"))
 
     def act(self, view: View) -> tf.Tensor:
-        """Parameters [B, P] of the head's actions."""
+        """The head's parameters [B, P]."""
         return self._act(view)[0]
 
     def q(self, view: View, actions: tf.Tensor) -> list[tf.Tensor]:
-        """What each critic says [B] of actions [B, ...]."""
+        """Each critic's values [B] of actions [B, ...]."""
         if self.discrete:
             chosen = self.choices(actions)
             return [tf.reduce_sum(values * chosen, axis=-1) for values in self.q_all(view)]
-        rows = self._judged(self._critic_features(view)[0], actions)
+        rows = self._with_actions(self._critic_features(view)[0], actions)
         return [critic(rows)[:, 0] for critic in self.critics]
 
     def q_all(self, view: View) -> list[tf.Tensor]:
-        """What each critic says [B, P] of every choice of a discrete action."""
+        """Each critic's values [B, P] of all choices of a discrete action."""
         features, _ = self._critic_features(view)
         return [critic(features) for critic in self.critics]
 
     def choices(self, actions: tf.Tensor) -> tf.Tensor:
-        """Discrete actions [B, ...] as rows of one-hots [B, P]."""
+        """Discrete actions [B, ...] as rows of one-hots [B, P], one for each part of an action."""
         space = self.action_space
         if isinstance(space, spaces.Discrete):
             return tf.one_hot(tf.cast(actions, tf.int32) - int(space.start), int(space.n))
@@ -210,40 +217,40 @@ class ActorCritic(Policy):
         )
 
     def log_probabilities(self, flat: tf.Tensor) -> tf.Tensor:
-        """Logarithms [B, P] of the probability of each choice of a discrete action."""
+        """Log probabilities [B, P] of all choices of a discrete action."""
         space = self.action_space
         widths = [int(space.n)] if isinstance(space, spaces.Discrete) else space.nvec.ravel().tolist()
         return tf.concat([tf.nn.log_softmax(part) for part in tf.split(flat, widths, axis=-1)], axis=-1)
 
     def forward(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
-        """See Policy; the value is the smallest of the critics' for the most likely action."""
+        """See ActingPolicy; the value is the smallest of the critics' values of the most likely action."""
         view = self.view(obs, episode_start, states)
-        flat, acting = self._act(view)
-        features, judging = self._critic_features(view)
+        flat, actor_states = self._act(view)
+        features, critic_states = self._critic_features(view)
         mode = self.head.distribution(flat).mode()
         if self.discrete:
             chosen = self.choices(mode)
             values = [tf.reduce_sum(critic(features) * chosen, axis=-1) for critic in self.critics]
         else:
-            rows = self._judged(features, mode)
+            rows = self._with_actions(features, mode)
             values = [critic(rows)[:, 0] for critic in self.critics]
-        new_states = tf.concat([acting, judging], axis=-1) if self.recurrent else None
-        # Without critics there is nothing to tell.
+        new_states = tf.concat([actor_states, critic_states], axis=-1) if self.recurrent else None
+        # A policy without critics only acts.
         value = tf.reduce_min(tf.stack(values), axis=0) if values else tf.zeros(tf.shape(flat)[0])
-        return Outputs(flat, self.returns_of(value), new_states, flat)
+        return Outputs(flat, self.returns_of(value), new_states)
 
     def state(self) -> dict[str, Any]:
-        """See Policy; also the statistics of returns."""
+        """See BasePolicy; also the statistics of returns."""
         return super().state() | {"returns": None if self.returns is None else self.returns.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See Policy."""
+        """See BasePolicy."""
         super().restore(state)
         if self.returns is not None and state["returns"] is not None:
             self.returns.restore(state["returns"])
 
     def returns_of(self, values: tf.Tensor) -> tf.Tensor:
-        """What critics say as returns: it may be in units of their statistics."""
+        """Critics' values as returns: where there are statistics of returns, values are normalised by them."""
         return values if self.returns is None else self.returns.denormalized(values)
 
     def _act(self, view: View) -> tuple[tf.Tensor, tf.Tensor | None]:
@@ -258,7 +265,7 @@ class ActorCritic(Policy):
         states = None if view.states is None else view.states[:, self.trunk.state_size :]
         return self.critic_trunk(view.encoded, view.episode_start, states)
 
-    def _judged(self, features: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
+    def _with_actions(self, features: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
         flat = self.head.unit(actions) if self._unit_actions else tf.reshape(actions, (-1, self.head.width))
         return tf.concat([features, flat], axis=-1)
 
@@ -278,17 +285,17 @@ def build_actor_critic(
 ) -> ActorCritic:
     """Build an actor with critics from names.
 
-    A network with convolutions or memory takes the observation itself; any other one stands above images' encoders.
+    A network with convolutions or memory takes the observation itself; any other one takes a Trunk's features.
 
     Args:
         env: anything with observation_space and action_space.
         network: a registered network's name, or a builder.
         head: see ActorCritic.
         critics: see ActorCritic.
-        memory_size: numbers that actor and critics remember each, two for every unit of an LSTM; None for none.
-        vis_encode_type: how images are encoded: simple, nature_cnn or resnet.
-        normalize_observations: see Policy.
-        comm: see Policy.
+        memory_size: numbers in the actor's state and in the critics' state, two per unit of an LSTM; None for none.
+        vis_encode_type: encoder of images: simple, nature_cnn or resnet.
+        normalize_observations: see BasePolicy.
+        comm: see BasePolicy.
         kind: further arguments of ActorCritic.
         network_kwargs: the network builder's own arguments.
     """
@@ -300,10 +307,10 @@ def build_actor_critic(
     space = _without_mask(env.observation_space)
     memory = (memory_size or 0) // 2
 
-    def make_trunk(shown: spaces.Space) -> Trunk | NetworkTrunk:
-        if _takes_observations(network_fn, shown):
-            return NetworkTrunk(network_fn(encoded_shape(shown)))
-        return Trunk(shown, get_network_builder(ENCODERS[vis_encode_type])(), memory)
+    def make_trunk(space: spaces.Space) -> Trunk | NetworkTrunk:
+        if _takes_observations(network_fn, space):
+            return NetworkTrunk(network_fn(encoded_shape(space)))
+        return Trunk(space, get_network_builder(ENCODERS[vis_encode_type])(), memory)
 
     whole = _takes_observations(network_fn, space)
     if whole and memory:
@@ -321,15 +328,8 @@ def build_actor_critic(
     )
 
 
-def actor_critic_arguments(network: NetworkSpec, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Those of learn's arguments that build_actor_critic takes."""
-    own = {"memory_size", "vis_encode_type", "normalize_observations", "comm"}
-    names = {*own, *inspect.signature(get_network_builder(network)).parameters}
-    return {name: value for name, value in arguments.items() if name in names}
-
-
 def _takes_observations(network_fn: NetworkFn, space: spaces.Space) -> bool:
-    """Whether a network has convolutions or memory, and so cannot stand above other layers."""
+    """Whether a network has convolutions or memory, and so takes observations, not features."""
     try:
         network = network_fn((1,) if isinstance(space, spaces.Dict) else encoded_shape(space))
         whole = has_convolutions(network) or bool(getattr(network, "state_size", None))
@@ -338,12 +338,14 @@ def _takes_observations(network_fn: NetworkFn, space: spaces.Space) -> bool:
             raise
         whole = True
     if whole and isinstance(space, spaces.Dict):
-        raise ValueError("Dict observations need a dense network: vis_encode_type and memory_size say what is below it")
+        raise ValueError(
+            "Dict observations need a dense network: vis_encode_type and memory_size choose encoders and memory"
+        )
     return whole
 
 
 def _without_mask(space: spaces.Space) -> spaces.Space:
-    """What networks see: all parts but the mask of actions."""
+    """The observation space of the networks: all parts but the action mask."""
     parts = parts_of(space)
     if ACTION_MASK not in parts:
         return space
@@ -352,6 +354,6 @@ def _without_mask(space: spaces.Space) -> spaces.Space:
 
 
 def _joint(shape: tuple[int, ...]) -> keras.Model:
-    """The layer in which features and actions meet where the network has none."""
+    """One dense layer over features and actions."""
     inputs = keras.Input(shape)
     return keras.Model(inputs, keras.layers.Dense(JOINT_UNITS, "relu", name="joint")(inputs))

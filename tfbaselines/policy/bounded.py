@@ -9,18 +9,18 @@ from gymnasium import spaces
 LOG_STD_BOUNDS = (-20.0, 2.0)
 # In the division by the standard deviation, as in the original.
 EPSILON = 1e-8
-# A bounded action's tanh, as far as float32 can be taken back.
+# Largest tanh of an action from which float32 recovers its argument.
 LARGEST_TANH = 1.0 - 1e-6
 LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 class Bounded:
-    """A batch of distributions over bounded actions, with what the actors ask of one.
+    """A batch of distributions over bounded actions; see ActionDistribution in policy/protocol.py.
 
     Args:
         mode: the most likely actions [B, ...].
         sample: from noise to actions.
-        neglogp: from actions to their negative log probability densities [B], of what is inside the scaling.
+        neglogp: from actions to the negative log probability densities [B] of actions scaled to -1..1.
     """
 
     def __init__(self, mode: tf.Tensor, sample: Callable, neglogp: Callable) -> None:
@@ -32,7 +32,7 @@ class Bounded:
 
 
 class BoundedHead:
-    """What the heads for a bounded Box share: actions are the centre of the bounds plus half their width times x.
+    """Base of the heads of a bounded Box: an action is the centre of its bounds plus half their width times x.
 
     Args:
         space: the action space.
@@ -40,7 +40,7 @@ class BoundedHead:
 
     def __init__(self, space: spaces.Box) -> None:
         if not (isinstance(space, spaces.Box) and space.is_bounded()):
-            raise ValueError(f"continuous actions need bounds, {space} has not got any: wrap it in RescaleAction")
+            raise ValueError(f"continuous actions need bounds, {space} has none: wrap the environment in RescaleAction")
         self.width = int(np.prod(space.shape))
         self.action_shape = tuple(space.shape)
         self.action_dtype = np.dtype(np.float32)
@@ -58,7 +58,7 @@ class BoundedHead:
         return (tf.reshape(actions, (-1, self.width)) - self.centre) / self.limit
 
     def unit_numpy(self, actions: np.ndarray) -> np.ndarray:
-        """The same in numpy."""
+        """`unit` in numpy."""
         return (actions.reshape(-1, self.width) - self.centre) / self.limit
 
     def scaled(self, x: tf.Tensor) -> tf.Tensor:
@@ -66,17 +66,17 @@ class BoundedHead:
         return tf.reshape(self.centre + self.limit * x, (-1, *self.action_shape))
 
     def noisy(self, actions: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """Actions [B, ...] with noise [B, n] added, inside of the bounds."""
+        """Actions [B, ...] with noise [B, n] added, clipped to the bounds."""
         moved = actions.reshape(-1, self.width) + noise
         return np.clip(moved, self.centre - self.limit, self.centre + self.limit).reshape(actions.shape)
 
     def scaled_numpy(self, x: np.ndarray) -> np.ndarray:
-        """The same in numpy."""
+        """`scaled` in numpy."""
         return (self.centre + self.limit * x).reshape(-1, *self.action_shape)
 
 
 class DeterministicHead(BoundedHead):
-    """The tanh of the network's output; noise for exploration is added outside."""
+    """The tanh of the network's output; algorithms add noise for exploration themselves."""
 
     def __init__(self, space: spaces.Box) -> None:
         super().__init__(space)
@@ -86,12 +86,12 @@ class DeterministicHead(BoundedHead):
         """Actions [B, ...] of outputs [B, n]."""
         return self.scaled(tf.tanh(flat))
 
-    def distribution(self, flat: tf.Tensor) -> "Bounded":
-        """All of it in one place."""
+    def distribution(self, flat: tf.Tensor) -> Bounded:
+        """The distribution of actions with parameters `flat`."""
         return Bounded(self.mode(flat), lambda noise: self.mode(flat), lambda actions: tf.zeros(len(flat)))
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """Actions [B, ...]; there is nothing random in them."""
+        """Actions [B, ...]; the noise is ignored."""
         return self.scaled_numpy(np.tanh(flat))
 
     def mode_numpy(self, flat: np.ndarray) -> np.ndarray:
@@ -111,7 +111,7 @@ class SquashedGaussianHead(BoundedHead):
         self.param_size = 2 * self.width
 
     def sample(self, flat: tf.Tensor, noise: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Actions [B, ...] and the log probability density [B] of what is inside the scaling."""
+        """Actions [B, ...], and the log probability density [B] of the actions scaled to -1..1."""
         mean, logstd = tf.split(flat, 2, axis=-1)
         logstd = tf.clip_by_value(logstd, *LOG_STD_BOUNDS)
         std = tf.exp(logstd)
@@ -122,8 +122,8 @@ class SquashedGaussianHead(BoundedHead):
         """The tanh of the means [B, ...]."""
         return self.scaled(tf.tanh(flat[:, : self.width]))
 
-    def distribution(self, flat: tf.Tensor) -> "Bounded":
-        """All of it in one place."""
+    def distribution(self, flat: tf.Tensor) -> Bounded:
+        """The distribution of actions with parameters `flat`."""
 
         def neglogp(actions: tf.Tensor) -> tf.Tensor:
             mean, logstd = tf.split(flat, 2, axis=-1)

@@ -1,8 +1,8 @@
 """Action heads: from a network's output to a distribution over actions.
 
-The mathematics is TensorFlow Probability's. All randomness is an argument: a head draws noise from a numpy generator
-(which the seed and the checkpoint own), and a sample is a function of flat parameters and noise, in the graph and,
-for fast acting, in numpy.
+The mathematics is TensorFlow Probability's. Randomness is an argument: a head draws noise from a numpy generator, which
+the seed and the checkpoint own, and a sample is a function of flat parameters and noise, in the graph and, for fast
+acting, in numpy.
 """
 
 from typing import Any
@@ -11,6 +11,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 from gymnasium import spaces
+
+from tfbaselines.policy.protocol import Head
 
 tfd = tfp.distributions
 
@@ -73,7 +75,7 @@ class CategoricalHead:
         space: the action space.
     """
 
-    # The noise of every component whose sample is the mode; each head has one.
+    # The noise component that makes a sample the mode.
     mode_noise = 0.0
 
     def __init__(self, space: spaces.Discrete) -> None:
@@ -97,7 +99,7 @@ class CategoricalHead:
         return rng.gumbel(size=(*batch, self.width)).astype(np.float32)
 
     def noise_from_uniform(self, uniform: np.ndarray) -> np.ndarray:
-        """The noise that uniform numbers in (0, 1) stand for."""
+        """Noise from uniform numbers in (0, 1)."""
         return -np.log(-np.log(uniform))
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
@@ -236,7 +238,7 @@ class GaussianHead:
         return rng.standard_normal(size=(*batch, self.width), dtype=np.float32)
 
     def noise_from_uniform(self, noise: np.ndarray) -> np.ndarray:
-        """A Gaussian's noise is standard normal already."""
+        """The argument: the numbers are standard normal already."""
         return noise
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
@@ -288,7 +290,7 @@ class BernoulliHead:
     def distribution(self, flat: tf.Tensor) -> Distribution:
         """The distribution with logits `flat`."""
         probabilities, shape = tf.sigmoid(flat), (-1, *self.action_shape)
-        # Actions may come as integers of any kind; probabilities of them are computed in float32.
+        # Actions are integers of any type; their probabilities are computed in float32.
         distribution = tfd.Independent(tfd.Bernoulli(logits=flat, dtype=tf.float32), 1)
         return _Binary(
             distribution,
@@ -302,7 +304,7 @@ class BernoulliHead:
         return rng.random(size=(*batch, self.width), dtype=np.float32)
 
     def noise_from_uniform(self, uniform: np.ndarray) -> np.ndarray:
-        """The noise is uniform already."""
+        """The argument: the noise is uniform."""
         return uniform
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
@@ -330,8 +332,6 @@ class _Binary(Distribution):
         return super().logp(tf.cast(tf.reshape(actions, (-1, self._width)), tf.float32))
 
 
-Head = CategoricalHead | MultiCategoricalHead | GaussianHead | BernoulliHead
-
 _HEADS = {
     spaces.Discrete: CategoricalHead,
     spaces.MultiDiscrete: MultiCategoricalHead,
@@ -341,7 +341,7 @@ _HEADS = {
 
 
 def make_pdtype(space: spaces.Space) -> Head:
-    """The action head of an action space; ValueError for a space that has none."""
+    """The action head of an action space; ValueError for an unsupported space."""
     for kind, head in _HEADS.items():
         if isinstance(space, kind):
             return head(space)

@@ -1,4 +1,4 @@
-"""The stochastic duelling network of ACER (Wang et al. 2017, section 5.2.1): a Q of continuous actions."""
+"""The stochastic duelling network of ACER (Wang et al. 2017, section 5.2.1): Q of continuous actions."""
 
 from typing import Any
 
@@ -29,8 +29,13 @@ class DuelingPolicy(Policy):
         self._advantage.build((None, ADVANTAGE_UNITS))
 
     @property
+    def modules(self) -> list[Any]:
+        """The policy's, then the advantage's."""
+        return [*super().modules, self._hidden, self._advantage]
+
+    @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """The policy's, and the advantage's."""
+        """The policy's, then the advantage's."""
         return [
             *super().trainable_variables,
             *self._hidden.trainable_variables,
@@ -40,12 +45,12 @@ class DuelingPolicy(Policy):
     def q_of(
         self, features: tf.Tensor, values: tf.Tensor, actions: list[tf.Tensor], centre: list[tf.Tensor]
     ) -> list[tf.Tensor]:
-        """Q [B] of each of some actions.
+        """Q [B] of each batch of actions.
 
         Args:
-            features: [B, F] what V is read from (Outputs.features).
+            features: [B, F] latent of V (Outputs.features).
             values: [B] V.
-            actions: whose Q is asked for, [B, ...] each.
+            actions: batches of actions to evaluate, [B, ...] each.
             centre: the sampled actions u_i, [B, ...] each.
         """
         middle = tf.add_n([self._advantage_of(features, action) for action in centre]) / len(centre)

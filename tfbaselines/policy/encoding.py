@@ -1,4 +1,4 @@
-"""How observations reach the networks, in the graph and in numpy, and how spaces are written down and compared."""
+"""Observations as networks take them, in the graph and in numpy; spaces as saved files describe them."""
 
 from typing import Any
 
@@ -13,8 +13,15 @@ def is_image(space: spaces.Space) -> bool:
 
 
 def observation_dtype(space: spaces.Space) -> np.dtype:
-    """The type in which observations are stored and handed to compiled functions."""
+    """The type in which observations are stored and passed to compiled functions."""
     return np.dtype(np.float32) if space.dtype == np.float64 else np.dtype(space.dtype)
+
+
+def observation_spec(space: spaces.Space, batch: int | None = None) -> Any:
+    """The signature of a batch of observations for compiled functions; of a Dict a dictionary of them."""
+    if isinstance(space, spaces.Dict):
+        return {name: observation_spec(part, batch) for name, part in space.spaces.items()}
+    return tf.TensorSpec((batch, *(space.shape or ())), tf.as_dtype(observation_dtype(space)))
 
 
 def encoded_shape(space: spaces.Space) -> tuple[int, ...]:
@@ -31,8 +38,8 @@ def encoded_shape(space: spaces.Space) -> tuple[int, ...]:
     )
 
 
-def encode(obs: tf.Tensor, space: spaces.Space) -> tf.Tensor:
-    """Observations [B, ...] as float32 [B, *encoded_shape]; pixels stay as they are.
+def encode(obs: Any, space: spaces.Space) -> Any:
+    """Observations [B, ...] as float32 [B, *encoded_shape]; pixels keep their type.
 
     Discrete becomes one-hot, MultiDiscrete a row of one-hots, and a Dict a dictionary of encoded parts.
     """
@@ -51,7 +58,7 @@ def encode(obs: tf.Tensor, space: spaces.Space) -> tf.Tensor:
 
 
 def encode_numpy(obs: np.ndarray, space: spaces.Space) -> np.ndarray:
-    """What `encode` gives, in numpy."""
+    """`encode` in numpy, for every space but Dict."""
     if isinstance(space, spaces.Box | spaces.MultiBinary):
         return obs if is_image(space) else np.asarray(obs, np.float32)
     if isinstance(space, spaces.Discrete):
@@ -80,7 +87,7 @@ def describe_space(space: spaces.Space) -> dict[str, Any]:
 
 
 def spaces_differ(saved: dict[str, Any], present: dict[str, Any]) -> str | None:
-    """What differs between two described spaces, in words; None when they are equal."""
+    """An error message's words for the difference of two described spaces; None when they are equal."""
     if saved == present:
         return None
 

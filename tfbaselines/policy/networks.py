@@ -1,7 +1,7 @@
 """Networks by name.
 
-A builder takes the network's own arguments and returns ``network_fn(input_shape) -> keras.Model``. A network of one's
-own is one function more:
+A builder takes the network's own arguments and returns ``network_fn(input_shape) -> keras.Model``. One more function
+adds a network:
 
     @register("two_towers")
     def two_towers(width=32):
@@ -10,23 +10,26 @@ own is one function more:
             return keras.Model(inputs, latent)
         return network_fn
 
-Recurrent models are called with [x, episode_start, states], return [latent, new_states] and say their ``state_size``.
+Recurrent models are called with [x, episode_start, states], return [latent, new_states] and have a ``state_size``.
 """
 
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from tfbaselines.errors import bad_argument, check_at_least, nearest, unknown
 from tfbaselines.policy.recurrent import MaskedLSTM
 
 NetworkFn = Callable[[tuple[int, ...]], keras.Model]
 Builder = Callable[..., NetworkFn]
+# A registered network's name, or a builder.
+NetworkSpec = str | Builder
 
 NETWORKS: dict[str, Builder] = {}
 
@@ -37,7 +40,7 @@ MLP_LAYER_NORM_EPSILON = 1e-12
 
 
 def register(name: str) -> Callable[[Builder], Builder]:
-    """Decorator: make a builder known under `name`."""
+    """Decorator that registers a builder as `name`."""
 
     def add(builder: Builder) -> Builder:
         NETWORKS[name] = builder
@@ -46,8 +49,8 @@ def register(name: str) -> Callable[[Builder], Builder]:
     return add
 
 
-def get_network_builder(name: str | Builder) -> Callable[..., NetworkFn]:
-    """The builder registered as `name`, which checks its arguments by name.
+def get_network_builder(name: NetworkSpec) -> Builder:
+    """The builder registered as `name`, with a check of its arguments' names.
 
     Args:
         name: a registered name; 'module:name' imports the module that registers it; a function is a builder itself.
@@ -85,9 +88,31 @@ def check_network_kwargs(name: str, kwargs: dict[str, Any]) -> None:
             raise ValueError(f"unknown argument '{key}' of network '{name}': {hint}")
 
 
-def has_convolutions(network: keras.Model) -> bool:
-    """Whether XLA would slow this network down: on a CPU it halves the speed of convolutions."""
-    return any(isinstance(layer, keras.layers.Conv2D) for layer in network.layers)
+def layers_of(*modules: Any) -> Iterator[keras.layers.Layer]:
+    """All layers of networks and layers, those of nested networks included; anything else has none."""
+    for module in modules:
+        if isinstance(module, keras.Model):
+            yield from layers_of(*module.layers)
+        elif isinstance(module, keras.layers.Layer):
+            yield module
+
+
+def has_convolutions(*modules: Any) -> bool:
+    """Whether a network or layer convolves images."""
+    return any(isinstance(layer, keras.layers.Conv2D) for layer in layers_of(*modules))
+
+
+def run_network(network: keras.Model, x: tf.Tensor) -> tf.Tensor:
+    """The output of a network without memory, as rows [B, width]."""
+    latent = network(x)
+    return latent if len(latent.shape) == 2 else tf.reshape(latent, (-1, flat_width(network)))
+
+
+def flat_width(network: keras.Model) -> int:
+    """Numbers in one row of a network's output."""
+    shape = network.output_shape
+    shape = shape[0] if isinstance(shape, list) or isinstance(shape[0], tuple) else shape
+    return int(np.prod(shape[1:]))
 
 
 @register("mlp")
@@ -97,8 +122,8 @@ def mlp(
     """Fully connected layers.
 
     Args:
-        num_layers: how many.
-        num_hidden: units in each.
+        num_layers: number of layers.
+        num_hidden: units in each layer.
         activation: a Keras activation's name, or a function.
         layer_norm: normalise each layer before its activation.
     """
@@ -121,7 +146,7 @@ def mlp(
 
 @register("dense")
 def dense(hidden_sizes: Sequence[int] = (256, 256), activation: str | Callable = "relu") -> NetworkFn:
-    """Fully connected layers as in Spinning Up: initialised after Glorot.
+    """Fully connected layers as in Spinning Up, with Glorot initialisation.
 
     Args:
         hidden_sizes: units in each layer.
@@ -148,7 +173,7 @@ def cnn(pad: str = "VALID", one_dim_bias: bool = False) -> NetworkFn:
     """The network of Mnih et al. 2015: three convolutions and 512 units.
 
     Args:
-        pad: 'VALID', or 'SAME' to pad the picture in every convolution.
+        pad: 'VALID', or 'SAME' to pad the image in every convolution.
         one_dim_bias: accepted for compatibility: biases have one dimension either way, the numbers are the same.
     """
     return _image_network(lambda x: nature_cnn(x, pad))
@@ -177,7 +202,7 @@ def cnn_simple() -> NetworkFn:
 
     def features(x: Any) -> Any:
         rows = min(x.shape[1:3])
-        # Pictures too small for strides of 4 and 2 keep more of their rows.
+        # Images too small for strides of 4 and 2 get smaller strides.
         first, second = ((8, 4), (4, 2)) if rows >= 20 else ((3, 2), (3, 1))
         x = _conv(16, *first, "c1", "SAME")(_scaled(x))
         x = _conv(32, *second, "c2", "SAME")(x)
@@ -188,7 +213,7 @@ def cnn_simple() -> NetworkFn:
 
 @register("conv_only")
 def conv_only(convs: Sequence[tuple[int, int, int]] = ((32, 8, 4), (64, 4, 2), (64, 3, 1))) -> NetworkFn:
-    """Padded convolutions alone; the output keeps its rows and columns.
+    """Padded convolutions alone; the output is an image, not flattened.
 
     Args:
         convs: (number of filters, their size, stride) of each layer.
@@ -215,7 +240,7 @@ def impala_cnn(depths: Sequence[int] = (16, 32, 32)) -> NetworkFn:
 
 @register("lstm")
 def lstm(nlstm: int = 128, layer_norm: bool = False) -> NetworkFn:
-    """LSTM on the observation itself.
+    """LSTM over the observation itself.
 
     Args:
         nlstm: units.
@@ -226,7 +251,7 @@ def lstm(nlstm: int = 128, layer_norm: bool = False) -> NetworkFn:
 
 @register("cnn_lstm")
 def cnn_lstm(nlstm: int = 128, layer_norm: bool = False, conv_fn: str | Callable = "nature_cnn") -> NetworkFn:
-    """LSTM on the features of a convolutional network.
+    """LSTM over the features of a convolutional network.
 
     Args:
         nlstm: units.
@@ -251,7 +276,7 @@ def cnn_lnlstm(nlstm: int = 128) -> NetworkFn:
 
 @register("impala_cnn_lstm")
 def impala_cnn_lstm(nlstm: int = 256, layer_norm: bool = False) -> NetworkFn:
-    """LSTM on the features of impala_cnn.
+    """LSTM over the features of impala_cnn.
 
     Args:
         nlstm: units.

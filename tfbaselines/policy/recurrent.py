@@ -1,4 +1,4 @@
-"""LSTM whose state can be cleared in the middle of a sequence, with the originals' gate order and layer norm."""
+"""LSTM whose state is cleared where an episode starts, with the originals' gate order and layer norm."""
 
 import keras
 import tensorflow as tf
@@ -9,7 +9,7 @@ LAYER_NORM_EPSILON = 1e-5
 class MaskedLSTM(keras.layers.Layer):
     """LSTM over rows ordered by environment, then time.
 
-        c, h <- (1 - mask_t) (c, h)
+        c, h <- (1 - episode_start_t) (c, h)
         i, f, o, u = split(x_t Wx + h Wh + b);  c <- sig(f) c + sig(i) tanh(u);  h <- sig(o) tanh(c)
 
     With layer_norm, x Wx, h Wh (each over all four gates together) and the c inside the last tanh are normalised.
@@ -25,7 +25,7 @@ class MaskedLSTM(keras.layers.Layer):
         self.width, self.layer_norm, self._gain = width, layer_norm, gain
 
     def build(self, input_shapes: list) -> None:
-        """Make the weights, in the originals' order."""
+        """Create the weights, in the originals' order."""
         inputs, gates = input_shapes[0][-1], 4 * self.width
         orthogonal = keras.initializers.Orthogonal(self._gain)
 
@@ -57,7 +57,7 @@ class MaskedLSTM(keras.layers.Layer):
             h of every row [num_envs * steps, width], and the last states [num_envs, 2 * width].
         """
         x, episode_start, states = inputs
-        # What depends on x alone is one product for all steps.
+        # The product that depends on x alone is one for all steps.
         z = tf.matmul(x, self.wx.value)
         if self.layer_norm:
             z = _normalize(z, self.gx.value, self.bx.value)

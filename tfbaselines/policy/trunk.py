@@ -1,6 +1,5 @@
-"""What lies below the dense layers of an actor or its critics: images through an encoder, memory through an LSTM."""
+"""Below the dense layers of an actor or its critics: an encoder for each image, and an LSTM for memory."""
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -10,22 +9,19 @@ from gymnasium import spaces
 
 from tfbaselines.envs.vec.observations import ONLY, parts_of, parts_of_obs
 from tfbaselines.policy.encoding import encoded_shape, is_image
-from tfbaselines.policy.networks import has_convolutions
-from tfbaselines.policy.policy import flat_width, run_network
+from tfbaselines.policy.networks import NetworkFn, flat_width, run_network
 from tfbaselines.policy.recurrent import MaskedLSTM
-
-NetworkFn = Callable[[tuple[int, ...]], keras.Model]
 
 
 class Trunk:
     """From encoded observations to rows of features.
 
-    Each image goes through an encoder of its own; what is not an image is taken as it is; all of it is put side by
-    side, and goes through an LSTM if there is to be memory.
+    Each image passes through its own encoder; other parts pass unchanged. All parts are concatenated, and pass through
+    an LSTM if the trunk has memory.
 
     Args:
         space: of observations.
-        encoder_fn: makes the encoder of an image from its shape.
+        encoder_fn: builds the encoder of an image from its shape; None without images.
         memory: units of the LSTM; 0 for none.
     """
 
@@ -46,7 +42,7 @@ class Trunk:
 
     @property
     def plain(self) -> bool:
-        """Whether features are nothing but one observation's numbers."""
+        """Whether features are the observation itself: no encoder, no memory, no Dict."""
         return not self.modules and not self._dict
 
     @property
@@ -55,13 +51,8 @@ class Trunk:
         return [*self._encoders.values(), *([] if self._cell is None else [self._cell])]
 
     @property
-    def convolutional(self) -> bool:
-        """Whether an encoder convolves images."""
-        return any(has_convolutions(encoder) for encoder in self._encoders.values())
-
-    @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """Of encoders, then of the LSTM."""
+        """The encoders', then the LSTM's."""
         return [variable for module in self.modules for variable in module.trainable_variables]
 
     def __call__(
@@ -71,8 +62,8 @@ class Trunk:
 
         Args:
             encoded: observations [B, ...], or a dictionary of them.
-            episode_start: see Policy.forward.
-            states: see Policy.forward.
+            episode_start: [B] 1 where the observation is an episode's first; None without memory.
+            states: [num_envs, state_size] before the first row; None without memory.
         """
         parts = parts_of_obs(encoded)
         rows = [
@@ -88,10 +79,10 @@ class Trunk:
 
 
 class NetworkTrunk:
-    """A registered network with convolutions or memory of its own, in a trunk's place.
+    """A registered network with its own convolutions or memory, used as a trunk.
 
     Args:
-        network: takes the whole encoded observation.
+        network: of the whole encoded observation.
     """
 
     plain = False
@@ -101,7 +92,6 @@ class NetworkTrunk:
         self.width = flat_width(network)
         self.state_size = getattr(network, "state_size", None) or 0
         self.modules = [network]
-        self.convolutional = has_convolutions(network)
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.arrays import parse_document, read_archive
+from tfbaselines.logs import logger
 
 # The archive's entry that holds the tree with its arrays replaced by references.
 TREE_ENTRY = "tree.json"
@@ -100,6 +101,12 @@ class Checkpoints:
         self.directory = Path(directory)
         self._keep = keep
 
+    def remove_leftovers(self) -> None:
+        """Remove what a run that was killed while saving left behind; call it while no other run writes here."""
+        for pattern in (".*.tmp", ".best.*"):
+            for path in self.directory.glob(pattern):
+                path.unlink(missing_ok=True)
+
     def save(self, number: int, tree: Tree) -> Path:
         """Write checkpoint `number` and drop all but the latest; later numbers are of a run that was begun anew."""
         path = self.directory / f"{number:05d}"
@@ -126,21 +133,39 @@ class Checkpoints:
         """The best checkpoint, whether it exists or not."""
         return self.directory / "best"
 
-    def latest(self) -> Path | None:
-        """The newest checkpoint that can be read, or None."""
+    def newest(self) -> tuple[Path | None, str]:
+        """The newest checkpoint that can be read, or None, and a warning where newer ones cannot."""
+        damaged = []
         for path in reversed(self._numbered()):
             try:
                 load_tree(path)
             except ValueError:
+                damaged.append(path.name)
                 continue
-            return path
-        return None
+            return path, f"'{path}' is used: checkpoint {', '.join(damaged)} is damaged" if damaged else ""
+        return None, ""
+
+    def latest(self) -> Path | None:
+        """The newest checkpoint that can be read, with a warning where newer ones cannot; None without any."""
+        path, warning = self.newest()
+        if warning:
+            logger.warn(warning)
+        return path
+
+    def describe(self) -> str:
+        """Words on what there is, for errors."""
+        numbers = [path.name for path in self._numbered()]
+        if not numbers:
+            return f"there is no checkpoint in '{self.directory}'"
+        return f"no checkpoint in '{self.directory}' can be read: {', '.join(numbers)} are damaged"
 
     def named(self, name: str) -> Path:
         """The checkpoint called 'last', 'best' or a number; ValueError naming those that there are."""
         numbers = [path.name for path in self._numbered()]
         if name == "last":
             path = self.latest()
+            if path is None:
+                raise ValueError(self.describe())
         elif name == "best":
             path = self.best_path
         else:

@@ -10,12 +10,13 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.files import replace_directory
-from tfbaselines.policy.policy import Policy, observation_spec
+from tfbaselines.policy.encoding import observation_spec
+from tfbaselines.policy.protocol import ActingPolicy
 
 PREFIX = "observations"
 
 
-def export_saved_model(policy: Policy, normalization: dict[str, Any], directory: str) -> None:
+def export_saved_model(policy: ActingPolicy, normalization: dict[str, Any], directory: str) -> None:
     """Write the policy with its normalisation, whole or not at all.
 
     The serving signature takes `observations`, raw as the environment gives them, [N, ...], and returns `actions`
@@ -42,7 +43,7 @@ def export_saved_model(policy: Policy, normalization: dict[str, Any], directory:
 
 
 class _ServedPolicy(tf.Module):
-    def __init__(self, policy: Policy, normalization: dict[str, Any]) -> None:
+    def __init__(self, policy: ActingPolicy, normalization: dict[str, Any]) -> None:
         super().__init__()
         # Held by the module so that the SavedModel tracks their variables.
         self.networks = policy.modules

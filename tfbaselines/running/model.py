@@ -15,7 +15,7 @@ from tfbaselines.optim.average import AveragedPolicy
 from tfbaselines.optim.optimizers import restore_slots, slots
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.encoding import observation_dtype
-from tfbaselines.policy.policy import Policy
+from tfbaselines.policy.protocol import ActingPolicy
 from tfbaselines.running.checkpoint import load_tree, save_tree, saved_file
 
 FORMAT = "tfbaselines-model-1"
@@ -33,7 +33,7 @@ class PolicyModel:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: ActingPolicy,
         optimizer: keras.Optimizer | None = None,
         rng: np.random.Generator | None = None,
         averaged: AveragedPolicy | None = None,

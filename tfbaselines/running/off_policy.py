@@ -22,8 +22,9 @@ from tfbaselines.optim.blocks import BlockUpdate
 from tfbaselines.parallel.threads import Together
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.running.model import PolicyModel
+from tfbaselines.running.plan import Plan
 from tfbaselines.running.play import even_episodes
-from tfbaselines.running.run import Plan, Run
+from tfbaselines.running.run import Run
 from tfbaselines.settings.bases import OffPolicyConfig, ReplayConfig
 
 # Batches of one compiled call take at most this much memory.
@@ -255,7 +256,7 @@ class OffPolicyRun(Run):
     def train(self, block: dict[str, Any]) -> dict[str, np.ndarray]:
         """Take the gradient steps of a block at the present learning rates; new errors become priorities."""
         rows = block.pop("rows", None)
-        statistics = self.model.train(block, **self.rates())
+        statistics = self.check(self.model.train(block, **self.rates()))
         if "td_errors" in statistics:
             self.replay.update_priorities(rows, statistics.pop("td_errors"))
         return statistics

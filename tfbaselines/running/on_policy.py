@@ -13,7 +13,8 @@ from tfbaselines.optim.update import Loss, Update
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.build import make_policy
 from tfbaselines.running.model import PolicyModel
-from tfbaselines.running.run import Plan, Run
+from tfbaselines.running.plan import Plan
+from tfbaselines.running.run import Run
 from tfbaselines.settings.bases import OnPolicyConfig
 from tfbaselines.settings.config import NetworkSpec
 
@@ -74,7 +75,7 @@ class OnPolicyRun(Run):
         def step(data: dict[str, np.ndarray], indices: np.ndarray | None = None, **coefficients: float) -> dict:
             if indices is None:
                 indices = np.arange(len(next(iter(data.values()))), dtype=np.int32)[None]
-            statistics = update(data, indices, **coefficients)
+            statistics = self.check(update(data, indices, **coefficients))
             self.model.actor.refresh()
             return statistics
 

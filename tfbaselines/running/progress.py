@@ -1,5 +1,6 @@
 """Progress of a run: a bar on a terminal, a plain line now and then elsewhere."""
 
+import contextlib
 import sys
 import time
 from typing import TextIO
@@ -7,7 +8,7 @@ from typing import TextIO
 from tqdm import tqdm
 
 # Where there is no terminal, a line at most this often.
-SECONDS_BETWEEN_LINES = 60.0
+SECONDS_BETWEEN_LINES = 30.0
 
 
 class NoProgress:
@@ -30,16 +31,21 @@ class ProgressBar:
 
     def update(self, steps: int, reward: float) -> None:
         """Move the bar."""
+        with contextlib.suppress(OSError, ValueError):
+            self._move(steps, reward)
+
+    def _move(self, steps: int, reward: float) -> None:
         self._bar.set_postfix_str(f"reward={reward:.4g}", refresh=False)
         self._bar.update(steps - self._bar.n)
 
     def close(self) -> None:
         """Leave the bar as it stands."""
-        self._bar.close()
+        with contextlib.suppress(OSError, ValueError):
+            self._bar.close()
 
 
 class ProgressLines:
-    """A line with steps, share done, steps per second, reward and time left, at most once a minute."""
+    """A line with steps, share done, steps per second, reward and time left, at most every half minute."""
 
     def __init__(self, name: str, done: int, total: int, stream: TextIO) -> None:
         self._name, self._started_at, self._total, self._stream = name, done, total, stream
@@ -54,12 +60,14 @@ class ProgressLines:
         speed = (steps - self._started_at) / max(now - self._start, 1e-9)
         left = max(self._total - steps, 0) / max(speed, 1e-9)
         minutes, seconds = divmod(int(left), 60)
-        print(
-            f"{self._name}: {steps:,} of {self._total:,} steps ({100 * steps / self._total:.0f}%), "
-            f"{speed:,.0f} steps/s, reward {reward:.4g}, {minutes}:{seconds:02d} left",
-            file=self._stream,
-            flush=True,
-        )
+        # A closed standard error does not end the run.
+        with contextlib.suppress(OSError, ValueError):
+            print(
+                f"{self._name}: {steps:,} of {self._total:,} steps ({100 * steps / self._total:.0f}%), "
+                f"{speed:,.0f} steps/s, reward {reward:.4g}, {minutes}:{seconds:02d} left",
+                file=self._stream,
+                flush=True,
+            )
 
     def close(self) -> None:
         """Nothing stays open."""
@@ -67,6 +75,6 @@ class ProgressLines:
 
 def make_progress(show: bool, name: str, done: int, total: int) -> NoProgress | ProgressBar | ProgressLines:
     """The display that fits where standard error goes."""
-    if not show or total <= 0:
+    if not show or total <= 0 or sys.stderr is None:
         return NoProgress()
     return (ProgressBar if sys.stderr.isatty() else ProgressLines)(name, done, total, sys.stderr)

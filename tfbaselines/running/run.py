@@ -9,93 +9,37 @@ A run has phases, in this order:
 4. the end of the `with run:` block: ranks are compared, the last checkpoint is saved.
 """
 
+import contextlib
 import os
-import random
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import keras
 import numpy as np
 
+from tfbaselines.errors import NotFiniteError
 from tfbaselines.logs import logger
+from tfbaselines.logs.directory import cut_back, locked, positions
 from tfbaselines.logs.episodes import Episodes
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.precision import set_precision
 from tfbaselines.running.checkpoint import Checkpoints, load_tree
 from tfbaselines.running.model import PolicyModel
+from tfbaselines.running.plan import STOPPING, Interrupted, Plan, seed_everything
 from tfbaselines.running.progress import make_progress
-from tfbaselines.settings.bases import PolicyConfig, RunConfig
+from tfbaselines.settings.bases import RunConfig
+from tfbaselines.settings.config_file import FILE_NAME, write_config
 
 UPDATES_BETWEEN_SYNC_CHECKS = 100
 
 R = TypeVar("R", bound="Run")
 
 
-class Interrupted(Exception):
-    """The run was stopped by a signal, after its checkpoint was saved.
-
-    Attributes:
-        signal: the signal's number.
-        checkpoint: where the checkpoint is, or None when the run has no log directory.
-    """
-
-    def __init__(self, number: int, checkpoint: str | None) -> None:
-        saved = f"checkpoint saved in {checkpoint}" if checkpoint else "no log directory, so nothing was saved"
-        super().__init__(f"stopped by {signal.Signals(number).name}: {saved}")
-        self.signal, self.checkpoint = number, checkpoint
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """When a run does what; steps are those of this rank.
-
-    Attributes:
-        total_timesteps: environment steps of the run; whole updates only, the rest is dropped.
-        steps_per_update: environment steps in an update.
-        log_interval: updates between rows of the logs.
-        log_first: log the first update too; otherwise the last one, whatever its number.
-        save_interval: updates between checkpoints; 0 saves only the last, and on a signal.
-        replay_interval: updates between checkpoints beside which the replay is saved; 0 saves it with each. The last
-            one has it in any case.
-    """
-
-    total_timesteps: int
-    steps_per_update: int
-    log_interval: int = 1
-    log_first: bool = True
-    save_interval: int = 0
-    replay_interval: int = 0
-
-    @classmethod
-    def of(cls, config: PolicyConfig, num_envs: int) -> "Plan":
-        """Of an algorithm whose updates begin with a rollout of num_envs environments."""
-        return cls(
-            total_timesteps=int(config.total_timesteps),
-            steps_per_update=num_envs * config.nsteps,
-            log_interval=config.log_interval,
-            save_interval=config.save_interval,
-        )
-
-
-def seed_everything(seed: int | None, comm: mpi.Communicator) -> np.random.Generator:
-    """Seed Python, numpy and Keras, and make the run's generator; ranks get seeds 10,000 apart.
-
-    Args:
-        seed: None for a seed from the operating system.
-        comm: this rank's communicator.
-    """
-    if seed is None:
-        seed = int(np.random.SeedSequence().generate_state(1)[0])
-    seed = (int(seed) + 10_000 * comm.rank) % 2**32
-    random.seed(seed)
-    np.random.seed(seed)
-    keras.utils.set_random_seed(seed)
-    return np.random.default_rng(seed)
+# Ends of a run after which there is nothing to rescue.
+EXPECTED = (Interrupted, NotFiniteError)
 
 
 class Run:
@@ -134,6 +78,9 @@ class Run:
         self.rng = seed_everything(config.seed, self.comm)
         self.model: PolicyModel | None = None
         self.update, self.elapsed, self.fps = 0, 0.0, 0
+        # Where a resumed run counts on from: updates, and the environment steps that they took.
+        self._before = 0, 0
+        self._finished = self._saved = 0
         self.episodes, self.eval_episodes = Episodes(), Episodes()
         self._replay: Any = None
         self._replay_saved = 0
@@ -143,12 +90,12 @@ class Run:
         self._stopped = False
         self._old_handlers: dict[int, Any] = {}
         self._progress: Any = None
-        directory = logger.configured_dir()
-        self.checkpoints = (
-            Checkpoints(os.path.join(directory, "checkpoints"), keep=self.options.keep_checkpoints)
-            if directory
-            else None
-        )
+        self._closing = contextlib.ExitStack()
+        self.directory = logger.configured_dir()
+        self.checkpoints: Checkpoints | None = None
+        if self.directory:
+            place = os.path.join(self.directory, "checkpoints")
+            self.checkpoints = Checkpoints(place, keep=self.options.keep_checkpoints)
 
     def start(
         self,
@@ -167,6 +114,9 @@ class Run:
             paused: gives a context in which nothing else changes what is saved.
         """
         self.model, self._replay, self._paused = model, replay, paused
+        if self.directory and self.is_root:
+            self._closing.enter_context(locked(self.directory))
+            self.checkpoints.remove_leftovers()
         model.attach(self.env if normalized is None else normalized, self.options.config)
         if self.config.load_path is not None:
             model.load(self.config.load_path)
@@ -184,7 +134,8 @@ class Run:
     @property
     def timesteps(self) -> int:
         """Environment steps of this rank so far."""
-        return self.update * self.plan.steps_per_update
+        updates, steps = self._before
+        return steps + (self.update - updates) * self.plan.steps_per_update
 
     @property
     def fraction_left(self) -> float:
@@ -198,27 +149,43 @@ class Run:
     def __enter__(self: R) -> R:
         return self
 
-    def __exit__(self, kind: type | None, *_: Any) -> None:
+    def __exit__(self, kind: type | None, error: BaseException | None, *_: Any) -> None:
         if self._progress is None:
             return
-        self._progress.close()
-        for number, handler in self._old_handlers.items():
-            signal.signal(number, handler)
-        if kind is None and self.update > self._first:
-            self._check_in_step()
-            self.save(last=True)
+        with self._closing:
+            self._progress.close()
+            for number, handler in self._old_handlers.items():
+                signal.signal(number, handler)
+            if kind is None:
+                if self.update > self._first:
+                    self._check_in_step()
+                    self.save(last=True)
+            elif self.comm.size == 1 and isinstance(error, Exception) and not isinstance(error, EXPECTED):
+                self._rescue()
 
     def _begin(self) -> None:
         """Catch signals, show progress, and start the clock."""
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in STOPPING:
                 self._old_handlers[number] = signal.signal(number, self._on_signal)
         show = bool(self.options.progress) and self.is_root
-        total = self.num_updates * self.plan.steps_per_update
+        total = self.timesteps + (self.num_updates - self.update) * self.plan.steps_per_update
         self._progress = make_progress(show, self.name, self.timesteps, total)
-        self._started, self._first = time.perf_counter() - self.elapsed, self.update
-        # When the last row was logged: fps is of the updates since.
-        self._logged = self.update, time.perf_counter()
+        now = time.perf_counter()
+        self._started, self._first, self._finished, self._saved = (
+            now - self.elapsed,
+            self.update,
+            self.update,
+            self.update,
+        )
+        # When the last row was logged, and the last checkpoint saved: fps is of the updates since the row.
+        self._logged, self._saved_at = (self.update, now), now
+
+    def _rescue(self) -> None:
+        """Save the model after an exception, as of the last update that was finished."""
+        self.update = self._finished
+        if self.update > self._saved and self.save(last=True) is not None:
+            logger.warn(f"the run failed after update {self.update}: --resume={self.directory} goes on from there")
 
     def updates(self) -> Iterator[int]:
         """The numbers of the updates still to do, from 1 (or where the resumed run stopped) to num_updates."""
@@ -247,49 +214,94 @@ class Run:
             self._check_in_step()
         if plan.save_interval and (self.update == 1 or self.update % plan.save_interval == 0):
             self.save()
+        self._finished = self.update
         self._progress.update(self.timesteps, self.episodes.mean_reward)
         if self.options.callback is not None and self.options.callback(self) is False:
             self._stopped = True
-        self._agree_to_stop()
+        minutes = self.options.save_minutes
+        self._agree(minutes is not None and now - self._saved_at >= 60 * minutes)
+
+    def check(self, statistics: dict[str, Any]) -> dict[str, Any]:
+        """The statistics of an update; NotFiniteError when one of them is NaN or infinite."""
+        for name, value in statistics.items():
+            # Of constant targets there is no variance to explain.
+            if not np.isfinite(value).all() and not name.startswith("explained_variance"):
+                raise NotFiniteError(f"{name} is not finite in update {self.update}{self._where()}")
+        return statistics
 
     def save(self, last: bool = False) -> str | None:
-        """Write a checkpoint (rank 0 writes, with every rank's own state in it); returns its path on rank 0."""
-        with self._paused():
-            return self._save(last)
+        """Write a checkpoint (rank 0 writes, with every rank's own state in it); returns its path on rank 0.
 
-    def _save(self, last: bool) -> str | None:
-        due = last or self.update - self._replay_saved >= self.plan.replay_interval
-        if due and self._replay is not None and self.checkpoints is not None:
-            self._replay.save(self._replay_path(self.checkpoints))
-            self._replay_saved = self.update
+        A save that fails is a warning: the checkpoint before it stays, and the next interval tries again.
+        """
+        self._saved_at = time.perf_counter()
+        with self._paused():
+            self._check_parameters()
+            path = self._try("checkpoint", self._save)
+            due = last or self.update - self._replay_saved >= self.plan.replay_interval
+            if due and self._replay is not None and self.checkpoints is not None:
+                # After the checkpoint, which its failure must not cost.
+                self._try("replay", lambda: self._replay.save(self._replay_path(self.checkpoints)))
+                self._replay_saved = self.update
+        return path
+
+    def _try(self, what: str, save: Callable[[], Any]) -> Any:
+        try:
+            return save()
+        except (OSError, ValueError) as error:
+            logger.warn(f"the {what} of update {self.update} could not be saved: {error}")
+            return None
+
+    def _save(self) -> str | None:
         ranks = self.comm.gather({"rng": self.rng.bit_generator.state, "env": self.env.state()})
         if not self.is_root or self.checkpoints is None:
             return None
         tree = self.model.tree()
         tree["training"] = {
             "update": self.update,
+            "timesteps": self.timesteps,
             "elapsed": self.elapsed,
             "episodes": self.episodes.state(),
             "eval_episodes": self.eval_episodes.state(),
             "best": self._best if np.isfinite(self._best) else None,
             "ranks": {str(rank): state for rank, state in enumerate(ranks)},
+            "files": positions(self.directory),
         }
         path = self.checkpoints.save(self.update, tree)
+        self._saved = self.update
+        if self.options.config and not os.path.exists(os.path.join(self.directory, FILE_NAME)):
+            # Without it a directory that was removed meanwhile could not be evaluated.
+            write_config(self.directory, self.options.config)
         judged = self.eval_episodes if np.isfinite(self.eval_episodes.mean_reward) else self.episodes
         if judged.mean_reward > self._best:
             self._best = judged.mean_reward
             self.checkpoints.mark_best(path)
         return str(path)
 
+    def _check_parameters(self) -> None:
+        """A checkpoint of parameters that are not finite would push out good ones."""
+        for variable in self.model.variables():
+            if not np.isfinite(_values(variable)).all():
+                name = getattr(variable, "path", "an array")
+                raise NotFiniteError(f"parameter {name} is not finite after update {self.update}{self._where()}")
+
+    def _where(self) -> str:
+        saved = f"; the last good checkpoint is {self._saved:05d}" if self._saved else ""
+        return (f" on rank {self.comm.rank}" if self.comm.size > 1 else "") + saved
+
     def _resume(self, directory: str) -> None:
         checkpoints = Checkpoints(os.path.join(directory, "checkpoints"), keep=self.options.keep_checkpoints)
-        path = checkpoints.latest()
+        path, warning = checkpoints.newest()
         if path is None:
-            raise ValueError(f"cannot resume: there is no readable checkpoint in '{directory}'")
+            raise ValueError(f"cannot resume: {checkpoints.describe()}")
         tree = load_tree(path)
         self.model.take(tree, path)
         saved = tree["training"]
         self.update, self.elapsed = saved["update"], saved["elapsed"]
+        # An older version's file lacks the steps: its updates were of the same size.
+        self._before = self.update, saved.get("timesteps", self.update * self.plan.steps_per_update)
+        left = self.plan.total_timesteps - self._before[1]
+        self.num_updates = self.update + max(0, left // self.plan.steps_per_update)
         self.episodes.restore(saved["episodes"])
         self.eval_episodes.restore(saved["eval_episodes"])
         self._best = saved["best"] if saved["best"] is not None else -np.inf
@@ -299,6 +311,10 @@ class Run:
             self.env.restore(mine["env"])
         if self._replay is not None:
             self._resume_replay(self._replay_path(checkpoints))
+        if self.is_root and self.directory and os.path.realpath(directory) == os.path.realpath(self.directory):
+            cut_back(self.directory, saved.get("files") or positions(self.directory))
+        if warning:
+            logger.warn(warning)
         if self.update >= self.num_updates:
             logger.warn(f"nothing left to train: {self.timesteps} steps are done; a larger total goes on from there")
 
@@ -333,14 +349,16 @@ class Run:
             raise KeyboardInterrupt
         self._signal = number
 
-    def _agree_to_stop(self) -> None:
-        """Stop on every rank in the same update when one of them got a signal or its callback ended the run."""
+    def _agree(self, save_due: bool) -> None:
+        """Save and stop on every rank in the same update, whichever of them it is due on."""
         wish = -1 if self._stopped else (self._signal or 0)
-        wishes = self.comm.gather(wish) if self.comm.size > 1 else [wish]
-        number = max(wishes)
+        wishes = self.comm.gather((wish, save_due)) if self.comm.size > 1 else [(wish, save_due)]
+        number = max(wish for wish, _ in wishes)
         if number > 0:
             raise Interrupted(number, self.save(last=True))
-        self._stopped = min(wishes) < 0
+        if wishes[0][1]:
+            self.save()
+        self._stopped = min(wish for wish, _ in wishes) < 0
 
 
 def _values(variable: Any) -> np.ndarray:

@@ -28,9 +28,17 @@ class Flags(Declared):
     save_video_length: int = arg(200, "steps in a video", at_least=1)
     log_path: str | None = arg(None, "directory of logs and checkpoints")
     play: bool = arg(False, "run the trained policy afterwards, in a window where there is a display")
-    resume: str | None = arg(None, "log directory of an earlier run to continue; its arguments are kept")
+    resume: str | None = arg(
+        None,
+        "log directory of an earlier run to continue; its arguments are kept. 'auto' continues the run in log_path if "
+        "there is one, and else starts it",
+    )
     trust: bool = arg(False, "import the modules that the config.json of a resumed run names, which runs their code")
     keep_checkpoints: int = arg(5, "number of latest checkpoints to keep", at_least=1)
+    save_minutes: float | None = arg(
+        10.0, "minutes between checkpoints; None for only those of the algorithm's own interval", above=0
+    )
+    overwrite: bool = arg(False, "remove what an earlier run left in log_path")
     precision: str = arg("float32", "of convolutions and matrix products", choices=PRECISIONS)
     worker: str | None = arg(None, "where environments run: in this process or in their own", choices=tuple(WORKERS))
 

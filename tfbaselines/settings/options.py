@@ -16,7 +16,9 @@ class RunOptions:
     Attributes:
         resume: directory of an earlier run (its log directory) whose latest checkpoint is continued.
         keep_checkpoints: how many of the latest checkpoints to keep.
-        callback: called with the Training object after every update; returning False ends the run.
+        save_minutes: minutes between checkpoints, beside those that the algorithm's own interval asks for; None for
+            only these.
+        callback: called with the Run after every update; returning False ends the run.
         progress: show progress; None shows it for runs from the command line only.
         precision: 'float32', or 'bfloat16' for convolutions and matrix products of half the width where the
             processor has them.
@@ -28,6 +30,7 @@ class RunOptions:
 
     resume: str | None = None
     keep_checkpoints: int = 5
+    save_minutes: float | None = 10.0
     callback: Callable[[Any], bool | None] | None = None
     progress: bool | None = None
     precision: str = "float32"
@@ -40,3 +43,5 @@ class RunOptions:
             raise unknown("precision", self.precision, PRECISIONS)
         if self.keep_checkpoints < 1:
             raise bad_argument("keep_checkpoints", self.keep_checkpoints, "at least 1")
+        if self.save_minutes is not None and not self.save_minutes > 0:
+            raise bad_argument("save_minutes", self.save_minutes, "above 0, or None")

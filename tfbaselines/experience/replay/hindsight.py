@@ -18,14 +18,14 @@ from tfbaselines.policy.encoding import observation_dtype
 # From achieved goals [B, ...], desired goals [B, ...] and an empty info to rewards [B].
 ComputeReward = Callable[[np.ndarray, np.ndarray, dict[str, Any]], np.ndarray]
 
-# The last step of an episode that still goes on.
+# Placeholder for the last step of an unfinished episode.
 OPEN = np.iinfo(np.int64).max
 
 
 class HindsightReplay(Replay):
     """A replay of Dict observations with the keys observation, achieved_goal and desired_goal.
 
-    Episodes that still go on count as far as they are stored. Rewards and goals of sampled rows change, terminations
+    Unfinished episodes count as far as they are stored. Rewards and goals of sampled rows change, terminations
     do not: it is meant for environments whose episodes end by their time limit.
 
     Args:

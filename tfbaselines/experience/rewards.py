@@ -1,0 +1,103 @@
+"""Learnt reward signals, such as curiosity or a discriminator's, added to the environment's rewards or in their place.
+
+A run without signals has no RewardSignals, and its rewards stay as the environment gave them.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from tfbaselines.experience.rollout import Rollout
+
+
+class RewardSignal(Protocol):
+    """A reward that is computed from transitions and learnt beside the policy.
+
+    Attributes:
+        name: prefix of its statistics, key of its state; unique in a run.
+        strength: factor of its rewards.
+        gamma: discount of its returns, for algorithms that estimate a value of each signal.
+    """
+
+    name: str
+    strength: float
+    gamma: float
+
+    def rewards(self, obs: Any, actions: np.ndarray, next_obs: Any, episode_start: np.ndarray | None) -> np.ndarray:
+        """Rewards [..] of transitions, before the factor `strength`.
+
+        Args:
+            obs: [.., *observation shape] before the steps.
+            actions: [.., *action shape].
+            next_obs: as obs, after the steps; at an episode's end the real last observation.
+            episode_start: [..] whether obs is the first of an episode; None for single transitions of a replay.
+        """
+
+    def update(self, batch: dict[str, Any]) -> dict[str, float]:
+        """Learn from a batch; statistics."""
+
+    def state(self) -> dict[str, Any]:
+        """Everything learnt, for a checkpoint."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Load what `state` returned."""
+
+
+class RewardSignals:
+    """The reward signals of a run.
+
+    Args:
+        signals: with unique names.
+        extrinsic_strength: factor of the environment's own rewards; 0 replaces them.
+    """
+
+    def __init__(self, signals: Sequence[RewardSignal], extrinsic_strength: float = 1.0) -> None:
+        self._signals = {signal.name: signal for signal in signals}
+        if len(self._signals) < len(signals):
+            raise ValueError(f"reward signals need unique names, not {[signal.name for signal in signals]}")
+        self._extrinsic_strength = extrinsic_strength
+
+    def apply_to_rollout(self, rollout: Rollout) -> dict[str, float]:
+        """Replace a rollout's rewards by the weighted sum of all signals; the mean reward of each.
+
+        Args:
+            rollout: of a Runner with keep_next_obs.
+        """
+        rewards, means = self._total(
+            rollout.rewards, rollout.obs, rollout.actions, rollout.next_obs, rollout.episode_start
+        )
+        rollout.rewards[...] = rewards
+        return means
+
+    def apply_to_batch(self, batch: dict[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
+        """A replay's batch of single steps (n_step=1) with the weighted sum of all signals, and the mean of each."""
+        rewards, means = self._total(batch["rewards"], batch["obs"], batch["actions"], batch["next_obs"], None)
+        return batch | {"rewards": rewards}, means
+
+    def update(self, batch: dict[str, Any]) -> dict[str, float]:
+        """Let every signal learn from a batch; their statistics as 'signal/statistic'."""
+        return {
+            f"{name}/{statistic}": value
+            for name, signal in self._signals.items()
+            for statistic, value in signal.update(batch).items()
+        }
+
+    def state(self) -> dict[str, Any]:
+        """The state of every signal, by name."""
+        return {name: signal.state() for name, signal in self._signals.items()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Load what `state` returned."""
+        for name, signal in self._signals.items():
+            signal.restore(state[name])
+
+    def _total(
+        self, rewards: np.ndarray, obs: Any, actions: np.ndarray, next_obs: Any, episode_start: np.ndarray | None
+    ) -> tuple[np.ndarray, dict[str, float]]:
+        total, means = np.float32(self._extrinsic_strength) * rewards, {}
+        for name, signal in self._signals.items():
+            learnt = np.float32(signal.strength) * signal.rewards(obs, actions, next_obs, episode_start)
+            total += learnt
+            means[f"{name}/reward"] = float(np.mean(learnt))
+        return total, means

@@ -1,0 +1,167 @@
+"""Numpy functions that repeat dense Keras networks, with numpy copies of their weights."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+# OpenBLAS computes larger products (rows x inputs x outputs) on several threads, which then spin for a while and take
+# the cores from TensorFlow's: a large batch is cut into pieces that stay below, unless these would be tiny.
+LARGEST_PRODUCT = 2**18
+FEWEST_ROWS = 16
+
+ArrayFunction = Callable[[np.ndarray], np.ndarray]
+# Networks and layers in a row; each takes the rows that the one before it returns.
+Chain = Sequence[keras.Model | keras.layers.Layer]
+
+
+class Mirror(NamedTuple):
+    """How numpy repeats a policy.
+
+    Attributes:
+        actor: from encoded observations to the head's parameters. Of a Q-network these are the values of all actions,
+            of a duelling one the advantages suffice: they have the same argmax.
+        value: from encoded observations to values; None to compute values through the graph. What both chains begin
+            with is computed once where both are needed.
+        logstd: [1, n] appended to every row of the actor's output, or None.
+        value_per_action: values are [B, A], one for each action, not [B].
+    """
+
+    actor: Chain
+    value: Chain | None = None
+    logstd: keras.Variable | None = None
+    value_per_action: bool = False
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether numpy can repeat every layer of the chains."""
+        return all(_repeatable(module) for module in (*self.actor, *(self.value or ())))
+
+    def split(self) -> tuple[Chain, Chain, Chain]:
+        """What both chains begin with, the rest of the actor's chain, and the rest of the values'."""
+        actor, value = list(self.actor), list(self.value or ())
+        count = 0
+        while count < min(len(actor), len(value)) and actor[count] is value[count]:
+            count += 1
+        return actor[:count], actor[count:], value[count:]
+
+
+class NumpyCopies:
+    """Numpy copies of variables, and the functions that compute with them."""
+
+    def __init__(self) -> None:
+        self._copies: list[tuple[tf.Tensor, np.ndarray]] = []
+
+    def refresh(self) -> None:
+        """Copy the variables' present numbers."""
+        read = tf.raw_ops.ReadVariableOp
+        for handle, copy in self._copies:
+            # A third of what the variable's own numpy() costs, a dozen times after every update.
+            copy[...] = read(resource=handle, dtype=tf.float32).numpy()
+
+    def of(self, variable: keras.Variable) -> np.ndarray:
+        """An array for a variable's numbers, which `refresh` fills."""
+        copy = np.empty(variable.shape, np.float32)
+        self._copies.append((variable.value.handle, copy))
+        return copy
+
+    def function(self, chain: Chain) -> ArrayFunction:
+        """The chain as a function of arrays [B, ...]; of an empty chain the identity."""
+        functions = [function for module in chain for function in self._functions(module)]
+        if len(functions) == 1:
+            return functions[0]
+
+        def forward(x: np.ndarray) -> np.ndarray:
+            for function in functions:
+                x = function(x)
+            return x
+
+        return forward
+
+    def _functions(self, module: keras.Model | keras.layers.Layer) -> list[ArrayFunction]:
+        functions = [function for layer in _layers(module) if (function := self._layer(layer)) is not None]
+        if isinstance(module, keras.Model) and len(module.output_shape) != 2:
+            functions.append(_rows)
+        return functions
+
+    def _layer(self, layer: keras.layers.Layer) -> ArrayFunction | None:
+        if isinstance(layer, keras.layers.Dense):
+            return self._dense(layer)
+        if isinstance(layer, keras.layers.LayerNormalization):
+            return self._layer_norm(layer)
+        if isinstance(layer, keras.layers.Activation):
+            activation = _ACTIVATIONS[_activation_name(layer)]
+            # Not in place: x may be the caller's observations.
+            return lambda x: activation(x, None)
+        return _rows if isinstance(layer, keras.layers.Flatten) else None
+
+    def _dense(self, layer: keras.layers.Dense) -> ArrayFunction:
+        kernel, bias = self.of(layer.kernel), self.of(layer.bias) if layer.use_bias else np.float32(0.0)
+        activation, dot = _ACTIVATIONS[_activation_name(layer)], np.dot
+        most_rows = LARGEST_PRODUCT // kernel.size
+
+        def dense(x: np.ndarray) -> np.ndarray:
+            if most_rows < FEWEST_ROWS or len(x) <= most_rows:
+                y = dot(x, kernel)
+            else:
+                y = np.empty((*x.shape[:-1], kernel.shape[1]), np.result_type(x, kernel))
+                for start in range(0, len(x), most_rows):
+                    dot(x[start : start + most_rows], kernel, out=y[start : start + most_rows])
+            y += bias
+            return activation(y, out=y)
+
+        return dense
+
+    def _layer_norm(self, layer: keras.layers.LayerNormalization) -> ArrayFunction:
+        gamma, beta, epsilon = self.of(layer.gamma), self.of(layer.beta), layer.epsilon
+
+        def layer_norm(x: np.ndarray) -> np.ndarray:
+            centred = x - x.mean(axis=-1, keepdims=True)
+            variance = np.square(centred).mean(axis=-1, keepdims=True)
+            return centred / np.sqrt(variance + epsilon) * gamma + beta
+
+        return layer_norm
+
+
+def takes_rows(module: keras.Model | keras.layers.Layer) -> bool:
+    """Whether a chain's first module takes observations as rows of numbers [B, n]."""
+    return not isinstance(module, keras.Model) or len(module.input_shape) == 2
+
+
+_ACTIVATIONS: dict[str, Callable[..., np.ndarray]] = {
+    "linear": lambda x, out: x,
+    "tanh": np.tanh,
+    "relu": lambda x, out: np.maximum(x, 0.0, out=out),
+}
+
+
+def _rows(x: np.ndarray) -> np.ndarray:
+    return x.reshape(len(x), -1)
+
+
+def _activation_name(layer: keras.layers.Layer) -> str:
+    return getattr(layer.activation, "__name__", "")
+
+
+def _layers(module: keras.Model | keras.layers.Layer) -> list[keras.layers.Layer]:
+    return list(module.layers) if isinstance(module, keras.Model) else [module]
+
+
+def _repeatable(module: keras.Model | keras.layers.Layer) -> bool:
+    """Whether the module's layers are known ones, each used once and in a row."""
+    if getattr(module, "state_size", None):
+        return False
+    kinds = keras.layers
+    known = kinds.InputLayer | kinds.Flatten | kinds.Dense | kinds.LayerNormalization | kinds.Activation
+    layers = _layers(module)
+    if not layers or any(not isinstance(layer, known) for layer in layers):
+        return False
+    if any(len(getattr(layer, "_inbound_nodes", [None])) > 1 for layer in layers):
+        return False
+    norms = [layer for layer in layers if isinstance(layer, kinds.LayerNormalization)]
+    if any(layer.axis != [-1] or layer.gamma is None or layer.beta is None for layer in norms):
+        return False
+    activated = [layer for layer in layers if isinstance(layer, kinds.Dense | kinds.Activation)]
+    return all(_activation_name(layer) in _ACTIVATIONS for layer in activated)

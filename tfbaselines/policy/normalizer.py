@@ -1,0 +1,112 @@
+"""Running statistics of observations, merged over ranks and read by compiled functions."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from gymnasium import spaces
+
+from tfbaselines.errors import bad_argument
+from tfbaselines.parallel import mpi
+from tfbaselines.parallel.moments import MpiRunningMeanStd
+from tfbaselines.policy.encoding import encoded_shape, is_image
+
+
+class Normalizer:
+    """Running mean and standard deviation of observations, mirrored in variables that compiled functions read.
+
+    Args:
+        shape: of one encoded observation.
+        comm: communicator over which batches are merged.
+    """
+
+    def __init__(self, shape: tuple[int, ...], comm: mpi.Communicator | None) -> None:
+        self._statistics = MpiRunningMeanStd(shape=shape, comm=mpi.wrap(comm))
+        self._mean = tf.Variable(self._statistics.mean, dtype=tf.float32, trainable=False)
+        self._std = tf.Variable(self._statistics.std, dtype=tf.float32, trainable=False)
+
+    @property
+    def variables(self) -> list[tf.Variable]:
+        """Mean and standard deviation."""
+        return [self._mean, self._std]
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean of the observations seen, of their shape."""
+        return self._statistics.mean
+
+    @property
+    def std(self) -> np.ndarray:
+        """Standard deviation of the observations seen, of their shape."""
+        return self._statistics.std
+
+    def apply(self, x: tf.Tensor) -> tf.Tensor:
+        """Normalise a batch [B, ...]."""
+        return (tf.cast(x, tf.float32) - self._mean) / self._std
+
+    def update(self, observations: np.ndarray) -> None:
+        """Merge this rank's batch [B, ...] and the other ranks' into the statistics."""
+        self._statistics.update(observations)
+        self._refresh()
+
+    def state(self) -> dict[str, Any]:
+        """The statistics, for a saved model."""
+        return self._statistics.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Load what `state` returned."""
+        self._statistics.restore(state)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        self._mean.assign(self._statistics.mean)
+        self._std.assign(self._statistics.std)
+
+
+class DictNormalizer:
+    """A Normalizer for each numeric part of Dict observations.
+
+    Args:
+        space: of observations.
+        comm: see Normalizer.
+    """
+
+    def __init__(self, space: spaces.Dict, comm: mpi.Communicator | None) -> None:
+        self._parts = {name: Normalizer(encoded_shape(part), comm) for name, part in numeric_parts(space).items()}
+
+    @property
+    def variables(self) -> list[tf.Variable]:
+        """Of all parts."""
+        return [variable for part in self._parts.values() for variable in part.variables]
+
+    def apply(self, obs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Normalise the numeric parts of a batch; the others stay as they are."""
+        return obs | {name: part.apply(obs[name]) for name, part in self._parts.items()}
+
+    def update(self, observations: dict[str, np.ndarray]) -> None:
+        """Merge a batch into the statistics of every part."""
+        for name, part in self._parts.items():
+            part.update(observations[name])
+
+    def state(self) -> dict[str, Any]:
+        """Statistics by part."""
+        return {name: part.state() for name, part in self._parts.items()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Load what `state` returned."""
+        for name, part in self._parts.items():
+            part.restore(state[name])
+
+
+def make_normalizer(space: spaces.Space, comm: mpi.Communicator | None) -> Normalizer | DictNormalizer:
+    """The normaliser of an observation space; ValueError when it has no numbers to normalise."""
+    if isinstance(space, spaces.Dict):
+        return DictNormalizer(space, comm)
+    if not isinstance(space, spaces.Box):
+        raise bad_argument("normalize_observations", True, f"needs Box observations, not {space}")
+    return Normalizer(encoded_shape(space), comm)
+
+
+def numeric_parts(space: spaces.Dict) -> dict[str, spaces.Box]:
+    """The Box parts of a Dict that are not images."""
+    return {name: part for name, part in space.items() if isinstance(part, spaces.Box) and not is_image(part)}

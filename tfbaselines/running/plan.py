@@ -1,0 +1,76 @@
+"""What a run starts from and how it may end: its plan, its seed, and the signals that stop it."""
+
+import random
+import signal
+from dataclasses import dataclass
+
+import keras
+import numpy as np
+
+from tfbaselines.parallel import mpi
+from tfbaselines.settings.bases import PolicyConfig
+
+# Ctrl-C, service managers, and batch systems that announce the end of a job.
+STOPPING = tuple(getattr(signal, f"SIG{name}") for name in ("INT", "TERM", "HUP", "USR1", "USR2"))
+
+
+class Interrupted(Exception):
+    """The run was stopped by a signal, after its checkpoint was saved.
+
+    Attributes:
+        signal: the signal's number.
+        checkpoint: where the checkpoint is, or None when the run has no log directory.
+    """
+
+    def __init__(self, number: int, checkpoint: str | None) -> None:
+        saved = f"checkpoint saved in {checkpoint}" if checkpoint else "no log directory, so nothing was saved"
+        super().__init__(f"stopped by {signal.Signals(number).name}: {saved}")
+        self.signal, self.checkpoint = number, checkpoint
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """When a run does what; steps are those of this rank.
+
+    Attributes:
+        total_timesteps: environment steps of the run; whole updates only, the rest is dropped.
+        steps_per_update: environment steps in an update.
+        log_interval: updates between rows of the logs.
+        log_first: log the first update too; otherwise the last one, whatever its number.
+        save_interval: updates between checkpoints; 0 saves only the last, and on a signal.
+        replay_interval: updates between checkpoints beside which the replay is saved; 0 saves it with each. The last
+            one has it in any case.
+    """
+
+    total_timesteps: int
+    steps_per_update: int
+    log_interval: int = 1
+    log_first: bool = True
+    save_interval: int = 0
+    replay_interval: int = 0
+
+    @classmethod
+    def of(cls, config: PolicyConfig, num_envs: int) -> "Plan":
+        """Of an algorithm whose updates begin with a rollout of num_envs environments."""
+        return cls(
+            total_timesteps=int(config.total_timesteps),
+            steps_per_update=num_envs * config.nsteps,
+            log_interval=config.log_interval,
+            save_interval=config.save_interval,
+        )
+
+
+def seed_everything(seed: int | None, comm: mpi.Communicator) -> np.random.Generator:
+    """Seed Python, numpy and Keras, and make the run's generator; ranks get seeds 10,000 apart.
+
+    Args:
+        seed: None for a seed from the operating system.
+        comm: this rank's communicator.
+    """
+    if seed is None:
+        seed = int(np.random.SeedSequence().generate_state(1)[0])
+    seed = (int(seed) + 10_000 * comm.rank) % 2**32
+    random.seed(seed)
+    np.random.seed(seed)
+    keras.utils.set_random_seed(seed)
+    return np.random.default_rng(seed)
