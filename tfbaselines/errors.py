@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 # Characters of a value that an error shows.
 LONGEST_VALUE = 300
+# Choices that an error lists.
+MOST_CHOICES = 50
 
 
 class WorkerError(RuntimeError):
@@ -24,9 +26,10 @@ def nearest(name: str, choices: Iterable[str]) -> str | None:
 
 def unknown(kind: str, name: str, choices: Iterable[str]) -> ValueError:
     """The error for a name that is not one of `choices`, e.g. ``unknown("network", "mpl", ["mlp", "cnn"])``."""
-    choices = list(choices)
+    choices = sorted(choices)
     guess = nearest(name, choices)
-    hint = f"did you mean '{guess}'?" if guess else f"choose from {', '.join(sorted(choices))}"
+    shown = choices if len(choices) <= MOST_CHOICES else [*choices[:MOST_CHOICES], f"... ({len(choices)} in all)"]
+    hint = f"did you mean '{guess}'?" if guess else f"choose from {', '.join(shown)}"
     return ValueError(f"unknown {kind} {name!r:.{LONGEST_VALUE}}: {hint}")
 
 
