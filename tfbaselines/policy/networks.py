@@ -101,8 +101,8 @@ def check_sizes(**sizes: int | Sequence[int]) -> None:
         several = np.ndim(given) > 0
         whole = [isinstance(n, int | np.integer) and 1 <= n <= limit_of(name) for n in (given if several else [given])]
         if not whole or not all(whole):
-            each = "at least one number, each " if several else "a whole number, "
-            raise bad_argument(name, given, f"{each}at least 1 and at most {limit_of(name)}")
+            each = "at least one number, each " if several else ""
+            raise bad_argument(name, given, f"{each}at least 1, at most {limit_of(name)}, and whole")
 
 
 def require_weights(argument: str, input_shape: tuple[int, ...], widths: Sequence[int]) -> None:

@@ -82,8 +82,9 @@ def saved_file(path: str | os.PathLike) -> Path:
     if not path.is_dir():
         return path
     for directory in (path / "checkpoints", path):
-        if Checkpoints(directory).latest() is not None:
-            return Checkpoints(directory).named("last")
+        found = Checkpoints(directory).latest()
+        if found is not None:
+            return found
     raise ValueError(
         f"directory '{path}' has no readable checkpoint (checkpoints/00001, ...): give a run's log directory, or a file"
     )

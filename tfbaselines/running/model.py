@@ -187,9 +187,9 @@ class PolicyModel:
                 self._env.restore_normalization(self._env_state)
         except ValueError as error:
             raise ValueError(f"cannot load '{path}': {' '.join(str(error).split())[:500]}") from None
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
-            # A file may come from a stranger.
-            raise ValueError(f"cannot load '{path}': it is damaged ({type(error).__name__}: {error})") from None
+        except Exception as error:  # A stranger's file makes numpy, Keras and TensorFlow raise almost anything.
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            raise ValueError(f"cannot load '{path}': it is damaged ({reason})") from None
 
     def save(self, path: str | os.PathLike) -> None:
         """Write model, optimiser and the environment's normalisation to one file, whole or not at all."""
