@@ -219,7 +219,7 @@ def _sync_directory(directory: Path) -> None:
 
 
 class TreeFile:
-    """Saves what something remembers, which its state() tells and its restore() takes back, to a file of its own.
+    """Saves the state() of an object to a file of its own, for its restore().
 
     Args:
         owner: has state() and restore().
