@@ -66,9 +66,9 @@ def test_another_environment_is_refused(saved):
 
 
 def test_what_is_no_run_is_named(saved, tmp_path):
-    with pytest.raises(ValueError, match="has no config.json"):
+    with pytest.raises(ValueError, match=r"has no config\.json"):
         tfbaselines.load(tmp_path)
-    with pytest.raises(ValueError, match="is not valid: the log directory of a run"):
+    with pytest.raises(ValueError, match=r"is not valid: the log directory of a run"):
         tfbaselines.load(tmp_path / "none")
     tree = load_tree(saved / "model")
     save_tree(tmp_path / "model", tree | {"config": {}})

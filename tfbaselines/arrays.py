@@ -10,7 +10,6 @@ import math
 import os
 import zipfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np

@@ -32,7 +32,9 @@ def models(make_env, network, **kwargs):
     # The average is elsewhere, so that the trust region matters.
     for model in (one, other):
         for number, variable in enumerate(model.averaged.policy.trainable_variables):
-            variable.assign(variable.numpy() + 0.1 * np.sin(np.arange(variable.numpy().size) + number).reshape(variable.shape))
+            variable.assign(
+                variable.numpy() + 0.1 * np.sin(np.arange(variable.numpy().size) + number).reshape(variable.shape)
+            )
     return env, one, other
 
 
@@ -73,7 +75,7 @@ def test_only_large_batches_are_cut(monkeypatch):
     runner = TraceRunner(env, model.policy, model.actor, 8, np.random.default_rng(0))
     replay = TraceReplay(env, 5, 6)
     for _ in range(6):
-        words = replay.put(runner.run())
+        replay.put(runner.run())
     draw = lambda: replay.sample(np.random.default_rng(1))
     whole = draw()
     assert whole["rewards"].shape == (6, 16)
@@ -95,7 +97,7 @@ def test_a_run_learns_in_parts_and_announces_their_size(tmp_path, monkeypatch):
 
 def test_a_trace_that_exceeds_the_memory_is_refused(monkeypatch, tmp_path):
     monkeypatch.setattr("tfbaselines.memory.available_memory", lambda: 100_000)
-    with pytest.raises(ValueError, match="learning from a trace of 10 steps would take .*: lower trace_length"):
+    with pytest.raises(ValueError, match=r"learning from a trace of 10 steps would take .*: lower trace_length"):
         train(tmp_path, identity(2), 8, buffer_len=4, batch_size=5, replay_start=0)
 
 

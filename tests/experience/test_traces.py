@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tfbaselines import memory
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv, VecFrameStack
-from tfbaselines import memory
 from tfbaselines.experience import traces
 from tfbaselines.experience.frames import FramePacker, PlainPacker
 from tfbaselines.experience.traces import FENCES, RolloutReplay, TraceReplay, TraceRunner, between, part_of, stack

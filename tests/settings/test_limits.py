@@ -7,11 +7,11 @@ import pytest
 from commands import SMALL, run
 
 from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.limits import LIMITS, LONGEST_LIST
 from tfbaselines.policy.networks import get_network_builder
 from tfbaselines.run import main
 from tfbaselines.settings.argument import Argument, Bounds
 from tfbaselines.settings.command_line import parse, split
-from tfbaselines.settings.limits import LIMITS, LONGEST_LIST
 
 
 def settable_numbers(algorithm):
@@ -121,6 +121,12 @@ def test_a_list_is_bounded_at_any_depth():
 
 @pytest.mark.slow
 def test_a_giant_ends_soon_and_without_a_traceback(tmp_path):
-    for words in (["--num_layers=1e6"], ["--nsteps=1e9"], ["--num_hidden=1e9"], ["--noptepochs=1e9"], ["--num_env=1e9"]):
+    for words in (
+        ["--num_layers=1e6"],
+        ["--nsteps=1e9"],
+        ["--num_hidden=1e9"],
+        ["--noptepochs=1e9"],
+        ["--num_env=1e9"],
+    ):
         status, _, err = run("tfbaselines.run", *SMALL, *words, cwd=tmp_path)
         assert status == 2 and "Traceback" not in err

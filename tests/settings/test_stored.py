@@ -1,4 +1,4 @@
-"""A config.json from a stranger: nothing of it is imported, none of its paths is used, and its mistakes are one line."""
+"""A config.json from a stranger: nothing of it is imported, none of its paths is used, its mistakes are one line."""
 
 import copy
 import json

@@ -12,7 +12,7 @@ from tfbaselines.memory import require_memory
 from tfbaselines.policy.policy import Policy
 from tfbaselines.policy.protocol import BlockActor, SamplingActor
 
-# A rollout's arrays, the same as rows, and these as tensors; what networks compute from a row of a few numbers is larger.
+# A rollout's arrays, the same as rows, and these as tensors; what networks compute from a small row is larger.
 ROLLOUT_COPIES = 3
 LEAST_ROW = 512
 

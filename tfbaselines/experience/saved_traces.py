@@ -26,7 +26,7 @@ DAMAGED = "the saved replay is damaged"
 def check_layout(state: dict[str, Any], wanted: str) -> None:
     """ValueError unless a saved replay has the layout wanted."""
     if state.get("layout") != wanted:
-        raise ValueError(f"the saved replay is of {str(state.get('layout')):.80}, this one of {wanted}")
+        raise ValueError(f"the saved replay is of {state.get('layout')!s:.80}, this one of {wanted}")
 
 
 def flatten(sequences: list[Sequence]) -> dict[str, Any]:

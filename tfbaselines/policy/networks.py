@@ -26,9 +26,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.errors import bad_argument, nearest, unknown
+from tfbaselines.limits import limit_of
 from tfbaselines.memory import require_memory
 from tfbaselines.policy.recurrent import MaskedLSTM
-from tfbaselines.settings.limits import limit_of
 
 NetworkFn = Callable[[tuple[int, ...]], keras.Model]
 Builder = Callable[..., NetworkFn]

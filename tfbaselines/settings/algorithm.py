@@ -10,7 +10,6 @@ from tfbaselines.errors import unknown
 from tfbaselines.settings.config import Config
 from tfbaselines.settings.declared import config_of
 
-
 # The originals' algorithms, and further ones, that are not built yet.
 PLANNED = ("a2c", "acktr", "bc", "deepq", "es", "gail", "her", "ppo", "ppo1", "qlearning", "trpo", "trpo_mpi", "vpg")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from tfbaselines.errors import bad_argument, unknown
-from tfbaselines.settings.limits import LONGEST_LIST, limit_of
+from tfbaselines.limits import LONGEST_LIST, limit_of
 from tfbaselines.settings.schedules import parse_schedule
 
 # The types that annotations are reduced to, in words; 'object' is anything else.

@@ -8,10 +8,10 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tfbaselines import memory
 from tfbaselines.envs.vec import VecEnvWrapper, VecFrameStack
 from tfbaselines.envs.vec.action_mask import MASK, VecActionMask
 from tfbaselines.envs.vec.observations import ONLY
-from tfbaselines import memory
 from tfbaselines.experience.replay import Replay
 
 GAMMA = 0.5

@@ -1,4 +1,4 @@
-"""Checks of a saved replay before it is taken over: it may be damaged, of other environments, or come from a stranger."""
+"""Checks of a saved replay before it is taken over: it may be damaged, or from a stranger."""
 
 from pathlib import Path
 from typing import Any

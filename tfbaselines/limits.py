@@ -13,7 +13,9 @@ LIMITS: dict[str, float] = {
     "seed": 2**32 - 1,
     **dict.fromkeys(("num_timesteps", "total_timesteps"), STEPS),
     **dict.fromkeys(("epochs", "nb_epochs", "nb_epoch_cycles", "steps_per_epoch"), 10**9),
-    **dict.fromkeys(("log_interval", "save_interval", "save_freq", "save_video_interval", "save_video_length"), INTERVAL),
+    **dict.fromkeys(
+        ("log_interval", "save_interval", "save_freq", "save_video_interval", "save_video_length"), INTERVAL
+    ),
     **dict.fromkeys(("start_steps", "update_after", "buffer_init_steps", "replay_start", "learning_starts"), INTERVAL),
     "keep_checkpoints": 10**6,
     "save_minutes": 10**6,
