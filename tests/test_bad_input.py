@@ -49,7 +49,8 @@ def error_of(arguments, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--alg=ppo"], ["unknown algorithm 'ppo'", "ppo2"]),
+        (["--alg=pp0"], ["unknown algorithm 'pp0'", "ppo2"]),
+        (["--alg=deepq"], ["algorithm 'deepq' is not built yet", "built are acer, ddpg, ppo2"]),
         (["--env=CartPoel-v1"], ["unknown environment", "CartPole-v1"]),
         (["--env=CartPole-v7"], ["unknown environment", "CartPole-v1"]),
         (["--env=nomodule:CartPole-v1"], ["nomodule", "cannot be imported"]),

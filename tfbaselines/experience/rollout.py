@@ -1,5 +1,6 @@
 """The on-policy runner: steps the environments with the current policy and lays out its experience as [T, N] arrays."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -7,8 +8,13 @@ import numpy as np
 
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.experience.returns import gae, n_step_returns
+from tfbaselines.memory import require_memory
 from tfbaselines.policy.policy import Policy
 from tfbaselines.policy.protocol import BlockActor, SamplingActor
+
+# A rollout's arrays, the same as rows, and these as tensors; what networks compute from a small row is larger.
+ROLLOUT_COPIES = 3
+LEAST_ROW = 512
 
 
 @dataclass
@@ -109,6 +115,8 @@ class Runner:
         shape = (nsteps, env.num_envs)
         space = env.observation_space
         obs_dtype = np.float32 if space.dtype == np.float64 else space.dtype
+        row = math.prod(space.shape) * np.dtype(obs_dtype).itemsize + 4 * math.prod(self._head.action_shape)
+        require_memory(math.prod(shape) * (row * ROLLOUT_COPIES + LEAST_ROW), "nsteps or num_env", "a rollout")
         self._rollout = Rollout(
             obs=np.zeros((*shape, *space.shape), obs_dtype),
             actions=np.zeros((*shape, *self._head.action_shape), self._head.action_dtype),

@@ -71,9 +71,6 @@ class Run:
         self.options, self.comm = config.options, mpi.wrap(config.comm)
         self._rates = config.schedules()
         self.num_updates = plan.total_timesteps // plan.steps_per_update
-        if 0 < plan.total_timesteps < plan.steps_per_update:
-            least = plan.steps_per_update
-            logger.warn(f"nothing to train: {plan.total_timesteps} steps are less than one update of {least}")
         set_precision(self.options.precision)
         self.rng = seed_everything(config.seed, self.comm)
         self.model: PolicyModel | None = None

@@ -33,6 +33,7 @@ class Flags(Declared):
         "log directory of an earlier run to continue; its arguments are kept. 'auto' continues the run in log_path if "
         "there is one, and else starts it",
     )
+    trust: bool = arg(False, "import the modules that the config.json of a resumed run names, which runs their code")
     keep_checkpoints: int = arg(5, "number of latest checkpoints to keep", at_least=1)
     save_minutes: float | None = arg(
         10.0, "minutes between checkpoints; None for only those of the algorithm's own interval", above=0
