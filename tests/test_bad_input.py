@@ -171,7 +171,9 @@ def test_a_model_that_does_not_fit_is_refused(arguments, words, saved, capsys):
 def test_resuming_with_another_network_loses_nothing(saved, capsys):
     before = {path.name: path.read_bytes() for path in (saved / "log/checkpoints").iterdir()}
     rows = (saved / "log/progress.csv").read_text()
-    assert "another network" in error_of([f"--resume={saved / 'log'}", "--num_hidden=9"], capsys)
+    assert "another network" in error_of(
+        [f"--resume={saved / 'log'}", f"--save_path={saved / 'model'}", "--num_hidden=9"], capsys
+    )
     assert {path.name: path.read_bytes() for path in (saved / "log/checkpoints").iterdir()} == before
     assert (saved / "log/progress.csv").read_text() == rows
 
