@@ -5,7 +5,15 @@ from collections.abc import Iterable
 
 
 class WorkerError(RuntimeError):
-    """An environment's process failed; the message names it and what it said."""
+    """An environment failed, in this process or in its own: it raised, crashed or hung; the message names it."""
+
+
+class NotFiniteError(ValueError):
+    """A number that nothing can be learnt from: nan, infinite, or too large for float32."""
+
+
+class ObservationError(ValueError):
+    """An observation that does not fit its space."""
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:

@@ -50,17 +50,17 @@ class Observations:
             return self._only.copy()
         return {key: array.copy() for key, array in self._arrays.items()}
 
-    def finite(self, rewards: np.ndarray) -> bool:
-        """Whether every number is finite; a sum of them is not when one is not, which is the cheapest question."""
-        total = np.add.reduce(rewards)
+    def finite(self) -> bool:
+        """Whether every number is finite. Their sum is not finite when one of them is not: the cheapest check."""
         for array in self._floats:
-            total += np.add.reduce(array, axis=None)
-        # An overflow of finite numbers also ends here, and is looked into.
-        return total - total == 0 or self.first_not_finite(rewards) is None
+            total = np.add.reduce(array, axis=None)
+            # The sum of finite numbers can overflow too.
+            if total - total != 0 and not np.isfinite(array).all():
+                return False
+        return True
 
-    def first_not_finite(self, rewards: np.ndarray) -> int | None:
+    def first_not_finite(self) -> int | None:
         """The first environment with a number that is not finite."""
-        for i in range(len(rewards)):
-            if not all(np.isfinite(array[i]).all() for array in (rewards, *self._floats)):
-                return i
-        return None
+        rows = [~np.isfinite(array).reshape(len(array), -1).all(axis=1) for array in self._floats]
+        bad = np.flatnonzero(np.any(rows, axis=0)) if rows else []
+        return int(bad[0]) if len(bad) else None

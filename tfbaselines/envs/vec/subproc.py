@@ -8,7 +8,7 @@ import numpy as np
 
 from tfbaselines.envs.vec.base import StepResult, VecEnv
 from tfbaselines.envs.vec.observations import Observations
-from tfbaselines.envs.vec.stepping import NON_FINITE
+NON_FINITE=''
 from tfbaselines.envs.vec.worker import Workers, stack_infos
 
 
