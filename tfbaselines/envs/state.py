@@ -1,7 +1,7 @@
 """The state of an environment in the middle of an episode, as arrays and JSON: its own and that of each wrapper.
 
 An environment or a wrapper of the user's own takes part by two methods: `get_state()`, which returns a dict of arrays
-and JSON values, and `set_state(state)`, which takes it back. Random generators are saved beside it; see vec/stepping.py.
+and JSON values, and `set_state(state)`, which takes it back. Random generators are saved beside it (vec/stepping.py).
 """
 
 from collections import deque

@@ -50,7 +50,8 @@ def make_config(args: Arguments, ranks: int = 1) -> dict[str, Any]:
 def env_config(args: Arguments) -> dict[str, Any]:
     """What envs.make.build_env rebuilds the environments from."""
     names = ("env", "env_type", "num_env", "seed", "reward_scale", "gamestate", "worker")
-    return {name: args.flags[name] for name in names} | {
+    care = ("step_timeout", "restart_workers")
+    return {name: args.flags[name] for name in (*names, *care)} | {
         "normalize": args.algorithm.normalized_environments,
         "flatten": not args.algorithm.dict_observations,
     }

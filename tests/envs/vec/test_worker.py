@@ -64,7 +64,7 @@ def test_the_worker_that_raises_is_named_with_its_error(kind):
     numbers = process_numbers(env)
     env.reset()
     step(env)
-    with pytest.raises(WorkerError, match=r"^environment worker 1 failed: RuntimeError: the simulator gave up$"):
+    with pytest.raises(WorkerError, match=r"^environment 1 .*failed: RuntimeError: the simulator gave up$"):
         step(env)
     assert all_gone(numbers, 0)
     for again in (step, lambda env: env.reset(), lambda env: env.get_images()):
@@ -77,16 +77,16 @@ def test_the_worker_that_raises_is_named_with_its_error(kind):
 def test_an_environments_own_trouble_with_pipes_is_told(error):
     env = SubprocVecEnv([raising(error)])
     env.reset()
-    with pytest.raises(WorkerError, match=f"environment worker 0 failed: {type(error).__name__}: {error}"):
+    with pytest.raises(WorkerError, match=f"environment 0 .*failed: {type(error).__name__}: {error}"):
         step(env)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_errors_before_the_first_step_are_told_too(kind):
-    with pytest.raises(WorkerError, match="environment worker 1 failed: OSError: no licence"):
+    with pytest.raises(WorkerError, match="environment 1 .*failed: OSError: no licence"):
         kind([ConstantRewardEnv, unmade])
     env = kind([ConstantRewardEnv, ConstantRewardEnv, raising(ValueError("no level"), "reset")])
-    with pytest.raises(WorkerError, match="environment worker 2 failed: ValueError: no level"):
+    with pytest.raises(WorkerError, match="environment 2 .*failed: ValueError: no level"):
         env.reset()
 
 
@@ -100,7 +100,7 @@ def test_what_cannot_be_sent_is_told():
 
     env = SubprocVecEnv([make])
     env.reset()
-    with pytest.raises(WorkerError, match=r"environment worker 0 failed: .*pickle"):
+    with pytest.raises(WorkerError, match=r"environment 0 .*failed: .*pickle"):
         step(env)
 
 
@@ -114,7 +114,7 @@ def test_a_worker_that_is_killed_gives_one_clear_error(kind, during):
         os.kill(numbers[1], signal.SIGSTOP)
         env.step_async(np.zeros(4, np.int64))
     os.kill(numbers[1], signal.SIGKILL)
-    message = r"^environment worker 1 failed: its process ended without a word \(exit code -9\)$"
+    message = r"^one of environments 2 to 3 failed: its process ended with exit code -9$"
     with pytest.raises(WorkerError, match=message):
         env.step_wait() if during else step(env)
     assert all_gone(numbers, 0)
@@ -124,7 +124,7 @@ def test_a_worker_that_is_killed_gives_one_clear_error(kind, during):
 def test_an_environment_that_ends_its_process():
     env = SubprocVecEnv([ConstantRewardEnv, raising(SystemExit(7))])
     env.reset()
-    with pytest.raises(WorkerError, match=r"environment worker 1 failed: .*\(exit code 7\)"):
+    with pytest.raises(WorkerError, match=r"environment 1 .*failed: .*exit code 7"):
         step(env)
 
 

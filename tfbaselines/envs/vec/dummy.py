@@ -108,4 +108,5 @@ class DummyVecEnv(VecEnv):
         """See VecEnv."""
         self._checks.steps = state.get("steps", 0)
         own = separate_states(state, self.num_envs)
-        self.restored = all([restore_full_state(env, one) for env, one in zip(self.envs, own, strict=True)])
+        continued = [restore_full_state(env, one) for env, one in zip(self.envs, own, strict=True)]
+        self.restored = all(continued)
