@@ -49,11 +49,14 @@ def evaluate(
     from tfbaselines.envs.make import build_env
     from tfbaselines.envs.vec import VecVideoRecorder
     from tfbaselines.running.play import episodes as play
+    from tfbaselines.running.play import limit_as_trained
 
     own = {"num_env": num_env, "seed": seed, "worker": None}
     own["env_kwargs"] = {"render_mode": "rgb_array"} if video else None
     env = build_env(config["env"] | own, training=False)
-    env = get(config["alg"]).wrap(env)
+    algorithm = get(config["alg"])
+    limit_as_trained(env, algorithm, config["learn"])
+    env = algorithm.wrap(env)
     if video:
         env = VecVideoRecorder(env, video, lambda step: step == 0, video_length=sys.maxsize)
     try:
