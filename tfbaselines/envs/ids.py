@@ -103,8 +103,8 @@ def _installed(package: str) -> bool:
 
 def cannot_be_made(env_id: str, env_type: str, error: Exception) -> ValueError:
     """The error for an environment whose packages are missing, or that only packages of the past could make."""
-    failed = f"environment '{env_id}' cannot be made ({str(error).splitlines()[0]})"
     newest = _newest_version(env_id)
-    if env_type == "mujoco" and newest not in (None, env_id) and _installed("mujoco"):
-        return ValueError(f"environment '{env_id}' is of the past: use '{newest}'")
+    if newest not in (None, env_id) and "mujoco" in str(error).lower() and _installed("mujoco"):
+        return ValueError(f"environment '{env_id}' needs packages of the past: use '{newest}'")
+    failed = f"environment '{env_id}' cannot be made ({str(error).splitlines()[0]})"
     return ValueError(f"{failed}: pip install {PACKAGES[env_type]}" if env_type in PACKAGES else failed)

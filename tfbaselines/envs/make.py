@@ -268,8 +268,8 @@ def build_env(
 
     Args:
         config: env, env_type, num_env, seed, reward_scale, gamestate, worker, step_timeout, restart_workers (for
-            workers in processes), env_kwargs, normalize (VecNormalize
-            around MuJoCo environments), flatten (Dict and Tuple observations); absent ones take defaults.
+            workers in processes), env_kwargs, normalize (VecNormalize around MuJoCo environments), flatten (Dict and
+            Tuple observations); absent ones take defaults.
         training: False freezes the statistics of VecNormalize.
         logger_dir: where monitor files go; None for none.
         append: continue the monitor files of an earlier run.
@@ -294,11 +294,6 @@ def build_env(
         append=append,
         mpi_rank=mpi_rank,
         **care,
-        **{
-            name: config[name]
-            for name in ("step_timeout", "restart_workers")
-            if config.get("worker") and name in config
-        },
     )
     if env_type == "atari":
         return VecFrameStack(env, ATARI_FRAME_STACK)

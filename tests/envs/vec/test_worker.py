@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+from commands import SMALL, environment, finish, wait_for
 from gymnasium import spaces
 
 from tfbaselines.envs.tiny import ConstantRewardEnv, CrashingEnv
@@ -389,3 +390,24 @@ def test_a_reset_that_fails_is_tried_by_another_worker(tmp_path, warnings):
     env = SubprocVecEnv([make], restart_workers=1)
     assert env.reset().tolist() == [[0.0]] and step(env)[1].tolist() == [1.0] and len(warnings) == 1
     env.close()
+
+
+@pytest.mark.parametrize("worker", ["subproc", "shmem"])
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_the_whole_group_saves_a_checkpoint(worker, sent, tmp_path):
+    log = tmp_path / "log"
+    arguments = [*SMALL, "--num_timesteps=1e7", "--num_env=2", f"--worker={worker}", f"--log_path={log}"]
+    command = [sys.executable, "-m", "tfbaselines.run", *arguments]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment(), stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    )
+    progress = log / "progress.csv"
+    try:
+        wait_for(lambda: progress.exists() and progress.read_text().count("\n") > 3, process)
+        os.killpg(process.pid, sent)
+        status, out, err = finish(process)
+    finally:
+        process.kill()
+    assert status == 128 + sent, err
+    assert f"stopped by {sent.name}: checkpoint saved in" in out and "failed" not in err
