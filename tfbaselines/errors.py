@@ -10,7 +10,15 @@ MOST_CHOICES = 50
 
 
 class WorkerError(RuntimeError):
-    """An environment's process failed; the message names it and what it said."""
+    """An environment failed, in this process or in its own: it raised, crashed or hung; the message names it."""
+
+
+class NotFiniteError(ValueError):
+    """A number that nothing can be learnt from: nan, infinite, or too large for float32."""
+
+
+class ObservationError(ValueError):
+    """An observation that does not fit its space."""
 
 
 class NotFiniteError(ArithmeticError):

@@ -50,8 +50,11 @@ def evaluate(
     config, path = _found(directory, checkpoint, trust)
     from tfbaselines.envs.vec import VecVideoRecorder
     from tfbaselines.running.play import episodes as play
+    from tfbaselines.running.play import limit_as_trained
 
+    algorithm = get(config["alg"])
     env = _environments(config, num_env, seed, {"render_mode": "rgb_array"} if video else None)
+    limit_as_trained(env, algorithm, config["learn"])
     if video:
         env = VecVideoRecorder(env, video, lambda step: step == 0, video_length=sys.maxsize)
     try:

@@ -211,7 +211,7 @@ def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
     """Run the policy, in a window where there is a display."""
     from tfbaselines.envs.make import build_env
     from tfbaselines.envs.vec.viewer import has_display
-    from tfbaselines.running.play import episodes
+    from tfbaselines.running.play import episodes, limit_as_trained
 
     shown = has_display()
     if not shown:
@@ -221,6 +221,7 @@ def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
         )
     kwargs = {"render_mode": "human"} if shown else None
     env = build_env(config["env"] | {"num_env": 1, "worker": None, "env_kwargs": kwargs}, training=False)
+    limit_as_trained(env, args.algorithm, args.learn)
     env = args.algorithm.wrap(env)
     model.attach(env, config)
     try:

@@ -92,6 +92,8 @@ class Rollout:
 class Runner:
     """Collects rollouts of `nsteps` steps, each of which continues where the one before ended.
 
+    The first one begins with a reset of the environments, unless `restore` put the runner into their episodes.
+
     Args:
         env: the environments.
         policy: gives the shapes of actions, noise and recurrent states.
@@ -129,7 +131,7 @@ class Runner:
             next_obs=np.zeros((*shape, *space.shape), obs_dtype) if keep_next_obs else None,
         )
         self._obs = np.zeros(shape[1:] + space.shape, obs_dtype)
-        self._obs[...] = env.reset()
+        self._begun = False
         self._episode_start = np.zeros(env.num_envs, bool)
         self._states = policy.initial_state(env.num_envs)
 
@@ -144,8 +146,27 @@ class Runner:
         rollout.last_episode_start = self._episode_start
         return rollout
 
+    def state(self) -> dict[str, Any]:
+        """What it acts on next, in the episodes that the environments' own state is of; empty before the first run."""
+        if not self._begun:
+            return {}
+        states = None if self._states is None else np.array(self._states)
+        return {"obs": self._obs.copy(), "episode_start": np.array(self._episode_start), "states": states}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `state` gave, if the environments' episodes were restored: call it after theirs."""
+        if not continues(self._env, state):
+            return
+        self._obs[...] = state["obs"]
+        self._episode_start = np.array(state["episode_start"], bool)
+        self._states = None if state["states"] is None else np.array(state["states"])
+        self._begun = True
+
     def _begin(self) -> tuple[Rollout, np.ndarray]:
         """An empty rollout, and the noise [T, N, ...] of its actions."""
+        if not self._begun:
+            self._obs[...] = self._env.reset()
+            self._begun = True
         rollout = self._rollout
         rollout.states, rollout.episodes = self._states, []
         rollout.truncated.fill(False)
@@ -205,6 +226,11 @@ class Runner:
         # The state here is the one after the step that ended the episode: it belongs to `last`.
         states = None if self._states is None else self._states[i : i + 1]
         return self._actor.value(last, states, np.zeros(1, bool))[0]
+
+
+def continues(env: VecEnv, state: dict[str, Any]) -> bool:
+    """Whether the episodes that a saved runner or collector acted in go on."""
+    return bool(state) and env.restored
 
 
 def env_major(array: np.ndarray) -> np.ndarray:

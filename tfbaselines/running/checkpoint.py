@@ -232,6 +232,11 @@ class TreeFile:
         """Write a file, whole or not at all."""
         save_tree(path, self._owner.state())
 
-    def load(self, path: str | os.PathLike) -> None:
-        """Read what `save` wrote; ValueError when it is missing, damaged or of something else."""
+    def load(self, path: str | os.PathLike, episodes_continue: bool = False) -> None:
+        """Read what `save` wrote; ValueError when it is missing, damaged or of something else.
+
+        Args:
+            path: of the file.
+            episodes_continue: of no effect: no episode is left open.
+        """
         self._owner.restore(load_tree(path))

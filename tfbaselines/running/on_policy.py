@@ -93,6 +93,7 @@ class OnPolicyRun(Run):
         evaluation = None
         if config.eval_env is not None:
             evaluation = Runner(config.eval_env, self.policy, self.model.actor, config.nsteps, self.rng)
+        self.acts(runner, *([] if evaluation is None else [evaluation]))
         if before is not None:
             before()
         for _ in self.updates():

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from tfbaselines.envs.make import ENV_TYPES, WORKERS
+from tfbaselines.envs.ids import ENV_TYPES
+from tfbaselines.envs.make import WORKERS, check_worker
 from tfbaselines.errors import bad_argument
 from tfbaselines.settings.config import Declared, arg
 from tfbaselines.settings.options import PRECISIONS
@@ -41,6 +42,12 @@ class Flags(Declared):
     overwrite: bool = arg(False, "remove what an earlier run left in log_path")
     precision: str = arg("float32", "of convolutions and matrix products", choices=PRECISIONS)
     worker: str | None = arg(None, "where environments run: in this process or in their own", choices=tuple(WORKERS))
+    step_timeout: float | None = arg(
+        None, "seconds after which an environment's step counts as hung, with --worker=subproc or shmem", above=0
+    )
+    restart_workers: int = arg(
+        0, "workers that crash or hang and are replaced, their episodes truncated, before the run ends", at_least=0
+    )
 
     def check(self) -> None:
         """See Declared."""
@@ -48,6 +55,7 @@ class Flags(Declared):
             path = getattr(self, name)
             if path is not None and not path.strip():
                 raise bad_argument(name, path, "a path, not an empty text")
+        check_worker(self.worker, self.step_timeout, self.restart_workers)
 
 
 FLAGS = Flags.arguments()

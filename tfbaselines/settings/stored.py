@@ -26,7 +26,10 @@ LARGEST_NUMBER = 1e300
 
 REQUIRED = ("alg", "network", "env", "learn", "given")
 
-ENV_NAMES = ("env", "env_type", "num_env", "seed", "reward_scale", "gamestate", "worker")
+ENV_NAMES = (
+    *("env", "env_type", "num_env", "seed", "reward_scale", "gamestate", "worker"),
+    *("step_timeout", "restart_workers"),
+)
 
 
 def check_config(config: Any) -> None:

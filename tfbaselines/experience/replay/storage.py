@@ -237,10 +237,14 @@ class Storage:
         (scratch / "replay.json").write_text(json.dumps(self._about()), encoding="utf-8")
         replace_directory(target, scratch)
 
-    def load(self, directory: str | os.PathLike) -> None:
+    def load(self, directory: str | os.PathLike, episodes_continue: bool = False) -> None:
         """Read what `save` wrote: the latest steps, as many as fit; ValueError when it is damaged or of something else.
 
         Everything is checked before anything is taken over: the directory may come from a stranger.
+
+        Args:
+            directory: where it is.
+            episodes_continue: the environments go on with the episodes they were in; otherwise these are truncated.
         """
         source = Path(directory)
         put_back(source)
@@ -265,7 +269,9 @@ class Storage:
         }
         self.steps = self._filled = steps
         self._restore_about(about)
-        self._truncate_open_episodes()
+        self._begins = False
+        if not episodes_continue:
+            self._truncate_open_episodes()
 
     def _about(self) -> dict[str, Any]:
         """What is saved beside the arrays."""
