@@ -21,10 +21,6 @@ class ObservationError(ValueError):
     """An observation that does not fit its space."""
 
 
-class NotFiniteError(ArithmeticError):
-    """A number that learning depends on is NaN or infinite; the message names it."""
-
-
 def nearest(name: str, choices: Iterable[str]) -> str | None:
     """The choice that `name` most likely meant, or None when nothing resembles it."""
     by_lower = {choice.lower(): choice for choice in choices}
