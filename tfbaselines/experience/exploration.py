@@ -64,6 +64,11 @@ class Exploration:
             self.perturbed.reset()
         self._restored = False
 
+    def observed(self) -> None:
+        """Use the policy's present statistics of observations."""
+        if self.perturbed is not None:
+            self.perturbed.actor.refresh()
+
     def state(self) -> dict[str, Any]:
         """Sizes and positions of the noise."""
         spec, actions = self._noise

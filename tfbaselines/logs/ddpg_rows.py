@@ -77,6 +77,9 @@ class DDPGRows:
     def ready(self) -> None:
         """Nothing follows the parameters."""
 
+    def observed(self) -> None:
+        """Nothing depends on the statistics of observations."""
+
     def state(self) -> dict[str, Any]:
         """The batch that the rows report on."""
         return {"reference": self._reference}

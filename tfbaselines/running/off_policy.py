@@ -93,7 +93,7 @@ class OffPolicyModel(PolicyModel):
         super().__init__(policy, rng=rng, averaged=averaged)
         self.update, self._others = update, others or []
         self.replay: ReplayProtocol | None = None
-        # Whatever else is saved with the model: each has state(), restore() and ready().
+        # Whatever else is saved with the model: each has state(), restore(), ready() and observed().
         self.parts: list[Any] = []
 
     def ready(self) -> None:
@@ -101,6 +101,12 @@ class OffPolicyModel(PolicyModel):
         super().ready()
         for part in self.parts:
             part.ready()
+
+    def observe(self, observations: Any) -> None:
+        """See PolicyModel."""
+        super().observe(observations)
+        for part in self.parts:
+            part.observed()
 
     def variables(self) -> list[Any]:
         """See PolicyModel."""
