@@ -39,7 +39,8 @@ REPEATABLE = {"ddpg": {"noise_type": "ou_0.2"}}
 @pytest.mark.parametrize("count", [1, 2])
 def test_one_seed_gives_one_curve(alg, count, eager, tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        own = {"eval_env": own_identity(alg, 1, 7)} if "eval_env" in get(alg).config.arguments() else {}
+        own = {"eval_env": own_identity(alg, 1, 7), "num_test_episodes": 1}
+        own = {name: value for name, value in own.items() if name in get(alg).config.arguments()}
         train(tmp_path / name, alg, own_identity(alg, count, seed), seed=seed, **own)
     assert len(rows(tmp_path / "a")) >= 2
     assert rows(tmp_path / "a").equals(rows(tmp_path / "b"))
@@ -99,7 +100,7 @@ def test_a_resumed_run_with_memory_equals_an_uninterrupted_one(alg, eager, tmp_p
 
 @EVERY
 def test_resuming_from_nowhere_is_an_error(alg, tmp_path):
-    with pytest.raises(ValueError, match="there is no readable checkpoint in") as error:
+    with pytest.raises(ValueError, match="cannot resume: there is no checkpoint in") as error:
         learn(alg, own_identity(alg), run=RunOptions(resume=str(tmp_path)))
     assert "\n" not in str(error.value)
 
