@@ -9,6 +9,9 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.logs.episodes import safe_mean
 from tfbaselines.policy.actor_critic import ActorCritic
 
+# Names of arrays in batches saved by older versions.
+OLD_NAMES = {"masks": "episode_start"}
+
 
 def reference_statistics(
     policy: ActorCritic,
@@ -80,7 +83,8 @@ class DDPGRows:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what `state` gave."""
-        self._reference = state["reference"]
+        reference = state["reference"]
+        self._reference = reference and {OLD_NAMES.get(name, name): array for name, array in reference.items()}
 
     def collected(self, episodes: list[dict[str, Any]]) -> None:
         """Remember a cycle's episodes, actions and values."""

@@ -17,6 +17,7 @@ from tfbaselines.errors import bad_argument, given
 from tfbaselines.experience.collector import Behave, Collector
 from tfbaselines.experience.replay import Replay, ReplayProtocol
 from tfbaselines.logs import logger
+from tfbaselines.memory import require_memory
 from tfbaselines.optim.average import AveragedPolicy
 from tfbaselines.optim.blocks import BlockUpdate
 from tfbaselines.parallel.threads import Together
@@ -29,6 +30,10 @@ from tfbaselines.settings.bases import OffPolicyConfig, ReplayConfig
 
 # Batches of one compiled call take at most this much memory.
 BLOCK_BYTES = 2**26
+
+# A batch as arrays, as tensors, as float32 and its gradient; what networks compute from a small observation is larger.
+BATCH_COPIES = 6
+LEAST_ROW = 2**12
 
 # A crash loses at most this part of the replay.
 UNSAVED_PART = 0.1
@@ -226,11 +231,15 @@ class OffPolicyRun(Run):
         config, env, course = self.config, self._train_env, self.course
         self.replay = model.replay = self._make_replay(model.policy) if replay is None else replay
         logger.info(self.replay.describe())
+        row = max(self.replay.obs_nbytes * BATCH_COPIES, LEAST_ROW)
+        require_memory(self._batch_rows(model.policy) * row, "batch_size", "learning from a batch")
         self.start(model, normalized=env, replay=self.replay if config.save_replay_buffer else None)
         start = -(-config.start_steps // env.num_envs)
         collector = Collector(env, model.policy, self.replay, self.rng, behave, start, on_end, reward_scale, render)
-        for cycle in self.updates():
-            episodes = collector.run(course.collected, (cycle - 1) * course.collected)
+        self.acts(collector)
+        for _ in self.updates():
+            before = (self.timesteps - self.plan.steps_per_update) // env.num_envs
+            episodes = collector.run(course.collected, before)
             self.episodes.extend(episodes)
             rows.collected(episodes)
             if on_cycle is not None:
@@ -298,6 +307,9 @@ class OffPolicyRun(Run):
 
     def _batches_in_block(self, steps: int) -> int:
         """The largest divisor of `steps` whose block is not too large."""
-        rows = self.config.batch_size * (self.sequence_length if self.model.policy.recurrent else 2)
-        most = max(1, int(BLOCK_BYTES / (rows * self.replay.obs_nbytes)))
-        return max(count for count in range(1, steps + 1) if steps % count == 0 and count <= most)
+        most = max(1, int(BLOCK_BYTES / (self._batch_rows(self.model.policy) * self.replay.obs_nbytes)))
+        return max(count for count in range(1, min(steps, most) + 1) if steps % count == 0)
+
+    def _batch_rows(self, policy: ActorCritic) -> int:
+        """Observations in a batch."""
+        return self.config.batch_size * (self.sequence_length if policy.recurrent else 2)

@@ -82,7 +82,7 @@ class OnPolicyRun(Run):
             rows), and of 'lr' and other coefficients by name, which returns the mean statistics.
         """
         variables = self.policy.trainable_variables if variables is None else variables
-        jit = compile_with_xla(self.policy)
+        jit = compile_with_xla(self.policy, self.plan.steps_per_update)
         update = Update(loss, variables, optimizer, max_grad_norm=max_grad_norm, jit=jit, comm=self.comm)
         self.model.optimizer = optimizer
 
@@ -106,6 +106,7 @@ class OnPolicyRun(Run):
         self.start(self.model)
         runner = Runner(self.env, self.policy, self.model.actor, nsteps, self.rng)
         evaluation = None if eval_env is None else Runner(eval_env, self.policy, self.model.actor, nsteps, self.rng)
+        self.acts(runner, *([] if evaluation is None else [evaluation]))
         if before is not None:
             before()
         for _ in self.updates():
