@@ -15,7 +15,7 @@ from tfbaselines.envs import tiny
 from tfbaselines.logs import logger
 from tfbaselines.logs.logger import read_csv
 from tfbaselines.optim.blocks import BlockUpdate
-from tfbaselines.settings.bases import PolicyConfig, ReplayConfig
+from tfbaselines.settings.bases import BatchConfig, EpochConfig, PolicyConfig, ReplayConfig
 from tfbaselines.settings.options import RunOptions
 
 # Environment steps of an update, or of a cycle, and of an epoch.
@@ -32,6 +32,13 @@ BY_BASE = {
         "replay_start": 2 * CYCLE,
         "replay_ratio": 2,
     },
+    BatchConfig: {
+        "timesteps_per_batch": CYCLE,
+        "timesteps_per_actorbatch": CYCLE,
+        "optim_epochs": 2,
+        "optim_batchsize": CYCLE // 2,
+    },
+    EpochConfig: {"steps_per_epoch": CYCLE, "train_v_iters": 2},
     ReplayConfig: {
         "replay_size": 200,
         "batch_size": 8,
@@ -103,6 +110,9 @@ def steps_of_update(alg, num_envs, arguments):
     """Environment steps of one update, or one cycle."""
     if "update_every" in arguments:
         return max(1, round(arguments["update_every"] / num_envs)) * num_envs
+    batch = ("timesteps_per_batch", "timesteps_per_actorbatch", "steps_per_epoch")
+    for steps in (arguments[name] for name in batch if name in arguments):
+        return -(-steps // num_envs) * num_envs
     return arguments.get("nsteps", arguments.get("nb_rollout_steps", CYCLE)) * num_envs
 
 
