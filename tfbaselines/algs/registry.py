@@ -6,6 +6,11 @@ ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
         Algorithm(
+            name="a2c",
+            summary="advantage actor-critic, synchronous (Mnih et al. 2016)",
+            actions=("Discrete", "MultiDiscrete", "MultiBinary", "Box"),
+        ),
+        Algorithm(
             name="acer",
             summary="actor-critic with experience replay (Wang et al. 2017)",
             actions=("Discrete", "Box"),

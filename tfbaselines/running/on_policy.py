@@ -102,7 +102,13 @@ class OnPolicyRun(Run):
             self.model.observe(env_major(rollout.obs))
             if evaluation is not None:
                 self.eval_episodes.extend(evaluation.run().episodes)
+            self._stopped = self._stopped or self._good_enough()
             self.finish_update(lambda: self._columns(self) | self._row())
+
+    def _good_enough(self) -> bool:
+        """Whether the mean over the latest episodes, of tests if there are any, reaches max_total_reward."""
+        bound, judged = self.config.max_total_reward, self.eval_episodes if self.eval_episodes.count else self.episodes
+        return bound is not None and judged.full and judged.mean_reward >= bound
 
     def log(self, row: dict[str, Any] | Callable[[], dict[str, Any]]) -> None:
         """What this update adds to the row of the logs, or a function that gives it, called when a row is due."""
@@ -122,7 +128,9 @@ def minibatch_by_minibatch(model: Any) -> Callable[..., dict[str, float]]:
         model: has train and loss_names; see ppo2's Model.
     """
 
-    def train_phase(lr: float, cliprange: float, data: dict[str, np.ndarray], indices: np.ndarray) -> dict[str, float]:
+    def train_phase(
+        lr: float, cliprange: float, data: dict[str, np.ndarray], indices: np.ndarray, **rates: float
+    ) -> dict[str, float]:
         losses = []
         for rows in indices:
             part = {name: array[rows] for name, array in data.items()}
@@ -130,7 +138,7 @@ def minibatch_by_minibatch(model: Any) -> Callable[..., dict[str, float]]:
             masks = part.pop("episode_start", np.zeros(len(part["obs"]), np.float32))
             if states is not None:
                 part = {name: array.reshape(-1, *array.shape[2:]) for name, array in part.items()}
-            losses.append(model.train(lr, cliprange, masks=masks.reshape(-1), states=states, **part))
+            losses.append(model.train(lr, cliprange, masks=masks.reshape(-1), states=states, **part, **rates))
         return dict(zip(model.loss_names, np.mean(losses, axis=0).tolist(), strict=True))
 
     return train_phase

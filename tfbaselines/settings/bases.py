@@ -47,6 +47,9 @@ class OnPolicyConfig(PolicyConfig):
     """Of algorithms that learn from these rollouts alone."""
 
     eval_env: Any = arg(None, "environments on which the policy is also run, for the logs")
+    max_total_reward: float | None = arg(
+        None, "mean return of the latest 100 episodes at which training stops; None for no such bound"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
