@@ -23,6 +23,15 @@ def start(module, *arguments, cwd, launcher=(), **extra):
     return subprocess.Popen(command, cwd=cwd, env=environment(**extra), stdout=pipe, stderr=pipe, text=True)
 
 
+def start_shell(script, cwd):
+    """Start a line of bash, in which `python` is this one."""
+    path = f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}"
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        ["bash", "-c", script], cwd=cwd, env=environment(PATH=path), stdout=pipe, stderr=pipe, text=True
+    )
+
+
 def finish(process, timeout=120):
     """Wait for it: (exit status, standard output, standard error)."""
     out, err = process.communicate(timeout=timeout)

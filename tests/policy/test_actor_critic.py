@@ -2,138 +2,40 @@
 
 from types import SimpleNamespace
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from actor_critics import (
+    ACTIONS,
+    BOUNDED,
+    BOX,
+    CAMERA,
+    DISCRETE,
+    KINDS,
+    MULTI,
+    OBSERVATIONS,
+    PICTURE,
+    ROWS,
+    SEVERAL,
+    WHOLE,
+    assert_alike,
+    assert_whole,
+    batch,
+    copied,
+    make,
+    memory_of,
+    noise_of,
+    shown,
+    view_of,
+)
 from gymnasium import spaces
 
 from tfbaselines.envs.vec.action_mask import MASK
 from tfbaselines.envs.vec.observations import ONLY
-from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
+from tfbaselines.policy.actor import GraphActor, make_actor
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead
-from tfbaselines.policy.distributions import make_pdtype
-from tfbaselines.policy.encoding import observation_dtype
 from tfbaselines.running.checkpoint import load_tree, save_tree
-from tfbaselines.running.model import PolicyModel
-
-BOX = spaces.Box(-3, 3, (3,), np.float32)
-CAMERA = spaces.Box(0, 255, (12, 12, 2), np.uint8)
-PICTURE = spaces.Box(0, 255, (36, 36, 1), np.uint8)
-SEVERAL = spaces.Dict(camera=CAMERA, speed=BOX)
-DISCRETE, MULTI = spaces.Discrete(5, start=-1), spaces.MultiDiscrete([3, 2], start=[1, -4])
-BOUNDED = spaces.Box(np.array([-1.0, 2.0], np.float32), np.array([3.0, 2.5], np.float32))
-ACTIONS = {"box": BOUNDED, "discrete": DISCRETE, "multidiscrete": MULTI}
-OBSERVATIONS = {
-    "vector": BOX,
-    "doubles": spaces.Box(-3, 3, (2, 2), np.float64),
-    "discrete": spaces.Discrete(4),
-    "camera": CAMERA,
-    "several": SEVERAL,
-    "masked": spaces.Dict({ONLY: BOX, MASK: spaces.MultiBinary(5)}),
-    "masked camera": spaces.Dict({ONLY: CAMERA, MASK: spaces.MultiBinary(5)}),
-    "masked parts": spaces.Dict({**SEVERAL, MASK: spaces.MultiBinary(5)}),
-}
-# Names of networks, with their own arguments, for observations that they take.
-WHOLE = {
-    "lstm": (BOX, {"nlstm": 3}),
-    "cnn": (PICTURE, {}),
-    "cnn_small": (PICTURE, {}),
-    "cnn_lstm": (PICTURE, {"nlstm": 3}),
-}
-ROWS = 6
-
-
-def make(obs=BOX, action=BOUNDED, network="dense", head=None, critics=2, shaken=True, **kwargs):
-    """A policy none of whose weights is at its first value."""
-    if network in ("dense", "mlp"):
-        kwargs = ({"hidden_sizes": (8, 7)} if network == "dense" else {"num_hidden": 8}) | kwargs
-    elif not kwargs:
-        kwargs = WHOLE[network][1]
-    keras.utils.set_random_seed(0)
-    env = SimpleNamespace(observation_space=obs, action_space=action)
-    head = head or (SquashedGaussianHead if isinstance(action, spaces.Box) else make_pdtype)
-    policy = build_actor_critic(env, network, head=head, critics=critics, **kwargs)
-    if shaken:
-        shake(policy)
-    return policy
-
-
-def shake(policy, seed=0):
-    rng = np.random.default_rng(seed)
-    for variable in policy.trainable_variables:
-        variable.assign(variable.numpy() + rng.normal(scale=0.1, size=variable.shape))
-
-
-def batch(space, rows=ROWS, seed=0):
-    if isinstance(space, spaces.Dict):
-        return {name: mask(rows, part.n) if name == MASK else batch(part, rows, seed) for name, part in space.items()}
-    space.seed(seed)
-    return np.stack([space.sample() for _ in range(rows)]).astype(observation_dtype(space))
-
-
-def mask(rows, width):
-    """At least one choice of every part of an action is allowed."""
-    allowed = np.random.default_rng(0).random((rows, width)) < 0.3
-    allowed[:, [0, 3]] = True
-    return allowed.astype(np.int8)
-
-
-def memory_of(policy, envs=2, rows=ROWS):
-    """episode_start and states of several environments' rows; nothing without memory."""
-    if not policy.recurrent:
-        return ()
-    rng = np.random.default_rng(1)
-    episode_start = np.zeros(rows, np.float32)
-    episode_start[1] = 1.0
-    return tf.constant(episode_start), tf.constant(rng.normal(size=(envs, policy.state_size)).astype(np.float32))
-
-
-def shown(policy):
-    """A batch of observations as tensors, with episode_start and states of a recurrent policy."""
-    return tf.nest.map_structure(tf.constant, batch(policy.observation_space)), *memory_of(policy)
-
-
-def view_of(policy):
-    return policy.view(*shown(policy))
-
-
-def copied(policy, source):
-    """The policy with another's weights."""
-    for variable, value in zip(policy.trainable_variables, source.trainable_variables, strict=True):
-        variable.assign(value)
-    return policy
-
-
-def noise_of(policy, rows=ROWS):
-    return policy.head.draw_noise(np.random.default_rng(2), (rows,))
-
-
-def assert_alike(one, other):
-    """Two policies have the same outputs."""
-    a, b = (policy.forward(*shown(policy)) for policy in (one, other))
-    for name in ("flat", "value", "states"):
-        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
-
-
-def assert_whole(policy):
-    """Outputs of a policy have the right shapes and depend on observations."""
-    action = policy.action_space
-    view = view_of(policy)
-    outputs = policy.forward(*shown(policy))
-    assert outputs.flat.shape == (ROWS, policy.head.param_size) and outputs.value.shape == (ROWS,)
-    assert np.ptp(outputs.flat, axis=0).max() > 0 and np.ptp(outputs.value) > 0
-    np.testing.assert_allclose(policy.act(view), outputs.flat, rtol=1e-5, atol=1e-6)
-    qs = policy.q(view, batch(action))
-    assert [q.shape for q in qs] == [(ROWS,), (ROWS,)] and np.isfinite(qs).all()
-    assert np.abs(qs[0] - qs[1]).min() > 0
-    # The value is the smallest of the critics' for the most likely action.
-    mode = policy.head.distribution(outputs.flat).mode()
-    np.testing.assert_allclose(outputs.value, np.min(policy.q(view, mode), axis=0), rtol=1e-4, atol=1e-5)
-    assert mode.shape == (ROWS, *action.shape)
-    states = outputs.states
-    assert (states is None) if not policy.recurrent else (states.shape == (2, policy.state_size))
 
 
 @pytest.mark.parametrize("action", ACTIONS)
@@ -332,64 +234,6 @@ def test_a_mask_that_allows_all_changes_nothing():
     assert isinstance(make_actor(masked), GraphActor)
 
 
-PLAIN = {
-    "box": {},
-    "deterministic": {"head": DeterministicHead},
-    "multidiscrete": {"action": MULTI},
-    "mlp": {"network": "mlp", "layer_norm": True},
-    "doubles": {"obs": OBSERVATIONS["doubles"]},
-    "from choices": {"obs": OBSERVATIONS["discrete"]},
-    "clipped": {"kind": {"clip_observations": 0.5}},
-    "normalised and clipped": {"normalize_observations": True, "kind": {"clip_observations": 0.5}},
-    "units": {"kind": {"unit_actions": True}},
-}
-
-
-@pytest.mark.parametrize("kwargs", PLAIN.values(), ids=PLAIN)
-def test_plain_ones_act_in_numpy_as_in_the_graph(kwargs):
-    policy = make(**kwargs)
-    if policy.normalizer:
-        policy.normalizer.update(np.random.default_rng(0).normal(1, 2, (50, 3)))
-    ours, graph, obs = make_actor(policy), GraphActor(policy), batch(policy.observation_space)
-    assert isinstance(ours, NumpyActor)
-    for _ in range(2):
-        for noise in (noise_of(policy), None):
-            one, other = (actor.step(obs, None, None, noise) for actor in (ours, graph))
-            for name in ("actions", "values", "neglogps"):
-                a, b = getattr(one, name), getattr(other, name)
-                # Densities near the bounds of an action are as exact as its last digits.
-                np.testing.assert_allclose(a, b, rtol=1e-4, atol=0.05 if name == "neglogps" else 1e-5, err_msg=name)
-            np.testing.assert_array_equal(ours.choose(obs, None, None, noise)[0], one.actions)
-        np.testing.assert_allclose(ours.value(obs), policy.forward(obs).value, rtol=1e-4, atol=1e-5)
-        # And again with other weights.
-        shake(policy, seed=1)
-        ours.refresh()
-
-
-@pytest.mark.parametrize("kwargs", [{"obs": CAMERA}, {"obs": SEVERAL}, {"memory_size": 4}, {"network": "lstm"}])
-def test_others_act_in_the_graph(kwargs):
-    policy = make(**kwargs)
-    actor, obs = make_actor(policy), batch(policy.observation_space)
-    assert isinstance(actor, GraphActor)
-    states, episode_start = policy.initial_state(ROWS), np.zeros(ROWS, bool)
-    memory = (tf.zeros(ROWS), tf.constant(states)) if policy.recurrent else ()
-    expected = policy.forward(tf.nest.map_structure(tf.constant, obs), *memory)
-    mode = actor.step(obs, states, episode_start, None)
-    np.testing.assert_allclose(mode.actions, policy.head.mode_numpy(expected.flat.numpy()), rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(mode.values, expected.value, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(actor.value(obs, states, episode_start), expected.value, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("kwargs", [{"memory_size": 4}, {"obs": CAMERA}], ids=["memory", "camera"])
-def test_a_deterministic_actor_acts_in_the_graph_too(kwargs):
-    policy = make(head=DeterministicHead, **kwargs)
-    actor, obs = GraphActor(policy), batch(policy.observation_space)
-    states, episode_start = policy.initial_state(ROWS), np.zeros(ROWS, bool)
-    once, again = (actor.step(obs, states, episode_start, noise) for noise in (noise_of(policy), None))
-    np.testing.assert_array_equal(once.actions, again.actions)
-    assert not once.neglogps.any() and once.neglogps.shape == (ROWS,)
-
-
 def test_critics_may_see_actions_in_units_of_their_bounds():
     units = make(kind={"unit_actions": True})
     plain = copied(make(), units)
@@ -439,17 +283,6 @@ def test_numbers_among_several_parts_are_normalised_and_nothing_else():
     np.testing.assert_array_equal(encoded[MASK], obs[MASK])
     np.testing.assert_array_equal(encoded["gear"], np.eye(3)[obs["gear"]])
     assert encoded["camera"].dtype == tf.uint8 and len(policy.normalizer.variables) == 2
-
-
-KINDS = {
-    "vector": {"normalize_observations": True},
-    "discrete": {"action": DISCRETE},
-    "several": {"obs": SEVERAL, "normalize_observations": True},
-    "memory": {"obs": SEVERAL, "memory_size": 4, "action": MULTI},
-    "masked": {"obs": OBSERVATIONS["masked parts"], "action": DISCRETE},
-    "lstm": {"network": "lstm"},
-    "cnn": {"obs": PICTURE, "network": "cnn_small"},
-}
 
 
 @pytest.mark.parametrize("kwargs", KINDS.values(), ids=KINDS)
@@ -515,52 +348,3 @@ def test_mistakes_are_named_in_one_line(kwargs, message):
     with pytest.raises(ValueError, match=message) as error:
         build_actor_critic(env, kwargs.pop("network"), head=SquashedGaussianHead, critics=2, **kwargs)
     assert "\n" not in str(error.value)
-
-
-MODELS = {name: KINDS[name] for name in ("vector", "several", "memory", "masked", "lstm")}
-MODELS |= {"deterministic": {"head": DeterministicHead}}
-
-
-def first_of(obs):
-    return {name: part[0] for name, part in obs.items()} if isinstance(obs, dict) else obs[0]
-
-
-@pytest.mark.parametrize("kwargs", MODELS.values(), ids=MODELS)
-def test_a_model_of_any_kind_steps_acts_and_judges(kwargs):
-    policy = make(**kwargs)
-    model, obs, action = PolicyModel(policy, rng=np.random.default_rng(0)), batch(policy.observation_space), policy.head
-    actions, values, states, neglogps = model.step(obs)
-    assert actions.shape == (ROWS, *action.action_shape) and values.shape == neglogps.shape == (ROWS,)
-    assert all(policy.action_space.contains(one) for one in actions)
-    np.testing.assert_allclose(model.value(obs), values, rtol=1e-4, atol=1e-5)
-    assert (states is None) == (not policy.recurrent)
-    chosen, after = model.act(obs, deterministic=True)
-    alone, after_alone = model.act(first_of(obs), deterministic=True)
-    assert alone.shape == action.action_shape
-    np.testing.assert_allclose(alone, chosen[0], rtol=1e-4, atol=1e-6)
-    if policy.recurrent:
-        np.testing.assert_allclose(after_alone[0], after[0], rtol=1e-4, atol=1e-6)
-        assert model.initial_state.shape == (1, policy.state_size)
-        again, _ = model.act(obs, after, deterministic=True, mask=np.ones(ROWS, bool))
-        np.testing.assert_allclose(again, chosen, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", ["vector", "memory"])
-def test_a_loaded_model_acts_as_the_saved_one(kind, tmp_path):
-    kwargs = MODELS[kind]
-    policy = make(**kwargs)
-    if policy.normalizer:
-        policy.normalizer.update(batch(policy.observation_space, 50, seed=3))
-    model, other = PolicyModel(policy), PolicyModel(make(shaken=False, **kwargs))
-    model.actor.refresh()
-    model.save(tmp_path / "model")
-    other.load(tmp_path / "model")
-    obs = batch(policy.observation_space)
-    np.testing.assert_array_equal(*(one.act(obs, deterministic=True)[0] for one in (model, other)))
-    np.testing.assert_array_equal(*(one.value(obs) for one in (model, other)))
-
-
-def test_a_wrong_shape_of_a_part_is_named():
-    model = PolicyModel(make(SEVERAL))
-    with pytest.raises(ValueError, match=r"obs.shape=\(6, 2\) is not valid: .* has the shape \('N', 3\)"):
-        model.act(batch(SEVERAL) | {"speed": np.zeros((6, 2))})

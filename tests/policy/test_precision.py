@@ -6,10 +6,11 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.policy import precision
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.policy import build_policy
-from tfbaselines.policy.precision import BFLOAT16_UNITS, OPTION, compile_with_xla, set_precision
+from tfbaselines.policy.precision import OPTION, compile_with_xla, set_precision
 
 
 class Env:
@@ -27,15 +28,16 @@ class Numbers(Steered):
 
 
 @pytest.fixture(autouse=True)
-def seeded_and_back_to_float32():
+def seeded_and_back_to_float32(monkeypatch):
+    monkeypatch.setattr(precision, "_amx", lambda: False)
     keras.utils.set_random_seed(0)
     yield
     set_precision("float32")
 
 
 def test_precision_is_switched_on_and_off():
-    for precision, expected in (("bfloat16", True), ("float32", False)):
-        set_precision(precision)
+    for name, expected in (("bfloat16", True), ("float32", False)):
+        set_precision(name)
         assert tf.config.optimizer.get_experimental_options()[OPTION] == expected
 
 
@@ -151,8 +153,8 @@ def test_gradients_of_dense_networks_are_near_those_in_float32():
         (BUILDS["images"], False, False),
         (BUILDS["images, actor and critic"], False, False),
         (lambda: dense_policy(64), True, True),
-        (lambda: dense_policy(BFLOAT16_UNITS - 1), True, True),
-        (lambda: dense_policy(BFLOAT16_UNITS), True, False),
+        (lambda: dense_policy(255), True, True),
+        (lambda: dense_policy(256), True, False),
         (lambda: dense_actor_and_critic(64, 64), True, True),
         (lambda: dense_actor_and_critic(64, 256), True, False),
         (lambda: build_policy(Numbers(), "lstm", nlstm=256), True, True),
@@ -163,6 +165,20 @@ def test_xla_compiles_what_it_does_not_slow_down(build, float32, bfloat16):
     assert compile_with_xla(policy) == float32
     set_precision("bfloat16")
     assert compile_with_xla(policy) == bfloat16
+
+
+def test_small_batches_of_wide_layers_are_compiled_with_xla():
+    set_precision("bfloat16")
+    assert [compile_with_xla(dense_policy(256), rows) for rows in (64, 255, 256, 1024)] == [True, True, False, False]
+    assert [compile_with_xla(dense_policy(512), rows) for rows in (63, 64)] == [True, False]
+    assert not compile_with_xla(build_policy(Env(), "cnn_small"), 1)
+
+
+def test_tile_products_pay_from_fewer_units(monkeypatch):
+    monkeypatch.setattr(precision, "_amx", lambda: True)
+    assert compile_with_xla(dense_policy(256))
+    set_precision("bfloat16")
+    assert [compile_with_xla(dense_policy(units), 1) for units in (127, 128)] == [True, False]
 
 
 def test_the_widest_layer_is_found_in_any_network():

@@ -120,7 +120,7 @@ def test_environments_without_a_monitor_are_named():
     model = random_model(env, "mlp", 0.3, num_hidden=4)
     for run in (lambda: next(episodes(model, env)), lambda: even_episodes(model, env, 3)):
         ends.clear()
-        with pytest.raises(ValueError, match="do not tell of their episodes: put a Monitor around each of them"):
+        with pytest.raises(ValueError, match="infos have no episodes: put a Monitor around each environment"):
             run()
         # Lost lives, which are no episodes either, are fewer.
         assert MOST_SILENT_DONES < len(ends) < MOST_SILENT_DONES + 20

@@ -49,7 +49,7 @@ DEFAULT_EPOCHS = 500
 class Config(ReplayConfig):
     """Arguments of DDPG: baselines', and Spinning Up's where they differ."""
 
-    nb_epochs: int | None = arg(None, "number of epochs; None for 500, or as total_timesteps says", at_least=0)
+    nb_epochs: int | None = arg(None, "number of epochs; None for 500, unless total_timesteps is given", at_least=0)
     nb_epoch_cycles: int = arg(20, "cycles in an epoch, at whose end a row is logged", at_least=1)
     nb_rollout_steps: int = arg(100, "steps of each environment in a cycle", at_least=1)
     reward_scale: float = arg(1.0, "rewards are multiplied by this before learning")
@@ -180,7 +180,7 @@ def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, c
         together=together,
         after=averaged.step,
         after_every=delay,
-        jit=compile_with_xla(policy),
+        jit=compile_with_xla(policy, config.batch_size),
         comm=comm,
     )
 

@@ -173,7 +173,7 @@ class Model(PolicyModel):
             policy.trainable_variables,
             self.optimizer,
             max_grad_norm=max_grad_norm,
-            jit=compile_with_xla(policy),
+            jit=compile_with_xla(policy, nbatch_train),
             comm=comm,
             rank_weight=mpi_rank_weight,
         )

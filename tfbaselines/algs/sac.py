@@ -21,7 +21,7 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.action_mask import with_action_masks
 from tfbaselines.errors import bad_argument
 from tfbaselines.logs.epoch_rows import EpochRows
-from tfbaselines.losses.entropy import default_target_entropy, expectation
+from tfbaselines.losses.entropy import allowed_share, default_target_entropy, expectation
 from tfbaselines.losses.off_policy import mean, spread, targets, td_errors, views, weighted_mean
 from tfbaselines.optim.average import AveragedPolicy, with_targets
 from tfbaselines.optim.blocks import Batch, BlockUpdate, Phase, Statistics
@@ -121,13 +121,13 @@ class Temperature:
         """alpha, cut off from gradients."""
         return tf.stop_gradient(tf.exp(self.log_alpha.value))
 
-    def loss(self, logp: tf.Tensor) -> tf.Tensor:
-        """-log alpha (log pi + target_entropy), given the mean of log pi."""
-        return -self.log_alpha.value * (tf.stop_gradient(logp) + self.target_entropy)
+    def loss(self, gap: tf.Tensor) -> tf.Tensor:
+        """-log alpha (log pi + target_entropy), given the mean of what is in brackets."""
+        return -self.log_alpha.value * tf.stop_gradient(gap)
 
 
 def make_update(
-    policy: ActorCritic, averaged: AveragedPolicy, temperature: Temperature, comm: Any = None
+    policy: ActorCritic, averaged: AveragedPolicy, temperature: Temperature, batch_size: int = 100, comm: Any = None
 ) -> BlockUpdate:
     """The gradient steps.
 
@@ -135,6 +135,7 @@ def make_update(
         policy: an actor with two critics.
         averaged: its targets, of which the critics are used.
         temperature: alpha.
+        batch_size: rows of a batch.
         comm: the ranks that train together.
     """
 
@@ -156,7 +157,8 @@ def make_update(
 
     def temperature_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
         _, logp = expectation(policy, policy, batch["now"], batch.get("noise"))
-        loss = temperature.loss(mean(batch, logp))
+        aim = temperature.target_entropy * allowed_share(policy, batch["now"])
+        loss = temperature.loss(mean(batch, logp + aim))
         return loss, {"Alpha": temperature(), "LossAlpha": loss}
 
     phases = [
@@ -165,7 +167,7 @@ def make_update(
     ]
     if temperature.learnt:
         phases.insert(0, Phase(temperature_loss, temperature.variables, Adam(epsilon=ADAM_EPSILON)))
-    jit = compile_with_xla(policy)
+    jit = compile_with_xla(policy, batch_size)
     # No phase depends on what another one changes, so that over ranks their gradients are one message.
     return BlockUpdate(phases, prepare=prepare, together=True, after=averaged.step, jit=jit, comm=comm)
 
@@ -180,7 +182,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         policy, averaged = with_targets(lambda: make_policy(network, env, config, run.comm), config.polyak)
         aim = default_target_entropy(env.action_space) if config.target_entropy is None else config.target_entropy
         temperature = Temperature(config.first_alpha, aim if config.learns_alpha else None)
-        update = make_update(policy, averaged, temperature, run.comm)
+        update = make_update(policy, averaged, temperature, config.batch_size, run.comm)
         model, head = OffPolicyModel(policy, averaged, update, temperature.variables, run.rng), policy.head
 
         def explore(obs: Any, states: Any, episode_start: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:

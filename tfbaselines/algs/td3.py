@@ -82,7 +82,7 @@ def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, c
         Phase(critic_loss, policy.critic_variables, Adam(epsilon=ADAM_EPSILON), "q_lr"),
         Phase(actor_loss, policy.acting_variables, Adam(epsilon=ADAM_EPSILON), "pi_lr", delay),
     ]
-    jit = compile_with_xla(policy)
+    jit = compile_with_xla(policy, config.batch_size)
     return BlockUpdate(phases, prepare=prepare, after=averaged.step, after_every=delay, jit=jit, comm=comm)
 
 

@@ -1,6 +1,6 @@
 """Learning results: the runs under some directories as one CSV, one PNG and a table of their last mean returns.
 
-These are of 100 episodes, or of a test of the deterministic policy where the run tells of one.
+These are of 100 episodes, or of a test of the deterministic policy where the run has them.
 """
 
 import json

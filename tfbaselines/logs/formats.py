@@ -47,7 +47,38 @@ class SeqWriter:
         raise NotImplementedError
 
 
-class HumanOutputFormat(KVWriter, SeqWriter):
+class FileWriter(KVWriter):
+    """An output whose file may go away while it writes.
+
+    Attributes:
+        path: of the file; None for a stream that somebody else opened, and closes.
+        file: open for writing.
+    """
+
+    path: Path | None
+    file: TextIO
+
+    def close(self) -> None:
+        """See KVWriter."""
+        if self.path is not None:
+            self.file.close()
+
+    def lost(self) -> bool:
+        """See KVWriter."""
+        return self.path is not None and not self.path.exists()
+
+    def reopen(self) -> None:
+        """See KVWriter; a directory that has gone is made again."""
+        if self.path is None:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            self.file.close()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        drop_torn_line(self.path)
+        self.file = _open(self.path, append=True)
+
+
+class HumanOutputFormat(FileWriter, SeqWriter):
     """A table per dump and messages line by line.
 
     Args:
@@ -75,17 +106,6 @@ class HumanOutputFormat(KVWriter, SeqWriter):
         self.file.write(" ".join(seq) + "\n")
         self.file.flush()
 
-    def close(self) -> None:
-        if self.path is not None:
-            self.file.close()
-
-    def lost(self) -> bool:
-        return self.path is not None and not self.path.exists()
-
-    def reopen(self) -> None:
-        if self.path is not None:
-            self.file = _reopened(self.file, self.path)
-
 
 def _shown(value: Any) -> str:
     # The trailing spaces of "%-8.3g" belong to the original's format: they widen the column.
@@ -101,7 +121,7 @@ def _cell(text: str) -> str:
     return text[: MAX_CELL - 3] + "..." if len(text) > MAX_CELL else text
 
 
-class JSONOutputFormat(KVWriter):
+class JSONOutputFormat(FileWriter):
     """One JSON object per dump and line.
 
     Args:
@@ -124,17 +144,8 @@ class JSONOutputFormat(KVWriter):
         self.file.write(json.dumps(kvs, default=to_jsonable) + "\n")
         self.file.flush()
 
-    def close(self) -> None:
-        self.file.close()
 
-    def lost(self) -> bool:
-        return not self.path.exists()
-
-    def reopen(self) -> None:
-        self.file = _reopened(self.file, self.path)
-
-
-class CSVOutputFormat(KVWriter):
+class CSVOutputFormat(FileWriter):
     """A table as text whose columns may grow: keys that first appear later are added at the right.
 
     Values that contain the separator or a quote are quoted, newlines become spaces (a row is a line, so that a
@@ -165,14 +176,8 @@ class CSVOutputFormat(KVWriter):
         self._writer(self.file).writerow(["" if value is None else _one_line(str(value)) for value in values])
         self.file.flush()
 
-    def close(self) -> None:
-        self.file.close()
-
-    def lost(self) -> bool:
-        return not self.path.exists()
-
     def reopen(self) -> None:
-        self.file = _reopened(self.file, self.path)
+        super().reopen()
         self.keys = next(iter(self._rows()), [])
 
     def _add_columns(self, new: list[str]) -> None:
@@ -246,15 +251,6 @@ def _last_step(path: Path) -> int:
         # A damaged file must not keep a run from being continued: what was readable counts.
         pass
     return last
-
-
-def _reopened(file: TextIO, path: Path) -> TextIO:
-    """The file at a path for further rows, in a directory that is made again if it has gone."""
-    with contextlib.suppress(OSError, ValueError):
-        file.close()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    drop_torn_line(path)
-    return _open(path, append=True)
 
 
 def _open(path: str | os.PathLike, append: bool) -> TextIO:

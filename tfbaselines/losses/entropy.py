@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
 from tfbaselines.policy.actor_critic import ActorCritic, View
 
 # Share of the largest entropy of discrete actions that a temperature is learnt for.
@@ -31,6 +32,21 @@ def expectation(
     probabilities = tf.exp(logp)
     values = tf.reduce_min(tf.stack(critics.q_all(view)), axis=0)
     return tf.reduce_sum(probabilities * values, axis=-1), tf.reduce_sum(probabilities * logp, axis=-1)
+
+
+def allowed_share(policy: ActorCritic, view: View) -> tf.Tensor | float:
+    """Largest entropy [B] of the actions that masks allow, as a share of the largest of all actions; 1 without masks.
+
+    A target entropy that counts actions which are not allowed cannot be reached, and a temperature learnt for it grows
+    without bound.
+    """
+    if not policy.masked:
+        return 1.0
+    space = policy.action_space
+    widths = [int(space.n)] if isinstance(space, spaces.Discrete) else space.nvec.ravel().tolist()
+    parts = tf.split(tf.cast(view.encoded[ACTION_MASK], tf.float32), widths, axis=-1)
+    allowed = [tf.math.log(tf.maximum(tf.reduce_sum(part, axis=-1), 1.0)) for part in parts]
+    return tf.add_n(allowed) / max(float(np.sum(np.log(widths))), 1e-6)
 
 
 def default_target_entropy(space: spaces.Space) -> float:

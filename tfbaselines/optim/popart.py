@@ -1,4 +1,4 @@
-"""Running statistics of returns in compiled code, and critics that keep what they say while these change (popart).
+"""Running statistics of returns in compiled code, and critics whose predictions stay while these change (popart).
 
 van Hasselt et al. 2016, arXiv:1602.07714.
 """
@@ -70,10 +70,10 @@ class ReturnStatistics:
 
 
 def rescaled(statistics: ReturnStatistics, layers: list[keras.layers.Dense], change: Any, *arguments: Any) -> None:
-    """Change the statistics, and output layers so that what they say of returns stays the same.
+    """Change the statistics, and rescale output layers so that predicted returns stay the same.
 
     Args:
-        statistics: of returns, in whose units the layers speak.
+        statistics: of returns, in whose units the layers predict.
         layers: the output layers of critics.
         change: changes the statistics.
         arguments: of `change`.

@@ -31,7 +31,7 @@ RETURNS = (
 # Spinning Up's name for "how well it does".
 PERFORMANCE = "Performance"
 
-# A value per episode is noise; this many episodes are averaged unless the user says otherwise.
+# A value per episode is noise; this many episodes are averaged unless the user chooses another number.
 EPISODES_SMOOTHED = 21
 MAX_POINTS = 1000
 READERS: dict[str, Callable[..., "pandas.DataFrame"]] = {
@@ -126,7 +126,7 @@ def group_of(dirname: str) -> str:
         if isinstance(config, dict) and isinstance(config.get("exp_name"), str):
             return config["exp_name"]
     except (OSError, ValueError):
-        # No readable config: the name of the directory tells.
+        # No readable config: the directory's name has to do.
         pass
     path = Path(dirname).resolve()
     name = re.sub(r"(^|[-_.])(s|seed|run)?[-_.]?\d+$", "", path.name)

@@ -1,13 +1,18 @@
 """bfloat16 inside the networks, and float32 for everything computed from their outputs."""
 
+import functools
+
 import tensorflow as tf
 
 from tfbaselines.policy.base import BasePolicy
 
 OPTION = "auto_mixed_precision_onednn_bfloat16"
 
-# Units from which on a dense layer is faster in oneDNN's bfloat16 than in XLA's float32.
-BFLOAT16_UNITS = 128
+# Multiplications in one dense layer (rows x units x units) from which oneDNN's bfloat16 is faster than XLA's float32:
+# outside XLA an update costs some 2 ms more, however small its layers.
+BFLOAT16_WORK = 256**3
+# Units from which it is, where the processor has tile products (AMX).
+AMX_UNITS = 128
 
 
 def set_precision(precision: str) -> None:
@@ -24,13 +29,32 @@ def in_full(x: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.cast(x, tf.float64), tf.float32) if _bfloat16() else x
 
 
-def compile_with_xla(policy: BasePolicy) -> bool:
-    """Whether the updates of a policy are compiled with XLA; set_precision comes first.
+def compile_with_xla(policy: BasePolicy, rows: int = 256) -> bool:
+    """Whether the updates of a policy are compiled with XLA; call set_precision first.
 
     XLA halves the speed of convolutions on a CPU, and has no bfloat16 matrix products there.
+
+    Args:
+        policy: the policy to update.
+        rows: of the batch of one gradient step.
     """
-    return not policy.convolutional and not (_bfloat16() and policy.widest_dense >= BFLOAT16_UNITS)
+    if policy.convolutional:
+        return False
+    if not _bfloat16():
+        return True
+    width = policy.widest_dense
+    return width < AMX_UNITS if _amx() else rows * width**2 < BFLOAT16_WORK
 
 
 def _bfloat16() -> bool:
     return bool(tf.config.optimizer.get_experimental_options().get(OPTION))
+
+
+@functools.cache
+def _amx() -> bool:
+    """Whether the processor has tile products of bfloat16 (Linux says so; elsewhere none are assumed)."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="ignore") as file:
+            return "amx_bf16" in file.read()
+    except OSError:
+        return False

@@ -114,8 +114,8 @@ class Checkpoints:
         """The best checkpoint, whether it exists or not."""
         return self.directory / "best"
 
-    def latest(self) -> Path | None:
-        """The newest checkpoint that can be read, with a warning for newer ones that cannot; None without any."""
+    def newest(self) -> tuple[Path | None, str]:
+        """The newest checkpoint that can be read, or None, and a warning where newer ones cannot."""
         damaged = []
         for path in reversed(self._numbered()):
             try:
@@ -123,10 +123,15 @@ class Checkpoints:
             except ValueError:
                 damaged.append(path.name)
                 continue
-            if damaged:
-                logger.warn(f"'{path}' is used: checkpoint {', '.join(damaged)} is damaged")
-            return path
-        return None
+            return path, f"'{path}' is used: checkpoint {', '.join(damaged)} is damaged" if damaged else ""
+        return None, ""
+
+    def latest(self) -> Path | None:
+        """The newest checkpoint that can be read, with a warning where newer ones cannot; None without any."""
+        path, warning = self.newest()
+        if warning:
+            logger.warn(warning)
+        return path
 
     def describe(self) -> str:
         """Words on what there is, for errors."""
@@ -191,7 +196,7 @@ def _sync_directory(directory: Path) -> None:
 
 
 class TreeFile:
-    """Saves what something remembers, which its state() tells and its restore() takes back, to a file of its own.
+    """Saves the state() of an object to a file of its own, for its restore().
 
     Args:
         owner: has state() and restore().

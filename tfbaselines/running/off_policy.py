@@ -229,8 +229,9 @@ class OffPolicyRun(Run):
         self.start(model, normalized=env, replay=self.replay if config.save_replay_buffer else None)
         start = -(-config.start_steps // env.num_envs)
         collector = Collector(env, model.policy, self.replay, self.rng, behave, start, on_end, reward_scale, render)
-        for cycle in self.updates():
-            episodes = collector.run(course.collected, (cycle - 1) * course.collected)
+        for _ in self.updates():
+            before = (self.timesteps - self.plan.steps_per_update) // env.num_envs
+            episodes = collector.run(course.collected, before)
             self.episodes.extend(episodes)
             rows.collected(episodes)
             if on_cycle is not None:

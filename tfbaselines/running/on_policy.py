@@ -68,7 +68,7 @@ class OnPolicyRun(Run):
             rows), and of 'lr' and other coefficients by name, which returns the mean statistics.
         """
         variables = self.policy.trainable_variables
-        jit = compile_with_xla(self.policy)
+        jit = compile_with_xla(self.policy, self.plan.steps_per_update)
         update = Update(loss, variables, optimizer, max_grad_norm=max_grad_norm, jit=jit, comm=self.comm)
         self.model.optimizer = optimizer
 

@@ -54,4 +54,4 @@ def _ended(model: Any, env: VecEnv, deterministic: bool, render: bool = False) -
                 silent = 0
                 yield i, infos[i]["episode"]
             elif (silent := silent + 1) > MOST_SILENT_DONES:
-                raise ValueError("the environments do not tell of their episodes: put a Monitor around each of them")
+                raise ValueError("the environments' infos have no episodes: put a Monitor around each environment")

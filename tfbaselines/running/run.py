@@ -297,7 +297,7 @@ class Run:
 
     def _resume(self, directory: str) -> None:
         checkpoints = Checkpoints(os.path.join(directory, "checkpoints"), keep=self.options.keep_checkpoints)
-        path = checkpoints.latest()
+        path, warning = checkpoints.newest()
         if path is None:
             raise ValueError(f"cannot resume: {checkpoints.describe()}")
         tree = load_tree(path)
@@ -319,6 +319,8 @@ class Run:
             self._resume_replay(self._replay_path(checkpoints))
         if self.is_root and self.directory and os.path.realpath(directory) == os.path.realpath(self.directory):
             cut_back(self.directory, saved.get("files") or positions(self.directory))
+        if warning:
+            logger.warn(warning)
         if self.update >= self.num_updates:
             logger.warn(f"nothing left to train: {self.timesteps} steps are done; a larger total goes on from there")
 

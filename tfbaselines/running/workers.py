@@ -104,7 +104,7 @@ class Worker:
 
 
 def make_replay(env: VecEnv, config: Any) -> RolloutReplay | TraceReplay:
-    """A replay of rollouts, or of whole episodes where buffer_len says how many.
+    """A replay of rollouts, or of buffer_len whole episodes where that is given.
 
     Args:
         env: the environments of one worker.

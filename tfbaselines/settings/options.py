@@ -16,8 +16,7 @@ class RunOptions:
     Attributes:
         resume: directory of an earlier run (its log directory) whose latest checkpoint is continued.
         keep_checkpoints: how many of the latest checkpoints to keep.
-        save_minutes: minutes between checkpoints, beside those that the algorithm's own interval asks for; None for
-            only these.
+        save_minutes: minutes between checkpoints, beside those of the algorithm's own interval; None for only these.
         callback: called with the Run after every update; returning False ends the run.
         progress: show progress; None shows it for runs from the command line only.
         precision: 'float32', or 'bfloat16' for convolutions and matrix products of half the width where the

@@ -1,0 +1,60 @@
+"""Imports between rooms go one way, those inside of functions too; algorithms do not import one another."""
+
+import ast
+from pathlib import Path
+
+import tfbaselines
+
+PACKAGE = Path(tfbaselines.__file__).parent
+
+# Each may import those before it.
+ROOMS = (
+    *("errors", "files", "command", "parallel", "envs", "policy", "experience", "losses", "optim", "settings", "logs"),
+    *("running", "algs", "plot", "bench", "evaluate", "run", "__main__"),
+)
+
+
+def imports(path):
+    """Dotted names of the package's own modules that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("tfbaselines."))
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tfbaselines"):
+            if node.module != "tfbaselines":
+                yield node.module
+            else:
+                yield from (f"tfbaselines.{alias.name}" for alias in node.names if alias.name in ROOMS)
+
+
+def room_of(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def test_no_arrow_points_back_up():
+    wrong = [
+        f"{path.relative_to(PACKAGE)} imports {name}"
+        for path in PACKAGE.rglob("*.py")
+        if room_of(path) != "__init__"
+        for name in imports(path)
+        if ROOMS.index(name.split(".")[1]) > ROOMS.index(room_of(path))
+    ]
+    assert not wrong
+
+
+def test_algorithms_do_not_import_one_another():
+    algorithms = {path.stem for path in (PACKAGE / "algs").glob("*.py")} - {"__init__", "registry"}
+    for name in algorithms:
+        others = {f"tfbaselines.algs.{other}" for other in algorithms - {name}}
+        assert not others & set(imports(PACKAGE / "algs" / f"{name}.py"))
+
+
+def test_losses_and_steps_stand_side_by_side():
+    for path in (PACKAGE / "optim").glob("*.py"):
+        assert not any(name.startswith("tfbaselines.losses") for name in imports(path))
+
+
+def test_settings_load_no_tensorflow():
+    """Nor does anything that they import at their top."""
+    for path in (PACKAGE / "settings").glob("*.py"):
+        top = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.Import)]
+        assert not any(alias.name in ("tensorflow", "keras") for node in top for alias in node.names)
