@@ -6,13 +6,13 @@ import signal
 import numpy as np
 import pytest
 from helpers import vec
+from tfbaselines.running.training import Episodes, Interrupted, seed_everything
 
 from tfbaselines.algs import ppo2
 from tfbaselines.envs import tiny
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.logs import logger
 from tfbaselines.running.checkpoint import load_tree
-from tfbaselines.running.training import Episodes, Interrupted, seed_everything
 from tfbaselines.settings.options import RunOptions
 
 SMALL = {"nsteps": 16, "nminibatches": 1, "noptepochs": 1, "num_hidden": 4, "seed": 0, "log_interval": 1}
