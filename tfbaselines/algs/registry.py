@@ -42,6 +42,28 @@ ALGORITHMS: dict[str, Algorithm] = {
             normalized_environments=False,
             length_arguments=("epochs",),
         ),
+        Algorithm(
+            name="ppo1",
+            summary="proximal policy optimisation, baselines' earlier form (Schulman et al. 2017)",
+            actions=("Discrete", "MultiDiscrete", "MultiBinary", "Box"),
+            recurrent=False,
+            length_arguments=("max_timesteps", "max_episodes", "max_iters", "max_seconds"),
+        ),
+        Algorithm(
+            name="trpo",
+            summary="trust region policy optimisation and natural policy gradient, Spinning Up's form",
+            actions=("Discrete", "MultiDiscrete", "MultiBinary", "Box"),
+            recurrent=False,
+            normalized_environments=False,
+            length_arguments=("epochs",),
+        ),
+        Algorithm(
+            name="trpo_mpi",
+            summary="trust region policy optimisation (Schulman et al. 2015), baselines' form",
+            actions=("Discrete", "MultiDiscrete", "MultiBinary", "Box"),
+            recurrent=False,
+            length_arguments=("max_episodes", "max_iters"),
+        ),
     )
 }
 

@@ -84,6 +84,12 @@ def discount(x: np.ndarray, gamma: float) -> np.ndarray:
     return backward_recursion(columns, np.full(columns.shape, gamma)).reshape(x.shape)
 
 
+def standardized(x: np.ndarray) -> np.ndarray:
+    """With mean 0 and standard deviation 1, float32; zeros where all numbers are the same."""
+    centred = x - x.mean(dtype=np.float64)
+    return (centred / (x.std(dtype=np.float64) or 1.0)).astype(np.float32)
+
+
 def explained_variance(predictions: np.ndarray, targets: np.ndarray) -> float:
     """1 - Var[target - prediction] / Var[target]: 1 is perfect, 0 is a constant's; nan for constant targets."""
     variance = np.var(targets)

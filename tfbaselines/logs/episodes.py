@@ -14,10 +14,14 @@ def safe_mean(values: Any) -> float:
 
 
 class Episodes:
-    """The latest episodes' returns and lengths, over which the logs' means go."""
+    """The latest episodes' returns and lengths, over which the logs' means go.
 
-    def __init__(self) -> None:
-        self._latest: deque[tuple[float, float]] = deque(maxlen=EPISODES_IN_MEAN)
+    Args:
+        in_mean: how many they are.
+    """
+
+    def __init__(self, in_mean: int = EPISODES_IN_MEAN) -> None:
+        self._latest: deque[tuple[float, float]] = deque(maxlen=in_mean)
         # Of all there ever were.
         self.count = 0
 

@@ -29,13 +29,7 @@ class EpochRows:
         logger_kwargs: dict[str, Any] | None = None,
     ) -> None:
         self._run, self._values, self._losses = run, values, losses
-        directory = logger.configured_dir()
-        if directory is None and not logger_kwargs:
-            self._table = EpochTable(run.comm)
-        else:
-            arguments = {"output_dir": directory} | _checked(logger_kwargs or {})
-            resume = run.options.resume is not None
-            self._table = EpochLogger(comm=run.comm, resume=resume, format_strs=(), **arguments)
+        self._table = make_table(run, logger_kwargs)
 
     def collected(self, episodes: list[dict[str, Any]]) -> None:
         """Remember episodes that ended."""
@@ -70,7 +64,26 @@ class EpochRows:
             table.log_tabular(name, average_only=True)
         table.log_tabular("Time", run.elapsed)
         table.log_tabular("fps", run.fps)
-        return table.dump_tabular() if isinstance(table, EpochLogger) else table.take_row()
+        return finished_row(table)
+
+
+def make_table(run: Any, logger_kwargs: dict[str, Any] | None) -> EpochTable:
+    """Spinning Up's table of a run; without a directory for it, one that is not written.
+
+    Args:
+        run: the run.
+        logger_kwargs: output_dir, output_fname and exp_name; by default the log directory.
+    """
+    directory = logger.configured_dir()
+    if directory is None and not logger_kwargs:
+        return EpochTable(run.comm)
+    arguments = {"output_dir": directory} | _checked(logger_kwargs or {})
+    return EpochLogger(comm=run.comm, resume=run.options.resume is not None, format_strs=(), **arguments)
+
+
+def finished_row(table: EpochTable) -> dict[str, Any]:
+    """The epoch's row, written if the table is."""
+    return table.dump_tabular() if isinstance(table, EpochLogger) else table.take_row()
 
 
 def _checked(logger_kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,27 @@ def evaluated(policy: Policy, batch: Batch) -> tuple[Batch, Outputs]:
     return batch, policy.forward(batch["obs"], batch.get("episode_start"), states)
 
 
+def with_outputs(policy: Policy, batch: Batch) -> Batch:
+    """A batch with the parameters `flat` [B, P] of the distributions that the policy has now, unless it holds some.
+
+    Args:
+        policy: without memory.
+        batch: obs [B, ...] and others.
+    """
+    return {"flat": policy.forward(batch["obs"]).flat} | batch
+
+
+def squared_value_loss(policy: Policy, batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """E[(V - R)^2], also as the statistic LossV.
+
+    Args:
+        policy: gives V; without memory.
+        batch: obs [B, ...] and returns R [B].
+    """
+    loss = tf.reduce_mean(tf.square(policy.forward(batch["obs"]).value - batch["returns"]))
+    return loss, {"LossV": loss}
+
+
 def standardized(x: tf.Tensor) -> tf.Tensor:
     """With mean 0 and standard deviation 1."""
     return (x - tf.reduce_mean(x)) / (tf.math.reduce_std(x) + 1e-8)

@@ -88,6 +88,12 @@ class Policy(BasePolicy):
         return [*self.network.trainable_variables, *self._head_variables]
 
     @property
+    def value_variables(self) -> list[keras.Variable]:
+        """The trainable variables on which values alone depend."""
+        network = [] if self.value_network is None else self.value_network.trainable_variables
+        return [*network, *self.vf_layer.trainable_variables]
+
+    @property
     def _head_variables(self) -> list[keras.Variable]:
         layer = [] if self.pi_layer is None else self.pi_layer.trainable_variables
         return [*layer, *([] if self.logstd is None else [self.logstd])]

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.errors import bad_argument
 from tfbaselines.experience.rollout import Rollout, Runner, env_major
 from tfbaselines.logs.on_policy_rows import columns
 from tfbaselines.optim.update import Loss, Update
@@ -15,7 +16,7 @@ from tfbaselines.running.build import make_policy
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.plan import Plan
 from tfbaselines.running.run import Run
-from tfbaselines.settings.bases import OnPolicyConfig
+from tfbaselines.settings.bases import RolloutConfig
 from tfbaselines.settings.config import NetworkSpec
 
 
@@ -37,6 +38,9 @@ class OnPolicyRun(Run):
         env: the environments.
         config: the algorithm's arguments.
         columns: makes a row of the logs but for what `log` adds.
+        plan: when the run does what; None for that of an OnPolicyConfig. Whole rollouts of all environments make an
+            update.
+        recurrent: policies with a memory can be trained.
     """
 
     def __init__(
@@ -44,17 +48,26 @@ class OnPolicyRun(Run):
         name: str,
         network: NetworkSpec,
         env: VecEnv,
-        config: OnPolicyConfig,
+        config: RolloutConfig,
         columns: Callable[[Run], dict[str, Any]] = columns,
+        plan: Plan | None = None,
+        recurrent: bool = True,
     ) -> None:
-        super().__init__(name, env, config, Plan.of(config, env.num_envs))
+        super().__init__(name, env, config, plan or Plan.of(config, env.num_envs))
         self.policy = make_policy(network, env, config, self.comm)
+        if self.policy.recurrent and not recurrent:
+            accepted = f"{name} trains no policies with a memory, take ppo2, or a network without one"
+            raise bad_argument("network", network, accepted)
         self.model = PolicyModel(self.policy, rng=self.rng)
         self._columns = columns
         self._row: Callable[[], dict[str, Any]] = dict
 
     def gradient_steps(
-        self, loss: Loss, optimizer: keras.Optimizer, max_grad_norm: float | None = None
+        self,
+        loss: Loss,
+        optimizer: keras.Optimizer,
+        max_grad_norm: float | None = None,
+        variables: list[keras.Variable] | None = None,
     ) -> Callable[..., dict[str, float]]:
         """Compile gradient steps of the policy on a loss; the optimiser becomes part of the model.
 
@@ -62,12 +75,13 @@ class OnPolicyRun(Run):
             loss: function of a batch and of coefficients by name; see optim/update.py.
             optimizer: a Keras optimizer.
             max_grad_norm: bound of the gradient's global norm; None for none.
+            variables: those that change; None for all of the policy.
 
         Returns:
             Function of arrays with equal first axes, of minibatches' row indices [K, B] (None for one step on all
             rows), and of 'lr' and other coefficients by name, which returns the mean statistics.
         """
-        variables = self.policy.trainable_variables
+        variables = self.policy.trainable_variables if variables is None else variables
         jit = compile_with_xla(self.policy, self.plan.steps_per_update)
         update = Update(loss, variables, optimizer, max_grad_norm=max_grad_norm, jit=jit, comm=self.comm)
         self.model.optimizer = optimizer
@@ -87,27 +101,32 @@ class OnPolicyRun(Run):
         Args:
             before: called once before the first rollout.
         """
-        config = self.config
+        eval_env = getattr(self.config, "eval_env", None)
+        nsteps = self.plan.steps_per_update // self.env.num_envs
         self.start(self.model)
-        runner = Runner(self.env, self.policy, self.model.actor, config.nsteps, self.rng)
-        evaluation = None
-        if config.eval_env is not None:
-            evaluation = Runner(config.eval_env, self.policy, self.model.actor, config.nsteps, self.rng)
+        runner = Runner(self.env, self.policy, self.model.actor, nsteps, self.rng)
+        evaluation = None if eval_env is None else Runner(eval_env, self.policy, self.model.actor, nsteps, self.rng)
         if before is not None:
             before()
         for _ in self.updates():
             rollout = runner.run()
-            self.episodes.extend(rollout.episodes)
+            self.collected(rollout.episodes)
             yield rollout
             self.model.observe(env_major(rollout.obs))
             if evaluation is not None:
                 self.eval_episodes.extend(evaluation.run().episodes)
-            self._stopped = self._stopped or self._good_enough()
+            if self._good_enough():
+                self.stop()
             self.finish_update(lambda: self._columns(self) | self._row())
+
+    def collected(self, episodes: list[dict[str, Any]]) -> None:
+        """Remember the infos' 'episode' entries of the episodes that ended in a rollout."""
+        self.episodes.extend(episodes)
 
     def _good_enough(self) -> bool:
         """Whether the mean over the latest episodes, of tests if there are any, reaches max_total_reward."""
-        bound, judged = self.config.max_total_reward, self.eval_episodes if self.eval_episodes.count else self.episodes
+        bound = getattr(self.config, "max_total_reward", None)
+        judged = self.eval_episodes if self.eval_episodes.count else self.episodes
         return bound is not None and judged.full and judged.mean_reward >= bound
 
     def log(self, row: dict[str, Any] | Callable[[], dict[str, Any]]) -> None:
@@ -117,8 +136,13 @@ class OnPolicyRun(Run):
 
 def shuffled(rng: np.random.Generator, rows: int, nminibatches: int, noptepochs: int) -> np.ndarray:
     """Indices [noptepochs * nminibatches, rows / nminibatches]: each epoch is one permutation, cut into minibatches."""
-    epochs = [rng.permutation(rows).reshape(nminibatches, -1) for _ in range(noptepochs)]
-    return np.concatenate(epochs).astype(np.int32)
+    return minibatches(rng, rows, rows // nminibatches, noptepochs)
+
+
+def minibatches(rng: np.random.Generator, rows: int, size: int, epochs: int) -> np.ndarray:
+    """Indices [epochs * (rows // size), size]: each epoch is one permutation, cut up; what is left over is dropped."""
+    whole = rows // size * size
+    return np.concatenate([rng.permutation(rows)[:whole].reshape(-1, size) for _ in range(epochs)]).astype(np.int32)
 
 
 def minibatch_by_minibatch(model: Any) -> Callable[..., dict[str, float]]:

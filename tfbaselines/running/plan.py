@@ -13,6 +13,9 @@ from tfbaselines.settings.bases import PolicyConfig
 # Ctrl-C, service managers, and batch systems that announce the end of a job.
 STOPPING = tuple(getattr(signal, f"SIG{name}") for name in ("INT", "TERM", "HUP", "USR1", "USR2"))
 
+# Steps of a run that something else ends.
+UNLIMITED = 10**15
+
 
 class Interrupted(Exception):
     """The run was stopped by a signal, after its checkpoint was saved.

@@ -28,7 +28,7 @@ from tfbaselines.parallel import mpi
 from tfbaselines.policy.precision import set_precision
 from tfbaselines.running.checkpoint import Checkpoints, load_tree
 from tfbaselines.running.model import PolicyModel
-from tfbaselines.running.plan import STOPPING, Interrupted, Plan, seed_everything
+from tfbaselines.running.plan import STOPPING, UNLIMITED, Interrupted, Plan, seed_everything
 from tfbaselines.running.progress import make_progress
 from tfbaselines.settings.bases import RunConfig
 from tfbaselines.settings.config_file import FILE_NAME, write_config
@@ -174,7 +174,8 @@ class Run:
         if threading.current_thread() is threading.main_thread():
             for number in STOPPING:
                 self._old_handlers[number] = signal.signal(number, self._on_signal)
-        show = bool(self.options.progress) and self.is_root
+        # Of a run that something else than steps ends, nobody knows what is left.
+        show = bool(self.options.progress) and self.is_root and self.plan.total_timesteps < UNLIMITED
         total = self.timesteps + (self.num_updates - self.update) * self.plan.steps_per_update
         self._progress = make_progress(show, self.name, self.timesteps, total)
         now = time.perf_counter()
@@ -226,6 +227,10 @@ class Run:
             self._stopped = True
         minutes = self.options.save_minutes
         self._agree(minutes is not None and now - self._saved_at >= 60 * minutes)
+
+    def stop(self) -> None:
+        """End the run, on every rank, after this update."""
+        self._stopped = True
 
     def check(self, statistics: dict[str, Any]) -> dict[str, Any]:
         """The statistics of an update; NotFiniteError when one of them is NaN or infinite."""

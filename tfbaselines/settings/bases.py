@@ -1,5 +1,6 @@
 """Arguments that families of algorithms share."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,12 +8,19 @@ from tfbaselines.errors import bad_argument
 from tfbaselines.settings.config import Config, NetworkSpec, arg
 from tfbaselines.settings.options import RunOptions
 
+DEFAULT_TIMESTEPS = 1e6
+
+OWN_VALUE_NETWORK = (
+    "'copy' for a network of its own of the policy's kind, None or 'shared' for a value head on the policy's "
+    "network, another network's name, or a builder"
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig(Config):
     """Every algorithm's."""
 
-    total_timesteps: float = arg(1e6, "environment steps of this rank; whole updates only", at_least=0)
+    total_timesteps: float = arg(DEFAULT_TIMESTEPS, "environment steps of this rank; whole updates only", at_least=0)
     seed: int | None = arg(None, "seed of everything random; None for a different run each time", at_least=0)
     load_path: str | None = arg(None, "saved model to start from")
     comm: Any = arg(None, "MPI communicator of the ranks that train together; None for all of mpirun's")
@@ -25,13 +33,10 @@ class RunConfig(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PolicyConfig(RunConfig):
-    """Of algorithms whose updates begin with a rollout of the current policy."""
+class RolloutConfig(RunConfig):
+    """Of algorithms with a policy and a value function, whose updates begin with a rollout of the policy."""
 
-    nsteps: int = arg(128, "steps of each environment in an update", at_least=1)
     gamma: float = arg(0.99, "discount per step", at_least=0, at_most=1)
-    log_interval: int = arg(1, "updates between rows of the logs", at_least=1)
-    save_interval: int = arg(0, "updates between checkpoints; 0 for only the last", at_least=0)
     value_network: NetworkSpec | None = arg(
         None,
         "None or 'shared' for a value head on the policy's network, 'copy' for a network of its own of the same kind, "
@@ -43,6 +48,15 @@ class PolicyConfig(RunConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PolicyConfig(RolloutConfig):
+    """Of algorithms whose rollouts have nsteps steps of each environment."""
+
+    nsteps: int = arg(128, "steps of each environment in an update", at_least=1)
+    log_interval: int = arg(1, "updates between rows of the logs", at_least=1)
+    save_interval: int = arg(0, "updates between checkpoints; 0 for only the last", at_least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class OnPolicyConfig(PolicyConfig):
     """Of algorithms that learn from these rollouts alone."""
 
@@ -50,6 +64,73 @@ class OnPolicyConfig(PolicyConfig):
     max_total_reward: float | None = arg(
         None, "mean return of the latest 100 episodes at which training stops; None for no such bound"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchConfig(RolloutConfig):
+    """Of baselines' algorithms whose updates take a batch of steps, and whose run ends at the first of its limits."""
+
+    total_timesteps: float | None = arg(
+        None,
+        "environment steps of this rank; None or 0 for no limit where there is another; None alone: 1e6",
+        at_least=0,
+    )
+    max_episodes: int = arg(0, "episodes of all ranks after which the run ends; 0 for no limit", at_least=0)
+    max_iters: int = arg(0, "updates after which the run ends; 0 for no limit", at_least=0)
+    lam: float = arg(1.0, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
+    value_network: NetworkSpec | None = arg("copy", OWN_VALUE_NETWORK)
+    save_interval: int = arg(0, "updates between checkpoints; 0 for only the last", at_least=0)
+    callback: Callable[[dict[str, Any], dict[str, Any]], Any] | None = arg(
+        None, "called before each update as callback(locals, globals), with the run and its counters by name in locals"
+    )
+
+    @property
+    def batch_steps(self) -> int:
+        """Environment steps of this rank in an update."""
+        raise NotImplementedError("an algorithm has an argument of its own for it")
+
+    @property
+    def seconds(self) -> float:
+        """Seconds after which the run ends; 0 for no limit."""
+        return 0.0
+
+    @property
+    def timesteps(self) -> float | None:
+        """Environment steps of this rank, as given."""
+        return self.total_timesteps
+
+    def most_timesteps(self, steps_per_update: int) -> int | None:
+        """Environment steps of this rank after which the run ends; None for no limit.
+
+        Args:
+            steps_per_update: environment steps of this rank in an update.
+        """
+        others = self.max_episodes or self.max_iters or self.seconds
+        if self.timesteps is None and not others:
+            return int(DEFAULT_TIMESTEPS)
+        limits = [int(self.timesteps)] if self.timesteps or not others else []
+        return min([*limits, *([self.max_iters * steps_per_update] if self.max_iters else [])], default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochConfig(RolloutConfig):
+    """Of Spinning Up's on-policy algorithms, which learn once an epoch."""
+
+    total_timesteps: float | None = arg(None, "environment steps of this rank; None for all epochs", at_least=0)
+    seed: int | None = arg(0, "seed of everything random; None for a different run each time", at_least=0)
+    steps_per_epoch: int = arg(4000, "environment steps of all ranks in an epoch", at_least=1)
+    epochs: int = arg(50, "number of epochs, unless total_timesteps (--num_timesteps) is given", at_least=0)
+    lam: float = arg(0.97, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
+    vf_lr: float = arg(1e-3, "learning rate of the value function", at_least=0)
+    train_v_iters: int = arg(80, "gradient steps of the value function in an epoch", at_least=0)
+    max_ep_len: int | None = arg(
+        1000, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
+    )
+    logger_kwargs: dict[str, Any] | None = arg(
+        None, "output_dir, output_fname and exp_name of Spinning Up's table; by default the log directory"
+    )
+    save_freq: int = arg(10, "epochs between checkpoints; 0 for only the last", at_least=0)
+    value_network: NetworkSpec | None = arg("copy", OWN_VALUE_NETWORK)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -87,7 +87,9 @@ def parse(given: dict[str, str | bool], algorithms: Mapping[str, Algorithm]) -> 
     network = network_named(flags["network"])
     if flags["num_env"] is None:
         flags["num_env"] = (os.cpu_count() or 1) if env_type == "atari" else 1
-    learn = {name: value for name, value in algorithm.config.defaults_for(env_type).items() if name != "network"}
+    # Defaults for a network that was not chosen do not count.
+    known = (algorithm.config.arguments().keys() | network.arguments.keys()) - {"network"}
+    learn = {name: value for name, value in algorithm.config.defaults_for(env_type).items() if name in known}
     for name, text in given.items():
         if name not in FLAGS:
             learn[name] = parse_value(_argument(name, algorithm, network), text)

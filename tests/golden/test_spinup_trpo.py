@@ -1,0 +1,92 @@
+"""Gradients, Hessian-vector products and whole updates of Spinning Up's trpo and npg against the original's numbers."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from cases import cases, load
+from gymnasium import spaces
+
+from tfbaselines.algs import trpo
+from tfbaselines.losses.policy_gradient import squared_value_loss
+from tfbaselines.optim.optimizers import Adam
+from tfbaselines.optim.update import Update
+from tfbaselines.policy.policy import build_policy
+
+CASES = cases("spinup_trpo_*") + cases("spinup_npg_*")
+
+
+def assert_near(actual, expected, err_msg=""):
+    """Within 1e-5 of the array's largest magnitude, as the original's own float32 is no better."""
+    bound = 1e-5 * max(1.0, float(np.max(np.abs(expected), initial=0.0)))
+    np.testing.assert_allclose(actual, expected, rtol=0.0, atol=bound, err_msg=err_msg)
+
+
+def make(arrays, hyper):
+    """Policy, gradient step, and the data of the epoch."""
+    n = hyper["act_dim"]
+    env = SimpleNamespace(
+        observation_space=spaces.Box(-np.inf, np.inf, (hyper["obs_dim"],), np.float32),
+        action_space=spaces.Discrete(n) if hyper["discrete"] else spaces.Box(-1.0, 1.0, (n,), np.float32),
+    )
+    policy = build_policy(env, "dense", "copy", hidden_sizes=hyper["hidden"], activation="tanh")
+    for variable, value in zip(variables(policy), golden(arrays, "w0"), strict=True):
+        variable.assign(value.reshape(variable.shape))
+    names = ("delta", "vf_lr", "train_v_iters", "damping_coeff", "cg_iters", "backtrack_iters", "backtrack_coeff")
+    config = trpo.Config(algo=hyper.get("algo", "trpo"), **{name: hyper[name] for name in names if name in hyper})
+    stored = [arrays[f"buf/info_{name}"] for name in (("logp_all",) if hyper["discrete"] else ("mu", "log_std"))]
+    data = {
+        "obs": arrays["buf/obs"],
+        "actions": arrays["buf/act"],
+        "advantages": arrays["buf/adv"],
+        "neglogpacs": -arrays["buf/logp"],
+        "flat": np.concatenate(stored, axis=-1),
+    }
+    return policy, config, data
+
+
+def variables(policy):
+    return [*policy.acting_variables, *policy.value_variables]
+
+
+def golden(arrays, prefix):
+    return [arrays[name] for name in sorted(arrays) if name.startswith(f"{prefix}/")]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_gradient_and_hessian_vector_products(case):
+    arrays, hyper = load(case)
+    policy, config, data = make(arrays, hyper)
+    step = trpo.make_step(policy, config)
+    batch = {name: tf.constant(array) for name, array in data.items()}
+    # The original descends a loss, this ascends its negative.
+    assert_near(-step.gradient(batch).numpy()[2:], arrays["g"])
+    for name in sorted(arrays):
+        if name.startswith("hvp") and name.endswith("/in"):
+            vector, expected = arrays[name], arrays[name.replace("/in", "/out")]
+            product = step.product(batch, tf.constant(vector)).numpy() + hyper["damping_coeff"] * vector
+            assert_near(product, expected, name)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_update(case):
+    arrays, hyper = load(case)
+    policy, config, data = make(arrays, hyper)
+    row = trpo.policy_step(trpo.make_step(policy, config), data)
+    fit = Update(
+        lambda batch, _: squared_value_loss(policy, batch), policy.value_variables, Adam(epsilon=trpo.ADAM_EPSILON)
+    )
+    whole = np.tile(np.arange(len(data["obs"]), dtype=np.int32), (config.train_v_iters, 1))
+
+    def error():
+        return float(squared_value_loss(policy, {"obs": data["obs"], "returns": arrays["buf/ret"]})[0])
+
+    before = error()
+    fit({"obs": data["obs"], "returns": arrays["buf/ret"]}, whole, lr=config.vf_lr)
+    row |= {"LossV": before, "DeltaLossV": error() - before}
+    for variable, value in zip(variables(policy), golden(arrays, "w_end"), strict=True):
+        assert_near(variable.numpy().reshape(value.shape), value, variable.path)
+    for name, value in row.items():
+        assert_near(value, arrays[f"log/{name}"], name)
+    assert row.keys() == {name.removeprefix("log/") for name in arrays if name.startswith("log/")}

@@ -1,0 +1,161 @@
+"""Conjugate gradient, Fisher-vector products and whole iterations of TRPO against the original's numbers."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from cases import cases, group, load
+from gymnasium import spaces
+from weights import assign
+
+from tfbaselines.algs import trpo_mpi
+from tfbaselines.experience.returns import gae, standardized
+from tfbaselines.losses.policy_gradient import squared_value_loss, with_outputs
+from tfbaselines.optim.natural_gradient import conjugate_gradient
+from tfbaselines.optim.optimizers import Adam
+from tfbaselines.optim.update import Update, joined
+from tfbaselines.policy.policy import build_policy
+
+CASES = cases("trpo_*")
+ITERATIONS = ("it0", "it1")
+
+
+def assert_near(actual, expected, err_msg=""):
+    """Within 1e-5 of the array's largest magnitude, as the original's own float32 is no better."""
+    bound = 1e-5 * max(1.0, float(np.max(np.abs(expected), initial=0.0)))
+    np.testing.assert_allclose(actual, expected, rtol=0.0, atol=bound, err_msg=err_msg)
+
+
+def config_of(hyper):
+    names = ("max_kl", "cg_iters", "cg_damping", "ent_coef", "vf_stepsize", "vf_iters", "gamma", "lam")
+    return trpo_mpi.Config(**{name: hyper[name] for name in names})
+
+
+def make_policy(arrays, hyper, weights="w0"):
+    obs, actions = arrays["it0/seg_ob"], arrays["it0/seg_ac"]
+    names = json.loads(str(arrays["pi_var_names_json"]))
+    n = int(arrays[next(key for key in arrays if key.startswith("w0/") and key.endswith("pi.pi.b"))].size)
+    box = any("logstd" in name for name in names)
+    env = SimpleNamespace(
+        observation_space=spaces.Box(-np.inf, np.inf, obs.shape[1:], np.float32),
+        action_space=spaces.Box(-1.0, 1.0, actions.shape[1:], np.float32) if box else spaces.Discrete(n),
+    )
+    policy = build_policy(env, hyper["network"], "copy", **hyper["network_kwargs"])
+    assign(policy.trainable_variables, group(arrays, weights))
+    return policy
+
+
+def flat(variables):
+    return joined([variable.value for variable in variables]).numpy()
+
+
+def batch_of(arrays, it):
+    names = {"obs": "seg_ob", "actions": "seg_ac", "advantages": "atarg_standardised"}
+    return {name: arrays[f"{it}/{theirs}"] for name, theirs in names.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "iterations", "tolerance"),
+    [("x_iters10", 10, 1e-10), ("x_iters50_tol1e6", 50, 1e-6), ("x_iters3", 3, 1e-10)],
+)
+def test_conjugate_gradient(name, iterations, tolerance):
+    arrays, _ = load("cg")
+    matrix = tf.constant(arrays["A"])
+    x = conjugate_gradient(lambda p: tf.linalg.matvec(matrix, p), tf.constant(arrays["b"]), iterations, tolerance)
+    np.testing.assert_allclose(x, arrays[name], rtol=1e-9, atol=1e-9)
+
+
+def test_iterates_of_conjugate_gradient():
+    arrays, _ = load("cg")
+    matrix = tf.constant(arrays["A"])
+    for count, expected in enumerate(arrays["iterates_iters10"]):
+        x = conjugate_gradient(lambda p: tf.linalg.matvec(matrix, p), tf.constant(arrays["b"]), count)
+        np.testing.assert_allclose(x, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("it", ITERATIONS)
+@pytest.mark.parametrize("case", CASES)
+def test_advantages(case, it):
+    arrays, hyper = load(case)
+    part = {name: arrays[f"{it}/seg_{name}"][:, None] for name in ("rew", "vpred", "new")}
+    last = arrays[f"{it}/seg_nextvpred"]
+    advantages = gae(part["rew"], part["vpred"], part["new"], last, np.zeros(1), hyper["gamma"], hyper["lam"])
+    assert_near(advantages[:, 0], arrays[f"{it}/seg_adv"])
+    assert_near(advantages[:, 0] + part["vpred"][:, 0], arrays[f"{it}/seg_tdlamret"])
+    assert_near(standardized(arrays[f"{it}/seg_adv"]), arrays[f"{it}/atarg_standardised"])
+
+
+@pytest.mark.parametrize("it", ITERATIONS)
+@pytest.mark.parametrize("case", CASES)
+def test_gradient_and_fisher_vector_products(case, it):
+    arrays, hyper = load(case)
+    policy = make_policy(arrays, hyper, f"w{it[-1]}")
+    step = trpo_mpi.make_step(policy, config_of(hyper))
+    batch = with_outputs(policy, {name: tf.constant(array) for name, array in batch_of(arrays, it).items()})
+    theta = arrays[f"{it}/theta_before"]
+    assert_near(flat(policy.acting_variables), theta)
+    losses, g = np.split(step.gradient(batch).numpy(), [-theta.size])
+    assert_near(losses, arrays[f"{it}/lossbefore"])
+    assert_near(g, arrays[f"{it}/g"])
+    for vector, expected in (("fvp_test_vec", "fvp_test_out"), ("g", "fvp_of_g")):
+        vector = arrays[f"{it}/{vector}"]
+        product = step.product(batch, tf.constant(vector)).numpy() + hyper["cg_damping"] * vector
+        assert_near(product, arrays[f"{it}/{expected}"])
+
+
+@pytest.mark.parametrize("it", ITERATIONS)
+@pytest.mark.parametrize("case", CASES)
+def test_length_of_the_step_and_line_search(case, it):
+    """Given the original's direction, which in the ill-conditioned cases nobody repeats; see test_iterations."""
+    arrays, hyper = load(case)
+    policy = make_policy(arrays, hyper, f"w{it[-1]}")
+    step = trpo_mpi.make_step(policy, config_of(hyper))
+    batch = with_outputs(policy, {name: tf.constant(array) for name, array in batch_of(arrays, it).items()})
+    direction = arrays[f"{it}/stepdir"]
+    shs = 0.5 * direction @ (step.product(batch, tf.constant(direction)).numpy() + hyper["cg_damping"] * direction)
+    np.testing.assert_allclose(shs, arrays[f"{it}/shs"], rtol=1e-4)
+    theta, full = (tf.constant(arrays[f"{it}/{name}"]) for name in ("theta_before", "fullstep"))
+    after, last, part, _ = step.search.run(
+        lambda tried: step.measure(batch, tried), theta, full, tf.constant(arrays[f"{it}/lossbefore"])
+    )
+    assert_near(after, arrays[f"{it}/theta_after"])
+    assert_near(last, arrays[f"{it}/meanlosses_after"])
+    moved = not np.array_equal(arrays[f"{it}/theta_before"], arrays[f"{it}/theta_after"])
+    assert float(part) == (arrays[f"{it}/stepsize_final"] if moved else 0.0)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_iterations(case):
+    """Two iterations, the policy's step first and then the value function's, from the weights before the first.
+
+    With a damping of 0.001 the condition number of F is above 1,000, and ten iterations of the conjugate gradient
+    multiply rounding: in float64 the original's own direction moves by up to 6. There each iteration begins with the
+    original's weights, and the losses after the step need only be near.
+    """
+    arrays, hyper = load(case)
+    config, policy = config_of(hyper), make_policy(arrays, hyper)
+    step, ill = trpo_mpi.make_step(policy, config), case.endswith("linesearch")
+    fit = Update(
+        lambda batch, _: squared_value_loss(policy, batch),
+        policy.value_variables,
+        Adam(epsilon=trpo_mpi.ADAM_EPSILON),
+    )
+    for it in ITERATIONS:
+        if ill:
+            assign(policy.trainable_variables, group(arrays, f"w{it[-1]}"))
+        taken = step(batch_of(arrays, it))
+        assert_near(list(taken.before.values()), arrays[f"{it}/lossbefore"])
+        assert list(taken.last) == json.loads(str(arrays["loss_names_json"]))
+        if ill:
+            assert taken.part == arrays[f"{it}/stepsize_final"]
+            np.testing.assert_allclose(list(taken.last.values()), arrays[f"{it}/meanlosses_after"], rtol=0.1)
+        else:
+            assert_near(list(taken.last.values()), arrays[f"{it}/meanlosses_after"])
+            assert_near(flat(policy.acting_variables), arrays[f"{it}/theta_after"])
+        rows = arrays[f"{it}/vf_minibatch_indices"].astype(np.int32)
+        if rows.size:
+            data = {"obs": arrays[f"{it}/seg_ob"], "returns": arrays[f"{it}/seg_tdlamret"]}
+            fit(data, rows, lr=config.vf_stepsize)
+        assert_near(flat(policy.value_variables), arrays[f"{it}/vf_theta_after"])

@@ -1,0 +1,78 @@
+"""The run of trpo_mpi and ppo1: an update takes a batch of steps, and the run ends at the first of several limits."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.logs.episodes import EPISODES_IN_MEAN, Episodes
+from tfbaselines.logs.iteration_rows import columns
+from tfbaselines.running.on_policy import OnPolicyRun
+from tfbaselines.running.plan import UNLIMITED, Plan
+from tfbaselines.settings.bases import BatchConfig
+from tfbaselines.settings.config import NetworkSpec
+
+
+class BatchRun(OnPolicyRun):
+    """Episodes count whichever rank they ended on: in the means of the logs and for the limit.
+
+    Attributes:
+        episodes_in_update: how many episodes ended in the latest batch.
+
+    Args:
+        name: the algorithm's name.
+        network: as given to learn.
+        env: the environments.
+        config: the algorithm's arguments.
+        episodes_in_mean: the latest episodes, over which the logs' means go.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        network: NetworkSpec,
+        env: VecEnv,
+        config: BatchConfig,
+        episodes_in_mean: int = EPISODES_IN_MEAN,
+    ) -> None:
+        steps = -(-config.batch_steps // env.num_envs) * env.num_envs
+        most = config.most_timesteps(steps)
+        plan = Plan(
+            total_timesteps=UNLIMITED if most is None else most,
+            steps_per_update=steps,
+            save_interval=config.save_interval,
+        )
+        super().__init__(name, network, env, config, columns, plan, recurrent=False)
+        self.episodes, self.episodes_in_update = Episodes(episodes_in_mean), 0
+
+    def updates(self) -> Iterator[int]:
+        """See Run; the callback comes before each update."""
+        callback = self.config.callback
+        for update in super().updates():
+            if callback is not None:
+                callback(self._named(), {})
+            yield update
+
+    def collected(self, episodes: list[dict[str, Any]]) -> None:
+        """See OnPolicyRun."""
+        episodes = [episode for own in self.comm.gather(episodes) for episode in own]
+        self.episodes_in_update = len(episodes)
+        super().collected(episodes)
+
+    def finish_update(self, row: Callable[[], dict[str, Any]]) -> None:
+        """See Run."""
+        most, seconds = self.config.max_episodes, self.config.seconds
+        if (most and self.episodes.count >= most) or (seconds and time.perf_counter() - self._started >= seconds):
+            self.stop()
+        super().finish_update(row)
+
+    def _named(self) -> dict[str, Any]:
+        """What callbacks look at, under the original's names."""
+        return {
+            "run": self,
+            "pi": self.model,
+            "env": self.env,
+            "iters_so_far": self.update - 1,
+            "timesteps_so_far": (self.timesteps - self.plan.steps_per_update) * self.comm.size,
+            "episodes_so_far": self.episodes.count,
+        }
