@@ -22,6 +22,20 @@ ALGORITHMS: dict[str, Algorithm] = {
             length_arguments=("nb_epochs",),
         ),
         Algorithm(
+            name="ppo",
+            summary="proximal policy optimisation stopped early by the KL divergence, Spinning Up's form",
+            actions=("Discrete", "MultiDiscrete", "MultiBinary", "Box"),
+            normalized_environments=False,
+            length_arguments=("epochs",),
+        ),
+        Algorithm(
+            name="vpg",
+            summary="vanilla policy gradient with generalised advantage estimates, Spinning Up's form",
+            actions=("Discrete", "MultiDiscrete", "MultiBinary", "Box"),
+            normalized_environments=False,
+            length_arguments=("epochs",),
+        ),
+        Algorithm(
             name="ppo2",
             summary="proximal policy optimisation with clipped probability ratios (Schulman et al. 2017)",
             actions=("Discrete", "MultiDiscrete", "MultiBinary", "Box"),

@@ -38,7 +38,7 @@ class Episodes:
     @property
     def full(self) -> bool:
         """Whether the means go over as many episodes as they ever do."""
-        return len(self._latest) == EPISODES_IN_MEAN
+        return len(self._latest) == self._latest.maxlen
 
     @property
     def std_reward(self) -> float:

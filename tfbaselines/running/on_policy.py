@@ -54,6 +54,7 @@ class OnPolicyRun(Run):
         recurrent: bool = True,
     ) -> None:
         super().__init__(name, env, config, plan or Plan.of(config, env.num_envs))
+        self._train_env = env
         self.policy = make_policy(network, env, config, self.comm)
         if self.policy.recurrent and not recurrent:
             accepted = f"{name} trains no policies with a memory, take ppo2, or a network without one"
@@ -101,10 +102,10 @@ class OnPolicyRun(Run):
         Args:
             before: called once before the first rollout.
         """
-        eval_env = getattr(self.config, "eval_env", None)
-        nsteps = self.plan.steps_per_update // self.env.num_envs
-        self.start(self.model)
-        runner = Runner(self.env, self.policy, self.model.actor, nsteps, self.rng)
+        env, eval_env = self._train_env, self._evaluated_env()
+        nsteps = self.plan.steps_per_update // env.num_envs
+        self.start(self.model, normalized=env)
+        runner = Runner(env, self.policy, self.model.actor, nsteps, self.rng)
         evaluation = None if eval_env is None else Runner(eval_env, self.policy, self.model.actor, nsteps, self.rng)
         if before is not None:
             before()
@@ -122,6 +123,10 @@ class OnPolicyRun(Run):
     def collected(self, episodes: list[dict[str, Any]]) -> None:
         """Remember the infos' 'episode' entries of the episodes that ended in a rollout."""
         self.episodes.extend(episodes)
+
+    def _evaluated_env(self) -> VecEnv | None:
+        """Environments on which as many steps are taken as on those of training, for the logs."""
+        return getattr(self.config, "eval_env", None)
 
     def _good_enough(self) -> bool:
         """Whether the mean over the latest episodes, of tests if there are any, reaches max_total_reward."""
