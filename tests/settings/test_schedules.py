@@ -10,7 +10,7 @@ from tfbaselines.settings.schedules import LinearSchedule, PiecewiseSchedule, pa
         ("3e-4", 3e-4, 3e-4),
         ("linear_3e-4", 3e-4, 1.5e-4),
         ("constant_0.2", 0.2, 0.2),
-        ("middle_drop_1", 1.0, 0.5),
+        ("middle_drop_1", 1.0, 0.075),
         ("double_linear_con_1", 1.0, 0.125),
         (lambda fraction: fraction * 7, 7.0, 3.5),
     ],

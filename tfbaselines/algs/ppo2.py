@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.errors import bad_argument
+from tfbaselines.errors import bad_argument, given
 from tfbaselines.experience.returns import explained_variance
 from tfbaselines.logs.on_policy_rows import misc_columns
 from tfbaselines.losses.policy_gradient import clipped_policy_loss, clipped_value_loss, evaluated, standardized
@@ -51,6 +51,11 @@ class Config(OnPolicyConfig):
     nminibatches: int = arg(4, "minibatches of an epoch; recurrent policies: groups of environments", at_least=1)
     noptepochs: int = arg(4, "passes over each rollout", at_least=1)
     cliprange: Schedule = arg(0.2, "how far the probability ratio may go from 1", at_least=0)
+    cliprange_vf: Schedule | bool = arg(
+        True, "how far values may go from the rollout's; True for cliprange, False for no bound", at_least=0
+    )
+    use_gae: bool = arg(True, "estimate advantages with GAE; False takes n-step returns minus values")
+    normalize_advantages: bool = arg(True, "standardise the advantages of each minibatch")
     model_fn: Callable[..., Any] | None = arg(None, "makes the model in place of Model; train() then takes minibatches")
     update_fn: Callable[[int], None] | None = arg(None, "called with the update's number after each update")
     init_fn: Callable[[], None] | None = arg(None, "called once before training")
@@ -59,7 +64,7 @@ class Config(OnPolicyConfig):
     order: ClassVar = """
         total_timesteps eval_env seed nsteps ent_coef lr vf_coef max_grad_norm gamma lam log_interval
         nminibatches noptepochs cliprange save_interval load_path model_fn update_fn init_fn mpi_rank_weight
-        comm value_network normalize_observations run
+        comm value_network normalize_observations use_gae cliprange_vf normalize_advantages max_total_reward run
     """
     env_defaults: ClassVar = {
         "atari": {"nsteps": 128, "log_interval": 1, "ent_coef": 0.01, "lr": "linear_2.5e-4", "cliprange": 0.1},
@@ -74,7 +79,13 @@ class Config(OnPolicyConfig):
 
 
 def loss(
-    policy: Policy, batch: Batch, cliprange: tf.Tensor, ent_coef: float, vf_coef: float
+    policy: Policy,
+    batch: Batch,
+    cliprange: tf.Tensor,
+    ent_coef: float,
+    vf_coef: float,
+    cliprange_vf: tf.Tensor | bool = True,
+    normalize_advantages: bool = True,
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """The objective of one minibatch and its statistics.
 
@@ -85,14 +96,23 @@ def loss(
         cliprange: how far the probability ratio may go from 1.
         ent_coef: weight of the entropy.
         vf_coef: weight of the value loss.
+        cliprange_vf: how far values may go from the old ones; True for cliprange, False for no bound.
+        normalize_advantages: standardise the advantages.
     """
     batch, outputs = evaluated(policy, batch)
     distribution = policy.head.distribution(outputs.flat)
     neglogp, entropy = distribution.neglogp(batch["actions"]), tf.reduce_mean(distribution.entropy())
 
     ratio = tf.exp(batch["neglogpacs"] - neglogp)
-    policy_loss = clipped_policy_loss(ratio, standardized(batch["returns"] - batch["values"]), cliprange)
-    value_loss = clipped_value_loss(outputs.value, batch["values"], batch["returns"], cliprange)
+    advantages = batch["returns"] - batch["values"]
+    policy_loss = clipped_policy_loss(
+        ratio, standardized(advantages) if normalize_advantages else advantages, cliprange
+    )
+    if cliprange_vf is False:
+        value_loss = 0.5 * tf.reduce_mean(tf.square(outputs.value - batch["returns"]))
+    else:
+        bound = cliprange if cliprange_vf is True else cliprange_vf
+        value_loss = clipped_value_loss(outputs.value, batch["values"], batch["returns"], bound)
     return policy_loss - ent_coef * entropy + vf_coef * value_loss, {
         "policy_loss": policy_loss,
         "value_loss": value_loss,
@@ -117,6 +137,8 @@ class Model(PolicyModel):
         max_grad_norm: bound of the gradient's global norm, or None.
         mpi_rank_weight: this rank's weight when gradients are averaged.
         comm: communicator of the ranks that train together.
+        clip_values: bound how far values go from the old ones.
+        normalize_advantages: standardise the advantages of each minibatch.
     """
 
     def __init__(
@@ -133,13 +155,21 @@ class Model(PolicyModel):
         max_grad_norm: float | None,
         mpi_rank_weight: float = 1.0,
         comm: Any = None,
+        clip_values: bool = True,
+        normalize_advantages: bool = True,
     ) -> None:
         super().__init__(policy, Adam(epsilon=ADAM_EPSILON))
         self.ob_space, self.ac_space = ob_space, ac_space
         self.nbatch_act, self.nbatch_train, self.nsteps = nbatch_act, nbatch_train, nsteps
         self.loss_names = LOSS_NAMES
+
+        def loss_of(batch: Batch, coefficients: dict[str, tf.Tensor]) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+            cliprange_vf = coefficients.get("cliprange_vf", clip_values)
+            cliprange = coefficients["cliprange"]
+            return loss(policy, batch, cliprange, ent_coef, vf_coef, cliprange_vf, normalize_advantages)
+
         self._update = Update(
-            lambda batch, coefficients: loss(policy, batch, coefficients["cliprange"], ent_coef, vf_coef),
+            loss_of,
             policy.trainable_variables,
             self.optimizer,
             max_grad_norm=max_grad_norm,
@@ -159,6 +189,7 @@ class Model(PolicyModel):
         values: np.ndarray,
         neglogpacs: np.ndarray,
         states: np.ndarray | None = None,
+        cliprange_vf: float | None = None,
     ) -> list[float]:
         """One gradient step on one minibatch of rows ordered by environment, then time; returns its loss_names."""
         batch = {"obs": obs, "returns": returns, "actions": actions, "values": values, "neglogpacs": neglogpacs}
@@ -167,10 +198,16 @@ class Model(PolicyModel):
             rows = len(states)
             batch = {name: array.reshape(rows, -1, *array.shape[1:]) for name, array in batch.items()}
             batch |= {"episode_start": masks.reshape(rows, -1).astype(np.float32), "states": states}
-        return list(self.train_phase(lr, cliprange, batch, np.arange(rows, dtype=np.int32)[None]).values())
+        indices = np.arange(rows, dtype=np.int32)[None]
+        return list(self.train_phase(lr, cliprange, batch, indices, cliprange_vf).values())
 
     def train_phase(
-        self, lr: float, cliprange: float, data: dict[str, np.ndarray], indices: np.ndarray
+        self,
+        lr: float,
+        cliprange: float,
+        data: dict[str, np.ndarray],
+        indices: np.ndarray,
+        cliprange_vf: float | None = None,
     ) -> dict[str, float]:
         """A whole optimisation phase.
 
@@ -179,11 +216,13 @@ class Model(PolicyModel):
             cliprange: see the module's formulas.
             data: the rollout's arrays with equal first axes; see `loss`.
             indices: [K, B], the rows of each of the K minibatches.
+            cliprange_vf: how far values may go from the old ones; None for cliprange.
 
         Returns:
             Means over the K steps of the loss's statistics.
         """
-        statistics = self._update(data, indices, lr=lr, cliprange=cliprange)
+        rates = {"lr": lr, "cliprange": cliprange} | given(cliprange_vf=cliprange_vf)
+        statistics = self._update(data, indices, **rates)
         self.actor.refresh()
         return statistics
 
@@ -195,7 +234,10 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> Model:
         config, recurrent = run.config, run.policy.recurrent
         train_phase = _make_model(run)
         for rollout in run.rollouts(config.init_fn):
-            returns = rollout.advantages(config.gamma, config.lam) + rollout.values
+            if config.use_gae:
+                returns = rollout.advantages(config.gamma, config.lam) + rollout.values
+            else:
+                returns = rollout.n_step_returns(config.gamma)
             data = rollout.batch(recurrent, returns=returns)
             indices = shuffled(run.rng, len(data["returns"]), config.nminibatches, config.noptepochs)
             statistics = run.check(train_phase(data=data, indices=indices, **run.rates()))
@@ -214,6 +256,9 @@ def _make_model(run: OnPolicyRun) -> Callable[..., dict[str, float]]:
     if rows % config.nminibatches:
         what = "envs, since the policy is recurrent" if policy.recurrent else "steps of a rollout (num_env x nsteps)"
         raise bad_argument("nminibatches", config.nminibatches, f"a divisor of the {rows} {what}")
+    # Models of the user's own that lack these arguments train as before.
+    options = {"clip_values": False} if config.cliprange_vf is False else {}
+    options |= {} if config.normalize_advantages else {"normalize_advantages": False}
     run.model = (config.model_fn or Model)(
         policy=policy,
         ob_space=env.observation_space,
@@ -226,6 +271,7 @@ def _make_model(run: OnPolicyRun) -> Callable[..., dict[str, float]]:
         max_grad_norm=config.max_grad_norm,
         comm=run.comm,
         mpi_rank_weight=config.mpi_rank_weight,
+        **options,
     )
     run.model.rng = run.rng
     return run.model.train_phase if config.model_fn is None else minibatch_by_minibatch(run.model)

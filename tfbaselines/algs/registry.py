@@ -6,6 +6,11 @@ ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
         Algorithm(
+            name="a2c",
+            summary="advantage actor-critic, synchronous (Mnih et al. 2016)",
+            actions=("Discrete", "MultiDiscrete", "MultiBinary", "Box"),
+        ),
+        Algorithm(
             name="acer",
             summary="actor-critic with experience replay (Wang et al. 2017)",
             actions=("Discrete", "Box"),
@@ -15,6 +20,20 @@ ALGORITHMS: dict[str, Algorithm] = {
             summary="deep deterministic policy gradient (Lillicrap et al. 2016), baselines' and Spinning Up's",
             actions=("bounded Box",),
             length_arguments=("nb_epochs",),
+        ),
+        Algorithm(
+            name="ppo",
+            summary="proximal policy optimisation stopped early by the KL divergence, Spinning Up's form",
+            actions=("Discrete", "MultiDiscrete", "MultiBinary", "Box"),
+            normalized_environments=False,
+            length_arguments=("epochs",),
+        ),
+        Algorithm(
+            name="vpg",
+            summary="vanilla policy gradient with generalised advantage estimates, Spinning Up's form",
+            actions=("Discrete", "MultiDiscrete", "MultiBinary", "Box"),
+            normalized_environments=False,
+            length_arguments=("epochs",),
         ),
         Algorithm(
             name="ppo2",

@@ -138,7 +138,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
             whole = np.tile(np.arange(len(data["obs"]), dtype=np.int32), (config.train_v_iters, 1))
             error = np.mean(np.square(data["values"] - data["returns"]))
             if config.train_v_iters:
-                fit({name: data[name] for name in ("obs", "returns")}, whole, lr=config.vf_lr)
+                fit({name: data[name] for name in ("obs", "returns")}, whole, lr=run.rates()["vf_lr"])
             model.actor.refresh()
             change = np.mean(np.square(model.value(data["obs"]) - data["returns"])) - error
             run.rows.store(VVals=rollout.values, LossV=error, DeltaLossV=change, **row)

@@ -36,6 +36,11 @@ class Episodes:
         return safe_mean([reward for reward, _ in self._latest])
 
     @property
+    def full(self) -> bool:
+        """Whether the means go over as many episodes as they ever do."""
+        return len(self._latest) == self._latest.maxlen
+
+    @property
     def std_reward(self) -> float:
         """Standard deviation of the returns of the latest episodes; nan before the first one ends."""
         return float(np.std([reward for reward, _ in self._latest])) if self._latest else float("nan")

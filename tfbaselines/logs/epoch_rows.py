@@ -47,16 +47,8 @@ class EpochRows:
 
     def __call__(self) -> dict[str, Any]:
         """End the epoch: test, and give its row."""
-        run, table, tests = self._run, self._table, self._run.test()
-        for episode in tests:
-            table.store(TestEpRet=episode["r"], TestEpLen=episode["l"])
-        table.log_tabular("Epoch", -(-run.update // run.course.cycles_per_epoch))
-        table.log_tabular("EpRet", with_min_and_max=True)
-        if run.eval_env is not None:
-            table.log_tabular("TestEpRet", with_min_and_max=True)
-        table.log_tabular("EpLen", average_only=True)
-        if run.eval_env is not None:
-            table.log_tabular("TestEpLen", average_only=True)
+        run, table = self._run, self._table
+        begin_row(table, run, -(-run.update // run.course.cycles_per_epoch))
         table.log_tabular("TotalEnvInteracts", run.timesteps * run.comm.size)
         for name in self._values:
             table.log_tabular(name, with_min_and_max=True)
@@ -65,6 +57,25 @@ class EpochRows:
         table.log_tabular("Time", run.elapsed)
         table.log_tabular("fps", run.fps)
         return finished_row(table)
+
+
+def begin_row(table: EpochTable, run: Any, epoch: int) -> None:
+    """Test, and put the epoch's number and the columns of its episodes into the row.
+
+    Args:
+        table: the table.
+        run: has test() and eval_env.
+        epoch: the number.
+    """
+    for episode in run.test():
+        table.store(TestEpRet=episode["r"], TestEpLen=episode["l"])
+    table.log_tabular("Epoch", epoch)
+    table.log_tabular("EpRet", with_min_and_max=True)
+    if run.eval_env is not None:
+        table.log_tabular("TestEpRet", with_min_and_max=True)
+    table.log_tabular("EpLen", average_only=True)
+    if run.eval_env is not None:
+        table.log_tabular("TestEpLen", average_only=True)
 
 
 def make_table(run: Any, logger_kwargs: dict[str, Any] | None) -> EpochTable:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tfbaselines.logs.epoch_rows import finished_row, make_table
+from tfbaselines.logs.epoch_rows import begin_row, finished_row, make_table
 
 
 class SpinupRows:
@@ -28,11 +28,9 @@ class SpinupRows:
         self._table.store(**values)
 
     def __call__(self) -> dict[str, Any]:
-        """End the epoch, and give its row."""
+        """End the epoch: test, and give its row."""
         run, table = self._run, self._table
-        table.log_tabular("Epoch", run.update - 1)
-        table.log_tabular("EpRet", with_min_and_max=True)
-        table.log_tabular("EpLen", average_only=True)
+        begin_row(table, run, run.update - 1)
         table.log_tabular("VVals", with_min_and_max=True)
         table.log_tabular("TotalEnvInteracts", run.timesteps * run.comm.size)
         for name in self._statistics:

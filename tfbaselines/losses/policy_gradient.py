@@ -38,10 +38,11 @@ def squared_value_loss(policy: Policy, batch: Batch) -> tuple[tf.Tensor, dict[st
     """E[(V - R)^2], also as the statistic LossV.
 
     Args:
-        policy: gives V; without memory.
-        batch: obs [B, ...] and returns R [B].
+        policy: gives V.
+        batch: obs [B, ...] and returns R [B]; recurrent policies: as for `evaluated`.
     """
-    loss = tf.reduce_mean(tf.square(policy.forward(batch["obs"]).value - batch["returns"]))
+    batch, outputs = evaluated(policy, batch)
+    loss = tf.reduce_mean(tf.square(outputs.value - batch["returns"]))
     return loss, {"LossV": loss}
 
 

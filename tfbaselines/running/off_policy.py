@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.errors import bad_argument, given
+from tfbaselines.errors import bad_argument
 from tfbaselines.experience.collector import Behave, Collector
 from tfbaselines.experience.replay import Replay, ReplayProtocol
 from tfbaselines.logs import logger
@@ -24,8 +24,8 @@ from tfbaselines.parallel.threads import Together
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.plan import Plan
-from tfbaselines.running.play import even_episodes
 from tfbaselines.running.run import Run
+from tfbaselines.running.tester import Tester
 from tfbaselines.settings.bases import OffPolicyConfig, ReplayConfig
 
 # Batches of one compiled call take at most this much memory.
@@ -190,14 +190,9 @@ class OffPolicyRun(Run):
             replay_interval=int(UNSAVED_PART * config.replay_size / steps_per_cycle),
         )
         super().__init__(name, env, config, plan)
-        self.course, self._train_env, self._own_eval_env = course, env, None
-        tests = config.num_test_episodes
-        if eval_env is None and tests and self.options.make_eval_env is not None:
-            eval_env = self._own_eval_env = wrap(self.options.make_eval_env(tests))
-        self.eval_env = eval_env if tests else None
-        if config.max_ep_len is not None:
-            for one in (env, *given(eval_env=self.eval_env).values()):
-                one.limit_episodes(config.max_ep_len)
+        self.course, self._train_env = course, env
+        self._tester = Tester(env, eval_env, config, self.options, wrap)
+        self.eval_env = self._tester.env
         if self.eval_env is not None:
             self.env = Together([env, self.eval_env])
         self.replay: ReplayProtocol | None = None
@@ -206,8 +201,7 @@ class OffPolicyRun(Run):
         try:
             super().__exit__(*error)
         finally:
-            if self._own_eval_env is not None:
-                self._own_eval_env.close()
+            self._tester.close()
 
     def cycles(
         self,
@@ -284,12 +278,7 @@ class OffPolicyRun(Run):
 
     def test(self) -> list[dict[str, Any]]:
         """Run the deterministic policy; the episodes' infos."""
-        if self.eval_env is None:
-            return []
-        statistics = self._train_env.normalization()
-        if statistics:
-            self.eval_env.restore_normalization(statistics)
-        episodes = even_episodes(self.model, self.eval_env, self.config.num_test_episodes, deterministic=True)
+        episodes = self._tester.run(self.model)
         self.eval_episodes.extend(episodes)
         return episodes
 

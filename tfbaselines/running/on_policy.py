@@ -54,6 +54,7 @@ class OnPolicyRun(Run):
         recurrent: bool = True,
     ) -> None:
         super().__init__(name, env, config, plan or Plan.of(config, env.num_envs))
+        self._train_env = env
         self.policy = make_policy(network, env, config, self.comm)
         if self.policy.recurrent and not recurrent:
             accepted = f"{name} trains no policies with a memory, take ppo2, or a network without one"
@@ -101,10 +102,10 @@ class OnPolicyRun(Run):
         Args:
             before: called once before the first rollout.
         """
-        eval_env = getattr(self.config, "eval_env", None)
-        nsteps = self.plan.steps_per_update // self.env.num_envs
-        self.start(self.model)
-        runner = Runner(self.env, self.policy, self.model.actor, nsteps, self.rng)
+        env, eval_env = self._train_env, self._evaluated_env()
+        nsteps = self.plan.steps_per_update // env.num_envs
+        self.start(self.model, normalized=env)
+        runner = Runner(env, self.policy, self.model.actor, nsteps, self.rng)
         evaluation = None if eval_env is None else Runner(eval_env, self.policy, self.model.actor, nsteps, self.rng)
         self.acts(runner, *([] if evaluation is None else [evaluation]))
         if before is not None:
@@ -116,11 +117,23 @@ class OnPolicyRun(Run):
             self.model.observe(env_major(rollout.obs))
             if evaluation is not None:
                 self.eval_episodes.extend(evaluation.run().episodes)
+            if self._good_enough():
+                self.stop()
             self.finish_update(lambda: self._columns(self) | self._row())
 
     def collected(self, episodes: list[dict[str, Any]]) -> None:
         """Remember the infos' 'episode' entries of the episodes that ended in a rollout."""
         self.episodes.extend(episodes)
+
+    def _evaluated_env(self) -> VecEnv | None:
+        """Environments on which as many steps are taken as on those of training, for the logs."""
+        return getattr(self.config, "eval_env", None)
+
+    def _good_enough(self) -> bool:
+        """Whether the mean over the latest episodes, of tests if there are any, reaches max_total_reward."""
+        bound = getattr(self.config, "max_total_reward", None)
+        judged = self.eval_episodes if self.eval_episodes.count else self.episodes
+        return bound is not None and judged.full and judged.mean_reward >= bound
 
     def log(self, row: dict[str, Any] | Callable[[], dict[str, Any]]) -> None:
         """What this update adds to the row of the logs, or a function that gives it, called when a row is due."""
@@ -145,7 +158,9 @@ def minibatch_by_minibatch(model: Any) -> Callable[..., dict[str, float]]:
         model: has train and loss_names; see ppo2's Model.
     """
 
-    def train_phase(lr: float, cliprange: float, data: dict[str, np.ndarray], indices: np.ndarray) -> dict[str, float]:
+    def train_phase(
+        lr: float, cliprange: float, data: dict[str, np.ndarray], indices: np.ndarray, **rates: float
+    ) -> dict[str, float]:
         losses = []
         for rows in indices:
             part = {name: array[rows] for name, array in data.items()}
@@ -153,7 +168,7 @@ def minibatch_by_minibatch(model: Any) -> Callable[..., dict[str, float]]:
             masks = part.pop("episode_start", np.zeros(len(part["obs"]), np.float32))
             if states is not None:
                 part = {name: array.reshape(-1, *array.shape[2:]) for name, array in part.items()}
-            losses.append(model.train(lr, cliprange, masks=masks.reshape(-1), states=states, **part))
+            losses.append(model.train(lr, cliprange, masks=masks.reshape(-1), states=states, **part, **rates))
         return dict(zip(model.loss_names, np.mean(losses, axis=0).tolist(), strict=True))
 
     return train_phase

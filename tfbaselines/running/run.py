@@ -154,9 +154,15 @@ class Run:
         """1 in the first update, going down to 1 / num_updates in the last."""
         return 1.0 - (self.update - 1.0) / self.num_updates
 
-    def rates(self) -> dict[str, float]:
-        """The present value of every scheduled argument, by name."""
-        return {name: rate(self.fraction_left) for name, rate in self._rates.items()}
+    @property
+    def fraction_after_update(self) -> float:
+        """The share of the steps that is left at the last step of this update, as baselines' Scheduler counts them."""
+        return 1.0 - (self.timesteps - 1.0) / self.plan.total_timesteps
+
+    def rates(self, fraction_left: float | None = None) -> dict[str, float]:
+        """The value of every scheduled argument, by name, at `fraction_left` or where training now is."""
+        fraction_left = self.fraction_left if fraction_left is None else fraction_left
+        return {name: rate(fraction_left) for name, rate in self._rates.items()}
 
     def __enter__(self: R) -> R:
         return self

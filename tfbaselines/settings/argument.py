@@ -80,10 +80,10 @@ class Argument(NamedTuple):
             value = os.fspath(value)
         if value is None and "None" in self.kinds:
             return None
-        if "schedule" in self.kinds:
-            return self._checked_schedule(value)
         if isinstance(value, bool) and "bool" in self.kinds:
             return value
+        if "schedule" in self.kinds:
+            return self._checked_schedule(value)
         if isinstance(value, int | float) and not isinstance(value, bool) and {"int", "float"} & set(self.kinds):
             return self._checked_number(value)
         if isinstance(value, str) and "str" in self.kinds:

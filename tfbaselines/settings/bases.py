@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfbaselines.errors import bad_argument
-from tfbaselines.settings.config import Config, NetworkSpec, arg
+from tfbaselines.settings.config import Config, NetworkSpec, Schedule, arg
 from tfbaselines.settings.options import RunOptions
 
 DEFAULT_TIMESTEPS = 1e6
@@ -61,6 +61,9 @@ class OnPolicyConfig(PolicyConfig):
     """Of algorithms that learn from these rollouts alone."""
 
     eval_env: Any = arg(None, "environments on which the policy is also run, for the logs")
+    max_total_reward: float | None = arg(
+        None, "mean return of the latest 100 episodes at which training stops; None for no such bound"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,11 +117,13 @@ class EpochConfig(RolloutConfig):
     """Of Spinning Up's on-policy algorithms, which learn once an epoch."""
 
     total_timesteps: float | None = arg(None, "environment steps of this rank; None for all epochs", at_least=0)
+    eval_env: Any = arg(None, "environments for tests; the command line makes them itself")
+    num_test_episodes: int = arg(10, "episodes of a test at an epoch's end; 0 for no tests", at_least=0)
     seed: int | None = arg(0, "seed of everything random; None for a different run each time", at_least=0)
     steps_per_epoch: int = arg(4000, "environment steps of all ranks in an epoch", at_least=1)
     epochs: int = arg(50, "number of epochs, unless total_timesteps (--num_timesteps) is given", at_least=0)
     lam: float = arg(0.97, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
-    vf_lr: float = arg(1e-3, "learning rate of the value function", at_least=0)
+    vf_lr: Schedule = arg(1e-3, "learning rate of the value function", at_least=0)
     train_v_iters: int = arg(80, "gradient steps of the value function in an epoch", at_least=0)
     max_ep_len: int | None = arg(
         1000, "steps after which an episode is truncated; None for the environment's own limit", at_least=1

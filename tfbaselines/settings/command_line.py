@@ -135,7 +135,8 @@ def parse_value(argument: Argument, text: str | bool) -> Any:
         raise ValueError(f"--{argument.name} needs a value: --{argument.name}=...")
     if "None" in kinds and text in ("None", "none"):
         return None
-    if "bool" in kinds and text.lower() in ("true", "false", "1", "0"):
+    words = ("true", "false") if "schedule" in kinds else ("true", "false", "1", "0")
+    if "bool" in kinds and text.lower() in words:
         return text.lower() in ("true", "1")
     value = _literal(text)
     if isinstance(value, int | float) and not isinstance(value, bool):

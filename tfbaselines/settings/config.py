@@ -96,7 +96,7 @@ class Config(Declared):
         return {
             name: parse_schedule(value, name, shapes.get(name, "constant"))
             for name, value in rates.items()
-            if value is not None
+            if value is not None and not isinstance(value, bool)
         }
 
     def check_network(self, network: str, accepted: Mapping[str, Any], open_ended: bool = False) -> None:

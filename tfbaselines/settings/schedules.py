@@ -23,8 +23,8 @@ def linear(fraction_left: float) -> float:
 
 
 def middle_drop(fraction_left: float) -> float:
-    """Down in a straight line; a tenth of that in the last quarter."""
-    return fraction_left if fraction_left > 0.25 else fraction_left * 0.1
+    """Down in a straight line; held at 0.075 below three quarters left."""
+    return fraction_left if fraction_left >= 0.75 else 0.075
 
 
 def double_linear_con(fraction_left: float) -> float:
@@ -33,10 +33,10 @@ def double_linear_con(fraction_left: float) -> float:
 
 
 def double_middle_drop(fraction_left: float) -> float:
-    """Down in a straight line; a tenth of it below three quarters left, a hundredth below one quarter."""
-    if fraction_left > 0.75:
+    """Down in a straight line; held at 0.075 below three quarters left, and at 0.125 below one quarter."""
+    if fraction_left >= 0.75:
         return fraction_left
-    return fraction_left * (0.1 if fraction_left > 0.25 else 0.01)
+    return 0.075 if fraction_left >= 0.25 else 0.125
 
 
 FRACTION_SCHEDULES: dict[str, FractionSchedule] = {

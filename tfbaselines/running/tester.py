@@ -1,0 +1,53 @@
+"""Tests of the deterministic policy on environments of their own."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.running.play import even_episodes
+from tfbaselines.settings.options import RunOptions
+
+
+class Tester:
+    """Environments for tests, given or made, with the episodes' limit of those of training.
+
+    Attributes:
+        env: the environments for tests; None for no tests.
+
+    Args:
+        env: the environments of training.
+        eval_env: environments for tests; None makes them as the run's options say.
+        config: has num_test_episodes and max_ep_len.
+        options: of the run.
+        wrap: what the algorithm puts around environments that are made here.
+    """
+
+    def __init__(
+        self,
+        env: VecEnv,
+        eval_env: VecEnv | None,
+        config: Any,
+        options: RunOptions,
+        wrap: Callable[[VecEnv], VecEnv] = lambda env: env,
+    ) -> None:
+        self._train_env, self._count, self._own = env, config.num_test_episodes, None
+        if eval_env is None and self._count and options.make_eval_env is not None:
+            eval_env = self._own = wrap(options.make_eval_env(self._count))
+        self.env = eval_env if self._count else None
+        for limited in (env, self.env):
+            if limited is not None and config.max_ep_len is not None:
+                limited.limit_episodes(config.max_ep_len)
+
+    def run(self, model: Any) -> list[dict[str, Any]]:
+        """Run the deterministic policy; the episodes' infos."""
+        if self.env is None:
+            return []
+        statistics = self._train_env.normalization()
+        if statistics:
+            self.env.restore_normalization(statistics)
+        return even_episodes(model, self.env, self._count, deterministic=True)
+
+    def close(self) -> None:
+        """Close the environments that were made here."""
+        if self._own is not None:
+            self._own.close()
