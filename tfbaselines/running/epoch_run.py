@@ -67,6 +67,8 @@ class EpochRun(OnPolicyRun):
         super().__init__(name, network, env, config, lambda _: self.rows(), plan, recurrent)
         self._tester = Tester(env, config.eval_env, config, self.options)
         self.eval_env = self._tester.env
+        # Whole episodes of it, in place of as many steps as of training.
+        self._evaluated_env = None
         if self.eval_env is not None:
             self.env = Together([env, self.eval_env])
         if self.policy.logstd is not None:
@@ -121,10 +123,6 @@ class EpochRun(OnPolicyRun):
         episodes = self._tester.run(self.model)
         self.eval_episodes.extend(episodes)
         return episodes
-
-    def _evaluated_env(self) -> None:
-        """None: tests take the place of steps."""
-        return None
 
     def collected(self, episodes: list[dict[str, Any]]) -> None:
         """See OnPolicyRun."""
