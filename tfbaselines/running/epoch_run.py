@@ -108,7 +108,8 @@ class EpochRun(OnPolicyRun):
         Returns:
             Function of a rollout that takes the steps and stores their statistics for the logs.
         """
-        update = make_update(self.policy, policy_loss, train_pi_iters, self.config.train_v_iters, most_kl, self.comm)
+        train_v_iters, jit = self.config.train_v_iters, compile_with_xla(self.policy, self.plan.steps_per_update)
+        update = make_update(self.policy, policy_loss, train_pi_iters, train_v_iters, most_kl, jit, self.comm)
         self.model.optimizers = {f"{stage.lr}_adam": stage.optimizer for stage in update.stages}
 
         def learn_from(rollout: Rollout) -> None:
@@ -136,6 +137,7 @@ def make_update(
     train_pi_iters: int,
     train_v_iters: int,
     most_kl: float = np.inf,
+    jit: bool = True,
     comm: Any = None,
 ) -> StagedUpdate:
     """The steps of the policy, at the rate `pi_lr`, and those of the value function, at `vf_lr`.
@@ -146,6 +148,7 @@ def make_update(
         train_pi_iters: steps of the policy at most.
         train_v_iters: steps of the value function.
         most_kl: ends those of the policy.
+        jit: compile with XLA.
         comm: the ranks that train together.
     """
     adams = [Adam(epsilon=ADAM_EPSILON) for _ in range(2)]
@@ -155,7 +158,7 @@ def make_update(
             lambda batch: squared_value_loss(policy, batch), policy.value_variables, adams[1], "vf_lr", train_v_iters
         ),
     ]
-    return StagedUpdate(stages, jit=compile_with_xla(policy), comm=comm)
+    return StagedUpdate(stages, jit=jit, comm=comm)
 
 
 def row_of(outcome: Outcome) -> dict[str, float]:
