@@ -16,7 +16,7 @@ extras = {
     "mpi": ["mpich>=4.2"],
     # Curves, videos and windows.
     "plot": ["matplotlib>=3.8", "imageio[ffmpeg]>=2.34", "gymnasium[classic-control]>=1.1,<2"],
-    "test": ["pytest>=8", "hypothesis>=6.100", "ruff>=0.17,<0.18"],
+    "test": ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "ruff>=0.17,<0.18"],
 }
 extras["all"] = sorted({requirement for group in extras.values() for requirement in group})
 

@@ -1,3 +1,4 @@
+import os
 import sys
 from pathlib import Path
 
@@ -5,12 +6,23 @@ import hypothesis
 import pytest
 
 HERE = Path(__file__).parent
-# Helpers that tests share: commands, golden cases, and small environments.
-sys.path[:0] = [str(HERE), str(HERE / "golden"), str(HERE / "algs")]
+# Helpers that tests share: commands, golden cases, and small runs.
+sys.path[:0] = [str(HERE), str(HERE / "golden"), str(HERE / "algs"), str(HERE / "contract")]
+
+# Workers side by side share the cores, and so do the processes that they start. TensorFlow is not imported yet.
+WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
+if WORKERS > 1:
+    for name in ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(name, str(max(1, (os.cpu_count() or 1) // WORKERS)))
 
 # A busy machine is no defect of a property.
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
+
+
+def pytest_collection_modifyitems(items):
+    """The slowest begin first, so that no worker is left alone with one of them at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +49,6 @@ def eager():
 @pytest.fixture
 def seen(monkeypatch):
     """Every block of batches of an off-policy algorithm, in place of learning."""
-    from small import recorded
+    from small_runs import recorded
 
     return recorded(monkeypatch)

@@ -49,7 +49,8 @@ def error_of(arguments, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--alg=ppo"], ["unknown algorithm 'ppo'", "ppo2"]),
+        (["--alg=pp0"], ["unknown algorithm 'pp0'", "ppo2"]),
+        (["--alg=deepq"], ["algorithm 'deepq' is not built yet", "built are acer, ddpg, ppo2"]),
         (["--env=CartPoel-v1"], ["unknown environment", "CartPole-v1"]),
         (["--env=CartPole-v7"], ["unknown environment", "CartPole-v1"]),
         (["--env=nomodule:CartPole-v1"], ["nomodule", "cannot be imported"]),
@@ -170,7 +171,9 @@ def test_a_model_that_does_not_fit_is_refused(arguments, words, saved, capsys):
 def test_resuming_with_another_network_loses_nothing(saved, capsys):
     before = {path.name: path.read_bytes() for path in (saved / "log/checkpoints").iterdir()}
     rows = (saved / "log/progress.csv").read_text()
-    assert "another network" in error_of([f"--resume={saved / 'log'}", "--num_hidden=9"], capsys)
+    assert "another network" in error_of(
+        [f"--resume={saved / 'log'}", f"--save_path={saved / 'model'}", "--num_hidden=9"], capsys
+    )
     assert {path.name: path.read_bytes() for path in (saved / "log/checkpoints").iterdir()} == before
     assert (saved / "log/progress.csv").read_text() == rows
 

@@ -96,3 +96,22 @@ def test_every_kind_of_run_can_be_evaluated_elsewhere(flags, tmp_path):
     # MuJoCo warns, there and in a file of its own, of the attributes in Gymnasium's models.
     assert [line for line in err.splitlines() if line and "deprecated" not in line] == []
     assert {path.name for path in elsewhere.iterdir()} <= {"MUJOCO_LOG.TXT"}
+
+
+ENDLESS = """
+import gymnasium
+from tfbaselines.envs.tiny import ConstantRewardEnv
+
+gymnasium.register("Endless-v0", entry_point=lambda: ConstantRewardEnv(episode_len=10**9))
+"""
+
+
+def test_episodes_that_only_max_ep_len_ends_do_end(tmp_path, monkeypatch, capsys):
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    monkeypatch.syspath_prepend(tmp_path)
+    small = ["--hidden_sizes=[8]", "--start_steps=10", "--update_after=10", "--batch_size=4", "--num_test_episodes=1"]
+    course = ["--max_ep_len=7", "--epochs=1", "--steps_per_epoch=50", "--update_every=50", "--num_update=1"]
+    log = tmp_path / "log"
+    assert train(["--alg=sac", "--env=endless:Endless-v0", *small, *course, f"--log_path={log}", "--play"]) == 0
+    assert capsys.readouterr().out.count("episode_rew=7.0") == 10
+    assert evaluate(str(log), 3)["lengths"] == [7, 7, 7]

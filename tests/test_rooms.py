@@ -9,7 +9,22 @@ PACKAGE = Path(tfbaselines.__file__).parent
 
 # Each may import those before it.
 ROOMS = (
-    *("errors", "files", "command", "parallel", "envs", "policy", "experience", "losses", "optim", "settings", "logs"),
+    *(
+        "errors",
+        "files",
+        "limits",
+        "memory",
+        "arrays",
+        "command",
+        "parallel",
+        "envs",
+        "policy",
+        "experience",
+        "losses",
+        "optim",
+        "settings",
+        "logs",
+    ),
     *("running", "algs", "plot", "bench", "evaluate", "run", "__main__"),
 )
 

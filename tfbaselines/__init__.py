@@ -6,6 +6,7 @@ are first used, so that ``import tfbaselines`` itself is immediate and never loa
 
 import importlib
 from types import ModuleType
+from typing import Any
 
 from tfbaselines.algs.registry import ALGORITHMS as _REGISTRY
 
@@ -19,6 +20,25 @@ _PUBLIC_MODULES = {
     "plot_util": "tfbaselines.plot.plot_util",
     **{name: f"tfbaselines.algs.{name}" for name in ALGORITHMS},
 }
+
+
+def load(path: str, env: Any = None, checkpoint: str = "last", trust: bool = False) -> Any:
+    """The trained model of a saved run, ready to act: ``tfbaselines.load("logs/pong").act(obs)``.
+
+    Args:
+        path: the run's log directory, or a model that it saved (--save_path) or a checkpoint of it.
+        env: vector environments with the run's spaces, which take over the run's normalisation of observations; None
+            reads the spaces from environments made as the run's were. The model does not normalise: without `env`,
+            observations of a run with VecNormalize are those that it gives.
+        checkpoint: of a log directory: 'last', 'best', or a checkpoint's number.
+        trust: import the modules that the run's configuration names, which runs their code.
+
+    Returns:
+        The model, as learn returned it: step, act, predict, value, save, export.
+    """
+    from tfbaselines.evaluate import load as load_saved
+
+    return load_saved(path, env, checkpoint, trust)
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -3,13 +3,22 @@
 import difflib
 from collections.abc import Iterable
 
+# Characters of a value that an error shows.
+LONGEST_VALUE = 300
+# Choices that an error lists.
+MOST_CHOICES = 50
+
 
 class WorkerError(RuntimeError):
-    """An environment's process failed; the message names it and what it said."""
+    """An environment failed, in this process or in its own: it raised, crashed or hung; the message names it."""
 
 
-class NotFiniteError(ArithmeticError):
-    """A number that learning depends on is NaN or infinite; the message names it."""
+class NotFiniteError(ValueError):
+    """A number that nothing can be learnt from: nan, infinite, or too large for float32."""
+
+
+class ObservationError(ValueError):
+    """An observation that does not fit its space."""
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:
@@ -21,10 +30,11 @@ def nearest(name: str, choices: Iterable[str]) -> str | None:
 
 def unknown(kind: str, name: str, choices: Iterable[str]) -> ValueError:
     """The error for a name that is not one of `choices`, e.g. ``unknown("network", "mpl", ["mlp", "cnn"])``."""
-    choices = list(choices)
+    choices = sorted(choices)
     guess = nearest(name, choices)
-    hint = f"did you mean '{guess}'?" if guess else f"choose from {', '.join(sorted(choices))}"
-    return ValueError(f"unknown {kind} {name!r}: {hint}")
+    shown = choices if len(choices) <= MOST_CHOICES else [*choices[:MOST_CHOICES], f"... ({len(choices)} in all)"]
+    hint = f"did you mean '{guess}'?" if guess else f"choose from {', '.join(shown)}"
+    return ValueError(f"unknown {kind} {name!r:.{LONGEST_VALUE}}: {hint}")
 
 
 def check_at_least(least: float, **values: float) -> None:
@@ -55,4 +65,4 @@ def check_between(low: float, high: float, **values: float) -> None:
 
 def bad_argument(name: str, value: object, accepted: str) -> ValueError:
     """The error for an argument whose value cannot be used, naming what is accepted."""
-    return ValueError(f"{name}={value!r} is not valid: {accepted}")
+    return ValueError(f"{name}={value!r:.{LONGEST_VALUE}} is not valid: {accepted}")

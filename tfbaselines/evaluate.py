@@ -15,8 +15,9 @@ import numpy as np
 from tfbaselines.algs.registry import get
 from tfbaselines.command import Parser, exit_status, load_tensorflow
 from tfbaselines.errors import check_at_least
-from tfbaselines.running.checkpoint import Checkpoints
+from tfbaselines.running.checkpoint import Checkpoints, load_tree
 from tfbaselines.settings.config_file import read_config
+from tfbaselines.settings.stored import NOT_KEPT, check_config, check_run
 
 
 def evaluate(
@@ -27,6 +28,7 @@ def evaluate(
     num_env: int = 1,
     checkpoint: str = "last",
     video: str | None = None,
+    trust: bool = False,
 ) -> dict[str, Any]:
     """Run the policy of a saved run and collect its episodes.
 
@@ -38,22 +40,21 @@ def evaluate(
         num_env: environments at once; with several, short episodes are more often among the first to end.
         checkpoint: 'last', 'best', or a checkpoint's number.
         video: a directory for a video of all of it; None for none.
+        trust: import the modules that the run's config.json names, which runs their code.
 
     Returns:
         'returns' and 'lengths' of the episodes; 'mean', 'std', 'min' and 'max' of the returns, 'mean_length', and
         'checkpoint', the file that was evaluated.
     """
     check_at_least(1, episodes=episodes, num_env=num_env)
-    config = read_config(directory)
-    path = Checkpoints(Path(directory) / "checkpoints").named(checkpoint)
-    from tfbaselines.envs.make import build_env
+    config, path = _found(directory, checkpoint, trust)
     from tfbaselines.envs.vec import VecVideoRecorder
     from tfbaselines.running.play import episodes as play
+    from tfbaselines.running.play import limit_as_trained
 
-    own = {"num_env": num_env, "seed": seed, "worker": None}
-    own["env_kwargs"] = {"render_mode": "rgb_array"} if video else None
-    env = build_env(config["env"] | own, training=False)
-    env = get(config["alg"]).wrap(env)
+    algorithm = get(config["alg"])
+    env = _environments(config, num_env, seed, {"render_mode": "rgb_array"} if video else None)
+    limit_as_trained(env, algorithm, config["learn"])
     if video:
         env = VecVideoRecorder(env, video, lambda step: step == 0, video_length=sys.maxsize)
     try:
@@ -73,6 +74,18 @@ def evaluate(
     }
 
 
+def load(path: str | Path, env: Any = None, checkpoint: str = "last", trust: bool = False) -> Any:
+    """See tfbaselines.load."""
+    config, path = _found(path, checkpoint, trust)
+    if env is not None:
+        return load_model(config, env, path)
+    env = _environments(config, num_env=1, seed=0)
+    try:
+        return load_model(config, env, path)
+    finally:
+        env.close()
+
+
 def load_model(config: dict[str, Any], env: Any, path: str | Path) -> Any:
     """The trained model of a run.
 
@@ -83,10 +96,38 @@ def load_model(config: dict[str, Any], env: Any, path: str | Path) -> Any:
     """
     from tfbaselines.running.build import saved_model
 
-    model = saved_model(get(config["alg"]), config["network"], env, config["learn"])
+    learn = {name: value for name, value in config["learn"].items() if name not in NOT_KEPT}
+    model = saved_model(get(config["alg"]), config["network"], env, learn)
     model.attach(env, config)
     model.load(path)
     return model
+
+
+def _found(path: str | Path, checkpoint: str, trust: bool) -> tuple[dict[str, Any], Path]:
+    """The configuration of a saved run, checked, and its saved file; `path` is its log directory, or that file."""
+    path = Path(path).expanduser()
+    if path.is_file():
+        config = load_tree(path).get("config")
+        try:
+            check_config(config)
+        except ValueError as error:
+            raise ValueError(
+                f"'{path}' does not hold the configuration of a run ({error}): models saved from Python without one "
+                "are loaded by learn(..., total_timesteps=0, load_path=...)"
+            ) from None
+    else:
+        config = read_config(path)
+        path = Checkpoints(path / "checkpoints").named(checkpoint)
+    check_run(config, get(config["alg"]), trust)
+    return config, path
+
+
+def _environments(config: dict[str, Any], num_env: int, seed: int, env_kwargs: dict[str, Any] | None = None) -> Any:
+    """Those of a run, with other numbers and seeds."""
+    from tfbaselines.envs.make import build_env
+
+    own = {"num_env": num_env, "seed": seed, "worker": None, "env_kwargs": env_kwargs}
+    return get(config["alg"]).wrap(build_env(config["env"] | own, training=False))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -99,6 +140,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--num_env", type=int, default=1, help="environments at once (default %(default)s)")
     parser.add_argument("--checkpoint", default="last", help="last, best, or a number (default %(default)s)")
     parser.add_argument("--video", metavar="DIR", help="record a video into this directory")
+    parser.add_argument("--trust", action="store_true", help="import the modules that the run's config.json names")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     args = vars(parser.parse_args(argv))
     as_json = args.pop("json")

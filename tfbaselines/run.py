@@ -16,6 +16,7 @@ from tfbaselines.parallel import mpi
 from tfbaselines.settings.command_line import Arguments, parse, split
 from tfbaselines.settings.config_file import make_config, read_config, write_config
 from tfbaselines.settings.help import help_text
+from tfbaselines.settings.stored import given_again, needs_trust
 
 # Without a display --play ends by itself.
 EPISODES_WITHOUT_DISPLAY = 10
@@ -67,7 +68,11 @@ def _resumed(given: dict[str, str | bool]) -> dict[str, str | bool]:
     config = read_config(resume)
     if given.get("alg", config["alg"]) != config["alg"]:
         raise ValueError(f"--alg={given['alg']}: a run's algorithm cannot change, '{resume}' is one of {config['alg']}")
-    return config["given"] | given | {"log_path": resume, "resume": resume}
+    stored = config["given"]
+    if "save_path" in stored and "save_path" not in given:
+        path = stored["save_path"]
+        print(f"tfbaselines: the run's save_path is not kept: give --save_path={path!r:.200} again", file=sys.stderr)
+    return given_again(stored, given) | {"log_path": resume, "resume": resume}
 
 
 def _check_save_path(path: str | None) -> None:
@@ -124,7 +129,8 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
         model = _learn(args, config, logger.get_dir())
     except Interrupted as stop:
         if comm.rank == 0:
-            again = f"python -m tfbaselines.run --resume={shlex.quote(logger.get_dir())}"
+            trust = " --trust" if needs_trust(args.flags | args.learn) else ""
+            again = f"python -m tfbaselines.run --resume={shlex.quote(logger.get_dir())}{trust}"
             with contextlib.suppress(OSError):
                 print(f"\n{stop}\nto continue: {again}", flush=True)
         return 128 + stop.signal
@@ -205,7 +211,7 @@ def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
     """Run the policy, in a window where there is a display."""
     from tfbaselines.envs.make import build_env
     from tfbaselines.envs.vec.viewer import has_display
-    from tfbaselines.running.play import episodes
+    from tfbaselines.running.play import episodes, limit_as_trained
 
     shown = has_display()
     if not shown:
@@ -215,6 +221,7 @@ def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
         )
     kwargs = {"render_mode": "human"} if shown else None
     env = build_env(config["env"] | {"num_env": 1, "worker": None, "env_kwargs": kwargs}, training=False)
+    limit_as_trained(env, args.algorithm, args.learn)
     env = args.algorithm.wrap(env)
     model.attach(env, config)
     try:

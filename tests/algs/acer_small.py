@@ -1,15 +1,12 @@
 """Small runs of ACER for its tests."""
 
-import gymnasium
-import numpy as np
+import small_runs
 from gymnasium import spaces
 from helpers import vec
+from small_runs import box, identity, rows, stop_after, table, weights  # noqa: F401
 
 from tfbaselines.algs import acer
 from tfbaselines.envs import tiny
-from tfbaselines.logs import logger
-from tfbaselines.logs.logger import read_csv
-from tfbaselines.settings.options import RunOptions
 
 NSTEPS = 8
 SMALL = {"nsteps": NSTEPS, "buffer_size": 64, "replay_start": 16, "replay_ratio": 2, "log_interval": 1, "seed": 0}
@@ -29,84 +26,44 @@ BOUNDED = ["avg_norm_adj", "avg_norm_g", "avg_norm_grads_f", "avg_norm_k", "avg_
 BOUNDED += ["norm_grads_policy", "norm_grads_q"]
 
 
-class Counting(gymnasium.Env):
-    """Shows how many steps were taken since it was made, and pays as much; episodes of a fixed length.
+class Counting(small_runs.Counting):
+    """Shows the number of steps at an episode's beginning too; Discrete actions."""
 
-    Args:
-        length: steps in an episode.
-        first: where counting begins.
-        timeout: a time limit ends the episodes.
-    """
+    def __init__(self, **kwargs):
+        super().__init__(actions=spaces.Discrete(2), **kwargs)
 
-    observation_space, action_space = spaces.Box(-np.inf, np.inf, (1,), np.float32), spaces.Discrete(2)
-
-    def __init__(self, length=5, first=0, timeout=False):
-        self.length, self.first, self.count, self.timeout = length, first, first, timeout
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return self._shown(), {}
-
-    def step(self, action):
-        self.count += 1
-        over = (self.count - self.first) % self.length == 0
-        return self._shown(), float(self.count - 1), over and not self.timeout, over and self.timeout, {}
-
-    def _shown(self):
-        return np.array([self.count], np.float32)
-
-
-def identity(count=1, seed=0):
-    return vec(lambda: tiny.DiscreteIdentityEnv(4, episode_len=10), count, seed)
-
-
-def box(count=1):
-    return vec(lambda: tiny.BoxIdentityEnv((2,), episode_len=10), count)
+    def reset(self, **kwargs):
+        obs, info = super().reset(**kwargs)
+        return -obs, info
 
 
 def counting(count=1, **kwargs):
     return vec(lambda: Counting(**kwargs), count)
 
 
-def learn(env, updates=4, network="mlp", **kwargs):
+def constant(length=NSTEPS):
+    """Always the same is shown, so that the divergence is of one distribution from another."""
+    return vec(lambda: tiny.FixedSequenceEnv(4, episode_len=length))
+
+
+def learn(env, updates=4, network=None, **kwargs):
     """A small run of so many updates."""
-    own = MLP if network == "mlp" else {}
-    steps = {**SMALL, **kwargs}["nsteps"]
-    count = (env[0] if isinstance(env, list) else env).num_envs
-    return acer.learn(network, env, total_timesteps=updates * steps * count, **{**SMALL, **own, **kwargs})
+    return small_runs.learn("acer", env, updates, network, **SMALL | kwargs)
 
 
-def train(directory, env, *args, **kwargs):
+def train(directory, env, updates=4, network=None, **kwargs):
     """The same with its files in a directory."""
-    resume = bool(kwargs.get("run") and kwargs["run"].resume)
-    logger.configure(str(directory), ["csv", "log"], resume=resume)
-    return learn(env, *args, **kwargs)
-
-
-def table(directory):
-    return read_csv(directory / "progress.csv")
-
-
-def rows(directory):
-    return table(directory).drop(columns="fps")
-
-
-def weights(policy):
-    return np.concatenate([variable.numpy().ravel() for variable in policy.trainable_variables])
-
-
-def stop_after(updates):
-    return RunOptions(callback=lambda training: training.update < updates)
+    return small_runs.train(directory, "acer", env, updates, network, **SMALL | kwargs)
 
 
 def recorded_updates(monkeypatch):
-    """The rate and the batch of every update, in place of learning."""
+    """The rate and the batch of every update, in place of learning; statistics are 1 of replayed batches."""
     seen = []
 
     class Recording(acer.Model):
         def train(self, lr, batch, rng=None, replayed=False):
             seen.append((lr, batch))
-            return dict.fromkeys(self.statistic_names, float(replayed))
+            return dict.fromkeys(("loss", "norm_grads", "avg_norm_g"), float(replayed))
 
     monkeypatch.setattr(acer, "Model", Recording)
     return seen
@@ -121,8 +78,3 @@ def turns(seen):
             turns.append([])
         turns[-1].append(batch)
     return turns
-
-
-def constant(length=NSTEPS):
-    """Always the same is shown, so that the divergence is of one distribution from another."""
-    return vec(lambda: tiny.FixedSequenceEnv(4, episode_len=length))

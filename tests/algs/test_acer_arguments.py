@@ -21,42 +21,11 @@ def seen(monkeypatch):
 
 @pytest.mark.parametrize(
     ("argument", "value"),
-    [
-        ("nsteps", 0),
-        ("total_timesteps", -1),
-        ("log_interval", 0),
-        ("buffer_size", 0),
-        ("replay_ratio", -1),
-        ("replay_start", -1),
-        ("replay_start", 65),
-        ("c", -1),
-        ("c", float("nan")),
-        ("delta", -0.1),
-        ("alpha", 1.5),
-        ("gamma", -0.1),
-        ("rprop_alpha", 2),
-        ("reward_clip", -1),
-        ("buffer_len", 0),
-        ("batch_size", 0),
-        ("trace_length", 0),
-        ("save_interval", -1),
-        ("num_workers", 0),
-        ("num_workers", 2),
-        ("trust_region", "foo"),
-        ("trust_region", [1]),
-        ("max_grad_norm", 0),
-        ("rprop_epsilon", -1),
-        ("trust_region", "Exact"),
-        ("lr", "quick"),
-        ("lrschedule", "quick"),
-        ("network", "mpl"),
-        ("value_network", "cpoy"),
-    ],
+    [("replay_start", 65), ("num_workers", 2), ("trust_region", "foo"), ("trust_region", "Exact"), ("lrschedule", "x")],
 )
 def test_bad_arguments_are_named_in_one_line(argument, value):
-    arguments = {"network": "mlp", "env": identity(), "total_timesteps": 32, **SMALL, argument: value}
     with pytest.raises(ValueError, match=r"valid|unknown") as error:
-        acer.learn(**arguments)
+        learn(identity(), **{argument: value})
     assert "\n" not in str(error.value)
     assert str(value) in str(error.value)
 
@@ -104,12 +73,6 @@ def test_a_replay_larger_than_the_memory_is_refused(seen):
     [
         (["--replay_start=100", "--buffer_size=50"], "replay_start=100 is not valid: at most buffer_size=50"),
         (["--trust_region=foo"], "unknown trust_region 'foo': choose from False, True, efficient, exact"),
-        (["--batch_size=0"], "batch_size=0 is not valid: at least 1"),
-        (["--trace_length=0"], "trace_length=0 is not valid: at least 1"),
-        (["--c=-1"], "c=-1.0 is not valid: at least 0"),
-        (["--replay_ratio=many"], "replay_ratio='many' is not valid: a number"),
-        (["--buffer_len=1.5"], "buffer_len='1.5' is not valid"),
-        (["--num_workers=0"], "num_workers=0 is not valid: at least 1"),
         (["--lock=perhaps"], "lock='perhaps' is not valid: True or False"),
         (["--lrschedule=lineer"], "linear"),
         (["--reward_clp=1"], "did you mean --reward_clip?"),

@@ -1,16 +1,12 @@
 """ACER's runs: resumed, saved, as processes, and learning."""
 
-import json
-
 import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
 from acer_small import (
     FLAGS,
-    MLP,
     NSTEPS,
-    SMALL,
     TWO_RANKS,
     box,
     constant,
@@ -20,23 +16,16 @@ from acer_small import (
     rows,
     stop_after,
     train,
-    weights,
 )
 from commands import finish, interrupt, run, start
 from helpers import vec
 
 from tfbaselines.algs import acer
 from tfbaselines.envs import tiny
-from tfbaselines.evaluate import evaluate
-from tfbaselines.run import main
 from tfbaselines.running.checkpoint import load_tree
 from tfbaselines.settings.options import RunOptions
 
 # Resuming.
-
-MODES = pytest.mark.parametrize(
-    "mode", [{}, {"buffer_len": 5, "batch_size": 2, "trace_length": 4}], ids=["rollouts", "traces"]
-)
 
 
 @pytest.fixture
@@ -44,9 +33,11 @@ def seen(monkeypatch):
     return recorded_updates(monkeypatch)
 
 
-def assert_as_uninterrupted(directory, **kwargs):
+@pytest.mark.parametrize("network", [None, pytest.param("lstm", marks=pytest.mark.slow)])
+def test_a_resumed_run_with_traces_equals_an_uninterrupted_one(network, tmp_path, eager):
     """Eight updates, and eight with a stop after four. Episodes end with the rollouts."""
-    kwargs = {"lr": 0.05, "buffer_size": 32} | kwargs
+    directory, kwargs = tmp_path, {"lr": 0.05, "network": network}
+    kwargs |= {"buffer_len": 5, "batch_size": 2, "trace_length": 4}
     whole = train(directory / "whole", constant(), 8, **kwargs)
     train(directory / "half", constant(), 8, run=stop_after(4), **kwargs)
     assert len(rows(directory / "half")) == 4
@@ -55,17 +46,6 @@ def assert_as_uninterrupted(directory, **kwargs):
     resumed = train(directory / "half", constant(), 8, **kwargs | {"run": resume, "seed": 99})
     np.testing.assert_equal(resumed.state(), whole.state())
     assert rows(directory / "half").equals(rows(directory / "whole"))
-
-
-@MODES
-def test_a_resumed_run_equals_an_uninterrupted_one(mode, tmp_path, eager):
-    assert_as_uninterrupted(tmp_path, **mode)
-
-
-@pytest.mark.slow
-@MODES
-def test_a_resumed_run_with_memory_equals_an_uninterrupted_one(mode, tmp_path, eager):
-    assert_as_uninterrupted(tmp_path, network="lstm", nlstm=4, **mode)
 
 
 def keep(path):
@@ -101,13 +81,17 @@ def test_a_lost_replay_is_said_and_costs_experience_alone(lose, seen, tmp_path):
 
 
 def test_observations_are_normalised_by_what_was_seen(tmp_path):
-    model = acer.learn("mlp", counting(), **SMALL, total_timesteps=80, normalize_observations=True, **MLP)
+    model = learn(counting(), 10, normalize_observations=True)
     assert model.policy.normalizer.mean == pytest.approx(39.5, rel=0.01)
     assert model.averaged.policy.normalizer is model.policy.normalizer
-    model.save(tmp_path / "model")
-    other = acer.build_model("mlp", counting(), {"normalize_observations": True, **MLP})
-    other.load(tmp_path / "model")
-    assert other.policy.normalizer.mean == model.policy.normalizer.mean
+
+
+def test_a_continuous_model_is_exported(tmp_path, eager):
+    model, obs = learn(box(), 3, value_network="copy"), box(5).reset()
+    model.export(tmp_path / "served")
+    answers = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"](observations=obs)
+    np.testing.assert_allclose(answers["actions"], model.act(obs, deterministic=True)[0], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(answers["values"], model.value(obs), rtol=1e-4, atol=1e-6)
 
 
 TRACES = {"buffer_len": 5, "trace_length": 4}
@@ -130,62 +114,6 @@ def test_without_replay_none_is_saved(seen, tmp_path):
     assert not (tmp_path / "replay").exists()
     train(tmp_path, counting(), 4, replay_ratio=0, run=RunOptions(resume=str(tmp_path)))
     assert "starts empty" not in (tmp_path / "log.txt").read_text()
-
-
-def test_save_and_load_give_the_same_model(tmp_path, eager):
-    model = learn(box(), 3, lr=0.1)
-    model.save(tmp_path / "model")
-    loaded = learn(box(), 0, load_path=tmp_path / "model", seed=5)
-    np.testing.assert_equal(loaded.state(), model.state())
-    obs = box().reset()
-    np.testing.assert_array_equal(loaded.act(obs, deterministic=True)[0], model.act(obs, deterministic=True)[0])
-    assert weights(model.averaged.policy).tolist() != weights(model.policy).tolist()
-
-
-# Saved runs.
-
-
-@pytest.fixture(scope="module", params=["CartPole-v1", "Pendulum-v1"])
-def saved(request, tmp_path_factory):
-    """The directory of a run, with log and model in it."""
-    directory = tmp_path_factory.mktemp("saved")
-    flags = [f"--env={request.param}", "--value_network=copy", "--num_timesteps=32"]
-    tf.config.run_functions_eagerly(True)
-    assert main([*FLAGS, *flags, f"--log_path={directory / 'log'}", f"--save_path={directory / 'model'}"]) == 0
-    tf.config.run_functions_eagerly(False)
-    return directory
-
-
-def test_a_saved_run_is_evaluated(saved):
-    first, again, other = (evaluate(str(saved / "log"), 2, seed=seed)["returns"] for seed in (1, 1, 2))
-    assert first == again != other
-
-
-def test_a_saved_model_is_played(saved, capsys, monkeypatch, tmp_path):
-    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
-        monkeypatch.delenv(name, raising=False)
-    config = json.loads((saved / "log/config.json").read_text())
-    flags = [f"--env={config['env']['env']}", "--value_network=copy", "--num_timesteps=0"]
-    assert main([*FLAGS, *flags, f"--load_path={saved / 'model'}", "--play", f"--log_path={tmp_path}"]) == 0
-    assert capsys.readouterr().out.count("episode_rew=") == 10
-
-
-def test_a_saved_model_is_exported(saved, tmp_path):
-    make = {"CartPole-v1": lambda: gymnasium.make("CartPole-v1"), "Pendulum-v1": lambda: gymnasium.make("Pendulum-v1")}
-    env = vec(make[json.loads((saved / "log/config.json").read_text())["env"]["env"]])
-    model = learn(env, 0, load_path=saved / "model", value_network="copy")
-    model.export(tmp_path / "served")
-    obs = np.random.default_rng(0).normal(size=(5, *env.observation_space.shape)).astype(np.float32)
-    answers = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"](observations=obs)
-    np.testing.assert_allclose(answers["actions"], model.act(obs, deterministic=True)[0], rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(answers["values"], model.value(obs), rtol=1e-4, atol=1e-6)
-
-
-def test_help_tells_every_argument(capsys):
-    assert main(["--alg=acer", "--help"]) == 0
-    out = capsys.readouterr().out
-    for name in ("trust_region", "reward_clip", "buffer_len", "trace_length", "num_workers", "lock", "replay_ratio"):
-        assert f"--{name}" in out
 
 
 # Processes.
@@ -212,9 +140,7 @@ def test_ctrl_c_stops_workers_with_a_checkpoint_from_which_they_go_on(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "own", [["--trust_region=True"], ["--trust_region=exact"], ["--buffer_len=5", "--trace_length=8"]]
-)
+@pytest.mark.parametrize("own", [["--trust_region=exact"], ["--buffer_len=5", "--trace_length=8"]])
 def test_two_ranks_train_one_model(own, tmp_path):
     """They are compared bit by bit at every hundredth update and at the end."""
     flags = [*FLAGS, *own, "--delta=1e-4", "--lr=0.01", "--log_path=log"]
@@ -244,8 +170,8 @@ def ranks(*flags, cwd, module="tfbaselines.run"):
 def test_ranks_that_part_are_noticed(tmp_path):
     """The check that the other tests rely on: one rank starts with weights of its own."""
     (tmp_path / "parted.py").write_text(
-        "from tfbaselines.running.training import Training\n"
-        "Training._share_parameters = lambda self: None\n"
+        "from tfbaselines.running.run import Run\n"
+        "Run._share = lambda self, variables: None\n"
         "from tfbaselines.run import console\n"
         "console()\n"
     )
@@ -277,7 +203,7 @@ def test_cartpole(kwargs):
         return vec(lambda: gymnasium.make("CartPole-v1", disable_env_checker=True), seed=10_000 * worker)
 
     last = []
-    options = RunOptions(make_env=cartpole, callback=lambda training: last.append(training.episodes.mean_reward))
+    options = RunOptions(make_env=cartpole, callback=lambda run: last.append(run.episodes.mean_reward))
     acer.learn(
         "mlp", cartpole(), seed=0, total_timesteps=30_000, gamma=1.0, value_network="copy", run=options, **kwargs
     )
@@ -289,7 +215,7 @@ def test_cartpole(kwargs):
 def test_a_cue_shown_in_the_first_step_is_remembered(network, solved):
     """Only with a memory: without one, one answer in two is right."""
     last, kwargs = [], {"nlstm": 32} if network == "lstm" else {}
-    options = RunOptions(callback=lambda training: last.append(training.episodes.mean_reward))
+    options = RunOptions(callback=lambda run: last.append(run.episodes.mean_reward))
     env = vec(lambda: tiny.CueMemoryEnv(), 8)
     replay = {"nsteps": 10, "replay_start": 200}
     acer.learn(

@@ -5,18 +5,13 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from helpers import reward_per_step, vec
-from small import CYCLE, Counting, counting, joined, learn, resident_bytes, rows, still, train, weights
+from small_runs import CYCLE, Counting, box, counting, joined, learn, resident_bytes, rows, still, train, weights
 
 from tfbaselines.algs import ddpg
 from tfbaselines.envs import tiny
 from tfbaselines.experience.noise import NormalActionNoise, OrnsteinUhlenbeckActionNoise
 from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.settings.options import RunOptions
-
-
-def box(count=1):
-    return vec(lambda: tiny.BoxIdentityEnv((2,), episode_len=10), count)
-
 
 # Every argument.
 
@@ -203,7 +198,8 @@ def test_noise_of_parameters_is_that_of_an_episode(count, per_episode, seen):
 def test_both_noises_at_once(seen):
     env = still()
     model = learn("ddpg", env, 4, noise_type="adaptive-param_0.3,normal_0.1", **QUIET)
-    assert model.noise.parameters.desired_action_stddev == 0.3
+    exploration, _ = model.parts
+    assert exploration.perturbed.spec.desired_action_stddev == 0.3
     noise = noise_of(env, model)[:, 0].reshape(4, CYCLE, 2)
     assert (noise.std(axis=1) > 0.03).all() and np.abs(noise.mean(axis=1)).max() > 0.05
 
@@ -214,7 +210,8 @@ def test_both_noises_at_once(seen):
 )
 def test_the_deterministic_policy_has_none(text, kind, seen):
     model = learn("ddpg", still(), 1, noise_type=text)
-    assert isinstance(model.noise.actions, kind)
+    exploration, _ = model.parts
+    assert isinstance(exploration._noise.actions, kind)
     obs = still().reset()
     for deterministic in (True, False):
         first, again = (model.act(obs, deterministic=deterministic)[0] for _ in range(2))
@@ -281,18 +278,17 @@ def test_the_targets_noise_is_in_units_of_the_bounds(deviation, seen):
 def test_statistics_of_returns_belong_to_the_model(eager, tmp_path):
     model = learn("ddpg", box(), 3, normalize_returns=True, popart=True)
     # Every gradient step's batch of eight was taken in.
-    assert model.returns.state()[2] == pytest.approx(6 * 8, rel=1e-3)
-    assert float(model.returns.mean) < -0.1
+    assert model.policy.returns.state()[2] == pytest.approx(6 * 8, rel=1e-3)
+    assert float(model.policy.returns.mean) < -0.1
     model.save(tmp_path / "model")
-    loaded = ddpg.build_model("dense", box(), {"hidden_sizes": [8], "normalize_returns": True})
-    loaded.load(tmp_path / "model")
+    loaded = learn("ddpg", box(), 0, seed=9, load_path=tmp_path / "model", normalize_returns=True, popart=True)
     obs = box().reset()
     np.testing.assert_allclose(loaded.value(obs), model.value(obs), rtol=1e-5, atol=1e-6)
 
 
 def test_without_popart_they_are_those_of_a_batch_in_each_cycle(eager):
     model = learn("ddpg", box(), 3, normalize_returns=True)
-    assert model.returns.state()[2] == pytest.approx(3 * 8, rel=1e-3)
+    assert model.policy.returns.state()[2] == pytest.approx(3 * 8, rel=1e-3)
 
 
 def test_two_critics(eager):
@@ -341,33 +337,18 @@ def test_several_observations_at_once(noise, eager, tmp_path):
     assert np.isfinite(log[["reference_Q_mean", "rollout/Q_mean", "train/loss_critic"]]).all(axis=None)
 
 
-def test_choices_and_pixels_are_not_normalised(eager):
-    class Choice(Counting):
-        observation_space = spaces.Discrete(50)
-
-        def reset(self, **kwargs):
-            return int(-super().reset(**kwargs)[0][0]), {}
-
-        def step(self, action):
-            obs, *rest = super().step(action)
-            return int(obs[0]), *rest
-
-    assert learn("ddpg", vec(Choice), 3).policy.normalizer is None
-
-
 # Compiled.
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("own", [{}, {"normalize_returns": True, "popart": True, "twin_q": True}], ids=["", "popart"])
-def test_nothing_is_traced_twice_and_memory_stays_flat(own, tmp_path):
-    sizes, traces = [], []
+def test_with_popart_nothing_is_traced_twice_and_memory_stays_flat(tmp_path):
+    sizes, traces, own = [], [], {"normalize_returns": True, "popart": True, "twin_q": True}
 
-    def watch(training):
+    def watch(run):
         sizes.append(resident_bytes())
-        traces.append(training.model.update._fused.experimental_get_tracing_count())
+        traces.append(run.model.update._fused.experimental_get_tracing_count())
 
-    train(tmp_path, "ddpg", box(), 500, nb_epoch_cycles=50, run=RunOptions(callback=watch), **own)
+    train(tmp_path, "ddpg", box(), 250, nb_epoch_cycles=50, run=RunOptions(callback=watch), **own)
     assert traces[5] == traces[-1] == 1
     assert sizes[-1] - sizes[100] < 2**23
     assert np.isfinite(rows(tmp_path)).all(axis=None)
@@ -385,11 +366,18 @@ class ConstantReward(tiny.ConstantRewardEnv):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("own", [{}, {"normalize_returns": True, "popart": True}], ids=["", "popart"])
-def test_time_outs_are_bootstrapped(own):
+def test_with_popart_time_outs_are_bootstrapped():
     """Reward 1 for ever, cut every 10 steps: the value is 1 / (1 - gamma), far above what a cut would give."""
     env = vec(ConstantReward)
-    own |= {"gamma": 0.9, "critic_lr": 1e-2, "tau": 0.05, "nb_train_steps": 50, "critic_l2_reg": 0.0}
+    own = {
+        "normalize_returns": True,
+        "popart": True,
+        "gamma": 0.9,
+        "critic_lr": 1e-2,
+        "tau": 0.05,
+        "nb_train_steps": 50,
+        "critic_l2_reg": 0.0,
+    }
     model = learn("ddpg", env, 150, **own)
     np.testing.assert_allclose(model.value(env.reset()), 10.0, rtol=0.1)
 

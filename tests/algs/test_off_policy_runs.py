@@ -1,33 +1,30 @@
-"""Runs of td3, sac and ddpg: seeds, saving, resuming, the command line, processes and ranks."""
+"""Runs of td3, sac and ddpg: what is saved and resumed, and the command line."""
 
 import json
 import shutil
 import signal
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
-from commands import finish, interrupt, run, start, wait_for
+from commands import finish, run, start, wait_for
 from gymnasium import spaces
-from helpers import vec
-from small import (
-    BASELINES,
+from small_runs import (
     CYCLE,
-    MODULES,
-    SPINUP,
+    box,
     counting,
+    flags,
     joined,
     learn,
     rows,
     still,
+    stop_after,
     train,
     weights,
 )
 
 from tfbaselines.algs import registry
-from tfbaselines.envs import tiny
 from tfbaselines.evaluate import evaluate
 from tfbaselines.logs.logger import read_csv
 from tfbaselines.run import main
@@ -38,51 +35,15 @@ from tfbaselines.settings.options import RunOptions
 ALGORITHMS = pytest.mark.parametrize("alg", ["td3", "sac", "ddpg"])
 TWO_RANKS = ("mpirun", "-np", "2")
 
-SMALL = {"td3": SPINUP, "sac": SPINUP, "ddpg": BASELINES}
-
-
-def flags(alg, *more, env="Pendulum-v1", **changed):
-    """The small run on the command line."""
-    values = SMALL[alg] | {"max_ep_len": 15, "num_test_episodes": 2, "hidden_sizes": "[8]"} | changed
-    # The network that td3 and sac have by default.
-    values |= {"network": "dense"} if alg == "ddpg" else {}
-    return [f"--alg={alg}", f"--env={env}", *(f"--{name}={value}" for name, value in values.items()), *more]
-
-
-def box(count=1, seed=0):
-    return vec(lambda: tiny.BoxIdentityEnv((2,), episode_len=10), count, seed)
-
-
-def stop_after(cycles):
-    return RunOptions(callback=lambda training: training.update < cycles)
-
-
-# Seeds.
-
-
-@ALGORITHMS
-@pytest.mark.parametrize("count", [1, 2])
-def test_one_seed_gives_one_curve(alg, count, eager, tmp_path):
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        train(tmp_path / name, alg, box(count, seed), 4, seed=seed, eval_env=box(1, 7), num_test_episodes=1)
-    assert len(rows(tmp_path / "a")) == 2
-    assert rows(tmp_path / "a").equals(rows(tmp_path / "b"))
-    assert not rows(tmp_path / "a").equals(rows(tmp_path / "c"))
-
-
-@ALGORITHMS
-def test_without_a_seed_every_run_is_another(alg, eager):
-    one, other = (weights(learn(alg, box(), 0, seed=None).policy) for _ in range(2))
-    assert one.tolist() != other.tolist()
-
 
 # Saving.
 
 
-@ALGORITHMS
-def test_save_and_load_give_the_same_model(alg, eager, tmp_path):
-    own = {"noise_type": "ou_0.3", "normalize_returns": True, "popart": True} if alg == "ddpg" else {}
-    own |= {"alpha": "auto"} if alg == "sac" else {}
+@pytest.mark.parametrize(
+    ("alg", "own"),
+    [("ddpg", {"noise_type": "ou_0.3", "normalize_returns": True, "popart": True}), ("sac", {"alpha": "auto"})],
+)
+def test_save_and_load_give_the_same_model(alg, own, eager, tmp_path):
     model = learn(alg, box(), 3, **own)
     model.save(tmp_path / "model")
     loaded = learn(alg, box(), 0, seed=9, load_path=tmp_path / "model", **own)
@@ -93,25 +54,12 @@ def test_save_and_load_give_the_same_model(alg, eager, tmp_path):
     assert weights(model.averaged.policy).tolist() != weights(model.policy).tolist()
 
 
-@ALGORITHMS
-def test_a_checkpoint_holds_the_trained_model(alg, eager, tmp_path):
-    model = train(tmp_path, alg, box(), 3)
-    latest = Checkpoints(tmp_path / "checkpoints").latest()
-    loaded = MODULES[alg].build_model("dense", box(), {"hidden_sizes": [8]})
-    loaded.load(latest)
-    obs = box(5).reset()
-    np.testing.assert_array_equal(loaded.act(obs, deterministic=True)[0], model.act(obs, deterministic=True)[0])
-
-
 @pytest.mark.parametrize(
     ("before", "now"),
     [
-        (("td3", {}), ("sac", {})),
-        (("sac", {}), ("td3", {})),
         (("td3", {}), ("ddpg", {"twin_q": True, "normalize_observations": False})),
         (("sac", {}), ("sac", {"alpha": "auto"})),
         (("sac", {"alpha": "auto"}), ("sac", {})),
-        (("td3", {}), ("td3", {"hidden_sizes": [9]})),
         (("td3", {}), ("td3", {"normalize_observations": True})),
         (("ddpg", {}), ("ddpg", {"twin_q": True})),
     ],
@@ -126,8 +74,7 @@ def test_models_that_do_not_fit_are_refused(before, now, seen, tmp_path):
 # Resuming.
 
 CASES = {
-    "td3": ("td3", {"pi_lr": "linear_1e-3"}),
-    "sac": ("sac", {"alpha": "auto", "lr": "linear_1e-3"}),
+    "sac": ("sac", {"alpha": "auto"}),
     "discrete": ("sac", {"alpha": "auto"}),
     "ddpg": ("ddpg", {"noise_type": "normal_0.2", "normalize_returns": True, "popart": True}),
     "drift": ("ddpg", {"noise_type": "ou_0.2"}),
@@ -153,7 +100,8 @@ def test_the_size_of_parameters_noise_goes_on(seen, tmp_path):
     own = {"noise_type": "adaptive-param_9", "nb_train_steps": 1}
     train(tmp_path, "ddpg", still(), 8, run=stop_after(4), **own)
     model = train(tmp_path, "ddpg", still(), 8, run=RunOptions(resume=str(tmp_path)), **own)
-    assert model.noise.parameters.current_stddev == pytest.approx(9 * 1.01**8)
+    exploration, _ = model.parts
+    assert exploration.perturbed.spec.current_stddev == pytest.approx(9 * 1.01**8)
 
 
 def keep(path):
@@ -209,61 +157,6 @@ def test_the_table_is_continued(seen, tmp_path):
 # The command line.
 
 
-@pytest.fixture(scope="module", params=["td3", "sac", "ddpg"])
-def saved(request, tmp_path_factory):
-    """The algorithm, and a directory with the log and the model of a run of two epochs."""
-    directory = tmp_path_factory.mktemp(request.param)
-    tf.config.run_functions_eagerly(True)
-    paths = [f"--log_path={directory / 'log'}", f"--save_path={directory / 'model'}"]
-    assert main(flags(request.param, "--num_timesteps=40", *paths)) == 0
-    tf.config.run_functions_eagerly(False)
-    return request.param, directory
-
-
-def test_a_run_leaves_its_files(saved):
-    alg, directory = saved
-    names = {path.name for path in (directory / "log").iterdir()}
-    expected = {"0.0.monitor.csv", "checkpoints", "config.json", "log.txt", "progress.csv", "replay"}
-    assert names == expected | ({"progress.txt"} if alg != "ddpg" else set())
-    config = json.loads((directory / "log/config.json").read_text())
-    assert config["alg"] == alg and config["learn"]["replay_size"] == 200
-    assert load_tree(directory / "model")["config"]["alg"] == alg
-    monitor = (directory / "log/0.0.monitor.csv").read_text().splitlines()
-    # Two episodes of fifteen steps; those of tests are not among them.
-    assert len(monitor) == 2 + 2
-    assert len(rows(directory / "log")) == 2
-
-
-def test_a_saved_run_is_evaluated(saved):
-    directory = str(saved[1] / "log")
-    first, again, other = (evaluate(directory, 2, seed=seed)["returns"] for seed in (1, 1, 2))
-    assert first == again != other
-    exact, more = (evaluate(directory, 2, seed=1, deterministic=True, num_env=count) for count in (1, 2))
-    assert len(exact["returns"]) == len(more["returns"]) == 2
-    # The environment's own limit.
-    assert exact["lengths"] == [200, 200]
-
-
-def test_a_saved_model_is_played(saved, capsys, monkeypatch, tmp_path):
-    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
-        monkeypatch.delenv(name, raising=False)
-    alg, directory = saved
-    own = ["--num_timesteps=0", f"--load_path={directory / 'model'}", "--play", f"--log_path={tmp_path / 'log'}"]
-    assert main(flags(alg, *own)) == 0
-    assert capsys.readouterr().out.count("episode_rew=") == 10
-
-
-def test_a_saved_model_is_exported(saved, tmp_path):
-    alg, directory = saved
-    env = vec(lambda: gymnasium.make("Pendulum-v1"))
-    model = learn(alg, env, 0, load_path=directory / "model")
-    model.export(tmp_path / "served")
-    obs = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
-    answers = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"](observations=obs)
-    np.testing.assert_allclose(answers["actions"], model.act(obs, deterministic=True)[0], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(answers["values"], model.value(obs), rtol=1e-4, atol=1e-5)
-
-
 def test_a_model_in_units_of_returns_is_exported(eager, tmp_path):
     model = learn("ddpg", box(), 3, normalize_returns=True)
     model.export(tmp_path / "served")
@@ -301,16 +194,12 @@ def test_a_network_is_chosen_by_name(alg, seen, tmp_path):
         (["--alg=ddpg", "--env=CartPole-v1"], "continuous actions need bounds"),
         (["--alg=ddpg", "--noise_type=foo"], "noise_type='foo' is not valid"),
         (["--alg=ddpg", "--popart=True"], "popart=True is not valid: needs normalize_returns=True"),
-        (["--alg=ddpg", "--tau=2"], "tau=2.0 is not valid: between 0 and 1"),
         (["--alg=sac", "--alpha=quick"], "alpha='quick' is not valid"),
         (["--alg=sac", "--update_after=1e7"], "update_after=10000000 is not valid: at most replay_size=1000000"),
         (["--alg=sac", "--memory_size=3"], "memory_size=3 is not valid: an even number"),
         (["--alg=sac", "--vis_encode_type=simpel"], "did you mean 'simple'?"),
-        (["--alg=sac", "--buffer_init_step=3"], "did you mean --buffer_init_steps?"),
         (["--alg=sac", "--replay_size=1e15"], "the replay would take"),
-        (["--alg=td3", "--policy_delay=0"], "policy_delay=0 is not valid: at least 1"),
         (["--alg=td3", "--alpha=0.2"], "unknown argument --alpha of td3"),
-        (["--alg=td3", "--epochs=many"], "epochs='many' is not valid: a whole number"),
     ],
 )
 def test_a_mistake_on_the_command_line_is_one_line(arguments, words, capsys, tmp_path, monkeypatch):
@@ -320,14 +209,6 @@ def test_a_mistake_on_the_command_line_is_one_line(arguments, words, capsys, tmp
     err = capsys.readouterr().err
     assert err.startswith("tfbaselines: error: ") and err.count("\n") == 1
     assert words in err
-
-
-@ALGORITHMS
-def test_help_tells_every_argument(alg, capsys):
-    assert main([f"--alg={alg}", "--help"]) == 0
-    out = capsys.readouterr().out
-    names = [name for name in SMALL[alg] if name != "seed"]
-    assert all(f"--{name}" in out for name in names)
 
 
 def test_games_have_defaults_of_their_own():
@@ -425,24 +306,6 @@ def test_masks_of_actions_from_any_worker(worker, own_envs, eager, tmp_path):
 
 
 @pytest.mark.slow
-@ALGORITHMS
-def test_everything_a_user_types(alg, tmp_path):
-    status, out, err = run("tfbaselines.run", *flags(alg, "--num_timesteps=60", "--log_path=log"), cwd=tmp_path)
-    assert status == 0, err
-    assert out.startswith(f"Logging to {tmp_path / 'log'}") and "100%" in err
-    assert [path.name for path in tmp_path.iterdir()] == ["log"]
-    status, out, err = run("tfbaselines.evaluate", "log", "--episodes=2", "--deterministic", cwd=tmp_path)
-    assert status == 0, err
-    assert "2 episodes" in out
-    status, out, err = run("tfbaselines.plot", "log", cwd=tmp_path)
-    assert status == 0, err
-    assert (tmp_path / "log/plot.png").read_bytes().startswith(b"\x89PNG")
-    status, out, err = run("tfbaselines.run", "--resume=log", "--num_timesteps=80", "--play", cwd=tmp_path)
-    assert status == 0, err
-    assert len(rows(tmp_path / "log")) == 4 and out.count("episode_rew=") == 10
-
-
-@pytest.mark.slow
 def test_a_game(tmp_path):
     own = {"num_timesteps": 400, "num_test_episodes": 0, "replay_size": 2000, "start_steps": 100, "update_after": 100}
     own |= {"steps_per_epoch": 200, "num_update": 1, "num_env": 2, "log_path": tmp_path / "log"}
@@ -455,36 +318,8 @@ def test_a_game(tmp_path):
 
 
 @pytest.mark.slow
-@ALGORITHMS
-def test_ctrl_c_saves_and_says_how_to_go_on(alg, tmp_path):
-    own = flags(alg, "--num_timesteps=1e7", "--log_path=log", num_test_episodes=0, replay_size=100_000)
-    process = start("tfbaselines.run", *own, cwd=tmp_path, OPENAI_LOG_FORMAT="log,csv")
-    interrupt(process, tmp_path / "log", 5)
-    before = rows(tmp_path / "log")
-    cycles = int(Checkpoints(tmp_path / "log/checkpoints").latest().name)
-    assert saved_steps(tmp_path) == cycles * CYCLE
-    total = (cycles // 2 + 5) * 2 * CYCLE
-    status, _, err = run("tfbaselines.run", "--resume=log", f"--num_timesteps={total}", cwd=tmp_path)
-    assert status == 0, err
-    after = rows(tmp_path / "log")
-    assert after[: len(before)].equals(before)
-    assert np.isfinite(after.iloc[-1]).all()
-    epochs = after["total/epochs" if alg == "ddpg" else "Epoch"].tolist()
-    assert epochs == list(range(1, total // (2 * CYCLE) + 1))
-    assert saved_steps(tmp_path) == total
-    assert "starts empty" not in (tmp_path / "log/log.txt").read_text()
-    assert (tmp_path / "log/0.0.monitor.csv").read_text().count("t_start") == 1
-
-
-def saved_steps(directory):
-    return json.loads((directory / "log/replay/000/replay.json").read_text())["steps"]
-
-
-@pytest.mark.slow
-@ALGORITHMS
-def test_a_killed_run_goes_on_from_its_last_checkpoint(alg, tmp_path):
-    own = flags(alg, "--num_timesteps=1e7", "--log_path=log", num_test_episodes=0)
-    own += ["--save_interval=1"] if alg == "ddpg" else []
+def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path):
+    own = flags("ddpg", "--num_timesteps=1e7", "--log_path=log", num_test_episodes=0, save_interval=1)
     process = start("tfbaselines.run", *own, cwd=tmp_path, OPENAI_LOG_FORMAT="log,csv")
     checkpoints = Checkpoints(tmp_path / "log/checkpoints")
     try:
@@ -495,7 +330,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(alg, tmp_path):
     total = (int(checkpoints.latest().name) // 2 + 5) * 2 * CYCLE
     status, _, err = run("tfbaselines.run", "--resume=log", f"--num_timesteps={total}", cwd=tmp_path)
     assert status == 0, err
-    steps = rows(tmp_path / "log")["total/steps" if alg == "ddpg" else "TotalEnvInteracts"]
+    steps = rows(tmp_path / "log")["total/steps"]
     # Rows of epochs that were done again stand twice; none is missing.
     assert set(steps) == set(range(2 * CYCLE, total + 1, 2 * CYCLE)) and steps.iloc[-1] == total
 
@@ -505,7 +340,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(alg, tmp_path):
 
 BOTH = """
 from helpers import vec
-from small import learn
+from small_runs import learn
 
 from tfbaselines.envs import tiny
 from tfbaselines.parallel import mpi
@@ -513,7 +348,6 @@ from tfbaselines.running.checkpoint import save_tree
 
 rank = mpi.world().rank
 for alg, own in (
-    ("td3", {"normalize_observations": True}),
     ("sac", {"alpha": "auto"}),
     ("ddpg", {"normalize_returns": True, "popart": True}),
 ):
@@ -527,36 +361,14 @@ for alg, own in (
 def test_two_ranks_train_one_model(tmp_path):
     (tmp_path / "both.py").write_text(BOTH)
     here = Path(__file__).parent
-    paths = f"{tmp_path}:{here}:{here.parent}"
+    paths = f"{tmp_path}:{here.parent / 'contract'}:{here.parent}:{here.parents[1]}"
     process = start("both", cwd=tmp_path, launcher=TWO_RANKS, PYTHONPATH=paths)
     try:
         status, _, err = finish(process, timeout=300)
     finally:
         process.terminate()
     assert status == 0, err
-    for alg in ("td3", "sac", "ddpg"):
+    for alg in ("sac", "ddpg"):
         one, other = (load_tree(tmp_path / f"{alg}-{rank}") for rank in (0, 1))
         np.testing.assert_equal(other["model"], one["model"])
         assert not np.array_equal(one["actions"], other["actions"])
-
-
-@pytest.mark.slow
-@ALGORITHMS
-def test_two_ranks_on_the_command_line(alg, tmp_path):
-    for given in (flags(alg, "--num_timesteps=60", "--log_path=log"), ["--resume=log", "--num_timesteps=100"]):
-        process = start("tfbaselines.run", *given, cwd=tmp_path, launcher=TWO_RANKS)
-        try:
-            status, _, err = finish(process, timeout=300)
-        finally:
-            process.terminate()
-        assert status == 0, err
-    names = {path.name for path in (tmp_path / "log").iterdir()}
-    assert {"0.0.monitor.csv", "1.0.monitor.csv", "log.txt", "log-rank001.txt", "progress.csv"} <= names
-    kept = [np.load(tmp_path / f"log/replay/{rank:03d}/actions.npy") for rank in (0, 1)]
-    assert kept[0].shape == kept[1].shape and not np.array_equal(*kept)
-    log = rows(tmp_path / "log")
-    assert len(log) == 5
-    if alg != "ddpg":
-        assert log["TotalEnvInteracts"].tolist() == [40, 80, 120, 160, 200]
-    for name in ("log.txt", "log-rank001.txt"):
-        assert "starts empty" not in (tmp_path / "log" / name).read_text()

@@ -6,14 +6,16 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from helpers import mean_return, vec
-from small import (
+from small_runs import (
     CYCLE,
     Counting,
+    Masked,
+    Seeing,
+    box,
     counting,
+    identity,
     learn,
-    resident_bytes,
     rows,
-    still,
     train,
     weights,
 )
@@ -22,66 +24,14 @@ from tfbaselines.algs import sac
 from tfbaselines.envs import tiny
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv, VecFrameStack
-from tfbaselines.envs.vec.action_mask import MASK
+from tfbaselines.envs.vec.action_mask import MASK, with_action_masks
+from tfbaselines.losses.entropy import default_target_entropy
 from tfbaselines.running.play import even_episodes
 from tfbaselines.settings.options import RunOptions
 
 
-def identity(count=1, dim=4):
-    return vec(lambda: tiny.DiscreteIdentityEnv(dim, episode_len=10), count)
-
-
-def box(count=1):
-    return vec(lambda: tiny.BoxIdentityEnv((2,), episode_len=10), count)
-
-
 def multi(count=1):
     return vec(lambda: tiny.MultiDiscreteIdentityEnv((3, 2), episode_len=10), count)
-
-
-class Seeing(gymnasium.Env):
-    """Refuses actions that are not in its space; episodes of ten steps.
-
-    Args:
-        observation_space: what it draws from.
-        action_space: what it takes.
-    """
-
-    def __init__(self, observation_space, action_space):
-        self.observation_space, self.action_space = observation_space, action_space
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        if seed is not None:
-            self.observation_space.seed(seed)
-        self.time = 0
-        return self.observation_space.sample(), {}
-
-    def step(self, action):
-        assert self.action_space.contains(action), f"{action!r} is not in {self.action_space}"
-        self.time += 1
-        return self.observation_space.sample(), 1.0, self.time >= 10, False, {}
-
-
-class Masked(Seeing):
-    """Tells which of its choices are allowed, at least one of each kind, and refuses the others."""
-
-    def _told(self):
-        space = self.action_space
-        widths = [space.n] if isinstance(space, spaces.Discrete) else space.nvec
-        self.masks = [self.np_random.integers(0, 2, width, dtype=np.int8) for width in widths]
-        for mask in self.masks:
-            mask[self.np_random.integers(len(mask))] = 1
-        return {"action_mask": self.masks[0] if len(self.masks) == 1 else tuple(self.masks)}
-
-    def reset(self, **kwargs):
-        return super().reset(**kwargs)[0], self._told()
-
-    def step(self, action):
-        choices = np.ravel(action) - np.ravel(self.action_space.start)
-        assert all(mask[choice] for mask, choice in zip(self.masks, choices, strict=True)), (action, self.masks)
-        *step, _ = super().step(action)
-        return *step, self._told()
 
 
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
@@ -157,33 +107,6 @@ def test_other_words_for_the_same(same, default, eager):
     assert weights(learn("sac", box(), 3, **same).policy).tolist() == weights(default.policy).tolist()
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("alpha", -1),
-        ("alpha", float("nan")),
-        ("alpha", float("inf")),
-        ("alpha", "quick"),
-        ("alpha", "0.2"),
-        ("alpha", "auto_x"),
-        ("alpha", "auto_0"),
-        ("alpha", "auto_-1"),
-        ("alpha", "auto_nan"),
-        ("alpha", "auto_inf"),
-        ("polyak", -0.5),
-        ("lr", "quick"),
-        ("train_interval", 0),
-        ("buffer_init_steps", -1),
-        ("buffer_init_steps", 201),
-    ],
-)
-def test_bad_arguments_are_named_in_one_line(name, value):
-    with pytest.raises(ValueError, match=r"valid|unknown") as error:
-        learn("sac", still(), **{name: value})
-    assert "\n" not in str(error.value)
-    assert name in str(error.value) and str(value) in str(error.value)
-
-
 # Rates and the temperature.
 
 
@@ -224,7 +147,7 @@ def test_the_temperature_goes_where_the_entropy_is_as_wanted(env, target, falls,
     ],
 )
 def test_the_entropy_that_is_wanted(space, entropy):
-    assert sac.default_target_entropy(space) == pytest.approx(entropy)
+    assert default_target_entropy(space) == pytest.approx(entropy)
 
 
 def test_without_entropy_there_is_none_in_the_targets(eager):
@@ -271,7 +194,7 @@ def test_only_allowed_actions_are_chosen(actions, count, eager):
     env = seeing(actions=actions, count=count, kind=Masked)
     model = learn("sac", env, 6, eval_env=tests, num_test_episodes=4, start_steps=20, num_update=1)
     for deterministic in (True, False):
-        assert len(even_episodes(model, sac.wrap_env(env), 2 * count, deterministic=deterministic)) == 2 * count
+        assert len(even_episodes(model, with_action_masks(env), 2 * count, deterministic=deterministic)) == 2 * count
 
 
 def test_masks_are_part_of_what_is_learnt_from(seen):
@@ -327,11 +250,6 @@ def test_an_episode_is_not_broken_off_to_look_for_masks(eager):
     assert np.isfinite(weights(learn("sac", env, 2).policy)).all()
 
 
-def test_observations_that_are_choices(eager, tmp_path):
-    train(tmp_path, "sac", multi(), 4)
-    assert np.isfinite(rows(tmp_path)).all(axis=None)
-
-
 @pytest.mark.parametrize("actions", ACTIONS)
 def test_memory(actions, eager, tmp_path):
     env = seeing(actions=actions, count=2)
@@ -345,20 +263,12 @@ def test_memory(actions, eager, tmp_path):
     assert np.isfinite(rows(tmp_path)).all(axis=None)
 
 
-@pytest.mark.slow
-def test_memory_compiled(tmp_path):
-    own = {"memory_size": 6, "sequence_length": 5}
-    model = train(tmp_path, "sac", seeing(count=2), 30, steps_per_epoch=300, **own)
-    assert np.isfinite(rows(tmp_path)).all(axis=None)
-    assert model.update._fused.experimental_get_tracing_count() == 1
-
-
 def test_memory_and_masks_and_images_go_together(eager):
     env = seeing(SEVERAL, "multidiscrete", 2, Masked)
     own = {"memory_size": 6, "sequence_length": 4, "batch_size": 2, "num_update": 1}
     model = learn("sac", env, 3, **own)
     assert np.isfinite(weights(model.policy)).all()
-    assert len(even_episodes(model, sac.wrap_env(env), 4, deterministic=True)) == 4
+    assert len(even_episodes(model, with_action_masks(env), 4, deterministic=True)) == 4
 
 
 @pytest.mark.parametrize(
@@ -379,12 +289,6 @@ def test_memory_below_a_network_with_its_own_is_refused():
         learn("sac", seeing(), network="lstm", nlstm=4, memory_size=4)
 
 
-def test_a_network_with_memory(eager, tmp_path):
-    model = train(tmp_path, "sac", seeing(count=2), 4, network="lstm", nlstm=3, sequence_length=5)
-    assert model.policy.state_size == 12
-    assert np.isfinite(rows(tmp_path)).all(axis=None)
-
-
 @pytest.mark.parametrize(
     "kwargs",
     [{"n_step": 3}, {"train_interval": 4, "num_update": 1}, {"buffer_init_steps": 30}, {"lr": "linear_1e-3"}],
@@ -396,34 +300,7 @@ def test_several_environments(kwargs, eager, tmp_path):
     assert np.isfinite(log.iloc[-1]).all() and log["TotalEnvInteracts"].iloc[-1] >= 60
 
 
-# Compiled.
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("env", [box, identity], ids=["box", "discrete"])
-def test_nothing_is_traced_twice_and_memory_stays_flat(env, tmp_path):
-    sizes, traces = [], []
-
-    def watch(training):
-        sizes.append(resident_bytes())
-        traces.append(training.model.update._fused.experimental_get_tracing_count())
-
-    train(tmp_path, "sac", env(), 500, steps_per_epoch=500, alpha="auto", run=RunOptions(callback=watch))
-    assert traces[5] == traces[-1] == 1
-    assert sizes[-1] - sizes[50] < 2**23
-    assert np.isfinite(rows(tmp_path)).all(axis=None)
-
-
 # Learning.
-
-
-@pytest.mark.slow
-def test_time_outs_are_bootstrapped():
-    """Reward 1 for ever, cut every 10 steps: the value is 1 / (1 - gamma), far above what a cut would give."""
-    env = vec(lambda: tiny.ConstantRewardEnv(episode_len=10))
-    own = {"gamma": 0.9, "lr": 1e-2, "polyak": 0.95, "num_update": 50, "alpha": 0.0}
-    model = learn("sac", env, 150, **own)
-    np.testing.assert_allclose(model.value(env.reset()), 10.0, rtol=0.1)
 
 
 def score(model, env, episodes=20):
@@ -440,10 +317,10 @@ def test_cartpole():
 
     tests = make()
 
-    def solved(training):
-        return training.update % 10 == 0 and score(training.model, tests, 10) >= 400
+    def solved(run):
+        return run.update % 10 == 0 and score(run.model, tests, 10) >= 400
 
-    run = RunOptions(callback=lambda training: not solved(training))
+    run = RunOptions(callback=lambda run: not solved(run))
     model = sac.learn("dense", make(), total_timesteps=50_000, run=run, **CARTPOLE)
     assert score(model, tests) >= 400
 

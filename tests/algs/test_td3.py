@@ -5,17 +5,13 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from helpers import mean_return, vec
-from small import Counting, counting, joined, learn, resident_bytes, rows, still, train, weights
+from small_runs import box, counting, joined, learn, still, weights
 
 from tfbaselines.algs import td3
 from tfbaselines.envs import tiny
 from tfbaselines.settings.options import RunOptions
 
 BOUNDS = spaces.Box(np.array([[-1.0, 2.0]], np.float32), np.array([[3.0, 2.5]], np.float32))
-
-
-def box(count=1):
-    return vec(lambda: tiny.BoxIdentityEnv((2,), episode_len=10), count)
 
 
 # Every argument.
@@ -66,26 +62,6 @@ def test_other_words_for_the_same(same, default, eager):
     assert weights(learn("td3", box(), 3, **same).policy).tolist() == weights(default.policy).tolist()
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("act_noise", -0.1),
-        ("target_noise", -0.1),
-        ("noise_clip", -1),
-        ("noise_clip", float("nan")),
-        ("policy_delay", 0),
-        ("polyak", -0.5),
-        ("pi_lr", "quick"),
-        ("q_lr", "quick_1e-3"),
-    ],
-)
-def test_bad_arguments_are_named_in_one_line(name, value):
-    with pytest.raises(ValueError, match=r"valid|unknown") as error:
-        learn("td3", still(), **{name: value})
-    assert "\n" not in str(error.value)
-    assert name in str(error.value) and str(value).split("_")[0] in str(error.value)
-
-
 # Noise and rates.
 
 
@@ -131,8 +107,8 @@ def test_without_rates_nothing_moves(eager):
 def test_actor_and_targets_move_in_every_so_manieth_step(eager):
     changes, last = [], {}
 
-    def watch(training):
-        model = training.model
+    def watch(run):
+        model = run.model
         now = {
             "actor": np.concatenate([v.numpy().ravel() for v in model.policy.acting_variables]),
             "critics": np.concatenate([v.numpy().ravel() for v in model.policy.critic_variables]),
@@ -179,61 +155,7 @@ def td3_network(shape):
     return keras.Model(inputs, keras.layers.Dense(5, "tanh")(inputs))
 
 
-def test_images(eager):
-    class Picture(Counting):
-        observation_space = spaces.Box(0, 255, (36, 36, 1), np.uint8)
-
-        def reset(self, **kwargs):
-            super().reset(**kwargs)
-            return np.full((36, 36, 1), 10, np.uint8), {}
-
-        def step(self, action):
-            _, *rest = super().step(action)
-            return np.full((36, 36, 1), self.count, np.uint8), *rest
-
-    start, model = (learn("td3", vec(Picture, 2), cycles, network="cnn_small") for cycles in (0, 2))
-    assert model.policy.convolutional
-    pairs = zip(start.policy.trainable_variables, model.policy.trainable_variables, strict=True)
-    assert all(not np.array_equal(one.numpy(), other.numpy()) for one, other in pairs)
-    assert model.act(np.zeros((36, 36, 1), np.uint8), deterministic=True)[0].shape == (2,)
-
-
-# Compiled.
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("memory", [{}, {"memory_size": 8, "sequence_length": 5}], ids=["dense", "memory"])
-def test_nothing_is_traced_twice_and_memory_stays_flat(memory, tmp_path):
-    sizes, traces = [], []
-
-    def watch(training):
-        sizes.append(resident_bytes())
-        traces.append(training.model.update._fused.experimental_get_tracing_count())
-
-    train(tmp_path, "td3", box(), 500, steps_per_epoch=500, run=RunOptions(callback=watch), **memory)
-    assert traces[5] == traces[-1] == 1
-    assert sizes[-1] - sizes[50] < 2**23
-    assert np.isfinite(rows(tmp_path)).all(axis=None)
-
-
 # Learning.
-
-
-class ConstantReward(tiny.ConstantRewardEnv):
-    """The same with continuous actions."""
-
-    def __init__(self):
-        super().__init__()
-        self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
-
-
-@pytest.mark.slow
-def test_time_outs_are_bootstrapped():
-    """Reward 1 for ever, cut every 10 steps: the value is 1 / (1 - gamma), far above what a cut would give."""
-    env = vec(ConstantReward)
-    own = {"gamma": 0.9, "q_lr": 1e-2, "polyak": 0.95, "num_update": None, "update_every": 50}
-    model = learn("td3", env, 150, **own)
-    np.testing.assert_allclose(model.value(env.reset()), 10.0, rtol=0.1)
 
 
 @pytest.mark.slow

@@ -1,4 +1,6 @@
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import gymnasium
@@ -78,6 +80,10 @@ def test_a_given_type_overrides_the_registry():
         ("CarPole-v1", "unknown environment 'CarPole-v1': did you mean 'CartPole-v1'?"),
         ("CartPole-v7", "unknown environment 'CartPole-v7': did you mean 'CartPole-v1'?"),
         ("HalfCheetah-v1", "unknown environment 'HalfCheetah-v1': did you mean 'HalfCheetah-v5'?"),
+        (
+            "Robot-v0",
+            "unknown environment 'Robot-v0': did you mean 'Robotank-v0'?; an environment of your own is found",
+        ),
         ("PnogNoFrameskip-v4", f"unknown environment 'PnogNoFrameskip-v4': did you mean '{PONG}'?"),
         ("no_such_module:A-v0", "env='no_such_module:A-v0' is not valid: module 'no_such_module' cannot be imported"),
     ],
@@ -91,9 +97,7 @@ def test_an_unknown_id_names_the_nearest(env_id, message):
 @pytest.mark.skipif(bool(importlib.util.find_spec("gymnasium_robotics")), reason="gymnasium-robotics is installed")
 @pytest.mark.parametrize("env_id", ["FetchReach-v1", "HandReach-v3"])
 def test_an_absent_package_is_named(env_id):
-    with pytest.raises(
-        ValueError, match=rf"'{env_id}' needs gymnasium-robotics: pip install 'tfbaselines\[robotics\]'"
-    ):
+    with pytest.raises(ValueError, match=rf"'{env_id}' needs gymnasium-robotics: pip install gymnasium-robotics$"):
         env_type_of(env_id)
 
 
@@ -109,11 +113,68 @@ def test_an_environment_whose_package_is_missing_says_what_to_install(register):
         raise ImportError("No module named 'Box2D'\nand more")
 
     register("Absent-v0", absent)
-    message = r"'Absent-v0' cannot be made \(No module named 'Box2D'\): pip install 'tfbaselines\[box2d\]'"
+    message = r"""'Absent-v0' cannot be made \(No module named 'Box2D'\): pip install "gymnasium\[box2d\]"$"""
     with pytest.raises(ValueError, match=message):
         make_env("Absent-v0", "box2d")
     with pytest.raises(ValueError, match=r"env_kwargs=\{'nonsense': 1\} is not valid: what CartPole-v1 takes"):
         make_env("CartPole-v1", "classic_control", env_kwargs={"nonsense": 1})
+
+
+def test_a_version_of_the_past_names_the_present_one():
+    for env_id in ("HalfCheetah-v2", "Hopper-v3"):
+        newest = env_id[:-1] + "5"
+        with pytest.raises(ValueError, match=f"^environment '{env_id}' needs packages of the past: use '{newest}'$"):
+            build_env({"env": env_id})
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("gymnasium_robotics"), reason="needs gymnasium-robotics")
+def test_what_simulators_print_or_write_on_their_own_is_silenced(tmp_path):
+    script = """
+import os
+from tfbaselines.envs.make import build_env, env_type_of
+assert env_type_of("FetchReach-v4")[0] == "robotics"
+env = build_env({"env": "Hopper-v5"})
+env.reset()
+env.unwrapped.envs[0].unwrapped.data.qvel[:] = 1e12
+env.step(env.action_space.sample()[None])
+assert not os.listdir("."), os.listdir(".")
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Gymnasium-Robotics" not in done.stderr + done.stdout
+
+
+def test_times_and_replacements_are_for_workers_in_processes():
+    for worker in (None, "dummy"):
+        for care in ({"step_timeout": 5.0}, {"restart_workers": 1}):
+            with pytest.raises(ValueError, match=f"^{next(iter(care))}=.* needs --worker=subproc or --worker=shmem"):
+                make_vec_env("CartPole-v1", "classic_control", 1, 0, worker=worker, **care)
+    config = {"env": "CartPole-v1", "worker": "subproc", "step_timeout": 60.0, "restart_workers": 1}
+    env = build_env(config)
+    assert env._workers._timeout == 60.0 and env._workers._replacements == 1
+    env.close()
+    # Tests and playing take the environments into this process.
+    build_env(config | {"worker": None}).close()
+
+
+def test_the_replacement_of_an_environment_goes_on_with_its_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("tfbaselines.envs.vec.worker.logger.warn", lambda _: None)
+    options = {"logger_dir": str(tmp_path), "worker": "subproc", "restart_workers": 1}
+    env = make_vec_env("CartPole-v1", "classic_control", 1, 0, **options)
+    first = env.reset()
+
+    def episode():
+        for _ in range(500):
+            if env.step(np.zeros(1, np.int64))[2][0]:
+                return
+
+    episode()
+    env._workers._processes[0].kill()
+    obs, _, dones, infos = env.step(np.zeros(1, np.int64))
+    assert dones[0] and infos[0]["TimeLimit.truncated"] and not np.array_equal(obs, first)
+    episode()
+    env.close()
+    assert len(load_results(tmp_path)) == 2
 
 
 def test_the_monitor_sees_rewards_before_they_are_scaled(tmp_path):

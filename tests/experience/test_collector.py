@@ -236,3 +236,40 @@ def test_random_choices_are_equally_likely_among_those_allowed():
     actions = random_actions(MULTI, np.random.default_rng(0), 4000, masks)
     values, counts = np.unique(actions, axis=0, return_counts=True)
     assert values.tolist() == [[2, -3], [3, -3]] and abs(counts[0] - 2000) < 150
+
+
+class Going(Recording):
+    """Its state can be saved."""
+
+    def get_state(self):
+        return {"number": self.number, "time": self.time, "episodes": self.episodes}
+
+    def set_state(self, state):
+        self.number, self.time, self.episodes = state["number"], state["time"], state["episodes"]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_restored_collector_goes_on_in_the_same_episodes(several):
+    policy = SimpleNamespace(recurrent=True, initial_state=lambda count: np.zeros((count, 1), np.float32))
+
+    def make():
+        env = vec(lambda: Going(5, 0, several=several), 2)
+        replay = Taken()
+        return env, Collector(env, policy, replay, np.random.default_rng(0), Behaving()), replay
+
+    env, original, _ = make()
+    assert original.state() == {}
+    original.run(7, 0)
+    env_state, state = env.state(), original.state()
+    other_env, again, taken = make()
+    other_env.restore(env_state), again.restore(state)
+    # The environments' action space is Behaving's too, and was restored.
+    again._behave = Behaving()
+    again.run(6, 7)
+    expected = Taken()
+    original._replay, original._behave = expected, Behaving()
+    original.run(6, 7)
+    for put, other in zip(expected.puts, taken.puts, strict=True):
+        for info in (*put.infos, *other.infos):
+            info.get("episode", {}).pop("t", None)
+        np.testing.assert_equal(vars(other), vars(put))

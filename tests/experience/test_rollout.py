@@ -303,3 +303,69 @@ def test_env_major_orders_rows_by_environment_then_time():
     array = np.arange(24).reshape(3, 2, 4)
     np.testing.assert_array_equal(env_major(array), np.concatenate([array[:, 0], array[:, 1]]))
     np.testing.assert_array_equal(env_major(array[:, :, 0]), [0, 8, 16, 4, 12, 20])
+
+
+class Cut(gymnasium.Env):
+    """Random numbers that the actions move; its state can be saved."""
+
+    observation_space, action_space = spaces.Box(-np.inf, np.inf, (2,), np.float32), DISCRETE
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at, self.time = self.np_random.normal(size=2).astype(np.float32), 0
+        return self.at.copy(), {}
+
+    def step(self, action):
+        self.at = self.at + np.float32(action) + self.np_random.normal(size=2).astype(np.float32)
+        self.time += 1
+        return self.at.copy(), float(self.at[0]), self.time % 5 == 0, self.time % 7 == 0, {}
+
+    def get_state(self):
+        return {"at": self.at, "time": self.time}
+
+    def set_state(self, state):
+        self.at, self.time = state["at"], state["time"]
+
+
+ARRAYS = [
+    "obs",
+    "actions",
+    "rewards",
+    "values",
+    "neglogps",
+    "episode_start",
+    "truncated",
+    "timeout_values",
+    "last_values",
+]
+
+
+@pytest.mark.parametrize("network", ["mlp", "lstm"])
+def test_a_restored_runner_goes_on_in_the_same_episodes(network):
+    original, _, _ = make(network, makers=[Cut, Cut])
+    assert original.state() == {}
+    original.run()
+    env_state, state = original._env.state(), original.state()
+    rng_state = original._rng.bit_generator.state
+    expected = [{name: np.array(getattr(rollout, name)) for name in ARRAYS} for rollout in (original.run(),)]
+    again = make(network, makers=[Cut, Cut], seed=5)[0]
+    # The same parameters, which the model would restore.
+    again._actor = original._actor
+    again._env.restore(env_state), again.restore(state)
+    again._rng.bit_generator.state = rng_state
+    rollout = again.run()
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(rollout, name), expected[0][name], err_msg=name)
+    assert (rollout.states is None) == (network == "mlp")
+
+
+def test_where_the_environments_begin_anew_so_does_the_runner(monkeypatch):
+    said = []
+    monkeypatch.setattr("tfbaselines.experience.rollout.logger.warn", said.append)
+    original, again = make()[0], make()[0]
+    original.run()
+    again._env.restore(original._env.state()), again.restore(original.state())
+    assert len(said) == 1 and "the episodes under way begin anew" in said[0]
+    assert again.run().obs[0, :, 2].tolist() == [0, 0]
+    again.restore({})
+    assert len(said) == 1

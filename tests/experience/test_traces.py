@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tfbaselines import memory
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv, VecFrameStack
-from tfbaselines.experience import memory, traces
+from tfbaselines.experience import traces
 from tfbaselines.experience.frames import FramePacker, PlainPacker
 from tfbaselines.experience.traces import FENCES, RolloutReplay, TraceReplay, TraceRunner, between, part_of, stack
 from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
@@ -159,7 +160,7 @@ def test_one_seed_gives_one_batch():
 
 def spaces_of(space=BOX, count=2):
     """As much of an environment as a replay of plain observations looks at."""
-    return SimpleNamespace(num_envs=count, observation_space=space)
+    return SimpleNamespace(num_envs=count, observation_space=space, action_space=spaces.Discrete(3))
 
 
 def rollout(number, count=2, nsteps=4, states=False):
@@ -254,22 +255,22 @@ def bytes_of(replay):
 
 def test_the_memory_of_a_full_replay_is_announced_once(monkeypatch):
     checked = []
-    monkeypatch.setattr(traces, "check_memory", checked.append)
+    monkeypatch.setattr(traces, "require_memory", lambda nbytes, *_: checked.append(nbytes))
     replay = RolloutReplay(spaces_of(), 13, 4)
     words = [replay.put(rollout(number)) for number in range(4)]
     assert words[1:] == [None] * 3
-    assert re.fullmatch(r"replay: about 0\.00 GiB when full, 12 steps of each environment", words[0])
+    assert re.fullmatch(r"replay: about 0\.\d+ MiB when full, 12 steps of each environment", words[0])
     assert checked == [bytes_of(replay)]
 
 
 def test_a_replay_larger_than_the_memory_is_refused(monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: 10 * 2**30)
-    memory.check_memory(10 * 2**30)
+    memory.require_memory(10 * 2**30, "buffer_size")
     with pytest.raises(ValueError, match=r"would take 20\.5 GiB and 10\.0 GiB are free: lower buffer_size") as error:
-        memory.check_memory(int(20.5 * 2**30))
+        memory.require_memory(int(20.5 * 2**30), "buffer_size")
     assert "\n" not in str(error.value)
     monkeypatch.setattr(memory, "available_memory", lambda: None)
-    memory.check_memory(2**60)
+    memory.require_memory(2**60, "buffer_size")
     monkeypatch.setattr(memory, "available_memory", lambda: 100)
     with pytest.raises(ValueError, match="lower buffer_size"):
         RolloutReplay(spaces_of(), 10**9, 4).put(rollout(0))
@@ -532,15 +533,15 @@ def test_sampling_changes_nothing_that_is_kept():
 
 def test_the_memory_of_so_many_episodes_like_the_first_is_announced_once(monkeypatch):
     checked = []
-    monkeypatch.setattr(traces, "check_memory", lambda nbytes, _: checked.append(nbytes))
+    monkeypatch.setattr(traces, "require_memory", lambda nbytes, *_: checked.append(nbytes))
     replay, words = TraceReplay(spaces_of(count=1), 3, 2), []
     over = np.zeros((1, 18), np.int8)
     over[0, 5::6] = 1
     for one in rollouts_of(recorded(over), 3):
         words.append(replay.put(one))
-    expected = r"replay: about 0\.00 GiB when full of episodes like the first, 3"
+    expected = r"replay: about 0\.\d+ MiB when full of episodes like the first, 3; a batch of 2 is 0\.018 MiB"
     assert [word and bool(re.fullmatch(expected, word)) for word in words] == [None, True, None, None, None, None]
-    assert checked == [bytes_of(replay)]
+    assert checked[0] == bytes_of(replay)
 
 
 def test_a_restored_replay_of_episodes_draws_the_same(tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from cases import cases, group, load
 from gymnasium import spaces
-from weights import assert_equal, assign
+from weights import assert_close, assert_equal, assign
 
 from tfbaselines.algs import acer
 from tfbaselines.losses.retrace import retrace
@@ -47,7 +47,7 @@ def test_updates(case):
     for call, at in enumerate(arrays["steps"]):
         statistics = model.train(rate(1.0 - at / hyper["total_timesteps"]), batch)
         for name, expected in zip(names, arrays["stats"][call], strict=True):
-            assert statistics[name] == pytest.approx(expected, rel=2e-5, abs=1e-5), (call, name)
+            assert_close(statistics[name], expected, f"{name} of update {call}")
         if call in (0, 2):
             assert_equal(model.policy.trainable_variables, group(arrays, f"w{call + 1}"))
             assert_equal(model.averaged.policy.trainable_variables, group(arrays, f"ema{call + 1}"))
@@ -64,4 +64,4 @@ def test_retrace():
         weights = np.minimum(1.0, rho)
         cut = np.zeros(shape, np.float32)
         targets = retrace(rewards, ended, cut, q_taken, values[:, :-1], values[:, -1], weights, float(arrays["gamma"]))
-        np.testing.assert_allclose(targets.numpy().ravel(), arrays["q_retrace"], rtol=1e-5, atol=1e-5)
+        assert_close(targets.numpy().ravel(), arrays["q_retrace"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cases import cases, group, load
 from gymnasium import spaces
-from weights import assert_equal, assign
+from weights import assert_close, assert_equal, assign
 
 from tfbaselines.algs import ddpg
 from tfbaselines.experience.noise import AdaptiveParamNoiseSpec, NormalActionNoise, OrnsteinUhlenbeckActionNoise
@@ -68,9 +68,8 @@ def batch_of(arrays, hyper):
     }
 
 
-@pytest.mark.parametrize("jit", [True, False])
 @pytest.mark.parametrize("case", BASELINES)
-def test_baselines(case, jit):
+def test_baselines(case):
     arrays, hyper = load(case)
     policy, averaged = make(arrays, hyper)
     config = ddpg.Config(
@@ -82,7 +81,7 @@ def test_baselines(case, jit):
     )
     update = ddpg.make_update(policy, averaged, config)
     batch = batch_of(arrays, hyper)
-    np.testing.assert_allclose(update.prepared(batch)["targets"], arrays["target_Q_w0"][:, 0], rtol=1e-5, atol=1e-5)
+    assert_close(update.prepared(batch)["targets"], arrays["target_Q_w0"][:, 0])
     losses = []
     for step in (1, 2, 3):
         row = update(
@@ -94,14 +93,12 @@ def test_baselines(case, jit):
         if step == 2:
             continue
         for part, variables in parts(policy, averaged).items():
-            assert_equal(variables, group(arrays, f"w{step}_{part}"), atol=2e-6)
+            assert_equal(variables, group(arrays, f"w{step}_{part}"))
         if hyper["normalize_returns"]:
             statistics = (float(policy.returns.mean), float(policy.returns.std))
-            np.testing.assert_allclose(statistics, arrays[f"w{step}_ret_rms_mean_std"], rtol=1e-5)
-            np.testing.assert_allclose(
-                policy.returns.state(), list(group(arrays, f"w{step}_ret_rms").values()), rtol=1e-5
-            )
-    np.testing.assert_allclose(losses, arrays["losses_critic_actor"], rtol=1e-4, atol=1e-5)
+            assert_close(statistics, arrays[f"w{step}_ret_rms_mean_std"])
+            assert_close(policy.returns.state(), list(group(arrays, f"w{step}_ret_rms").values()))
+    assert_close(losses, arrays["losses_critic_actor"])
 
 
 @pytest.mark.parametrize("case", BASELINES)
@@ -113,7 +110,7 @@ def test_what_the_logs_tell_of_a_fixed_batch(case):
     told = reference_statistics(policy, batch, None, (low, high))
     for name, value in zip(ddpg_names(arrays), arrays["stats_w0"], strict=True):
         if name in told:
-            assert float(told[name]) == pytest.approx(value, rel=1e-4, abs=1e-5), name
+            assert_close(float(told[name]), value, name)
     assert sum(name in told for name in ddpg_names(arrays)) == 6
 
 
@@ -154,9 +151,9 @@ def test_spinning_up():
             expected = weights(k + 1, part)
             if expected:
                 for variable, value in zip(one.trainable_variables, expected, strict=True):
-                    np.testing.assert_allclose(variable.numpy(), value, rtol=1e-5, atol=1e-6)
+                    assert_close(variable.numpy(), value)
     told = [arrays[name] for name in sorted(arrays) if re.fullmatch(r"log\d+/Loss(Q|Pi)", name)]
-    np.testing.assert_allclose(losses, told, rtol=1e-5, atol=1e-5)
+    assert_close(losses, told)
     assert steps >= 3
 
 
@@ -165,17 +162,17 @@ def test_noise():
     rng = np.random.RandomState(int(arrays["numpy_seed"]))
     mu, sigma = arrays["mu"], arrays["sigma"]
     noise = OrnsteinUhlenbeckActionNoise(mu, sigma, hyper["ou_theta"], hyper["ou_dt"], rng=rng)
-    np.testing.assert_allclose([noise() for _ in range(10)], arrays["ou_first10"])
+    assert_close([noise() for _ in range(10)], arrays["ou_first10"], tolerance=1e-12)
     noise.reset()
-    np.testing.assert_allclose([noise() for _ in range(5)], arrays["ou_after_reset5"])
+    assert_close([noise() for _ in range(5)], arrays["ou_after_reset5"], tolerance=1e-12)
     second = hyper["ou_second"]
     noise = OrnsteinUhlenbeckActionNoise(mu, sigma, second["theta"], second["dt"], second["x0"], rng)
-    np.testing.assert_allclose([noise() for _ in range(5)], arrays["ou_x0_theta03_dt005"])
+    assert_close([noise() for _ in range(5)], arrays["ou_x0_theta03_dt005"], tolerance=1e-12)
     noise = NormalActionNoise(mu, sigma, rng)
-    np.testing.assert_allclose([noise() for _ in range(5)], arrays["normal5"])
+    assert_close([noise() for _ in range(5)], arrays["normal5"], tolerance=1e-12)
     names = ("initial_stddev", "desired_action_stddev", "adoption_coefficient")
     spec, stddevs = AdaptiveParamNoiseSpec(*(hyper[name] for name in names)), []
     for distance in arrays["distances"]:
         spec.adapt(distance)
         stddevs.append(spec.current_stddev)
-    np.testing.assert_allclose(stddevs, arrays["stddev_after"])
+    assert_close(stddevs, arrays["stddev_after"], tolerance=1e-12)

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from cases import cases, load
 from gymnasium import spaces
+from weights import assert_close
 
 from tfbaselines.policy.distributions import make_pdtype
 
@@ -30,7 +31,7 @@ def noise_of(head, arrays):
 
 
 def close(actual, expected):
-    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
+    assert_close(actual, expected)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -78,4 +79,4 @@ def test_gradients_of_sums_over_the_batch(case):
     for key in wanted:
         quantity, name = key.removeprefix("out_grad_").split("_wrt_")
         gradient = tape.gradient(sums[quantity], flats[name], unconnected_gradients="zero")
-        np.testing.assert_allclose(gradient, arrays[key], rtol=1e-5, atol=1e-5, err_msg=key)
+        assert_close(gradient, arrays[key], key)

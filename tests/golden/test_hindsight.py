@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases import cases, load
 from gymnasium import spaces
+from weights import assert_close
 
 from tfbaselines.experience.replay import HindsightReplay
 
@@ -71,4 +72,4 @@ def test_sampled_transitions(case, strategy):
         "ag_2": batch["next_obs"]["achieved_goal"],
     }
     for name, array in found.items():
-        np.testing.assert_allclose(array[0], a[f"{strategy}/{name}"], rtol=1e-6, atol=1e-6, err_msg=name)
+        assert_close(array[0], a[f"{strategy}/{name}"], name, tolerance=1e-6)

@@ -2,9 +2,9 @@
 
 import re
 
-import numpy as np
 import pytest
 from cases import cases, load
+from weights import assert_close
 
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.moments import MpiRunningMeanStd, RunningMeanStd
@@ -17,7 +17,7 @@ def batches(arrays):
 
 
 def close(actual, expected):
-    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-8)
+    assert_close(actual, expected, tolerance=1e-8)
 
 
 @pytest.mark.parametrize("case", cases("running_mean_std*"))

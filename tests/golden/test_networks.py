@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from cases import cases, group, load
 from gymnasium import spaces
-from weights import assign, in_golden_order
+from weights import assert_close, assign, in_golden_order
 
 from tfbaselines.policy.policy import build_policy
 
@@ -47,7 +47,7 @@ def run(policy, arrays):
 
 
 def close(actual, expected, name=""):
-    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5, err_msg=name)
+    assert_close(actual, expected, name)
 
 
 @pytest.mark.parametrize("case", CASES)

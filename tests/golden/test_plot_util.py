@@ -2,20 +2,15 @@
 
 import re
 
-import numpy as np
 import pytest
 from cases import load
+from weights import assert_close
 
 from tfbaselines.plot.plot_util import one_sided_ema, smooth, symmetric_ema
 
 ARRAYS, HYPER = load("plot_util")
 SMOOTH = [name for name in ARRAYS if re.fullmatch(r"smooth/(two_sided|causal)_r\d+_valid[01]", name)]
 EMAS = {"one_sided": one_sided_ema, "symmetric": symmetric_ema}
-RTOL = 1e-5
-
-
-def close(actual: np.ndarray, expected: np.ndarray) -> None:
-    np.testing.assert_allclose(actual, expected, rtol=RTOL, atol=1e-8, equal_nan=True)
 
 
 def arguments(case: str) -> dict[str, float]:
@@ -32,12 +27,12 @@ def arguments(case: str) -> dict[str, float]:
 @pytest.mark.parametrize("name", SMOOTH)
 def test_smooth(name):
     mode, radius, valid = re.fullmatch(r"smooth/(\w+)_r(\d+)_valid([01])", name).groups()
-    close(smooth(ARRAYS["y"], int(radius), mode, valid == "1"), ARRAYS[name])
+    assert_close(smooth(ARRAYS["y"], int(radius), mode, valid == "1"), ARRAYS[name])
 
 
 @pytest.mark.parametrize("name", [name for name in ARRAYS if name.startswith("smooth/short_r")])
 def test_smooth_of_a_series_shorter_than_the_window(name):
-    close(smooth(ARRAYS["y"], int(name.rsplit("r", 1)[1])), ARRAYS[name])
+    assert_close(smooth(ARRAYS["y"], int(name.rsplit("r", 1)[1])), ARRAYS[name])
 
 
 @pytest.mark.parametrize("kind", EMAS)
@@ -48,9 +43,9 @@ def test_ema(kind, case):
         # The original needed them; left out they are the ends of x.
         given = {"low": ARRAYS["x"][0], "high": ARRAYS["x"][-1], **given}
         if "low" not in HYPER[case]:
-            close(symmetric_ema(ARRAYS["x"], ARRAYS["y"], **arguments(case))[1], ARRAYS[f"symmetric/{case}_y"])
+            assert_close(symmetric_ema(ARRAYS["x"], ARRAYS["y"], **arguments(case))[1], ARRAYS[f"symmetric/{case}_y"])
     for part, actual in zip(["x", "y", "count"], EMAS[kind](ARRAYS["x"], ARRAYS["y"], **given), strict=True):
-        close(actual, ARRAYS[f"{kind}/{case}_{part}"])
+        assert_close(actual, ARRAYS[f"{kind}/{case}_{part}"])
 
 
 def test_there_are_cases():

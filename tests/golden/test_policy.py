@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cases import cases, group, load
 from gymnasium import spaces
-from weights import assign
+from weights import assert_close, assign
 
 from tfbaselines.policy.actor import GraphActor, NumpyActor
 from tfbaselines.policy.policy import build_policy
@@ -38,9 +38,9 @@ def test_policy_step(case, maker):
     assign(policy.trainable_variables, group(arrays, "w0"))
     noise = np.concatenate([arrays[key] for key in sorted(arrays) if key.startswith("noise_")], axis=-1)
     step = maker(policy).step(obs, None, None, policy.head.noise_from_uniform(noise))
-    np.testing.assert_allclose(step.actions, arrays["out_action"], rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(step.values, arrays["out_vf"], rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(step.neglogps, arrays["out_neglogp"], rtol=1e-5, atol=1e-5)
+    assert_close(step.actions, arrays["out_action"])
+    assert_close(step.values, arrays["out_vf"])
+    assert_close(step.neglogps, arrays["out_neglogp"])
     outputs = policy.forward(obs)
-    np.testing.assert_allclose(outputs.flat, arrays["out_flatparam"], rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(outputs.value, arrays["out_value"], rtol=1e-5, atol=1e-5)
+    assert_close(outputs.flat, arrays["out_flatparam"])
+    assert_close(outputs.value, arrays["out_value"])

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from cases import cases, group, load
 from gymnasium import spaces
-from weights import assert_equal, assign, in_golden_order
+from weights import assert_close, assert_equal, assign, in_golden_order
 
 from tfbaselines.algs import ppo2
 from tfbaselines.policy.policy import build_policy
@@ -58,7 +58,7 @@ def test_three_updates(case):
     batch = {name: arrays[name] for name in names} | {"states": arrays.get("states")}
     for call in range(3):
         losses = model.train(hyper["lr"], hyper["cliprange"], **batch)
-        np.testing.assert_allclose(losses, arrays["losses"][call], rtol=1e-5, atol=1e-5)
+        assert_close(losses, arrays["losses"][call])
         if call in (0, 2):
             assert_equal(model.policy.trainable_variables, group(arrays, f"w{call + 1}"))
 
@@ -70,8 +70,8 @@ def test_forward_before_training(case):
     masks, states = arrays["masks"].astype(np.float32), arrays.get("states")
     outputs = policy.forward(tf.constant(arrays["obs"]), masks, states)
     neglogp = policy.head.distribution(outputs.flat).neglogp(tf.constant(arrays["actions"]))
-    np.testing.assert_allclose(neglogp, arrays["check/neglogp_w0"], rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(outputs.value, arrays["check/vf_w0"], rtol=1e-5, atol=1e-5)
+    assert_close(neglogp, arrays["check/neglogp_w0"])
+    assert_close(outputs.value, arrays["check/vf_w0"])
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if group(load(case)[0], "g1")])
@@ -96,4 +96,4 @@ def test_gradients_of_the_first_step(case):
     if hyper["max_grad_norm"] is not None:
         gradients, _ = tf.clip_by_global_norm(gradients, hyper["max_grad_norm"])
     for gradient, (name, value) in zip(gradients, golden.items(), strict=True):
-        np.testing.assert_allclose(gradient.numpy().reshape(value.shape), value, rtol=1e-5, atol=1e-5, err_msg=name)
+        assert_close(gradient.numpy().reshape(value.shape), value, name)

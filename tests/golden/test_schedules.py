@@ -1,8 +1,8 @@
 """Step schedules against the original's numbers."""
 
-import numpy as np
 import pytest
 from cases import cases, load
+from weights import assert_close
 
 from tfbaselines.settings.schedules import ConstantSchedule, LinearSchedule, PiecewiseSchedule
 
@@ -15,8 +15,8 @@ def test_schedules(case):
     for name, options in hyper.items():
         maker = PiecewiseSchedule if "endpoints" in options else LinearSchedule
         schedule = maker(**options)
-        np.testing.assert_allclose([schedule.value(t) for t in steps], arrays[name], rtol=1e-6, err_msg=name)
+        assert_close([schedule.value(t) for t in steps], arrays[name], name, tolerance=1e-12)
         checked += 1
     assert checked
     constant = ConstantSchedule(float(arrays["constant"][0]))
-    np.testing.assert_allclose([constant.value(t) for t in steps], arrays["constant"], rtol=1e-6)
+    assert_close([constant.value(t) for t in steps], arrays["constant"], tolerance=1e-12)

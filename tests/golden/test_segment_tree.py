@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 from cases import cases, load
+from weights import assert_close
 
 from tfbaselines.experience.replay.buffers import PrioritizedReplayBuffer, ReplayBuffer
 from tfbaselines.experience.replay.segment_tree import MinSegmentTree, SumSegmentTree
@@ -25,7 +26,7 @@ def test_segment_trees(case):
         assert sums.find_prefixsum_idx(a["prefix"][k]) == a["prefix_idx"][k]
     np.testing.assert_array_equal(sums[np.arange(len(a["leaves"]))], a["leaves"])
     for row, (start, end) in zip(a["negative_end"], ((0, -1), (1, -2), (0, None)), strict=True):
-        np.testing.assert_allclose([sums.sum(start, end), minima.min(start, end)], row, rtol=1e-12)
+        assert_close([sums.sum(start, end), minima.min(start, end)], row, tolerance=1e-12)
 
 
 def filled(buffer, a):
@@ -56,9 +57,9 @@ def test_prioritised_buffer(case):
         random.setstate(state)
         *columns, weights, idxes = buffer.sample(8, beta)
         np.testing.assert_array_equal(idxes, expected["idxes"])
-        np.testing.assert_allclose(weights, expected["weights"], rtol=1e-12)
+        assert_close(weights, expected["weights"], tolerance=1e-12)
         for name, column in zip(COLUMNS, columns, strict=True):
             np.testing.assert_array_equal(column, expected[name], err_msg=name)
         buffer.update_priorities(idxes, expected["new_priorities"])
-        np.testing.assert_allclose(buffer._it_sum.leaves, expected["leaves_sum"], rtol=1e-12)
+        assert_close(buffer._it_sum.leaves, expected["leaves_sum"], tolerance=1e-12)
         assert buffer._max_priority == expected["max_priority"]

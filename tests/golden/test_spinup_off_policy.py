@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from cases import cases, load
 from gymnasium import spaces
+from weights import assert_close
 
 from tfbaselines.algs import sac, td3
 from tfbaselines.optim.average import AveragedPolicy
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead
-
-TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
 
 
 def make(hyper, head):
@@ -66,12 +65,12 @@ def follow(arrays, hyper, averaged, policy, heads, step):
         for one, part in ((policy, "main"), (averaged.policy, "target")):
             expected = weights(arrays, k + 1, part, hyper, heads)
             for variable, value in zip(one.trainable_variables, expected, strict=True):
-                np.testing.assert_allclose(variable.numpy(), value, **TOLERANCE)
+                assert_close(variable.numpy(), value)
     for name in statistics[0]:
         theirs = logged(arrays, name)
         ours = [value for row in statistics for value in row[name]]
         if theirs:
-            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+            assert_close(ours, theirs)
     assert len(statistics) >= 3
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from cases import cases, load
 from gymnasium import spaces
+from weights import assert_close
 
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import VecEnv, VecFrameStack
@@ -55,13 +56,13 @@ def test_vec_normalize(case, variant):
         observed.append(obs)
         rewards.append(reward)
         sums.append(env.ret.copy())
-    np.testing.assert_allclose(observed, out["obs"], rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(rewards, out["rewards"], rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(sums, out["ret_after_step"], rtol=1e-5, atol=1e-5)
+    assert_close(observed, out["obs"])
+    assert_close(rewards, out["rewards"])
+    assert_close(sums, out["ret_after_step"])
     for name, statistics in (("ob", env.ob_rms), ("ret", env.ret_rms)):
         assert (statistics is None) == (f"{name}_mean" not in out)
         for part in ("mean", "var", "count") if statistics else ():
-            np.testing.assert_allclose(getattr(statistics, part), out[f"{name}_{part}"], rtol=1e-5, atol=1e-5)
+            assert_close(getattr(statistics, part), out[f"{name}_{part}"])
 
 
 @pytest.mark.parametrize("case", cases("vec_frame_stack*"))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from gymnasium import spaces
-from small import EPOCH, counting, joined, learn, rows, train
+from small_runs import EPOCH, counting, joined, learn, rows, train
 
 from tfbaselines.logs.logger import read_csv
 from tfbaselines.optim.blocks import BlockUpdate
@@ -130,7 +130,7 @@ def test_the_size_is_corrected_at_intervals_of_gradient_steps(seen, tmp_path):
     )
     assert [one.count for one in seen] == [4, 4, 2] * 2
     # The distance, of bounded actions, is never as large as that.
-    assert model.noise.parameters.current_stddev == pytest.approx(9 * 1.01**6)
+    assert model.state()["param_noise_stddev"] == pytest.approx(9 * 1.01**6)
 
 
 def test_the_environment_beside_is_acted_in_without_noise(seen, tmp_path):

@@ -13,9 +13,7 @@ from gymnasium import spaces
 from tfbaselines.experience.traces import between, padded, part_of, stack
 from tfbaselines.losses.acer import (
     EPSILON,
-    LOSS_NAMES,
     SAMPLED_ACTIONS,
-    TRUST_REGION_NAMES,
     Coefficients,
     continuous_terms,
     discrete_terms,
@@ -32,6 +30,27 @@ ACTIONS = {
     "started": spaces.Discrete(3, start=5),
     "continuous": spaces.Box(-1, 1, (2,)),
 }
+# The original's names.
+LOSS_NAMES = [
+    "loss",
+    "loss_q",
+    "entropy",
+    "loss_policy",
+    "loss_f",
+    "loss_bc",
+    "explained_variance",
+    "explained_variance_v",
+]
+TRUST_REGION_NAMES = [
+    "norm_grads_q",
+    "norm_grads_policy",
+    "avg_norm_grads_f",
+    "avg_norm_k",
+    "avg_norm_g",
+    "avg_norm_k_dot_g",
+    "avg_norm_adj",
+]
+
 COEFFICIENTS = Coefficients(q_coef=0.5, ent_coef=0.1, gamma=0.9, c=1.2, delta=0.1, trust_region=True)
 FREE = COEFFICIENTS._replace(trust_region=False)
 
@@ -115,7 +134,8 @@ def explained(targets, predictions, valid):
 def statistics_of(k, loss_q, entropy, loss_f, loss_bc, explained_q, explained_v, loss_v=0.0):
     loss_policy = loss_f + loss_bc
     loss = loss_policy - k.ent_coef * entropy + k.q_coef * (loss_q + loss_v)
-    return [loss, loss_q, entropy, loss_policy, loss_f, loss_bc, explained_q, explained_v]
+    values = loss, loss_q, entropy, loss_policy, loss_f, loss_bc, explained_q, explained_v
+    return dict(zip(LOSS_NAMES, values, strict=True))
 
 
 def discrete_by_hand(policy, batch, k):
@@ -224,16 +244,15 @@ def test_losses_and_the_outputs_gradient_are_those_computed_by_hand(kind, networ
     with tf.GradientTape(persistent=True) as tape:
         terms = terms_of(policy, tensors(batch), k)
     statistics, slope, _ = BY_HAND[terms_of](policy, batch, k)
-    for name, one, other in zip(LOSS_NAMES, terms.statistics, statistics, strict=False):
-        np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4, err_msg=name)
-    assert statistics[0] == pytest.approx(float(terms.objective + terms.critic), rel=2e-3, abs=1e-4)
+    assert_statistics(terms.statistics, statistics, rtol=2e-3, atol=1e-4)
+    assert statistics["loss"] == pytest.approx(float(terms.objective + terms.critic), rel=2e-3, abs=1e-4)
     assert float(terms.total) == 9.0
     own = tape.gradient(terms.objective, terms.phi)
     np.testing.assert_allclose(own, slope.reshape(own.shape), rtol=2e-3, atol=1e-4)
     # Q learns nothing about how to act.
     assert tape.gradient(terms.critic, terms.phi) is None
     # Truncation and its correction must both be seen, and the cut step must not.
-    assert (abs(statistics[5]) > 1e-3) == (c < 1e9)
+    assert (abs(statistics["loss_bc"]) > 1e-3) == (c < 1e9)
     assert np.abs(slope).sum(-1).astype(bool).sum() == 9
 
 
@@ -270,11 +289,10 @@ def test_weights_of_one_correct_nothing(kind, network):
     policy, terms_of = make(kind, network)
     batch = tensors(with_mus_of(policy, batch_of(policy)))
     at_one, large = (terms_of(policy, batch, COEFFICIENTS._replace(c=c)).statistics for c in (1.0, 1e6))
-    np.testing.assert_allclose(at_one, large, rtol=1e-3, atol=1e-4)
-    assert abs(float(at_one[LOSS_NAMES.index("loss_bc")])) < 1e-4
+    assert_statistics(at_one, large, rtol=1e-3, atol=1e-4)
+    assert abs(float(at_one["loss_bc"])) < 1e-4
     halved = terms_of(policy, batch, COEFFICIENTS._replace(c=0.5)).statistics
-    loss_f = LOSS_NAMES.index("loss_f")
-    np.testing.assert_allclose(halved[loss_f], 0.5 * at_one[loss_f], rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(halved["loss_f"], 0.5 * at_one["loss_f"], rtol=1e-3, atol=1e-5)
 
 
 def test_an_action_that_was_all_but_impossible_gives_finite_numbers():
@@ -286,8 +304,10 @@ def test_an_action_that_was_all_but_impossible_gives_finite_numbers():
             batch["mus"][..., 2:] = -5.0
         averaged = AveragedPolicy(policy, make(kind)[0], 0.9)
         for k in (COEFFICIENTS, FREE):
-            whole, statistics = gradients(terms_of, policy, averaged, tensors(batch), k)
-            assert np.isfinite(statistics).all() and all(np.isfinite(gradient).all() for gradient in whole), kind
+            whole, statistics = gradients(terms_of, policy, averaged.forward, tensors(batch), k)
+            assert np.isfinite(list(statistics.values())).all() and all(
+                np.isfinite(gradient).all() for gradient in whole
+            ), kind
 
 
 def averaged_of(kind, network, policy):
@@ -297,6 +317,13 @@ def averaged_of(kind, network, policy):
     for variable in averaged.policy.trainable_variables:
         variable.assign(variable.numpy() + rng.normal(scale=0.2, size=variable.shape))
     return averaged
+
+
+def assert_statistics(one, other, rtol, atol):
+    """The same names in the same order, and equal numbers."""
+    assert list(one) == list(other)
+    for name, value in one.items():
+        np.testing.assert_allclose(value, other[name], rtol=rtol, atol=atol, err_msg=name)
 
 
 def assert_gradients(one, other, rtol=1e-3):
@@ -310,27 +337,34 @@ def test_without_a_trust_region_the_gradient_is_the_losss(kind, network):
     batch, averaged = tensors(batch_of(policy)), averaged_of(kind, network, policy)
     variables = [variable.value for variable in policy.trainable_variables]
     with tf.GradientTape() as tape:
-        loss = terms_of(policy, batch, FREE).statistics[0]
+        loss = terms_of(policy, batch, FREE).statistics["loss"]
     expected = tape.gradient(loss, variables, unconnected_gradients="zero")
     for trust_region in (False, "exact"):
-        whole, statistics = gradients(terms_of, policy, averaged, batch, FREE._replace(trust_region=trust_region))
+        whole, statistics = gradients(
+            terms_of, policy, averaged.forward, batch, FREE._replace(trust_region=trust_region)
+        )
         assert_gradients(whole, expected)
-        assert statistics.shape == len(LOSS_NAMES)
-        assert float(statistics[-1]) == pytest.approx(float(tf.linalg.global_norm(expected)), rel=1e-4)
+        assert list(statistics) == [*LOSS_NAMES, "norm_grads"]
+        assert float(statistics["norm_grads"]) == pytest.approx(float(tf.linalg.global_norm(expected)), rel=1e-4)
 
 
 @every_policy
 def test_a_wide_trust_region_changes_nothing_and_a_narrow_one_does(kind, network):
     policy, terms_of = make(kind, network)
     batch, averaged = tensors(batch_of(policy)), averaged_of(kind, network, policy)
-    free, of_free = gradients(terms_of, policy, averaged, batch, FREE)
-    wide, of_wide = gradients(terms_of, policy, averaged, batch, COEFFICIENTS._replace(delta=1e9))
-    narrow, of_narrow = gradients(terms_of, policy, averaged, batch, COEFFICIENTS._replace(delta=0.0))
+    free, of_free = gradients(terms_of, policy, averaged.forward, batch, FREE)
+    wide, of_wide = gradients(terms_of, policy, averaged.forward, batch, COEFFICIENTS._replace(delta=1e9))
+    narrow, of_narrow = gradients(terms_of, policy, averaged.forward, batch, COEFFICIENTS._replace(delta=0.0))
     assert_gradients(wide, free)
-    np.testing.assert_allclose(of_wide[: len(LOSS_NAMES)], of_free, rtol=1e-4, atol=1e-6)
-    assert of_wide.shape == len(LOSS_NAMES) + len(TRUST_REGION_NAMES)
+    assert list(of_wide) == [*LOSS_NAMES, "norm_grads", *TRUST_REGION_NAMES]
+    assert_statistics({name: of_wide[name] for name in of_free}, of_free, rtol=1e-4, atol=1e-6)
     assert max(np.abs(a - b).max() for a, b in zip(narrow, free, strict=True)) > 1e-3
-    assert float(of_wide[-1]) == 0.0 < float(of_narrow[-1])
+    assert float(of_wide["avg_norm_adj"]) == 0.0 < float(of_narrow["avg_norm_adj"])
+    # Of Q and of the policy apart, they add up to the whole gradient's.
+    for of_bound, whole in ((of_wide, wide), (of_narrow, narrow)):
+        norm, of_q, of_policy = (float(of_bound[f"norm_grads{part}"]) for part in ("", "_q", "_policy"))
+        assert norm == pytest.approx(float(tf.linalg.global_norm(whole)), rel=1e-5)
+        assert abs(of_q - of_policy) <= norm * 1.0001 and norm <= (of_q + of_policy) * 1.0001
 
 
 def kl_slope(kind, average, now):
@@ -361,12 +395,11 @@ def test_each_steps_ascent_is_bounded_by_itself(kind, network):
         surrogate = terms.critic - tf.reduce_sum(bounded * terms.phi) / 9.0
     variables = [variable.value for variable in policy.trainable_variables]
     expected = tape.gradient(surrogate, variables, unconnected_gradients="zero")
-    whole, statistics = gradients(terms_of, policy, averaged, tensors(batch), k)
+    whole, statistics = gradients(terms_of, policy, averaged.forward, tensors(batch), k)
     for one, other in zip(whole, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=5e-3, atol=2e-4)
-    of_bound = dict(zip(LOSS_NAMES + TRUST_REGION_NAMES, statistics.numpy(), strict=True))
-    assert of_bound["avg_norm_grads_f"] == pytest.approx(np.linalg.norm(allowed, axis=-1).sum() / 9, rel=1e-3)
-    assert of_bound["avg_norm_g"] == pytest.approx(np.linalg.norm(9 * slope, axis=-1).sum() / 9, rel=1e-3)
+    assert float(statistics["avg_norm_grads_f"]) == pytest.approx(np.linalg.norm(allowed, axis=-1).sum() / 9, rel=1e-3)
+    assert float(statistics["avg_norm_g"]) == pytest.approx(np.linalg.norm(9 * slope, axis=-1).sum() / 9, rel=1e-3)
 
 
 @every_policy
@@ -375,11 +408,12 @@ def test_one_backward_pass_gives_what_two_give(kind, network):
     policy, terms_of = make(kind, network)
     batch, averaged = tensors(batch_of(policy)), averaged_of(kind, network, policy)
     narrow = COEFFICIENTS._replace(delta=0.0)
-    two, of_two = gradients(terms_of, policy, averaged, batch, narrow)
-    one, of_one = gradients(terms_of, policy, averaged, batch, narrow, apart=False)
+    two, of_two = gradients(terms_of, policy, averaged.forward, batch, narrow)
+    one, of_one = gradients(terms_of, policy, averaged.forward, batch, narrow, apart=False)
     for a, b in zip(one, two, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(of_one, of_two[: len(LOSS_NAMES)], rtol=1e-5, atol=1e-6)
+    assert list(of_one) == [*LOSS_NAMES, "norm_grads"]
+    assert_statistics(of_one, {name: of_two[name] for name in of_one}, rtol=1e-5, atol=1e-6)
 
 
 def longer(batch, more):
@@ -394,9 +428,9 @@ def longer(batch, more):
 def test_padding_changes_neither_losses_nor_gradients(kind, network):
     policy, terms_of = make(kind, network)
     averaged, batch = averaged_of(kind, network, policy), batch_of(policy)
-    plain, of_plain = gradients(terms_of, policy, averaged, tensors(batch), COEFFICIENTS)
-    more, of_more = gradients(terms_of, policy, averaged, tensors(longer(batch, 3)), COEFFICIENTS)
-    np.testing.assert_allclose(of_more, of_plain, rtol=1e-4, atol=1e-6)
+    plain, of_plain = gradients(terms_of, policy, averaged.forward, tensors(batch), COEFFICIENTS)
+    more, of_more = gradients(terms_of, policy, averaged.forward, tensors(longer(batch, 3)), COEFFICIENTS)
+    assert_statistics(of_more, of_plain, rtol=1e-4, atol=1e-6)
     assert_gradients(more, plain)
 
 
@@ -421,7 +455,7 @@ def test_a_batch_without_one_step_that_counts_has_no_gradient(kind):
     batch = batch_of(policy)
     batch |= {"truncated": np.ones_like(batch["truncated"]), "terminated": np.zeros_like(batch["terminated"])}
     for k in (COEFFICIENTS, FREE):
-        whole, _ = gradients(terms_of, policy, averaged_of(kind, "mlp", policy), tensors(batch), k)
+        whole, _ = gradients(terms_of, policy, averaged_of(kind, "mlp", policy).forward, tensors(batch), k)
         for gradient in whole:
             np.testing.assert_array_equal(gradient, tf.zeros_like(gradient))
 
@@ -433,8 +467,8 @@ def test_of_the_states_only_the_first_counts(kind):
     whole = terms_of(policy, tensors(batch), COEFFICIENTS).statistics
     first = terms_of(policy, tensors(batch | {"states": batch["states"][:, :1]}), COEFFICIENTS).statistics
     other = terms_of(policy, tensors(batch | {"states": batch["states"][:, 1:]}), COEFFICIENTS).statistics
-    np.testing.assert_array_equal(whole, first)
-    assert np.abs(np.subtract(whole, other)).max() > 1e-3
+    assert_statistics(whole, first, rtol=0, atol=0)
+    assert max(abs(float(whole[name] - other[name])) for name in whole) > 1e-3
 
 
 @every_policy
@@ -453,6 +487,6 @@ def test_the_divergence_is_the_mean_over_the_steps_that_count(kind, network):
             total += np.sum(logstd - logstd_0 + 0.5 * spread / np.exp(2 * logstd) - 0.5)
     assert total > 0.1
     for one in (batch, longer(batch, 3)):
-        assert float(divergence(policy, averaged, tensors(one))) == pytest.approx(total / 9, rel=1e-3)
+        assert float(divergence(policy, averaged.forward, tensors(one))) == pytest.approx(total / 9, rel=1e-3)
     averaged.reset()
-    assert float(divergence(policy, averaged, tensors(batch))) == pytest.approx(0.0, abs=1e-6)
+    assert float(divergence(policy, averaged.forward, tensors(batch))) == pytest.approx(0.0, abs=1e-6)

@@ -8,7 +8,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.experience.replay import Replay
-from tfbaselines.losses.off_policy import mean, spread, spread_names, target_actions, targets, views
+from tfbaselines.losses.off_policy import mean, spread, target_actions, targets, td_errors, views, weighted_mean
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead
 
@@ -30,7 +30,7 @@ def tensors(**arrays):
 
 
 def test_single_steps_go_on_from_the_next_observation():
-    batch = tensors(rewards=numbers(5), discounts=numbers(5, seed=1))
+    batch = tensors(rewards=numbers(5), discount=numbers(5, seed=1))
     values = numbers(5, seed=2)
     expected = batch["rewards"] + batch["discount"] * values
     np.testing.assert_allclose(targets(batch, tf.constant(values)), expected, rtol=1e-6)
@@ -47,7 +47,7 @@ def test_rows_of_sequences_go_on_from_the_row_that_is_named(jit):
             place = sequence * rows + row
             value = values[sequence * rows + next_rows[sequence, row]]
             expected.append(rewards[place] + discounts[place] * value)
-    batch = tensors(rewards=rewards, discounts=discounts, next_rows=next_rows)
+    batch = tensors(rewards=rewards, discount=discounts, next_rows=next_rows)
     function = targets if jit is None else tf.function(targets, jit_compile=jit)
     np.testing.assert_allclose(function(batch, tf.constant(values)), expected, rtol=1e-6)
 
@@ -84,25 +84,47 @@ def test_targets_of_replayed_sequences_are_returns(n_step):
     assert whole > 150
 
 
-@pytest.mark.parametrize("weights", [None, [1.0, 0.0, 1.0, 1.0, 0.0], [0.0] * 5, [0.0, 0.0, 1.0, 0.0, 0.0]])
-def test_statistics_are_over_rows_of_which_everything_is_known(weights):
+@pytest.mark.parametrize("valid", [None, [1.0, 0.0, 1.0, 1.0, 0.0], [0.0] * 5, [0.0, 0.0, 1.0, 0.0, 0.0]])
+def test_statistics_are_over_rows_of_which_everything_is_known(valid):
     values = np.array([3.0, 99.0, -1.0, 0.5, -99.0], np.float32)
-    batch = {} if weights is None else {"valid": tf.constant(weights)}
-    counted = values if weights is None else values[np.array(weights) > 0]
-    found = spread(batch, tf.constant(values))
+    batch = {} if valid is None else {"valid": tf.constant(valid)}
+    counted = values if valid is None else values[np.array(valid) > 0]
+    found = spread("Q", batch, tf.constant(values))
+    assert list(found) == ["Q", "Q:std", "Q:min", "Q:max"]
     assert float(mean(batch, tf.constant(values))) == pytest.approx(counted.mean() if len(counted) else 0.0)
     if len(counted):
         expected = [counted.mean(), counted.std(), counted.min(), counted.max()]
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-    assert np.isfinite(found).all() and len(spread_names("Q")) == len(found) == 4
-    assert spread_names("Q") == ("Q", "Q:std", "Q:min", "Q:max")
+        np.testing.assert_allclose(list(found.values()), expected, rtol=1e-5, atol=1e-6)
+    assert np.isfinite(list(found.values())).all()
 
 
 def test_rows_of_which_not_all_is_known_have_no_gradient():
     values = tf.Variable(numbers(4))
     with tf.GradientTape() as tape:
-        loss = mean(tensors(weights=np.array([1.0, 0.0, 0.0, 1.0], np.float32)), tf.square(values))
+        loss = mean(tensors(valid=np.array([1.0, 0.0, 0.0, 1.0], np.float32)), tf.square(values))
     np.testing.assert_allclose(tape.gradient(loss, values), values * [1.0, 0.0, 0.0, 1.0], rtol=1e-6)
+
+
+def test_importance_weighs_rows_and_validity_counts_them():
+    values, weights = numbers(4), np.array([0.5, 0.1, 1.0, 0.2], np.float32)
+    valid = np.array([1.0, 0.0, 1.0, 1.0], np.float32)
+    batch = tensors(weights=weights)
+    assert float(weighted_mean(batch, tf.constant(values))) == pytest.approx(np.mean(weights * values))
+    # Statistics stay those of the rows themselves.
+    assert float(mean(batch, tf.constant(values))) == pytest.approx(values.mean())
+    assert float(spread("Q", batch, tf.constant(values))["Q"]) == pytest.approx(values.mean())
+    both = tensors(weights=weights, valid=valid)
+    expected = (weights * values * valid).sum() / valid.sum()
+    assert float(weighted_mean(both, tf.constant(values))) == pytest.approx(expected)
+    plain = tensors(valid=valid)
+    assert float(weighted_mean(plain, tf.constant(values))) == float(mean(plain, tf.constant(values)))
+
+
+def test_errors_are_reported_of_rows_that_were_drawn_by_priority():
+    q, aims = numbers(4), numbers(4, seed=1)
+    assert td_errors(tensors(targets=aims), tf.constant(q)) == {}
+    found = td_errors(tensors(targets=aims, weights=np.ones(4, np.float32)), tf.constant(q))
+    np.testing.assert_allclose(found["td_errors"], np.abs(q - aims))
 
 
 def test_single_steps_have_two_views():
@@ -110,15 +132,15 @@ def test_single_steps_have_two_views():
     seen = views(policy, batch)
     for name, obs in (("now", "obs"), ("next", "next_obs")):
         np.testing.assert_array_equal(seen[name].encoded, batch[obs])
-        assert seen[name].masks is seen[name].states is None
+        assert seen[name].episode_start is seen[name].states is None
 
 
 def test_sequences_have_one_view_with_memory():
     policy = make(memory_size=4)
-    batch = tensors(obs=numbers(6, 1), masks=np.eye(1, 6, 2, np.float32)[0], states=numbers(2, 8))
+    batch = tensors(obs=numbers(6, 1), episode_start=np.eye(1, 6, 2, np.float32)[0], states=numbers(2, 8))
     seen = views(policy, batch)
     assert seen["now"] is seen["next"]
-    np.testing.assert_array_equal(seen["now"].masks, batch["episode_start"])
+    np.testing.assert_array_equal(seen["now"].episode_start, batch["episode_start"])
     np.testing.assert_array_equal(policy.act(seen["now"]), policy.forward(*batch.values()).flat)
 
 

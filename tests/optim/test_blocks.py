@@ -34,16 +34,16 @@ def make(comm=None, every=1, after_every=1, jit=True, clip=None):
 
     def loss_a(batch):
         loss = 0.5 * tf.reduce_mean(tf.square(a.value - batch["x"]))
-        return loss, tf.stack([loss, a.value])
+        return loss, {"loss_a": loss, "a": a.value}
 
     def loss_b(batch):
         loss = 0.5 * tf.square(b.value - batch["before"])
-        return loss, loss[None]
+        return loss, {"loss_b": loss}
 
     update = BlockUpdate(
         [
-            Phase(loss_a, ("loss_a", "a"), [a], keras.optimizers.SGD(), clip=clip),
-            Phase(loss_b, ("loss_b",), [b], keras.optimizers.SGD(), "lr_b", every),
+            Phase(loss_a, [a], keras.optimizers.SGD(), clip=clip),
+            Phase(loss_b, [b], keras.optimizers.SGD(), "lr_b", every),
         ],
         prepare=lambda batch: batch | {"before": a.value + 0.0},
         after=lambda: c.assign(c.value + 1.0),
@@ -98,16 +98,16 @@ def make_pair(together, comm=None, jit=True):
     """Two numbers, each of which follows what the other is."""
     a, b = keras.Variable(np.float32(1.0)), keras.Variable(np.float32(5.0))
 
-    def follow(one, other):
+    def follow(one, other, name):
         def loss(batch):
             loss = 0.5 * tf.square(one.value - tf.stop_gradient(other.value) - batch["x"][0])
-            return loss, tf.stack([loss, other.value])
+            return loss, {f"loss_of_{name}": loss, name: other.value}
 
         return loss
 
     phases = [
-        Phase(follow(a, b), ("loss_a", "b"), [a], keras.optimizers.SGD()),
-        Phase(follow(b, a), ("loss_b", "a"), [b], keras.optimizers.SGD(), "lr_b"),
+        Phase(follow(a, b, "b"), [a], keras.optimizers.SGD()),
+        Phase(follow(b, a, "a"), [b], keras.optimizers.SGD(), "lr_b"),
     ]
     return BlockUpdate(phases, together=together, jit=jit, comm=comm), a, b
 
@@ -128,8 +128,107 @@ def test_phases_taken_together_all_see_the_weights_of_before_the_step(together, 
     np.testing.assert_allclose(statistics["a"], seen, rtol=1e-6)
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_over_ranks_phases_taken_together_are_one_message_a_step(together):
+    """The other rank's gradients are 2 more, so that half of it joins this rank's."""
+    comm = Other(offset=2.0)
+    update, a, b = make_pair(together, comm)
+    update({"x": np.zeros((3, 1), np.float32)}, lr=0.5, lr_b=0.25)
+    x, y, sent = 1.0, 5.0, []
+    for _ in range(3):
+        to_x = x - y
+        moved = x - 0.5 * (to_x + 1.0)
+        to_y = y - (x if together else moved)
+        x, y = moved, y - 0.25 * (to_y + 1.0)
+        sent += [[to_x, to_y]] if together else [[to_x], [to_y]]
+    assert [flat.tolist() for flat in comm.averaged] == [pytest.approx(flat) for flat in sent]
+    np.testing.assert_allclose((a.numpy(), b.numpy()), (x, y), rtol=1e-6)
+
+
+@pytest.mark.parametrize("clip", [None, 0.5])
+@pytest.mark.parametrize("offset", [0.0, 3.0])
+def test_one_message_gives_the_weights_that_one_message_for_each_phase_gives(offset, clip):
+    """Matrices and vectors, phases that do not depend on each other, and learning rates of their own."""
+    rng = np.random.default_rng(0)
+    shapes, block = [(2, 3), (3,), (), (4, 1)], {"x": rng.normal(size=(3, 5)).astype(np.float32)}
+    start = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+    results = []
+    for together in (True, False):
+        variables = [keras.Variable(value) for value in start]
+
+        def loss(which, name, variables=variables):
+            def of_batch(batch):
+                sizes = [tf.reduce_sum(tf.square(variables[k].value)) for k in which]
+                loss = tf.add_n(sizes) * tf.reduce_mean(batch["x"])
+                return loss, {name: loss, f"{name}_rows": loss * batch["x"]}
+
+            return of_batch
+
+        parts = {"one": [0, 1], "two": [2, 3]}
+        phases = [
+            Phase(loss(which, name), [variables[k] for k in which], keras.optimizers.Adam(), f"lr_{name}", clip=clip)
+            for name, which in parts.items()
+        ]
+        comm = Other(offset)
+        statistics = BlockUpdate(phases, together=together, comm=comm)(block, lr_one=0.1, lr_two=0.01)
+        results.append([*(variable.numpy() for variable in variables), *statistics.values()])
+        assert len(comm.averaged) == (3 if together else 6)
+        assert list(statistics) == ["one", "one_rows", "two", "two_rows"]
+    for one, other, first in zip(*results, start + [None] * 4, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+        assert first is None or np.abs(one - first).max() > 1e-3
+
+
+def make_rows(comm=None, jit=True, every=1):
+    """A number that follows the mean of x; its statistics are of the batch, of each row, and of pairs of rows."""
+    a, b = keras.Variable(np.float32(0.0)), keras.Variable(np.float32(0.0))
+
+    def loss(batch):
+        errors = batch["x"] - a.value
+        loss = 0.5 * tf.square(tf.reduce_mean(errors))
+        return loss, {"errors": errors, "loss": loss, "pairs": tf.reshape(errors, (-1, 2))}
+
+    def rare(batch):
+        return tf.square(b.value), {"doubled": 2.0 * batch["x"]}
+
+    phases = [Phase(loss, [a], keras.optimizers.SGD()), Phase(rare, [b], keras.optimizers.SGD(), every=every)]
+    return BlockUpdate(phases, jit=jit, comm=comm)
+
+
+@pytest.mark.parametrize(
+    ("comm", "jit"), [(None, True), (None, False), (TwoAlike(), True)], ids=["jit", "graph", "ranks"]
+)
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_statistics_may_be_of_every_row(comm, jit, every):
+    update, a, first = make_rows(comm, jit, every), 0.0, 0
+    for count in (4, 3):
+        x = np.random.default_rng(count).normal(size=(count, 6)).astype(np.float32)
+        found = update({"x": x}, lr=1.0)
+        errors = []
+        for row in x:
+            errors.append(row - a)
+            a = row.mean()
+        np.testing.assert_allclose(found["errors"], errors, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(found["loss"], 0.5 * np.square(np.mean(errors, 1)), rtol=1e-4, atol=1e-6)
+        np.testing.assert_array_equal(found["pairs"], found["errors"].reshape(count, 3, 2))
+        # Only of the steps in which its phase was due, counted over calls.
+        due = [k for k in range(count) if (first + k) % every == 0]
+        np.testing.assert_allclose(found["doubled"], 2.0 * x[due])
+        assert list(found) == ["errors", "loss", "pairs", "doubled"]
+        first += count
+
+
+@pytest.mark.parametrize("comm", [None, TwoAlike()], ids=["alone", "ranks"])
+def test_batches_of_other_sizes_have_as_many_rows_in_their_statistics(comm):
+    update = make_rows(comm)
+    for rows in (6, 4, 6):
+        found = update({"x": np.ones((2, rows), np.float32)}, lr=0.0)
+        assert found["errors"].shape == found["doubled"].shape == (2, rows) and found["loss"].shape == (2,)
+        np.testing.assert_allclose(found["doubled"], 2.0)
+
+
 def test_phases_taken_together_are_all_due_in_every_step():
-    phase = Phase(lambda batch: None, (), [keras.Variable(0.0)], keras.optimizers.SGD())
+    phase = Phase(lambda batch: None, [keras.Variable(0.0)], keras.optimizers.SGD())
     with pytest.raises(ValueError, match="phases that are taken together are all taken in every step"):
         BlockUpdate([phase, phase._replace(every=2)], together=True)
 
@@ -140,14 +239,14 @@ def make_merging(comm=None, jit=True, together=False):
 
     def loss(batch):
         loss = 0.5 * tf.square(a.value - total[0])
-        return loss, tf.stack([loss, total[1]])
+        return loss, {"loss": loss, "before": total[1]}
 
     def prepare(batch):
         # What is prepared knows nothing of the batch's own part of the sum.
         return batch | {"pair": tf.stack([tf.reduce_mean(batch["x"]), total[0]])}
 
     merged = Merged(lambda batch: batch["pair"], lambda pair: total.assign([total[0] + pair[0], pair[1]]))
-    phase = Phase(loss, ("loss", "before"), [a], keras.optimizers.SGD())
+    phase = Phase(loss, [a], keras.optimizers.SGD())
     return BlockUpdate([phase], prepare=prepare, merged=merged, comm=comm, jit=jit, together=together), a, total
 
 

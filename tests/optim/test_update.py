@@ -41,7 +41,7 @@ class Regression:
         error = (tf.tanh(batch["x"] @ kernel + bias) @ head)[:, 0] - batch["y"]
         squares = tf.reduce_mean(tf.square(error))
         size = tf.reduce_sum(tf.square(head))
-        return squares + coefficients["decay"] * size, tf.stack([squares, size])
+        return squares + coefficients["decay"] * size, {"squares": squares, "size": size}
 
     def weights(self):
         return [variable.numpy() for variable in self.variables]
@@ -58,7 +58,7 @@ class Regression:
                 gradients = [gradient * min(1.0, max_grad_norm / norm) for gradient in gradients]
             self.optimizer.learning_rate.assign(lr)
             self.optimizer.apply(gradients, self.variables)
-            statistics.append(of_step.numpy())
+            statistics.append({name: float(value) for name, value in of_step.items()})
         return statistics
 
 
@@ -69,6 +69,10 @@ def data_of(seed=0):
 
 def minibatches(count=6, size=4, seed=0):
     return np.random.default_rng(seed).permutation(ROWS)[: count * size].reshape(count, size).astype(np.int32)
+
+
+def means(of_steps):
+    return {name: np.mean([one[name] for one in of_steps]) for name in of_steps[0]}
 
 
 def assert_equal(one, other, rtol=1e-5):
@@ -94,7 +98,7 @@ def test_flat_gradients_of_equal_ranks_give_the_same_weights(jit, max_grad_norm)
     comm = TwoAlike()
     fused, ranks = Regression(max_grad_norm=max_grad_norm), Regression(jit=jit, max_grad_norm=max_grad_norm, comm=comm)
     results = [model.update(data_of(), minibatches(), lr=0.01, decay=0.1) for model in (fused, ranks)]
-    np.testing.assert_allclose(*results, rtol=1e-5, atol=1e-6)
+    assert results[0] == pytest.approx(results[1], rel=1e-5, abs=1e-6) and set(results[0]) == {"squares", "size"}
     assert_equal(fused, ranks)
     assert len(comm.flats) == 6
 
@@ -132,8 +136,8 @@ def test_statistics_are_means_of_what_was_true_before_each_step(comm):
     model, eager = Regression(comm=comm), Regression()
     statistics = model.update(data_of(), minibatches(), lr=0.1, decay=0.1)
     of_steps = eager.step_by_step(data_of(), minibatches(), 0.1, 0.1)
-    np.testing.assert_allclose(statistics, np.mean(of_steps, axis=0), rtol=1e-5, atol=1e-6)
-    assert np.ptp(of_steps, axis=0).min() > 1e-3
+    assert statistics == pytest.approx(means(of_steps), rel=1e-5, abs=1e-6)
+    assert all(np.ptp([one[name] for one in of_steps]) > 1e-3 for name in ("squares", "size"))
 
 
 @pytest.mark.parametrize("comm", [None, TwoAlike()], ids=["fused", "flat"])
@@ -172,7 +176,7 @@ def test_few_minibatches(count):
     model, eager = Regression(), Regression()
     statistics = model.update(data_of(), minibatches(count), lr=0.1, decay=0.1)
     of_steps = eager.step_by_step(data_of(), minibatches(count), 0.1, 0.1)
-    np.testing.assert_allclose(statistics, np.mean(of_steps, axis=0), rtol=1e-5, atol=1e-6)
+    assert statistics == pytest.approx(means(of_steps), rel=1e-5, abs=1e-6)
     assert_equal(model, eager)
 
 
@@ -180,6 +184,28 @@ def test_a_variable_outside_the_loss_stays():
     model = Regression()
     model.update(data_of(), minibatches(), lr=0.1, decay=0.1)
     np.testing.assert_array_equal(model.weights()[3], Regression().weights()[3])
+
+
+@compiled
+@pytest.mark.parametrize("comm", [None, TwoAlike()], ids=["fused", "flat"])
+def test_gradients_may_be_given_and_something_follows_every_step(jit, comm):
+    """In place of a loss: here the sign of the parameter, after which it is cut to whole numbers of halves."""
+    w, steps = keras.Variable(np.float32([2.0, -3.0])), tf.Variable(0.0)
+
+    def gradients(batch, coefficients):
+        return [coefficients["size"] * tf.sign(w.value)], {"w": w.value[0], "rows": tf.reduce_sum(batch["x"])}
+
+    def after_step():
+        steps.assign_add(1.0)
+        w.assign(tf.floor(2.0 * w.value) / 2.0)
+
+    update = Update(None, [w], keras.optimizers.SGD(), jit=jit, comm=comm, gradients=gradients, after_step=after_step)
+    data = {"x": np.arange(4, dtype=np.float32)}
+    statistics = update(data, np.array([[0, 1], [2, 3]], np.int32), lr=0.3, size=2.0)
+    # 2 - 0.6 is cut to 1, 1 - 0.6 to 0; -3 + 0.6 to -2.5, -2.5 + 0.6 to -2.
+    np.testing.assert_array_equal(w, [0.0, -2.0])
+    assert steps.numpy() == 2.0
+    assert statistics == {"w": 1.5, "rows": 3.0}
 
 
 def test_the_slots_exist_before_the_first_step():

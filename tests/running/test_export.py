@@ -130,7 +130,7 @@ def inputs_of(model, obs):
         return named, {}
     states = np.random.default_rng(0).normal(size=(6, model.policy.state_size)).astype(np.float32)
     masks = np.array([0, 1, 0, 0, 1, 0], np.float32)
-    return named | {"states": states, "episode_start": masks}, {"state": states, "mask": masks}
+    return named | {"states": states, "masks": masks}, {"state": states, "mask": masks}
 
 
 def assert_served(answers, model, obs, memory):

@@ -1,14 +1,23 @@
 """What learn() returns acts as the originals' models do, and keeps everything a trained policy needs."""
 
+from types import SimpleNamespace
+
+import keras
 import numpy as np
 import pytest
+from gymnasium import spaces
 from helpers import vec
 
-from tfbaselines.algs import ppo2
+from tfbaselines.algs import ppo2, sac
 from tfbaselines.envs import tiny
 from tfbaselines.envs.normalize import VecNormalize
+from tfbaselines.optim.average import with_targets
+from tfbaselines.policy.policy import build_policy
 from tfbaselines.running.checkpoint import load_tree, save_tree
+from tfbaselines.running.model import PolicyModel
+from tfbaselines.running.off_policy import OffPolicyModel
 
+BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)
 SMALL = {"nsteps": 16, "nminibatches": 1, "noptepochs": 1, "seed": 0}
 
 
@@ -71,6 +80,54 @@ def test_the_environments_statistics_travel_with_the_model(tmp_path):
         np.testing.assert_array_equal(one.numpy(), two.numpy())
     for one, two in zip(model.optimizer.variables, loaded.optimizer.variables, strict=True):
         np.testing.assert_array_equal(one.numpy(), two.numpy())
+
+
+def test_further_optimisers_are_saved_under_their_names(tmp_path):
+    models = []
+    for seed in (0, 1):
+        env = SimpleNamespace(observation_space=BOX, action_space=BOX)
+        own = PolicyModel(build_policy(env, "mlp", num_hidden=4))
+        own.optimizers["critic"] = keras.optimizers.Adam()
+        own.optimizers["critic"].build(own.policy.trainable_variables)
+        rng = np.random.default_rng(seed)
+        gradients = [rng.normal(size=variable.shape) for variable in own.policy.trainable_variables]
+        own.optimizers["critic"].apply(gradients, own.policy.trainable_variables)
+        models.append(own)
+    one, other = models
+    one.save(tmp_path / "model")
+    assert "critic" in load_tree(tmp_path / "model")["model"]
+    other.load(tmp_path / "model")
+    for variable, loaded in zip(one.optimizers["critic"].variables, other.optimizers["critic"].variables, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), loaded.numpy())
+
+
+def test_everything_learnt_is_a_variable_of_the_model():
+    env = SimpleNamespace(observation_space=BOX, action_space=BOX)
+    policy, averaged = with_targets(lambda: build_policy(env, "mlp", num_hidden=4), 0.9)
+    plain, with_average = PolicyModel(policy), PolicyModel(policy, averaged=averaged)
+    own, targets = policy.trainable_variables, averaged.policy.trainable_variables
+    assert [id(one) for one in plain.variables()] == [id(one) for one in own]
+    assert [id(one) for one in with_average.variables()] == [id(one) for one in [*own, *targets]]
+    for learns, count in ((True, 1), (False, 0)):
+        critic, follows = with_targets(lambda: sac.make_policy("dense", env, sac.Config.of({"hidden_sizes": [4]})), 0.9)
+        temperature = sac.Temperature(0.2, -2.0 if learns else None)
+        update = sac.make_update(critic, follows, temperature)
+        model = OffPolicyModel(critic, follows, update, temperature.variables)
+        extra = model.variables()[len(critic.trainable_variables) + len(follows.policy.trainable_variables) :]
+        assert len(extra) == count and all(one is temperature.log_alpha for one in extra)
+
+
+def test_copies_follow_once_the_parameters_are_there():
+    env = SimpleNamespace(observation_space=BOX, action_space=BOX)
+    model = PolicyModel(build_policy(env, "mlp", num_hidden=4))
+    before = model.value(np.ones((2, 2), np.float32))
+    for variable in model.policy.trainable_variables:
+        variable.assign(variable + 0.5)
+    model.ready()
+    after = model.value(np.ones((2, 2), np.float32))
+    expected = model.policy.forward(np.ones((2, 2), np.float32)).value
+    np.testing.assert_allclose(after, expected, rtol=1e-5, atol=1e-6)
+    assert np.abs(after - before).min() > 1e-3
 
 
 def test_a_failed_load_changes_nothing(model, tmp_path):

@@ -1,19 +1,21 @@
 """What surrounds off-policy learning: what is learnt from and when, tests and checkpoints."""
 
 import json
+from collections import defaultdict
 
 import numpy as np
 import pytest
 from gymnasium import spaces
 from helpers import vec
-from small import CYCLE, EPOCH, Counting, counting, joined, learn, rows, still, train
+from small_runs import CYCLE, EPOCH, Counting, counting, joined, learn, rows, still, train
 
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.optim.blocks import BlockUpdate
 from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.running import off_policy
 from tfbaselines.running.checkpoint import Checkpoints
-from tfbaselines.running.off_policy import Settings
+from tfbaselines.running.off_policy import Course
+from tfbaselines.settings.bases import OffPolicyConfig
 from tfbaselines.settings.options import RunOptions
 
 ALGORITHMS = pytest.mark.parametrize("alg", ["td3", "sac", "ddpg"])
@@ -87,7 +89,7 @@ def moments(monkeypatch, env, alg="td3", cycles=6, **kwargs):
     def recording(update, block, **coefficients):
         count = len(block["rewards"])
         moments.append((env.envs[0].unwrapped.count, count))
-        return {name: np.zeros(count) for phase in update._phases for name in phase.statistics}
+        return defaultdict(lambda: np.zeros(count))
 
     monkeypatch.setattr(BlockUpdate, "__call__", recording)
     learn(alg, env, cycles, **kwargs)
@@ -420,8 +422,12 @@ def test_a_replay_larger_than_the_memory_is_refused():
         learn("td3", still(), replay_size=1e14)
 
 
-def test_settings_of_several_environments():
-    settings = Settings(4, steps_per_epoch=4000, update_every=50)
+def test_the_course_over_several_environments():
+    course = Course.of(OffPolicyConfig(steps_per_epoch=4000, update_every=50), 4)
     # Fifty does not divide by four: twelve of each, 48 in a cycle, and as many gradient steps.
-    assert (settings.collected, settings.gradient_steps, settings.cycles_per_epoch) == (12, 48, 83)
-    assert (settings.steps, Settings(4, total_timesteps=7.0).steps) == (400_000, 7)
+    assert (course.collected, course.gradient_steps, course.cycles_per_epoch) == (12, 48, 83)
+    assert (course.steps, Course.of(OffPolicyConfig(total_timesteps=7.0), 4).steps) == (400_000, 7)
+    assert Course.of(OffPolicyConfig(num_update=3, save_freq=2), 4).gradient_steps == 3
+    # Shorter than a cycle: an epoch has at least one, and a cycle one step of each.
+    short = Course.of(OffPolicyConfig(steps_per_epoch=1, update_every=1), 4)
+    assert (short.collected, short.gradient_steps, short.cycles_per_epoch) == (1, 4, 1)

@@ -1,13 +1,17 @@
 """Every worker gets environments of its own, as many as the others, and one normalisation goes for all."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from helpers import vec
 
+from tfbaselines.algs import acer
 from tfbaselines.envs import tiny
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.parallel.mpi import Communicator
-from tfbaselines.running.workers import workers_environments
+from tfbaselines.policy.actor import make_actor
+from tfbaselines.running.workers import make_replay, make_workers, workers_environments
 from tfbaselines.settings.options import RunOptions
 
 
@@ -136,3 +140,68 @@ def test_the_environments_of_other_runs_keep_their_own_statistics():
     (other,) = environments(normalized())
     one.reset()
     assert one.ob_rms.count > other.ob_rms.count
+
+
+def make_team(count, **arguments):
+    """Workers of one run, whose model writes down what it learns from."""
+    env = plain()
+    config = acer.Config.of({"nsteps": 4, "num_hidden": 4, "replay_start": 4, "buffer_size": 8} | arguments)
+    run = SimpleNamespace(config=config, comm=Communicator(), rng=np.random.default_rng(0), rates=lambda: {"lr": 0.5})
+    policy = acer.make_policy("mlp", env, config)
+    run.model = SimpleNamespace(policy=policy, actor=make_actor(policy), observe=lambda seen: None, learnt=[])
+
+    def train(lr, batch, rng, replayed):
+        run.model.learnt.append((lr, batch["rewards"], rng, replayed))
+        return {"loss": float(len(run.model.learnt))}
+
+    run.model.train = train
+    envs = [env, *(plain(seed=seed) for seed in range(1, count))]
+    return run, make_workers(run, envs, [make_replay(one, config) for one in envs])
+
+
+def test_one_worker_alone_acts_and_draws_as_the_run_does():
+    run, (worker,) = make_team(1, replay_ratio=3)
+    assert worker.rng is run.rng and not worker.own_actor
+    statistics, _ = worker.turn()
+    # Of learning from what was just collected, not of what was replayed after it.
+    assert statistics == {"loss": 1.0}
+    first, *replayed = run.model.learnt
+    assert first[0] == 0.5 and first[1].shape == (1, 4) and first[2] is run.rng and not first[3]
+    assert replayed and all(one[3] for one in replayed)
+
+
+def test_several_workers_have_generators_and_actors_of_their_own_and_share_a_lock():
+    run, workers = make_team(3)
+    assert len({id(worker.rng) for worker in workers} | {id(run.rng)}) == 4
+    assert len({worker.rng.random() for worker in workers}) == 3
+    assert all(worker.own_actor and worker.lock is workers[0].lock for worker in workers)
+    assert hasattr(workers[0].lock, "acquire")
+    _, free = make_team(2, lock=False)
+    assert not hasattr(free[0].lock, "acquire")
+
+
+def test_a_worker_of_several_acts_by_the_parameters_of_now():
+    run, workers = make_team(2, replay_ratio=0)
+    obs = np.ones((1, 2), np.float32)
+    for variable in run.model.policy.trainable_variables:
+        variable.assign(variable + 1.0)
+    workers[1].turn()
+    run.model.actor.refresh()
+    expected = run.model.actor.choose(obs, None, np.ones(1, bool), None)[0]
+    np.testing.assert_allclose(workers[1]._actor.choose(obs, None, np.ones(1, bool), None)[0], expected, rtol=1e-6)
+
+
+def test_nothing_is_replayed_before_there_is_enough():
+    run, (worker,) = make_team(1, replay_ratio=50, replay_start=8)
+    worker.turn()
+    assert len(run.model.learnt) == 1
+    worker.turn()
+    assert len(run.model.learnt) > 10
+
+
+def test_rewards_are_clipped_before_they_are_learnt_from():
+    for clip in (None, 0.25):
+        run, (worker,) = make_team(1, reward_clip=clip, replay_ratio=50)
+        worker.turn()
+        largest = max(np.abs(rewards).max() for _, rewards, _, _ in run.model.learnt)
+        assert (largest == 0.25) == (clip is not None)

@@ -20,6 +20,7 @@ from gymnasium import spaces
 
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument
+from tfbaselines.experience.traces import Parts, valid_steps
 from tfbaselines.logs.acer_rows import ACERRows
 from tfbaselines.losses.acer import (
     SAMPLED_ACTIONS,
@@ -32,7 +33,7 @@ from tfbaselines.losses.acer import (
 from tfbaselines.optim.average import with_targets
 from tfbaselines.optim.optimizers import RMSProp
 from tfbaselines.optim.trust_region import shortened_step
-from tfbaselines.optim.update import Batch, Update
+from tfbaselines.optim.update import Update
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.threads import Crew, Together
 from tfbaselines.policy.dueling import DuelingPolicy
@@ -123,12 +124,12 @@ class Config(PolicyConfig):
             accepted = f"at most buffer_size={self.buffer_size}, or nothing is replayed"
             raise bad_argument("replay_start", self.replay_start, accepted)
 
-    @property
-    def coefficients(self) -> Coefficients:
-        """The numbers of the objective."""
-        regions = {"True": True, "efficient": True, "False": False}
-        region = regions.get(self.trust_region, self.trust_region)
-        return Coefficients(self.q_coef, self.ent_coef, self.gamma, self.c, self.delta, region)
+
+def coefficients_of(config: Config) -> Coefficients:
+    """The numbers of the objective."""
+    regions = {"True": True, "efficient": True, "False": False}
+    region = regions.get(config.trust_region, config.trust_region)
+    return Coefficients(config.q_coef, config.ent_coef, config.gamma, config.c, config.delta, region)
 
 
 class Model(PolicyModel):
@@ -144,7 +145,7 @@ class Model(PolicyModel):
     def __init__(self, network: NetworkSpec, env: Any, config: Config, comm: mpi.Communicator | None = None) -> None:
         policy, averaged = with_targets(lambda: make_policy(network, env, config, comm), config.alpha)
         super().__init__(policy, RMSProp(config.rprop_alpha, config.rprop_epsilon), averaged=averaged)
-        self._comm, coefficients, jit = mpi.wrap(comm), config.coefficients, compile_with_xla(policy)
+        self._comm, coefficients, jit = mpi.wrap(comm), coefficients_of(config), compile_with_xla(policy)
         self._exact, self._delta = coefficients.trust_region == "exact", config.delta
         terms = continuous_terms if isinstance(policy, DuelingPolicy) else discrete_terms
 
@@ -167,38 +168,56 @@ class Model(PolicyModel):
         self._divergence = tf.function(lambda batch: divergence(policy, averaged.forward, batch), jit_compile=jit)
 
     def train(
-        self, lr: float, batch: dict[str, np.ndarray], rng: np.random.Generator | None = None, replayed: bool = False
+        self,
+        lr: float,
+        batch: dict[str, np.ndarray] | Parts,
+        rng: np.random.Generator | None = None,
+        replayed: bool = False,
     ) -> dict[str, float]:
         """One gradient step on a batch of sequences.
 
         Args:
             lr: the learning rate.
-            batch: see losses/acer.py.
+            batch: see losses/acer.py; one in parts gives the same step to rounding, while norms and explained variances
+                in the statistics are means of the parts'.
             rng: draws the noise of continuous actions; None for the model's own.
             replayed: skip the norms of the trust region where that saves a backward pass.
 
         Returns:
             The statistics by name.
         """
-        if isinstance(self.policy, DuelingPolicy):
-            shape = (*batch["rewards"].shape, 1 + SAMPLED_ACTIONS)
-            batch = batch | {"noise": self.policy.head.draw_noise(self.rng if rng is None else rng, shape)}
-        rows = np.arange(len(batch["actions"]), dtype=np.int32)[None]
-        update = self._replay_update if replayed else self._update
+        update, rng = self._replay_update if replayed else self._update, self.rng if rng is None else rng
+
+        def step() -> dict[str, float]:
+            if isinstance(batch, Parts):
+                return update.in_parts(((self._with_noise(part, rng), valid_steps(part)) for part in batch), lr=lr)
+            return update(self._with_noise(batch, rng), np.arange(len(batch["actions"]), dtype=np.int32)[None], lr=lr)
+
         if self._exact:
-            variables, step = self.policy.acting_variables, lambda: update(batch, rows, lr=lr)
+            variables = self.policy.acting_variables
             statistics, kl, part = shortened_step(variables, step, lambda: self._mean_divergence(batch), self._delta)
             statistics |= {"kl": kl, "step_taken": part}
             self.averaged.step()
         else:
-            statistics = update(batch, rows, lr=lr)
+            statistics = step()
         self.actor.refresh()
         return statistics
 
-    def _mean_divergence(self, batch: Batch) -> float:
+    def _with_noise(self, batch: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """The batch with the noise of sampled actions, where these are continuous."""
+        if not isinstance(self.policy, DuelingPolicy):
+            return batch
+        shape = (*batch["rewards"].shape, 1 + SAMPLED_ACTIONS)
+        return batch | {"noise": self.policy.head.draw_noise(rng, shape)}
+
+    def _mean_divergence(self, batch: dict[str, np.ndarray] | Parts) -> float:
         """Of all ranks' batches: each finds the same."""
-        own = self._divergence({name: tf.convert_to_tensor(array) for name, array in batch.items()})
-        return float(self._comm.average(own.numpy().reshape(1))[0])
+        own = []
+        for part in batch if isinstance(batch, Parts) else [batch]:
+            mean = self._divergence({name: tf.convert_to_tensor(array) for name, array in part.items()})
+            own.append((mean.numpy(), valid_steps(part)))
+        means, weights = zip(*own, strict=True)
+        return float(self._comm.average(np.float32(np.average(means, weights=weights)).reshape(1))[0])
 
 
 @takes(Config)
@@ -216,6 +235,7 @@ def learn(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], **kwargs: Any) -
             saved = TreeFile(Together(replays)) if config.replay_ratio else None
             run.start(model, normalized=envs[0], replay=saved, paused=crew.paused)
             workers = make_workers(run, envs, replays)
+            run.acts(*(worker.runner for worker in workers))
             rows = ACERRows(run, len(workers))
             turns = crew.results(run.num_updates - run.update)
             for _, (number, (statistics, ended)) in zip(run.updates(), turns, strict=False):

@@ -111,7 +111,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with PPO1."""
     config = Config.of(kwargs)
     with BatchRun("ppo1", network, env, config) as run:
-        policy, jit = run.policy, compile_with_xla(run.policy)
+        policy, jit = run.policy, compile_with_xla(run.policy, config.timesteps_per_actorbatch)
         step = run.gradient_steps(
             lambda batch, rates: loss(policy, batch, rates["clip_param"], config.entcoeff),
             Adam(epsilon=config.adam_epsilon),

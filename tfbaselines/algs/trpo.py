@@ -96,7 +96,7 @@ def make_step(policy: Policy, config: Config, comm: Any = None) -> NaturalGradie
         prepare=lambda batch: with_outputs(policy, batch),
         tolerance=0.0,
         epsilon=EPSILON,
-        jit=compile_with_xla(policy),
+        jit=compile_with_xla(policy, config.steps_per_epoch),
         comm=comm,
     )
 

@@ -118,7 +118,7 @@ def make_step(policy: Policy, config: Config, comm: Any = None) -> NaturalGradie
         search=LineSearch(tries=TRIES, shrink=0.5, most_kl=KL_MARGIN * config.max_kl),
         prepare=lambda batch: with_outputs(policy, batch),
         every=FISHER_EVERY,
-        jit=compile_with_xla(policy),
+        jit=compile_with_xla(policy, config.timesteps_per_batch),
         comm=comm,
     )
 

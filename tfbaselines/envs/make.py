@@ -1,88 +1,28 @@
 """From an environment's id to a vector environment, wrapped as baselines wraps it."""
 
 import dataclasses
-import importlib.util
 import os
-import re
+import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import gymnasium
 from gymnasium import spaces
 
+from tfbaselines.envs.ids import cannot_be_made, env_type_of, spec_of
 from tfbaselines.envs.monitor import Monitor, ResultsWriter
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv, VecEnv, VecFrameStack
 from tfbaselines.envs.wrappers import ClipActions, RewardScaler, flattened
 from tfbaselines.errors import bad_argument, unknown
 
-ENV_TYPES = ("atari", "box2d", "classic_control", "mujoco", "retro", "robotics", "toy_text")
-
 WORKERS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
-
-# Packages that register environments when they are first asked for, the type of these, and what their ids look like.
-_PROVIDERS = {
-    "ale_py": ("atari", r"NoFrameskip|^ALE/"),
-    "gymnasium_robotics": ("robotics", r"^(Fetch|Hand|Adroit|PointMaze|AntMaze|FrankaKitchen)"),
-}
 
 ATARI_FRAME_STACK = 4
 
-
-def env_type_of(env_id: str, env_type: str | None = None) -> tuple[str, str]:
-    """The type of an environment and its id without a module.
-
-    Args:
-        env_id: a registered id, or 'module:id' to import the module that registers it first.
-        env_type: overrides what the registry says.
-
-    Returns:
-        (type, id); the type is one of ENV_TYPES, or the package of an environment of the user's own.
-    """
-    if env_type is not None and env_type not in ENV_TYPES:
-        raise unknown("env_type", env_type, ENV_TYPES)
-    if ":" in env_id:
-        module, env_id = env_id.split(":", 1)
-        try:
-            importlib.import_module(module)
-        except (ImportError, TypeError) as error:
-            raise bad_argument("env", f"{module}:{env_id}", f"module '{module}' cannot be imported ({error})") from None
-    if env_type == "retro":
-        raise ValueError("env_type='retro' needs the package stable-retro, which is not supported yet")
-    spec = _spec(env_id)
-    if env_type is not None:
-        return env_type, env_id
-    entry_point = spec.entry_point if isinstance(spec.entry_point, str) else spec.entry_point.__module__
-    parts = re.split(r"[.:]", entry_point)
-    if parts[0] in _PROVIDERS:
-        return _PROVIDERS[parts[0]][0], env_id
-    return next((part for part in parts if part in ENV_TYPES), parts[0]), env_id
-
-
-def _spec(env_id: str) -> Any:
-    """The registry's entry; ValueError naming the nearest id when there is none."""
-    if env_id not in gymnasium.registry:
-        for provider in _PROVIDERS:
-            try:
-                gymnasium.register_envs(importlib.import_module(provider))
-            except ImportError:
-                continue
-    if env_id in gymnasium.registry:
-        return gymnasium.registry[env_id]
-    base = re.sub(r"-v\d+$", "", env_id)
-    versions = [name for name in gymnasium.registry if re.sub(r"-v\d+$", "", name) == base]
-    if versions:
-        newest = max(versions, key=lambda name: int(re.search(r"\d*$", name)[0] or 0))
-        raise ValueError(f"unknown environment '{env_id}': did you mean '{newest}'?")
-    for package, (extra, ids) in _PROVIDERS.items():
-        if re.search(ids, env_id) and not _installed(package):
-            name = package.replace("_", "-")
-            raise ValueError(f"environment '{env_id}' needs {name}: pip install 'tfbaselines[{extra}]'")
-    raise unknown("environment", env_id, gymnasium.registry)
-
-
-def _installed(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None
+# Between the seeds of an environment and of the one that replaces it.
+SEEDS_APART = 1_000_003
 
 
 def make_env(
@@ -151,16 +91,23 @@ def _bare(env_id: str, env_type: str, env_kwargs: dict[str, Any]) -> gymnasium.E
             # ALE's own grey, as its vector environment shows it.
             return make_atari(env_id, **{"obs_type": "grayscale", **env_kwargs})
         # Vector environments reset before they step and look at what comes back: two layers less on every step.
-        spec = dataclasses.replace(_spec(env_id), order_enforce=False)
-        return gymnasium.make(spec, disable_env_checker=True, **env_kwargs)
+        spec = dataclasses.replace(spec_of(env_id), order_enforce=False)
+        env = gymnasium.make(spec, disable_env_checker=True, **env_kwargs)
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
-        extra = env_type if env_type in ("atari", "box2d", "mujoco", "robotics") else "all"
-        reason = str(error).splitlines()[0]
-        raise ValueError(
-            f"environment '{env_id}' cannot be made ({reason}): pip install 'tfbaselines[{extra}]'"
-        ) from None
+        raise cannot_be_made(env_id, env_type, error) from None
     except TypeError as error:
         raise bad_argument("env_kwargs", env_kwargs, f"what {env_id} takes ({error})") from None
+    _without_mujoco_log()
+    return env
+
+
+def _without_mujoco_log() -> None:
+    """Keep MuJoCo from writing MUJOCO_LOG.TXT into the working directory; its warnings still go to the console."""
+    settings = getattr(sys.modules.get("mujoco"), "MjLogConfig", None)
+    if settings is not None:
+        present = settings.get()
+        present.logto_file = False
+        present.set()
 
 
 def _monitor_path(logger_dir: str | None, mpi_rank: int, subrank: int) -> str | None:
@@ -184,6 +131,8 @@ def make_vec_env(
     logger_dir: str | None = None,
     append: bool = False,
     mpi_rank: int = 0,
+    step_timeout: float | None = None,
+    restart_workers: int = 0,
 ) -> VecEnv:
     """Make several environments that are stepped together.
 
@@ -205,37 +154,84 @@ def make_vec_env(
         logger_dir: see make_env.
         append: see make_env.
         mpi_rank: this process's rank.
+        step_timeout: seconds after which a step or reset counts as hung; for workers in processes of their own.
+        restart_workers: how many workers that crash, raise or hang are replaced; see SubprocVecEnv.
     """
     if num_env < 1:
         raise bad_argument("num_env", num_env, "at least 1")
     if worker is not None and worker not in WORKERS:
         raise unknown("worker", worker, WORKERS)
+    check_worker(worker, step_timeout, restart_workers)
     seed = None if seed is None else seed + 10_000 * mpi_rank
     game = _native_game(env_id) if env_type == "atari" else None
     plain = not (force_dummy or worker or env_kwargs or initializer or start_index or gamestate or reward_scale != 1)
     if game is not None and plain and set(wrapper_kwargs or {}) <= {"episode_life", "clip_rewards"}:
         return _native_atari(game, env_id, num_env, seed, wrapper_kwargs or {}, logger_dir, append, mpi_rank)
 
-    spec = _spec(env_id)
-    settings = (seed, reward_scale, gamestate, flatten_dict_observations, wrapper_kwargs, env_kwargs, logger_dir)
-
-    def maker(subrank: int) -> Callable[[], gymnasium.Env]:
-        def make() -> gymnasium.Env:
-            # A process of its own has not imported the module that registers the environment.
-            gymnasium.registry.setdefault(env_id, spec)
-            return make_env(env_id, env_type, mpi_rank, subrank, *settings, initializer, append)
-
-        return make
-
+    make = partial(
+        make_env,
+        env_id,
+        env_type,
+        mpi_rank,
+        reward_scale=reward_scale,
+        gamestate=gamestate,
+        flatten_dict_observations=flatten_dict_observations,
+        wrapper_kwargs=wrapper_kwargs,
+        env_kwargs=env_kwargs,
+        logger_dir=logger_dir,
+        initializer=initializer,
+    )
+    makers = [_Maker(spec_of(env_id), make, start_index + i, seed, append) for i in range(num_env)]
     vec = DummyVecEnv if force_dummy else WORKERS[worker or "dummy"]
-    return vec([maker(start_index + i) for i in range(num_env)])
+    if vec is DummyVecEnv:
+        return vec(makers)
+    return vec(makers, step_timeout=step_timeout, restart_workers=restart_workers)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Maker:
+    """Makes one environment of several, in this process or in another.
+
+    Attributes:
+        spec: the registry's entry: another process has not imported the module that registers the environment.
+        make: makes it, given subrank, seed and append.
+        subrank: its number.
+        seed: of all; None for any.
+        append: continue its monitor file.
+    """
+
+    spec: Any
+    make: Callable[..., gymnasium.Env]
+    subrank: int
+    seed: int | None
+    append: bool
+
+    def __call__(self) -> gymnasium.Env:
+        gymnasium.registry.setdefault(self.spec.id, self.spec)
+        return self.make(subrank=self.subrank, seed=self.seed, append=self.append)
+
+    def again(self, number: int) -> "_Maker":
+        """Of the environment that replaces this one: it does not repeat its episodes, nor overwrite its file."""
+        seed = None if self.seed is None else self.seed + number * SEEDS_APART
+        return dataclasses.replace(self, seed=seed, append=True)
+
+
+def check_worker(worker: str | None, step_timeout: float | None, restart_workers: int) -> None:
+    """Refuse what environments in this process cannot do: they are neither interrupted nor replaced."""
+    if worker not in (None, "dummy"):
+        return
+    needed = "needs --worker=subproc or --worker=shmem: environments in processes of their own"
+    if step_timeout is not None:
+        raise bad_argument("step_timeout", step_timeout, needed)
+    if restart_workers:
+        raise bad_argument("restart_workers", restart_workers, needed)
 
 
 def _native_game(env_id: str) -> str | None:
     """The ROM of a NoFrameskip-v4 game, whose settings are the native environment's; None for others."""
     if not env_id.endswith("NoFrameskip-v4"):
         return None
-    kwargs = _spec(env_id).kwargs
+    kwargs = spec_of(env_id).kwargs
     return kwargs["game"] if kwargs.get("repeat_action_probability", 0.0) == 0.0 else None
 
 
@@ -271,14 +267,19 @@ def build_env(
     """The environments of a run, wrapped as its algorithm needs them: what config.json is made from and rebuilds.
 
     Args:
-        config: env, env_type, num_env, seed, reward_scale, gamestate, worker, env_kwargs, normalize (VecNormalize
-            around MuJoCo environments), flatten (Dict and Tuple observations); absent ones take defaults.
+        config: env, env_type, num_env, seed, reward_scale, gamestate, worker, step_timeout, restart_workers (for
+            workers in processes), env_kwargs, normalize (VecNormalize around MuJoCo environments), flatten (Dict and
+            Tuple observations); absent ones take defaults.
         training: False freezes the statistics of VecNormalize.
         logger_dir: where monitor files go; None for none.
         append: continue the monitor files of an earlier run.
         mpi_rank: this process's rank.
     """
     env_type, env_id = env_type_of(config["env"], config.get("env_type"))
+    care = {}
+    if config.get("worker") in ("subproc", "shmem"):
+        # Not where tests and playing take the environments into this process.
+        care = {"step_timeout": config.get("step_timeout"), "restart_workers": config.get("restart_workers", 0)}
     env = make_vec_env(
         env_id,
         env_type,
@@ -292,6 +293,7 @@ def build_env(
         logger_dir=logger_dir,
         append=append,
         mpi_rank=mpi_rank,
+        **care,
     )
     if env_type == "atari":
         return VecFrameStack(env, ATARI_FRAME_STACK)

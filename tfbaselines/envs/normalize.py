@@ -75,12 +75,15 @@ class VecNormalize(VecEnvWrapper):
 
     def state(self) -> dict[str, Any]:
         """See VecEnv."""
-        return self.venv.state() | {"normalization": self.normalization()}
+        return self.venv.state() | {"normalization": self.normalization(), "returns": self.ret.copy()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """See VecEnv."""
         self.venv.restore(state)
         self.restore_normalization(state["normalization"])
+        if self.restored:
+            # Older versions did not save them.
+            self.ret = np.array(state.get("returns", self.ret))
 
     def normalization(self) -> dict[str, Any]:
         """See VecEnv: the statistics, and how they are used."""

@@ -10,6 +10,7 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of, parts_of_obs
 from tfbaselines.experience.replay import ReplayProtocol
+from tfbaselines.experience.rollout import continues
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.encoding import observation_dtype
 
@@ -78,6 +79,19 @@ class Collector:
                 if self._on_end is not None:
                     self._on_end(dones)
         return episodes
+
+    def state(self) -> dict[str, Any]:
+        """What it acts on next, in the episodes that the environments' own state is of; empty before the first run."""
+        if self._obs is None:
+            return {}
+        states = None if self._states is None else np.array(self._states)
+        return {"obs": self._obs, "episode_start": np.array(self._episode_start), "states": states}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `state` gave, if the environments' episodes were restored: call it after theirs."""
+        if continues(self._env, state):
+            self._obs, self._episode_start = self._stored(state["obs"]), np.array(state["episode_start"], bool)
+            self._states = None if state["states"] is None else np.array(state["states"])
 
     def _act(self, random: bool) -> tuple[np.ndarray, np.ndarray | None]:
         if not random:

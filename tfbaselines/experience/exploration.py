@@ -35,6 +35,7 @@ class Exploration:
     ) -> None:
         self._model, self._noise = model, parse_noise(noise_type, (num_envs, model.policy.head.width), rng)
         self.perturbed: PerturbedActor | None = None
+        self._restored = False
         if self._noise.parameters is not None:
             copies = (make_copy(), make_copy())
             self.perturbed = PerturbedActor(model.policy, copies, self._noise.parameters, rng, comm)
@@ -58,9 +59,15 @@ class Exploration:
             self.perturbed.reset()
 
     def ready(self) -> None:
-        """Perturb the parameters as they are now."""
-        if self.perturbed is not None:
+        """Perturb the parameters as they are now, unless perturbed ones were loaded."""
+        if self.perturbed is not None and not self._restored:
             self.perturbed.reset()
+        self._restored = False
+
+    def observed(self) -> None:
+        """Use the policy's present statistics of observations."""
+        if self.perturbed is not None:
+            self.perturbed.actor.refresh()
 
     def state(self) -> dict[str, Any]:
         """Sizes and positions of the noise."""
@@ -68,6 +75,7 @@ class Exploration:
         return {
             "param_noise_stddev": None if spec is None else spec.current_stddev,
             "action_noise": {} if actions is None else actions.state(),
+            "perturbed": None if self.perturbed is None else self.perturbed.policy.state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -77,3 +85,8 @@ class Exploration:
             spec.current_stddev = float(state["param_noise_stddev"])
         if actions is not None and state["action_noise"]:
             actions.restore(state["action_noise"])
+        # Checkpoints of older versions lack the perturbed parameters.
+        if self.perturbed is not None and state.get("perturbed"):
+            self.perturbed.policy.restore(state["perturbed"])
+            self.perturbed.actor.refresh()
+            self._restored = True

@@ -1,5 +1,6 @@
 """Sequences of stacked images in little memory: every frame once, compressed; stacks are rebuilt on reading."""
 
+import math
 import zlib
 
 import numpy as np
@@ -32,10 +33,9 @@ class FramePacker:
             packed: the result of `pack`.
             episode_start: [L], whether each observation is the first of an episode: earlier frames are zero.
         """
-        frames = np.frombuffer(zlib.decompress(packed.tobytes()), np.uint8)
         if self._nstack == 1:
-            return frames.reshape(-1, *self._shape)
-        frames = frames.reshape(-1, *self._shape[:-1])
+            return self._decompressed(packed, (len(episode_start), *self._shape))
+        frames = self._decompressed(packed, (len(episode_start) + self._nstack - 1, *self._shape[:-1]))
         obs = np.empty((len(episode_start), *self._shape), np.uint8)
         for k in range(self._nstack):
             obs[..., k] = frames[k : k + len(episode_start)]
@@ -44,6 +44,18 @@ class FramePacker:
             for t in range(start, min(start + self._nstack - 1, len(episode_start))):
                 obs[t, ..., : self._nstack - 1 - (t - start)] = 0
         return obs
+
+    @staticmethod
+    def _decompressed(packed: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """Frames; ValueError when there are not as many as the shape has, before more than these are decompressed."""
+        size, stream = math.prod(shape), zlib.decompressobj()
+        try:
+            data = stream.decompress(packed.tobytes(), size + 1)
+        except zlib.error as error:
+            raise ValueError(f"packed frames are damaged ({error})") from None
+        if len(data) != size:
+            raise ValueError(f"packed frames are damaged: not the {size} bytes of {shape}")
+        return np.frombuffer(data, np.uint8).reshape(shape)
 
     def _frames(self, obs: np.ndarray) -> np.ndarray:
         if self._nstack == 1:

@@ -1,5 +1,6 @@
 """The on-policy runner: steps the environments with the current policy and lays out its experience as [T, N] arrays."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -7,8 +8,13 @@ import numpy as np
 
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.experience.returns import gae, n_step_returns
+from tfbaselines.memory import require_memory
 from tfbaselines.policy.policy import Policy
 from tfbaselines.policy.protocol import BlockActor, SamplingActor
+
+# A rollout's arrays, the same as rows, and these as tensors; what networks compute from a small row is larger.
+ROLLOUT_COPIES = 3
+LEAST_ROW = 512
 
 
 @dataclass
@@ -86,6 +92,8 @@ class Rollout:
 class Runner:
     """Collects rollouts of `nsteps` steps, each of which continues where the one before ended.
 
+    The first one begins with a reset of the environments, unless `restore` put the runner into their episodes.
+
     Args:
         env: the environments.
         policy: gives the shapes of actions, noise and recurrent states.
@@ -109,6 +117,8 @@ class Runner:
         shape = (nsteps, env.num_envs)
         space = env.observation_space
         obs_dtype = np.float32 if space.dtype == np.float64 else space.dtype
+        row = math.prod(space.shape) * np.dtype(obs_dtype).itemsize + 4 * math.prod(self._head.action_shape)
+        require_memory(math.prod(shape) * (row * ROLLOUT_COPIES + LEAST_ROW), "nsteps or num_env", "a rollout")
         self._rollout = Rollout(
             obs=np.zeros((*shape, *space.shape), obs_dtype),
             actions=np.zeros((*shape, *self._head.action_shape), self._head.action_dtype),
@@ -121,7 +131,7 @@ class Runner:
             next_obs=np.zeros((*shape, *space.shape), obs_dtype) if keep_next_obs else None,
         )
         self._obs = np.zeros(shape[1:] + space.shape, obs_dtype)
-        self._obs[...] = env.reset()
+        self._begun = False
         self._episode_start = np.zeros(env.num_envs, bool)
         self._states = policy.initial_state(env.num_envs)
 
@@ -136,8 +146,27 @@ class Runner:
         rollout.last_episode_start = self._episode_start
         return rollout
 
+    def state(self) -> dict[str, Any]:
+        """What it acts on next, in the episodes that the environments' own state is of; empty before the first run."""
+        if not self._begun:
+            return {}
+        states = None if self._states is None else np.array(self._states)
+        return {"obs": self._obs.copy(), "episode_start": np.array(self._episode_start), "states": states}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `state` gave, if the environments' episodes were restored: call it after theirs."""
+        if not continues(self._env, state):
+            return
+        self._obs[...] = state["obs"]
+        self._episode_start = np.array(state["episode_start"], bool)
+        self._states = None if state["states"] is None else np.array(state["states"])
+        self._begun = True
+
     def _begin(self) -> tuple[Rollout, np.ndarray]:
         """An empty rollout, and the noise [T, N, ...] of its actions."""
+        if not self._begun:
+            self._obs[...] = self._env.reset()
+            self._begun = True
         rollout = self._rollout
         rollout.states, rollout.episodes = self._states, []
         rollout.truncated.fill(False)
@@ -197,6 +226,11 @@ class Runner:
         # The state here is the one after the step that ended the episode: it belongs to `last`.
         states = None if self._states is None else self._states[i : i + 1]
         return self._actor.value(last, states, np.zeros(1, bool))[0]
+
+
+def continues(env: VecEnv, state: dict[str, Any]) -> bool:
+    """Whether the episodes that a saved runner or collector acted in go on."""
+    return bool(state) and env.restored
 
 
 def env_major(array: np.ndarray) -> np.ndarray:

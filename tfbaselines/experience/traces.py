@@ -7,27 +7,29 @@ keeps the first. A batch has a leading axis.
 """
 
 import itertools
+import math
 from collections import deque
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.envs.vec import VecEnv, VecFrameStack, find_wrapper
 from tfbaselines.experience.frames import FramePacker, PlainPacker
-from tfbaselines.experience.memory import GIB, check_memory
 from tfbaselines.experience.rollout import Runner
-from tfbaselines.policy.encoding import is_image
-
-# Arrays with an entry more than the sequence has steps.
-FENCES = ("obs", "episode_start")
+from tfbaselines.experience.saved_traces import FENCES, Sequence, check_layout, counts_of, flatten, unflatten
+from tfbaselines.memory import in_units, require_memory
+from tfbaselines.policy.encoding import is_image, observation_dtype
 
 EPISODES = "whole episodes"
 
-# Names of arrays in replays saved by older versions.
-OLD_NAMES = {"masks": "episode_start", "ended": "terminated", "cut": "truncated"}
-
-Sequence = dict[str, np.ndarray]
+# A larger batch of traces is learnt from in parts of so many bytes of observations, of which each counts for at least
+# LEAST_ROW: what networks compute from a small one is larger.
+PART_BYTES = 2**26
+LEAST_ROW = 2**10
+# A part's memory while it is learnt from, in units of its observations.
+LEARNING_FACTOR = 8
 
 
 class TraceRunner(Runner):
@@ -82,7 +84,7 @@ class RolloutReplay:
     def __init__(self, env: VecEnv, size: int, nsteps: int) -> None:
         self._count, self._nsteps = env.num_envs, nsteps
         self._slots = max(1, size // nsteps)
-        self._packer = make_packer(env)
+        self._packer, self._spaces = make_packer(env), (env.observation_space, env.action_space)
         self._rollouts: deque[list[Sequence]] = deque(maxlen=self._slots)
         self._layout = f"rollouts of {nsteps} steps of {env.num_envs} environments"
         self._announced = False
@@ -96,8 +98,8 @@ class RolloutReplay:
             return None
         self._announced = True
         nbytes = sum(map(size_of, self._rollouts[-1])) * self._slots
-        check_memory(nbytes)
-        return f"replay: about {nbytes / GIB:.2f} GiB when full, {self._slots * self._nsteps} steps of each environment"
+        require_memory(nbytes, "buffer_size")
+        return f"replay: about {in_units(nbytes)} when full, {self._slots * self._nsteps} steps of each environment"
 
     def has_atleast(self, steps: int) -> bool:
         """Whether so many steps of every environment are kept, in whole rollouts."""
@@ -115,9 +117,37 @@ class RolloutReplay:
     def restore(self, state: dict[str, Any]) -> None:
         """Load what `state` returned; ValueError when it has other rollouts."""
         check_layout(state, self._layout)
-        sequences, count = unflatten(state), self._count
+        sequences, count = unflatten(state, *self._spaces, packed=isinstance(self._packer, FramePacker)), self._count
+        if len(sequences) % count or any(len(one["rewards"]) != self._nsteps for one in sequences):
+            raise ValueError(f"the saved replay is damaged: not {self._layout}")
         self._rollouts.clear()
         self._rollouts.extend(sequences[start : start + count] for start in range(0, len(sequences), count))
+
+
+class Trace(NamedTuple):
+    """Steps start to start + length - 1 of an episode, which is in pieces."""
+
+    episode: list[Sequence]
+    start: int
+    length: int
+
+
+class Parts:
+    """A batch of traces in parts; every pass over them unpacks the traces anew.
+
+    Args:
+        parts: the traces of each part.
+        stacked: makes a batch of them.
+    """
+
+    def __init__(self, parts: list[list[Trace]], stacked: Callable[[list[Trace]], Sequence]) -> None:
+        self._parts, self._stacked = parts, stacked
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __iter__(self) -> Iterator[Sequence]:
+        return map(self._stacked, self._parts)
 
 
 class TraceReplay:
@@ -133,7 +163,10 @@ class TraceReplay:
     """
 
     def __init__(self, env: VecEnv, capacity: int, batch_size: int, length: int | None = None) -> None:
-        self._packer, self._count = make_packer(env), env.num_envs
+        self._packer, self._spaces = make_packer(env), (env.observation_space, env.action_space)
+        self._count = env.num_envs
+        space = env.observation_space
+        self._row = max(LEAST_ROW, math.prod(space.shape) * np.dtype(observation_dtype(space)).itemsize)
         self._batch_size, self._length = batch_size, length
         self._episodes: deque[list[Sequence]] = deque(maxlen=capacity)
         # Pieces of the episodes that have not ended, by environment.
@@ -157,21 +190,57 @@ class TraceReplay:
         if self._announced or not self._episodes:
             return None
         self._announced = True
-        nbytes = sum(map(size_of, self._episodes[0])) * self._episodes.maxlen
-        check_memory(nbytes, "buffer_len")
-        return f"replay: about {nbytes / GIB:.2f} GiB when full of episodes like the first, {self._episodes.maxlen}"
+        return self._announcement(self._episodes[0])
+
+    def _announcement(self, episode: list[Sequence]) -> str:
+        """A line for the log: memory of the replay, and of a batch; ValueError when these exceed what is free."""
+        kept = sum(map(size_of, episode)) * self._episodes.maxlen
+        steps = sum(len(piece["rewards"]) for piece in episode)
+        trace = self._nbytes(self._padded_length(min(steps, self._length or steps)))
+        batch = trace * self._batch_size
+        require_memory(kept, "buffer_len")
+        require_memory(trace * LEARNING_FACTOR, "trace_length", f"learning from a trace of {steps} steps")
+        parts = f", in parts of at most {in_units(max(trace, PART_BYTES))}" if batch > PART_BYTES else ""
+        return (
+            f"replay: about {in_units(kept)} when full of episodes like the first, {self._episodes.maxlen}; "
+            f"a batch of {self._batch_size} is {in_units(batch)}{parts}"
+        )
 
     def has_atleast(self, steps: int) -> bool:
         """Whether so many steps of every environment were stored, and an episode has ended."""
         return bool(self._episodes) and self._seen >= steps * self._count
 
-    def sample(self, rng: np.random.Generator) -> Sequence:
-        """A batch [batch_size, ...], padded at the end to one length by steps that are truncated."""
+    def sample(self, rng: np.random.Generator) -> Sequence | Parts:
+        """A batch [batch_size, ...], padded at the end to one length by steps that are truncated.
+
+        Returns:
+            The batch; one with more than PART_BYTES of observations in parts, of which each has its own length.
+        """
         numbers = rng.integers(len(self._episodes), size=self._batch_size)
-        traces = [self._trace(self._episodes[number], rng) for number in numbers]
-        longest = max(len(trace["rewards"]) for trace in traces)
-        # Powers of two: the update is compiled once for each length.
-        return stack([padded(trace, self._length or 1 << (longest - 1).bit_length()) for trace in traces])
+        traces = [self._drawn(self._episodes[number], rng) for number in numbers]
+        whole = self._nbytes(self._padded_length(max(trace.length for trace in traces))) * len(traces)
+        return self._stacked(traces) if whole <= PART_BYTES else Parts(self._cut(traces), self._stacked)
+
+    def _cut(self, traces: list[Trace]) -> list[list[Trace]]:
+        """The traces in parts, those of similar length together."""
+        rest, parts = sorted(traces, key=lambda trace: -trace.length), []
+        while rest:
+            count = max(1, PART_BYTES // self._nbytes(self._padded_length(rest[0].length)))
+            parts.append(rest[:count])
+            rest = rest[count:]
+        return parts
+
+    def _padded_length(self, steps: int) -> int:
+        """Powers of two: the update is compiled once for each length."""
+        return self._length or 1 << (steps - 1).bit_length()
+
+    def _nbytes(self, steps: int) -> int:
+        """Of the observations of so many steps, unpacked."""
+        return (steps + 1) * self._row
+
+    def _stacked(self, traces: list[Trace]) -> Sequence:
+        length = self._padded_length(max(trace.length for trace in traces))
+        return stack([padded(self._unpacked(trace), length) for trace in traces])
 
     def state(self) -> dict[str, Any]:
         """All whole episodes. Unfinished ones are left out: a resumed run begins new ones."""
@@ -182,20 +251,28 @@ class TraceReplay:
     def restore(self, state: dict[str, Any]) -> None:
         """Load what `state` returned; ValueError when it does not hold episodes."""
         check_layout(state, EPISODES)
-        pieces = iter(unflatten(state))
+        pieces = unflatten(state, *self._spaces, packed=isinstance(self._packer, FramePacker))
+        counts, seen = counts_of(state, len(pieces)), state.get("seen")
+        if type(seen) is not int or seen < 0:
+            raise ValueError("the saved replay is damaged: it does not have the number of steps")
+        rest = iter(pieces)
         self._episodes.clear()
-        self._episodes.extend([next(pieces) for _ in range(count)] for count in state["pieces"])
-        self._seen = state["seen"]
+        self._episodes.extend([next(rest) for _ in range(count)] for count in counts)
+        self._seen = seen
 
-    def _trace(self, episode: list[Sequence], rng: np.random.Generator) -> Sequence:
-        borders = np.cumsum([0, *(len(piece["rewards"]) for piece in episode)])
-        total = int(borders[-1])
+    def _drawn(self, episode: list[Sequence], rng: np.random.Generator) -> Trace:
+        total = sum(len(piece["rewards"]) for piece in episode)
         length = min(total, self._length or total)
-        start = int(rng.integers(total - length + 1))
-        first = int(np.searchsorted(borders, start, side="right")) - 1
-        last = int(np.searchsorted(borders, start + length, side="left"))
-        pieces = [unpack(piece, self._packer) for piece in episode[first:last]]
-        return between(joined(pieces), start - int(borders[first]), start - int(borders[first]) + length)
+        return Trace(episode, int(rng.integers(total - length + 1)), length)
+
+    def _unpacked(self, trace: Trace) -> Sequence:
+        """Only the pieces that the trace needs are unpacked."""
+        borders = np.cumsum([0, *(len(piece["rewards"]) for piece in trace.episode)])
+        end = trace.start + trace.length
+        first = int(np.searchsorted(borders, trace.start, side="right")) - 1
+        last = int(np.searchsorted(borders, end, side="left"))
+        pieces = [unpack(piece, self._packer) for piece in trace.episode[first:last]]
+        return between(joined(pieces), trace.start - int(borders[first]), end - int(borders[first]))
 
 
 def part_of(batch: Sequence, number: int) -> Sequence:
@@ -226,6 +303,11 @@ def padded(sequence: Sequence, length: int) -> Sequence:
     return longer
 
 
+def valid_steps(batch: Sequence) -> float:
+    """The steps of a batch that losses are means over; see losses/acer.py."""
+    return max(1.0, float(np.sum(1.0 - batch["truncated"])))
+
+
 def pack(sequence: Sequence, packer: FramePacker | PlainPacker) -> Sequence:
     """A copy of a sequence with packed observations."""
     return {name: packer.pack(array) if name == "obs" else array.copy() for name, array in sequence.items()}
@@ -239,31 +321,6 @@ def unpack(packed: Sequence, packer: FramePacker | PlainPacker) -> Sequence:
 def size_of(sequence: Sequence) -> int:
     """Bytes of a sequence's arrays."""
     return sum(array.nbytes for array in sequence.values())
-
-
-def check_layout(state: dict[str, Any], wanted: str) -> None:
-    """ValueError unless a saved replay has the layout wanted."""
-    if state.get("layout") != wanted:
-        raise ValueError(f"the saved replay is of {state.get('layout')}, this one of {wanted}")
-
-
-def flatten(sequences: list[Sequence]) -> dict[str, Any]:
-    """Sequences as few arrays: for each name the concatenated pieces, and their lengths."""
-    names = sorted(sequences[0]) if sequences else []
-    return {
-        "arrays": {name: np.concatenate([sequence[name] for sequence in sequences]) for name in names},
-        "lengths": {name: np.array([len(sequence[name]) for sequence in sequences]) for name in names},
-    }
-
-
-def unflatten(state: dict[str, Any]) -> list[Sequence]:
-    """The sequences that `flatten` was given; arrays of older versions get their present names."""
-    parts = {
-        OLD_NAMES.get(name, name): np.split(array, np.cumsum(state["lengths"][name])[:-1])
-        for name, array in state["arrays"].items()
-    }
-    count = len(next(iter(state["lengths"].values()), ()))
-    return [{name: pieces[i].copy() for name, pieces in parts.items()} for i in range(count)]
 
 
 def make_packer(env: VecEnv) -> FramePacker | PlainPacker:

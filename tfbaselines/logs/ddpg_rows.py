@@ -9,6 +9,9 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.logs.episodes import safe_mean
 from tfbaselines.policy.actor_critic import ActorCritic
 
+# Names of arrays in batches saved by older versions.
+OLD_NAMES = {"masks": "episode_start"}
+
 
 def reference_statistics(
     policy: ActorCritic,
@@ -74,13 +77,17 @@ class DDPGRows:
     def ready(self) -> None:
         """Nothing follows the parameters."""
 
+    def observed(self) -> None:
+        """Nothing depends on the statistics of observations."""
+
     def state(self) -> dict[str, Any]:
         """The batch that the rows report on."""
         return {"reference": self._reference}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what `state` gave."""
-        self._reference = state["reference"]
+        reference = state["reference"]
+        self._reference = reference and {OLD_NAMES.get(name, name): array for name, array in reference.items()}
 
     def collected(self, episodes: list[dict[str, Any]]) -> None:
         """Remember a cycle's episodes, actions and values."""

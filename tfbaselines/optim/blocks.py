@@ -109,8 +109,8 @@ class BlockUpdate:
         self._groups = [phases] if together else [[phase] for phase in phases]
         self._after, self._after_every = after, after_every
         self._comm = mpi.wrap(comm)
-        # Of each group; known once the losses are traced.
-        self._columns: list[list[Column]] = []
+        # Of each group, by the shapes of a batch; known once the losses are traced with it.
+        self._columns: dict[tuple, list[list[Column]]] = {}
         self.step = 0
         for phase in phases:
             phase.optimizer.build(phase.variables)
@@ -144,7 +144,7 @@ class BlockUpdate:
             rows = np.stack([self._step_over_ranks(tensors, scalars, k) for k in range(count)])
         steps = self.step + np.arange(count)
         self.step += count
-        columns = list(itertools.chain(*self._columns))
+        columns = list(itertools.chain(*self._columns[_batch_shapes(tensors)]))
         parts = np.split(rows, np.cumsum([column.width for column in columns])[:-1], axis=1)
         return {
             column.name: part.reshape(count, *column.shape)[steps % column.every == 0]
@@ -172,9 +172,9 @@ class BlockUpdate:
         for i, phase in enumerate(self._phases):
             restore_slots(phase.optimizer, state["slots"][str(i)])
 
-    def _lay_out(self, batch: Batch) -> None:
-        """Find the names and shapes of all statistics from a prepared batch."""
-        self._columns = [
+    def _lay_out(self, block: Any, batch: Batch) -> list[list[Column]]:
+        """Find the names and shapes of all statistics from a prepared batch of a block."""
+        groups = [
             [
                 Column(name, tuple(value.shape), phase.every)
                 for phase in group
@@ -182,13 +182,15 @@ class BlockUpdate:
             ]
             for group in self._groups
         ]
+        self._columns[_batch_shapes(block)] = groups
+        return groups
 
     def _run_all(self, block: Any, scalars: Batch, first: tf.Tensor) -> tf.Tensor:
         def batch_of(block: Any, scalars: Batch, k: Any) -> Batch:
             return self._prepare(tf.nest.map_structure(lambda array: array[k], block) | scalars)
 
-        self._lay_out(outline(batch_of, block, scalars, 0))
-        widths = [_width(columns) for columns in self._columns]
+        groups = self._lay_out(block, outline(batch_of, block, scalars, 0))
+        widths = [_width(columns) for columns in groups]
         count = tf.nest.flatten(block)[0].shape[0]
         rows = tf.TensorArray(tf.float32, count, element_shape=(sum(widths),))
         for k in tf.range(count):
@@ -218,13 +220,12 @@ class BlockUpdate:
 
     def _step_over_ranks(self, block: Any, scalars: Batch, k: int) -> np.ndarray:
         batch = self._compiled_prepare(tf.nest.map_structure(lambda array: array[k], block) | scalars)
-        if not self._columns:
-            self._lay_out(batch)
+        groups = self._columns.get(_batch_shapes(block)) or self._lay_out(block, batch)
         if self._merged:
             vector = self._compiled_merged.vector(batch).numpy()
             self._compiled_merged.take(tf.constant(self._comm.average(vector)))
         rows = []
-        compiled = zip(self._groups, self._columns, self._flat_gradients, self._applies, strict=True)
+        compiled = zip(self._groups, groups, self._flat_gradients, self._applies, strict=True)
         for group, columns, flat_gradients, apply in compiled:
             if (self.step + k) % group[0].every:
                 rows.append(np.zeros(_width(columns), np.float32))
@@ -235,6 +236,11 @@ class BlockUpdate:
         if (self.step + k) % self._after_every == 0:
             self._compiled_after()
         return np.concatenate(rows)
+
+
+def _batch_shapes(block: Any) -> tuple:
+    """The shapes of one batch's arrays."""
+    return tuple(tuple(array.shape[1:]) for array in tf.nest.flatten(block))
 
 
 def _width(columns: list[Column]) -> int:

@@ -6,7 +6,7 @@ most of its time between Python and TensorFlow. Over several ranks each minibatc
 Allreduce of one float32 buffer, and a compiled step.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import keras
@@ -115,6 +115,30 @@ class Update:
             rows = np.asarray(indices, np.int32)
             means = np.mean([self._step_over_ranks(tensors, row, scalars) for row in rows], axis=0)
         return dict(zip(self._names, means.tolist(), strict=True))
+
+    def in_parts(self, parts: Iterable[tuple[dict[str, np.ndarray], float]], **coefficients: float) -> dict[str, float]:
+        """Run one gradient step on a batch that comes in parts, of which one at a time is in memory.
+
+        The gradient is the weighted mean of the parts' own: that of the whole batch, for a loss that is a mean.
+
+        Args:
+            parts: the arrays of each, which share their first axis, and its weight: how much its mean was taken over.
+            coefficients: numbers for the loss, and 'lr'.
+
+        Returns:
+            The weighted means of the loss's statistics, taken before the step.
+        """
+        scalars = {name: tf.constant(value, tf.float32) for name, value in coefficients.items()}
+        gradient, statistics, total = 0.0, 0.0, 0.0
+        for data, weight in parts:
+            tensors = {name: tf.convert_to_tensor(array) for name, array in data.items()}
+            rows = tf.range(len(next(iter(data.values()))))
+            flat, values = self._flat_gradient(tensors, rows, scalars)
+            gradient, statistics = gradient + weight * flat.numpy(), statistics + weight * values.numpy()
+            total += weight
+        averaged = self._comm.average(gradient / total, weight=self._rank_weight)
+        self._apply_flat(tf.constant(averaged, tf.float32), scalars["lr"])
+        return dict(zip(self._names, (statistics / total).tolist(), strict=True))
 
     def traces(self) -> int:
         """How many times the compiled phase was traced: once, unless shapes change from call to call."""

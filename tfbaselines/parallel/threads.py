@@ -114,6 +114,11 @@ class Together:
             if str(number) in state:
                 part.restore(state[str(number)])
 
+    @property
+    def restored(self) -> bool:
+        """Whether every part goes on where it stood; see VecEnv."""
+        return all(part.restored for part in self._parts)
+
     def merge_statistics(self, comm: Any) -> None:
         """See VecEnv."""
         for part in self._parts:

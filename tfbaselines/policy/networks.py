@@ -16,6 +16,8 @@ Recurrent models are called with [x, episode_start, states], return [latent, new
 import functools
 import importlib
 import inspect
+import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -23,7 +25,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.errors import bad_argument, check_at_least, nearest, unknown
+from tfbaselines.errors import bad_argument, nearest, unknown
+from tfbaselines.limits import limit_of
+from tfbaselines.memory import require_memory
 from tfbaselines.policy.recurrent import MaskedLSTM
 
 NetworkFn = Callable[[tuple[int, ...]], keras.Model]
@@ -37,6 +41,9 @@ SQRT_2 = float(np.sqrt(2.0))
 
 # The epsilon of the layer norm that the original's mlp uses.
 MLP_LAYER_NORM_EPSILON = 1e-12
+
+# float32: the weight itself, its gradient, and two slots of the optimiser.
+BYTES_PER_WEIGHT = 4 * 4
 
 
 def register(name: str) -> Callable[[Builder], Builder]:
@@ -88,6 +95,22 @@ def check_network_kwargs(name: str, kwargs: dict[str, Any]) -> None:
             raise ValueError(f"unknown argument '{key}' of network '{name}': {hint}")
 
 
+def check_sizes(**sizes: int | Sequence[int]) -> None:
+    """ValueError for sizes, or lists of them, that are not whole numbers from 1 to the limit of their name."""
+    for name, given in sizes.items():
+        several = np.ndim(given) > 0
+        whole = [isinstance(n, int | np.integer) and 1 <= n <= limit_of(name) for n in (given if several else [given])]
+        if not whole or not all(whole):
+            each = "at least one number, each " if several else ""
+            raise bad_argument(name, given, f"{each}at least 1, at most {limit_of(name)}, and whole")
+
+
+def require_weights(argument: str, input_shape: tuple[int, ...], widths: Sequence[int]) -> None:
+    """ValueError when dense layers, with what trains them, exceed the free memory."""
+    weights = sum(before * after for before, after in itertools.pairwise([math.prod(input_shape), *widths]))
+    require_memory(weights * BYTES_PER_WEIGHT, argument, "the network")
+
+
 def layers_of(*modules: Any) -> Iterator[keras.layers.Layer]:
     """All layers of networks and layers, those of nested networks included; anything else has none."""
     for module in modules:
@@ -127,10 +150,11 @@ def mlp(
         activation: a Keras activation's name, or a function.
         layer_norm: normalise each layer before its activation.
     """
-    check_at_least(1, num_layers=num_layers, num_hidden=num_hidden)
+    check_sizes(num_layers=num_layers, num_hidden=num_hidden)
     activation = _activation(activation)
 
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
+        require_weights("num_hidden", input_shape, [num_hidden] * num_layers)
         x = inputs = keras.Input(input_shape)
         if len(input_shape) != 1:
             x = keras.layers.Flatten()(x)
@@ -152,12 +176,11 @@ def dense(hidden_sizes: Sequence[int] = (256, 256), activation: str | Callable =
         hidden_sizes: units in each layer.
         activation: a Keras activation's name, or a function.
     """
-    sizes = tuple(hidden_sizes)
-    if not sizes or any(size < 1 for size in sizes):
-        raise bad_argument("hidden_sizes", hidden_sizes, "at least one number, each at least 1")
-    activation = _activation(activation)
+    check_sizes(hidden_sizes=hidden_sizes)
+    sizes, activation = tuple(hidden_sizes), _activation(activation)
 
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
+        require_weights("hidden_sizes", input_shape, sizes)
         x = inputs = keras.Input(input_shape)
         if len(input_shape) != 1:
             x = keras.layers.Flatten()(x)
@@ -218,6 +241,9 @@ def conv_only(convs: Sequence[tuple[int, int, int]] = ((32, 8, 4), (64, 4, 2), (
     Args:
         convs: (number of filters, their size, stride) of each layer.
     """
+    if not convs or any(not isinstance(layer, list | tuple) or len(layer) != 3 for layer in convs):
+        raise bad_argument("convs", convs, "a list of (number of filters, their size, stride)")
+    check_sizes(convs=[number for layer in convs for number in layer])
 
     def features(x: Any) -> Any:
         x = _scaled(x)
@@ -235,6 +261,7 @@ def impala_cnn(depths: Sequence[int] = (16, 32, 32)) -> NetworkFn:
     Args:
         depths: number of filters of each block.
     """
+    check_sizes(depths=depths)
     return _image_network(lambda x: impala_features(x, depths))
 
 
@@ -324,9 +351,10 @@ def _image_network(features: Callable[[Any], Any]) -> NetworkFn:
 
 
 def _recurrent_network(features: Callable[[Any], Any], nlstm: int, layer_norm: bool) -> NetworkFn:
-    check_at_least(1, nlstm=nlstm)
+    check_sizes(nlstm=nlstm)
 
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
+        require_weights("nlstm", (), [nlstm, 4 * nlstm])
         inputs = [keras.Input(input_shape), keras.Input(()), keras.Input((2 * nlstm,))]
         cell = MaskedLSTM(nlstm, layer_norm, name="lnlstm" if layer_norm else "lstm")
         model = keras.Model(inputs, cell([features(inputs[0]), *inputs[1:]]))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tfbaselines.arrays import parse_document, read_archive
 from tfbaselines.logs import logger
 
 # The archive's entry that holds the tree with its arrays replaced by references.
@@ -52,22 +53,41 @@ def save_tree(path: str | os.PathLike, tree: Tree) -> None:
 
 
 def load_tree(path: str | os.PathLike) -> Tree:
-    """Read what `save_tree` wrote; ValueError in one line when the file is missing, cut short or something else."""
+    """Read what `save_tree` wrote; ValueError in one line when the file is missing, cut short or something else.
+
+    Sizes are checked before anything is read, and nothing in the file is executed: it may come from a stranger.
+    """
     path = Path(path)
     if not path.exists():
         raise ValueError(f"there is no file '{path}'")
     if not path.is_file():
         raise ValueError(f"'{path}' is not a file")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            document = json.loads(file[TREE_ENTRY].tobytes())
-            arrays = [file[f"array_{k}"] for k in range(len(file.files) - 1)]
-        return dict(_put_back_arrays(document, arrays))
-    except Exception as error:  # A damaged archive makes zipfile, zlib, numpy and json raise almost anything.
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        arrays = read_archive(path)
+        document = parse_document(arrays.pop(TREE_ENTRY).tobytes())
+        tree = _put_back_arrays(document, [arrays[f"array_{k}"] for k in range(len(arrays))])
+        if not isinstance(tree, dict):
+            raise ValueError("its tree is not one of names")
+    except Exception as error:  # A damaged archive makes zipfile, numpy and json raise almost anything.
+        reason = " ".join(str(error)[:200].split()) or type(error).__name__
         raise ValueError(
             f"'{path}' cannot be read as a saved model, it is damaged or something else ({reason})"
         ) from None
+    return tree
+
+
+def saved_file(path: str | os.PathLike) -> Path:
+    """The file that a saved model is read from: `path` itself, or the last checkpoint of a run's log directory."""
+    path = Path(path).expanduser()
+    if not path.is_dir():
+        return path
+    for directory in (path / "checkpoints", path):
+        found = Checkpoints(directory).latest()
+        if found is not None:
+            return found
+    raise ValueError(
+        f"directory '{path}' has no readable checkpoint (checkpoints/00001, ...): give a run's log directory, or a file"
+    )
 
 
 class Checkpoints:
@@ -178,7 +198,10 @@ def _take_out_arrays(value: Any, arrays: list[np.ndarray]) -> Any:
 def _put_back_arrays(value: Any, arrays: list[np.ndarray]) -> Any:
     if isinstance(value, dict):
         if value.keys() == {ARRAY_KEY}:
-            return arrays[value[ARRAY_KEY]]
+            number = value[ARRAY_KEY]
+            if type(number) is not int or not 0 <= number < len(arrays):
+                raise ValueError(f"it refers to array {number!r:.20}, which is missing")
+            return arrays[number]
         return {key: _put_back_arrays(item, arrays) for key, item in value.items()}
     return [_put_back_arrays(item, arrays) for item in value] if isinstance(value, list) else value
 
@@ -209,6 +232,11 @@ class TreeFile:
         """Write a file, whole or not at all."""
         save_tree(path, self._owner.state())
 
-    def load(self, path: str | os.PathLike) -> None:
-        """Read what `save` wrote; ValueError when it is missing, damaged or of something else."""
+    def load(self, path: str | os.PathLike, episodes_continue: bool = False) -> None:
+        """Read what `save` wrote; ValueError when it is missing, damaged or of something else.
+
+        Args:
+            path: of the file.
+            episodes_continue: of no effect: no episode is left open.
+        """
         self._owner.restore(load_tree(path))

@@ -10,12 +10,13 @@ from gymnasium import spaces
 
 from tfbaselines.envs.vec.observations import parts_of, parts_of_obs
 from tfbaselines.errors import bad_argument
+from tfbaselines.logs import logger
 from tfbaselines.optim.average import AveragedPolicy
 from tfbaselines.optim.optimizers import restore_slots, slots
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.encoding import observation_dtype
 from tfbaselines.policy.protocol import ActingPolicy
-from tfbaselines.running.checkpoint import load_tree, save_tree
+from tfbaselines.running.checkpoint import load_tree, save_tree, saved_file
 
 FORMAT = "tfbaselines-model-1"
 
@@ -105,6 +106,26 @@ class PolicyModel:
         actions, states = self.actor.choose(batch, *self._memory(count, state, mask), noise)
         return (actions[0] if single else actions), states
 
+    def predict(
+        self,
+        obs: np.ndarray,
+        state: np.ndarray | None = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = False,
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """`act`, with the name and the order of arguments that Stable-Baselines3 has.
+
+        Args:
+            obs: one observation or a batch of them.
+            state: recurrent state from the call before; None at an episode's start.
+            episode_start: [N] whether each observation is the first of its episode; None means it is not.
+            deterministic: take the mode of the distribution.
+
+        Returns:
+            The action (or a batch of them) and the new recurrent state (None for a feed-forward policy).
+        """
+        return self.act(obs, state, deterministic, episode_start)
+
     def value(self, obs: np.ndarray, S: np.ndarray | None = None, M: np.ndarray | None = None) -> np.ndarray:
         """Values [N] of a batch of observations."""
         obs = self._batch(obs)
@@ -161,20 +182,26 @@ class PolicyModel:
             raise ValueError(f"'{path}' is not a model saved by tfbaselines")
         try:
             self.restore(tree["model"])
+            self._env_state = tree["normalization"] or {}
+            if self._env is not None and self._env_state:
+                self._env.restore_normalization(self._env_state)
         except ValueError as error:
-            raise ValueError(f"cannot load '{path}': {error}") from None
-        self._env_state = tree["normalization"] or {}
-        if self._env is not None and self._env_state:
-            self._env.restore_normalization(self._env_state)
+            raise ValueError(f"cannot load '{path}': {' '.join(str(error).split())[:500]}") from None
+        except Exception as error:  # A stranger's file makes numpy, Keras and TensorFlow raise almost anything.
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            raise ValueError(f"cannot load '{path}': it is damaged ({reason})") from None
 
     def save(self, path: str | os.PathLike) -> None:
         """Write model, optimiser and the environment's normalisation to one file, whole or not at all."""
         save_tree(os.path.expanduser(path), self.tree())
 
     def load(self, path: str | os.PathLike) -> None:
-        """Read a file that `save` or a checkpoint wrote."""
-        path = os.path.expanduser(path)
-        self.take(load_tree(path), path)
+        """Read a file that `save` or a checkpoint wrote, or the last checkpoint of a run's log directory."""
+        found = saved_file(path)
+        if os.path.isdir(os.path.expanduser(path)):
+            # Nothing is configured for a line of a notebook.
+            (print if logger.Logger.CURRENT is None else logger.info)(f"loading {found}")
+        self.take(load_tree(found), found)
 
     def export(self, directory: str | os.PathLike) -> None:
         """Write a TensorFlow SavedModel that serves raw observations; see running/export.py."""

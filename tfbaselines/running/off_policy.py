@@ -17,6 +17,7 @@ from tfbaselines.errors import bad_argument
 from tfbaselines.experience.collector import Behave, Collector
 from tfbaselines.experience.replay import Replay, ReplayProtocol
 from tfbaselines.logs import logger
+from tfbaselines.memory import require_memory
 from tfbaselines.optim.average import AveragedPolicy
 from tfbaselines.optim.blocks import BlockUpdate
 from tfbaselines.parallel.threads import Together
@@ -29,6 +30,10 @@ from tfbaselines.settings.bases import OffPolicyConfig, ReplayConfig
 
 # Batches of one compiled call take at most this much memory.
 BLOCK_BYTES = 2**26
+
+# A batch as arrays, as tensors, as float32 and its gradient; what networks compute from a small observation is larger.
+BATCH_COPIES = 6
+LEAST_ROW = 2**12
 
 # A crash loses at most this part of the replay.
 UNSAVED_PART = 0.1
@@ -88,7 +93,7 @@ class OffPolicyModel(PolicyModel):
         super().__init__(policy, rng=rng, averaged=averaged)
         self.update, self._others = update, others or []
         self.replay: ReplayProtocol | None = None
-        # Whatever else is saved with the model: each has state(), restore() and ready().
+        # Whatever else is saved with the model: each has state(), restore(), ready() and observed().
         self.parts: list[Any] = []
 
     def ready(self) -> None:
@@ -96,6 +101,12 @@ class OffPolicyModel(PolicyModel):
         super().ready()
         for part in self.parts:
             part.ready()
+
+    def observe(self, observations: Any) -> None:
+        """See PolicyModel."""
+        super().observe(observations)
+        for part in self.parts:
+            part.observed()
 
     def variables(self) -> list[Any]:
         """See PolicyModel."""
@@ -220,9 +231,12 @@ class OffPolicyRun(Run):
         config, env, course = self.config, self._train_env, self.course
         self.replay = model.replay = self._make_replay(model.policy) if replay is None else replay
         logger.info(self.replay.describe())
+        row = max(self.replay.obs_nbytes * BATCH_COPIES, LEAST_ROW)
+        require_memory(self._batch_rows(model.policy) * row, "batch_size", "learning from a batch")
         self.start(model, normalized=env, replay=self.replay if config.save_replay_buffer else None)
         start = -(-config.start_steps // env.num_envs)
         collector = Collector(env, model.policy, self.replay, self.rng, behave, start, on_end, reward_scale, render)
+        self.acts(collector)
         for _ in self.updates():
             before = (self.timesteps - self.plan.steps_per_update) // env.num_envs
             episodes = collector.run(course.collected, before)
@@ -288,6 +302,9 @@ class OffPolicyRun(Run):
 
     def _batches_in_block(self, steps: int) -> int:
         """The largest divisor of `steps` whose block is not too large."""
-        rows = self.config.batch_size * (self.sequence_length if self.model.policy.recurrent else 2)
-        most = max(1, int(BLOCK_BYTES / (rows * self.replay.obs_nbytes)))
-        return max(count for count in range(1, steps + 1) if steps % count == 0 and count <= most)
+        most = max(1, int(BLOCK_BYTES / (self._batch_rows(self.model.policy) * self.replay.obs_nbytes)))
+        return max(count for count in range(1, min(steps, most) + 1) if steps % count == 0)
+
+    def _batch_rows(self, policy: ActorCritic) -> int:
+        """Observations in a batch."""
+        return self.config.batch_size * (self.sequence_length if policy.recurrent else 2)

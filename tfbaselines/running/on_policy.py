@@ -109,6 +109,7 @@ class OnPolicyRun(Run):
         self.start(self.model, normalized=env)
         runner = Runner(env, self.policy, self.model.actor, nsteps, self.rng)
         evaluation = None if eval_env is None else Runner(eval_env, self.policy, self.model.actor, nsteps, self.rng)
+        self.acts(runner, *([] if evaluation is None else [evaluation]))
         if before is not None:
             before()
         for _ in self.updates():

@@ -52,6 +52,13 @@ class Plan:
     save_interval: int = 0
     replay_interval: int = 0
 
+    def __post_init__(self) -> None:
+        if 0 < self.total_timesteps < self.steps_per_update:
+            raise ValueError(
+                f"nothing to train: {self.total_timesteps} environment steps are less than one update of "
+                f"{self.steps_per_update}; raise them, or lower the steps of an update (nsteps, num_env, ...)"
+            )
+
     @classmethod
     def of(cls, config: PolicyConfig, num_envs: int) -> "Plan":
         """Of an algorithm whose updates begin with a rollout of num_envs environments."""

@@ -6,9 +6,23 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.settings.algorithm import Algorithm
 
 # Dones without an 'episode' entry after which there is none to be expected: an Atari game has far fewer lives.
 MOST_SILENT_DONES = 1000
+
+
+def limit_as_trained(env: VecEnv, algorithm: Algorithm, arguments: dict[str, Any]) -> None:
+    """Cut episodes off where training did.
+
+    Args:
+        env: the environments.
+        algorithm: that of the run.
+        arguments: those that learn was called with.
+    """
+    most = getattr(algorithm.config.of(arguments), "max_ep_len", None)
+    if most is not None:
+        env.limit_episodes(most)
 
 
 def episodes(model: Any, env: VecEnv, deterministic: bool = False, render: bool = False) -> Iterator[dict[str, Any]]:

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tfbaselines.errors import NotFiniteError
+from tfbaselines.files import write_whole
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import cut_back, locked, positions
 from tfbaselines.logs.episodes import Episodes
@@ -71,9 +72,6 @@ class Run:
         self.options, self.comm = config.options, mpi.wrap(config.comm)
         self._rates = config.schedules()
         self.num_updates = plan.total_timesteps // plan.steps_per_update
-        if 0 < plan.total_timesteps < plan.steps_per_update:
-            least = plan.steps_per_update
-            logger.warn(f"nothing to train: {plan.total_timesteps} steps are less than one update of {least}")
         set_precision(self.options.precision)
         self.rng = seed_everything(config.seed, self.comm)
         self.model: PolicyModel | None = None
@@ -83,6 +81,9 @@ class Run:
         self._finished = self._saved = 0
         self.episodes, self.eval_episodes = Episodes(), Episodes()
         self._replay: Any = None
+        # What acts in the environments, and where a resumed run's stood.
+        self._acting: list[Any] = []
+        self._acted: list[dict[str, Any]] = []
         self._replay_saved = 0
         self._paused: Callable[[], AbstractContextManager] = nullcontext
         self._best = -np.inf
@@ -126,6 +127,17 @@ class Run:
         model.ready()
         self._begin()
 
+    def acts(self, *parts: Any) -> None:
+        """Save where runners and collectors stand with every checkpoint; in a resumed run they go on from there.
+
+        Args:
+            parts: in the same order in every run; each has state() and restore().
+        """
+        for part, state in zip(parts, self._acted, strict=False):
+            part.restore(state)
+        self._acted = self._acted[len(parts) :]
+        self._acting += parts
+
     @property
     def is_root(self) -> bool:
         """Whether this rank writes files and shows progress."""
@@ -156,9 +168,10 @@ class Run:
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, *_: Any) -> None:
-        if self._progress is None:
-            return
+        # Whatever happens, the directory is left to other runs.
         with self._closing:
+            if self._progress is None:
+                return
             self._progress.close()
             for number, handler in self._old_handlers.items():
                 signal.signal(number, handler)
@@ -252,8 +265,7 @@ class Run:
             due = last or self.update - self._replay_saved >= self.plan.replay_interval
             if due and self._replay is not None and self.checkpoints is not None:
                 # After the checkpoint, which its failure must not cost.
-                self._try("replay", lambda: self._replay.save(self._replay_path(self.checkpoints)))
-                self._replay_saved = self.update
+                self._try("replay", self._save_replay)
         return path
 
     def _try(self, what: str, save: Callable[[], Any]) -> Any:
@@ -264,7 +276,9 @@ class Run:
             return None
 
     def _save(self) -> str | None:
-        ranks = self.comm.gather({"rng": self.rng.bit_generator.state, "env": self.env.state()})
+        own = {"rng": self.rng.bit_generator.state, "env": self.env.state()}
+        own["acting"] = {str(number): part.state() for number, part in enumerate(self._acting)}
+        ranks = self.comm.gather(own)
         if not self.is_root or self.checkpoints is None:
             return None
         tree = self.model.tree()
@@ -292,7 +306,7 @@ class Run:
     def _check_parameters(self) -> None:
         """A checkpoint of parameters that are not finite would push out good ones."""
         for variable in self.model.variables():
-            if not np.isfinite(_values(variable)).all():
+            if not np.isfinite(mpi.values(variable)).all():
                 name = getattr(variable, "path", "an array")
                 raise NotFiniteError(f"parameter {name} is not finite after update {self.update}{self._where()}")
 
@@ -320,38 +334,47 @@ class Run:
         if mine is not None:
             self.rng.bit_generator.state = mine["rng"]
             self.env.restore(mine["env"])
+            acting = mine.get("acting", {})
+            self._acted = [acting[number] for number in sorted(acting, key=int)]
         if self._replay is not None:
             self._resume_replay(self._replay_path(checkpoints))
         if self.is_root and self.directory and os.path.realpath(directory) == os.path.realpath(self.directory):
             cut_back(self.directory, saved.get("files") or positions(self.directory))
         if warning:
             logger.warn(warning)
+        if not self.env.restored:
+            logger.warn("the episodes under way begin anew: the checkpoint lacks the state of their environments")
         if self.update >= self.num_updates:
             logger.warn(f"nothing left to train: {self.timesteps} steps are done; a larger total goes on from there")
 
     def _replay_path(self, checkpoints: Checkpoints) -> str:
         return os.path.join(checkpoints.directory, os.pardir, "replay", f"{self.comm.rank:03d}")
 
+    def _save_replay(self) -> None:
+        path = self._replay_path(self.checkpoints)
+        self._replay.save(path)
+        write_whole(f"{path}.update", f"{self.update}\n")
+        self._replay_saved = self.update
+
     def _resume_replay(self, path: str) -> None:
         """A replay that is missing or damaged costs experience, not the run."""
+        same = False
         try:
-            self._replay.load(path)
+            # One that was saved with an earlier checkpoint does not end where the environments stand.
+            with contextlib.suppress(OSError), open(f"{path}.update", encoding="ascii") as file:
+                same = file.read().strip() == str(self.update)
+            self._replay.load(path, episodes_continue=same and self.env.restored)
         except ValueError as error:
             logger.warn(f"the replay starts empty: {error}")
 
     def _share(self, variables: list[Any]) -> None:
         """Broadcast rank 0's values: what is initialised at random differs from rank to rank."""
-        if self.comm.size > 1:
-            for variable in variables:
-                if isinstance(variable, np.ndarray):
-                    variable[...] = self.comm.broadcast(variable)
-                else:
-                    variable.assign(self.comm.broadcast(variable.numpy()))
+        mpi.share(variables, self.comm)
 
     def _check_in_step(self) -> None:
         if self.comm.size > 1:
             mpi.sync_check(
-                np.concatenate([_values(variable).ravel() for variable in self.model.variables()]), self.comm
+                np.concatenate([mpi.values(variable).ravel() for variable in self.model.variables()]), self.comm
             )
 
     def _on_signal(self, number: int, _frame: Any) -> None:
@@ -370,8 +393,3 @@ class Run:
         if wishes[0][1]:
             self.save()
         self._stopped = min(wish for wish, _ in wishes) < 0
-
-
-def _values(variable: Any) -> np.ndarray:
-    """The numbers of a Keras variable, or the array itself."""
-    return variable if isinstance(variable, np.ndarray) else variable.numpy()

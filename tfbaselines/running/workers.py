@@ -73,7 +73,7 @@ class Worker:
     def __post_init__(self) -> None:
         model = self.run.model
         self._actor = make_actor(model.policy) if self.own_actor else model.actor
-        self._runner = TraceRunner(self.env, model.policy, self._actor, self.run.config.nsteps, self.rng)
+        self.runner = TraceRunner(self.env, model.policy, self._actor, self.run.config.nsteps, self.rng)
 
     def turn(self) -> tuple[dict[str, float], list[dict[str, Any]]]:
         """Collect and learn; the statistics of learning from what was collected, and the episodes that ended."""
@@ -81,7 +81,7 @@ class Worker:
         if self.own_actor:
             # Other workers have changed the parameters since.
             self._actor.refresh()
-        batch = self._runner.run()
+        batch = self.runner.run()
         if config.reward_clip is not None:
             batch["rewards"] = np.clip(batch["rewards"], -config.reward_clip, config.reward_clip)
         statistics = self._train(batch)
@@ -96,7 +96,7 @@ class Worker:
             if all(comm.gather(self.replay.has_atleast(config.replay_start))):
                 for _ in range(comm.broadcast_object(int(self.rng.poisson(config.replay_ratio)))):
                     self._train(self.replay.sample(self.rng), replayed=True)
-        return statistics, self._runner.episodes
+        return statistics, self.runner.episodes
 
     def _train(self, batch: dict[str, np.ndarray], replayed: bool = False) -> dict[str, float]:
         with self.lock:

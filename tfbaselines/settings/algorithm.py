@@ -10,6 +10,9 @@ from tfbaselines.errors import unknown
 from tfbaselines.settings.config import Config
 from tfbaselines.settings.declared import config_of
 
+# The originals' algorithms, and further ones, that are not built yet.
+PLANNED = ("a2c", "acktr", "bc", "deepq", "es", "gail", "her", "ppo", "ppo1", "qlearning", "trpo", "trpo_mpi", "vpg")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Algorithm:
@@ -66,7 +69,9 @@ class Algorithm:
 
 
 def named(algorithms: Mapping[str, Algorithm], name: str) -> Algorithm:
-    """The algorithm of some name; ValueError naming the nearest when there is none."""
-    if name not in algorithms:
-        raise unknown("algorithm", name, algorithms)
-    return algorithms[name]
+    """The algorithm of some name; ValueError naming the nearest when there is none, or those that are built."""
+    if name in algorithms:
+        return algorithms[name]
+    if name in PLANNED:
+        raise ValueError(f"algorithm '{name}' is not built yet; built are {', '.join(algorithms)}")
+    raise unknown("algorithm", name, algorithms)

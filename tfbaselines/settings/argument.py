@@ -1,12 +1,15 @@
 """One argument of an algorithm, a network or the command: its types, bounds and meaning, and the check of a value."""
 
 import math
+import os
 import re
+import sys
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from tfbaselines.errors import bad_argument, unknown
+from tfbaselines.limits import LONGEST_LIST, limit_of
 from tfbaselines.settings.schedules import parse_schedule
 
 # The types that annotations are reduced to, in words; 'object' is anything else.
@@ -73,6 +76,8 @@ class Argument(NamedTuple):
         if getattr(value, "shape", None) == () and hasattr(value, "item"):
             # A NumPy scalar.
             value = value.item()
+        if isinstance(value, os.PathLike) and "str" in self.kinds:
+            value = os.fspath(value)
         if value is None and "None" in self.kinds:
             return None
         if isinstance(value, bool) and "bool" in self.kinds:
@@ -86,18 +91,33 @@ class Argument(NamedTuple):
                 raise unknown(self.name, value, self.choices)
             return value
         if isinstance(value, list | tuple) and "list" in self.kinds:
+            self._check_list(value)
             return value
         if (callable(value) and "function" in self.kinds) or "object" in self.kinds:
             return value
         raise bad_argument(self.name, value, accepted(self.kinds))
 
     def _checked_number(self, value: float) -> int | float:
+        if isinstance(value, int) and abs(value) > sys.float_info.max:
+            raise bad_argument(self.name, "a number of many digits", f"at most {shown(limit_of(self.name))}")
         whole = "int" in self.kinds and math.isfinite(value) and value == int(value)
         if not whole and "float" not in self.kinds:
             raise bad_argument(self.name, value, accepted(self.kinds))
         if not self.bounds.hold(value):
             raise bad_argument(self.name, value, str(self.bounds))
+        if value > limit_of(self.name):
+            raise bad_argument(self.name, value, f"at most {shown(limit_of(self.name))}")
         return int(value) if "float" not in self.kinds else value
+
+    def _check_list(self, values: Sequence[Any]) -> None:
+        """ValueError for a list that is too long, or has a number that is too large, at any depth."""
+        if len(values) > LONGEST_LIST:
+            raise bad_argument(self.name, values, f"a list of at most {LONGEST_LIST}")
+        for value in values:
+            if isinstance(value, list | tuple):
+                self._check_list(value)
+            elif isinstance(value, int | float) and not value <= limit_of(self.name):
+                raise bad_argument(self.name, values, f"numbers of at most {shown(limit_of(self.name))}")
 
     def _checked_schedule(self, value: Any) -> Any:
         start = parse_schedule(value, self.name)(1.0)

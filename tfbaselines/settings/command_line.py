@@ -95,15 +95,15 @@ def parse(given: dict[str, str | bool], algorithms: Mapping[str, Algorithm]) -> 
             learn[name] = parse_value(_argument(name, algorithm, network), text)
     by_length = "num_timesteps" not in given and not learn.keys().isdisjoint(algorithm.length_arguments)
     total_timesteps = None if by_length else flags["num_timesteps"]
-    _check(learn | {"seed": flags["seed"], "total_timesteps": total_timesteps}, algorithm, network)
+    check_arguments(learn | {"seed": flags["seed"], "total_timesteps": total_timesteps}, algorithm, network)
     return Arguments(algorithm, flags, learn, total_timesteps, dict(given), env_type, env_id)
 
 
-def _check(learn: dict[str, Any], algorithm: Algorithm, network: Network) -> None:
+def check_arguments(learn: dict[str, Any], algorithm: Algorithm, network: Network) -> None:
     """ValueError for values out of bounds, arguments that do not go together, and a network that clashes."""
     config = algorithm.config.of(learn)
     config.check_network(network.name, network.arguments, network.open_ended)
-    for name in config.network_kwargs.keys() & network.arguments.keys():
+    for name in sorted(config.network_kwargs.keys() & network.arguments.keys()):
         network.arguments[name].checked(config.network_kwargs[name])
 
 

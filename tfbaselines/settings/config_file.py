@@ -11,12 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from tfbaselines import __version__
+from tfbaselines.arrays import read_document
 from tfbaselines.errors import bad_argument
 from tfbaselines.files import write_whole
 from tfbaselines.settings.command_line import Arguments
 from tfbaselines.settings.jsonable import to_jsonable
+from tfbaselines.settings.stored import ENV_NAMES, check_config
 
 FILE_NAME = "config.json"
+
+# In bytes.
+LARGEST = 2**20
 
 PACKAGES = ("tensorflow", "tensorflow-probability", "keras", "gymnasium", "numpy", "mpi4py", "ale-py", "mujoco")
 
@@ -49,8 +54,7 @@ def make_config(args: Arguments, ranks: int = 1) -> dict[str, Any]:
 
 def env_config(args: Arguments) -> dict[str, Any]:
     """What envs.make.build_env rebuilds the environments from."""
-    names = ("env", "env_type", "num_env", "seed", "reward_scale", "gamestate", "worker")
-    return {name: args.flags[name] for name in names} | {
+    return {name: args.flags[name] for name in ENV_NAMES} | {
         "normalize": args.algorithm.normalized_environments,
         "flatten": not args.algorithm.dict_observations,
     }
@@ -67,13 +71,15 @@ def read_config(directory: str | os.PathLike) -> dict[str, Any]:
     if not Path(directory).is_dir():
         raise bad_argument("directory", os.fspath(directory), "the log directory of a run")
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = read_document(path, LARGEST)
     except OSError:
         raise ValueError(f"'{directory}' has no {FILE_NAME}: it is not the log directory of a run") from None
     except ValueError as error:
         raise ValueError(f"'{path}' is damaged: {error}") from None
-    if not isinstance(config, dict) or not {"alg", "env", "network", "learn", "given"} <= config.keys():
-        raise ValueError(f"'{path}' does not describe a run")
+    try:
+        check_config(config)
+    except ValueError as error:
+        raise ValueError(f"'{path}' does not describe a run: {error}") from None
     return config
 
 

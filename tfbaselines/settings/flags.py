@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from tfbaselines.envs.make import ENV_TYPES, WORKERS
+from tfbaselines.envs.ids import ENV_TYPES
+from tfbaselines.envs.make import WORKERS, check_worker
 from tfbaselines.errors import bad_argument
 from tfbaselines.settings.config import Declared, arg
 from tfbaselines.settings.options import PRECISIONS
@@ -33,6 +34,7 @@ class Flags(Declared):
         "log directory of an earlier run to continue; its arguments are kept. 'auto' continues the run in log_path if "
         "there is one, and else starts it",
     )
+    trust: bool = arg(False, "import the modules that the config.json of a resumed run names, which runs their code")
     keep_checkpoints: int = arg(5, "number of latest checkpoints to keep", at_least=1)
     save_minutes: float | None = arg(
         10.0, "minutes between checkpoints; None for only those of the algorithm's own interval", above=0
@@ -40,6 +42,12 @@ class Flags(Declared):
     overwrite: bool = arg(False, "remove what an earlier run left in log_path")
     precision: str = arg("float32", "of convolutions and matrix products", choices=PRECISIONS)
     worker: str | None = arg(None, "where environments run: in this process or in their own", choices=tuple(WORKERS))
+    step_timeout: float | None = arg(
+        None, "seconds after which an environment's step counts as hung, with --worker=subproc or shmem", above=0
+    )
+    restart_workers: int = arg(
+        0, "workers that crash or hang and are replaced, their episodes truncated, before the run ends", at_least=0
+    )
 
     def check(self) -> None:
         """See Declared."""
@@ -47,6 +55,7 @@ class Flags(Declared):
             path = getattr(self, name)
             if path is not None and not path.strip():
                 raise bad_argument(name, path, "a path, not an empty text")
+        check_worker(self.worker, self.step_timeout, self.restart_workers)
 
 
 FLAGS = Flags.arguments()

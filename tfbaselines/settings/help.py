@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tfbaselines.envs.make import ENV_TYPES
+from tfbaselines.envs.ids import ENV_TYPES
 from tfbaselines.settings.algorithm import Algorithm, named
 from tfbaselines.settings.argument import Argument, shown
 from tfbaselines.settings.command_line import OF_THE_RUN

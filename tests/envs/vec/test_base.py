@@ -19,6 +19,7 @@ from tfbaselines.envs.vec import (
 )
 from tfbaselines.envs.vec.native_atari import NativeAtariVecEnv
 from tfbaselines.envs.wrappers import RewardScaler
+from tfbaselines.errors import NotFiniteError
 
 KINDS = [DummyVecEnv, SubprocVecEnv, ShmemVecEnv]
 
@@ -203,7 +204,7 @@ def test_the_environment_that_shows_nan_is_named(kind):
     env = kind([ConstantRewardEnv, nan_later])
     env.reset()
     env.step(np.zeros(2, np.int64))
-    with pytest.raises(ValueError, match="environment 1 returned an observation or reward that is not a finite number"):
+    with pytest.raises(NotFiniteError, match=r"^environment 1 \(NaNEnv\): observation at step 2 is not a finite"):
         env.step(np.zeros(2, np.int64))
     env.close()
 
@@ -251,7 +252,9 @@ def test_a_wrapper_passes_on_what_it_does_not_change():
     env = Transparent(Transparent(inner))
     assert env.unwrapped is inner and env.envs is inner.envs and env.num_envs == 1
     assert env.action_space is inner.action_space and env.observation_space is inner.observation_space
-    assert env.normalization() == {"some": 1} and env.state() == inner.state()
+    assert env.normalization() == {"some": 1} and str(env.state()) == str(inner.state())
+    inner.restored = True
+    assert env.restored
     for name in ("_buffer", "no_such_thing"):
         with pytest.raises(AttributeError, match=name):
             getattr(env, name)

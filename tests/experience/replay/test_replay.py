@@ -8,10 +8,10 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tfbaselines import memory
 from tfbaselines.envs.vec import VecEnvWrapper, VecFrameStack
 from tfbaselines.envs.vec.action_mask import MASK, VecActionMask
 from tfbaselines.envs.vec.observations import ONLY
-from tfbaselines.experience import memory
 from tfbaselines.experience.replay import Replay
 
 GAMMA = 0.5
@@ -371,7 +371,7 @@ def test_a_smaller_one_takes_the_latest_and_others_are_refused(tmp_path):
 def test_a_million_atari_frames_fit_and_what_does_not_fit_is_refused(monkeypatch):
     env = VecFrameStack(Pictures(), 4)
     monkeypatch.setattr(memory, "available_memory", lambda: 10_000)
-    with pytest.raises(ValueError, match="lower buffer_size"):
+    with pytest.raises(ValueError, match="lower replay_size"):
         Replay(env, 10_000)
     assert "0.00 GiB for 100 transitions" in Replay(env, 100).describe()
     monkeypatch.undo()

@@ -24,9 +24,13 @@ class VecEnv(ABC):
         num_envs: how many.
         observation_space: of one of them.
         action_space: of one of them.
+
+    Attributes:
+        restored: `restore` took over the episodes under way: step goes on with them, without a reset.
     """
 
     closed = False
+    restored = False
 
     def __init__(self, num_envs: int, observation_space: spaces.Space, action_space: spaces.Space) -> None:
         self.num_envs = num_envs
@@ -100,11 +104,14 @@ class VecEnv(ABC):
         raise ValueError(f"max_ep_len={steps}: {type(self).__name__} cannot cut episodes, give None")
 
     def state(self) -> dict[str, Any]:
-        """What must be saved for a run to go on: random streams, and the wrappers' statistics."""
+        """What must be saved for a run to go on: random generators, episodes under way, the wrappers' memory.
+
+        Arrays and JSON; see envs/state.py for the environments whose episodes are in it.
+        """
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:  # noqa: B027
-        """Take over what `state` gave."""
+        """Take over what `state` gave, and set `restored`."""
 
     def normalization(self) -> dict[str, Any]:
         """The statistics that a trained policy cannot do without; empty for none."""
@@ -161,6 +168,11 @@ class VecEnvWrapper(VecEnv):
     def reset_infos(self) -> list[dict[str, Any]]:
         """See VecEnv."""
         return self.venv.reset_infos
+
+    @property
+    def restored(self) -> bool:
+        """See VecEnv."""
+        return self.venv.restored
 
     def limit_episodes(self, steps: int) -> None:
         """See VecEnv."""

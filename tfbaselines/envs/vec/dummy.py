@@ -7,15 +7,18 @@ import gymnasium
 import numpy as np
 
 from tfbaselines.envs.vec.base import StepResult, VecEnv
+from tfbaselines.envs.vec.checks import NumberChecks, check_fits, environment_name, id_of
 from tfbaselines.envs.vec.observations import Observations
 from tfbaselines.envs.vec.stepping import (
-    NON_FINITE,
+    full_state,
+    joined_states,
     limited,
     picture,
-    random_state,
-    restore_random_state,
+    restore_full_state,
+    separate_states,
     step_same,
 )
+from tfbaselines.errors import NotFiniteError, WorkerError
 
 
 class DummyVecEnv(VecEnv):
@@ -29,17 +32,26 @@ class DummyVecEnv(VecEnv):
         self.envs = [make() for make in env_fns]
         first = self.envs[0]
         super().__init__(len(self.envs), first.observation_space, first.action_space)
+        self._names = [environment_name(i, id_of(env)) for i, env in enumerate(self.envs)]
         self._buffer = Observations(self.num_envs, self.observation_space)
-        self._rewards = np.zeros(self.num_envs, np.float32)
+        self._checks = NumberChecks(self._names, self._buffer)
+        # Of twice the width: what overflows float32 is found by the checks.
+        self._rewards = np.zeros(self.num_envs, np.float64)
         self._dones = np.zeros(self.num_envs, bool)
         self._actions: Any = None
         self._reset_infos: list[dict[str, Any]] = [{} for _ in self.envs]
 
     def reset(self) -> np.ndarray:
         """See VecEnv."""
+        self.restored = False
         for i, env in enumerate(self.envs):
-            obs, self._reset_infos[i] = env.reset()
+            try:
+                obs, self._reset_infos[i] = env.reset()
+            except Exception as error:
+                raise self._failure(i, error) from error
+            check_fits(self._names[i], self.observation_space, obs)
             self._buffer.put(i, obs)
+        self._checks.begun()
         return self._buffer.copy()
 
     @property
@@ -58,17 +70,26 @@ class DummyVecEnv(VecEnv):
 
     def step_wait(self) -> StepResult:
         """See VecEnv."""
-        infos = []
+        infos: list[dict[str, Any]] = []
         put, rewards, dones = self._buffer.put, self._rewards, self._dones
-        for i, (env, action) in enumerate(zip(self.envs, self._actions, strict=True)):
-            obs, reward, done, info = step_same(env, action)
-            put(i, obs)
-            rewards[i] = reward
-            dones[i] = done
-            infos.append(info)
-        if not self._buffer.finite(rewards):
-            raise ValueError(NON_FINITE.format(self._buffer.first_not_finite(rewards)))
-        return self._buffer.copy(), rewards.copy(), dones.copy(), infos
+        try:
+            for i, (env, action) in enumerate(zip(self.envs, self._actions, strict=True)):
+                obs, reward, done, info = step_same(env, action)
+                put(i, obs)
+                rewards[i] = reward
+                dones[i] = done
+                infos.append(info)
+                if done:
+                    self._checks.final(i, info)
+        except NotFiniteError:
+            raise
+        except Exception as error:
+            raise self._failure(len(infos), error) from error
+        self._checks.stepped(rewards, dones)
+        return self._buffer.copy(), rewards.astype(np.float32), dones.copy(), infos
+
+    def _failure(self, i: int, error: Exception) -> WorkerError:
+        return WorkerError(f"{self._names[i]} failed: {type(error).__name__}: {error}")
 
     def close_extras(self) -> None:
         """See VecEnv."""
@@ -81,9 +102,11 @@ class DummyVecEnv(VecEnv):
 
     def state(self) -> dict[str, Any]:
         """See VecEnv."""
-        return {"random": [random_state(env) for env in self.envs]}
+        return joined_states([full_state(env) for env in self.envs], self._checks.steps)
 
     def restore(self, state: dict[str, Any]) -> None:
         """See VecEnv."""
-        for env, own in zip(self.envs, state.get("random", []), strict=False):
-            restore_random_state(env, own)
+        self._checks.steps = state.get("steps", 0)
+        own = separate_states(state, self.num_envs)
+        continued = [restore_full_state(env, one) for env, one in zip(self.envs, own, strict=True)]
+        self.restored = all(continued)

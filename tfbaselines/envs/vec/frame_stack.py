@@ -48,6 +48,16 @@ class VecFrameStack(VecEnvWrapper):
                 self._end_episode(i, infos[i], frames[i])
         return self.stackedobs.copy(), rewards, dones, infos
 
+    def state(self) -> dict[str, Any]:
+        """See VecEnv."""
+        return self.venv.state() | {"frames": self.stackedobs.copy()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See VecEnv."""
+        self.venv.restore(state)
+        if self.restored:
+            self.stackedobs[...] = state["frames"]
+
     def _move(self, frames: np.ndarray) -> None:
         if self._packed is not None:
             self._packed >>= 8

@@ -53,6 +53,20 @@ class VecMonitor(VecEnvWrapper):
             self._end_episode(i, infos[i])
         return obs, rewards, dones, infos
 
+    def state(self) -> dict[str, Any]:
+        """See VecEnv."""
+        own = {"returns": self._returns.copy(), "lengths": self._lengths.copy(), "episodes": self.epcount}
+        return self.venv.state() | {"vec_monitor": own}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See VecEnv."""
+        self.venv.restore(state)
+        own = state.get("vec_monitor")
+        if own is not None:
+            self.epcount = own["episodes"]
+            if self.restored:
+                self._returns, self._lengths = own["returns"].copy(), own["lengths"].copy()
+
     def close(self) -> None:
         """See VecEnv."""
         super().close()

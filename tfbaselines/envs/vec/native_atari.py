@@ -6,6 +6,8 @@ one game that the others do not take, so every game is an AtariVectorEnv of one:
 """
 
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,12 @@ from tfbaselines.envs.vec.base import StepResult, VecEnv
 
 SIZE = 84
 NOOP, FIRE, AFTER_FIRE = 0, 1, 2
+
+# Seeding a game loads its ROM, which takes as long as some hundred steps; playing it again when a run resumes takes at
+# most so many and those of a game.
+STEPS_BETWEEN_SEEDS = 10_000
+# Among a game's actions: it begins anew.
+BEGIN = 255
 
 
 class NativeAtariVecEnv(VecEnv):
@@ -46,17 +54,21 @@ class NativeAtariVecEnv(VecEnv):
         writers: list[Any] | None = None,
     ) -> None:
         writers = writers or [None] * num_envs
-        self._games = [_Game(game, noop_max, max_frames, writer) for writer in writers]
+        self._rng = np.random.default_rng(seed)
+        self._games = [_Game(game, noop_max, max_frames, writer, self._draw_seed) for writer in writers]
         actions = self._games[0].num_actions
         super().__init__(num_envs, spaces.Box(0, 255, (SIZE, SIZE, 1), np.uint8), spaces.Discrete(actions))
-        self._rng = np.random.default_rng(seed)
         self._episode_life, self._clip_rewards = episode_life, clip_rewards
         self._frames = np.zeros((num_envs, SIZE, SIZE, 1), np.uint8)
 
+    def _draw_seed(self) -> int:
+        return int(self._rng.integers(2**31))
+
     def reset(self) -> np.ndarray:
         """See VecEnv."""
+        self.restored = False
         for i, game in enumerate(self._games):
-            self._frames[i] = game.begin(int(self._rng.integers(2**31)))
+            self._frames[i] = game.begin(seeded=True)
         return self._frames.copy()
 
     def step_async(self, actions: np.ndarray) -> None:
@@ -92,18 +104,28 @@ class NativeAtariVecEnv(VecEnv):
         return [np.repeat(frame, 3, axis=-1) for frame in self._frames]
 
     def state(self) -> dict[str, Any]:
-        """See VecEnv: the generator that seeds the games when they are reset."""
-        return {"random": self._rng.bit_generator.state}
+        """See VecEnv."""
+        return {"random": self._rng.bit_generator.state, "games": [game.state() for game in self._games]}
 
     def restore(self, state: dict[str, Any]) -> None:
         """See VecEnv."""
-        self._rng.bit_generator.state = state["random"]
+        if "random" in state:
+            self._rng.bit_generator.state = state["random"]
+        games = state.get("games", [])
+        self.restored = len(games) == self.num_envs and all(one["actions"] is not None for one in games)
+        if self.restored:
+            with ThreadPoolExecutor() as side_by_side:
+                list(side_by_side.map(lambda game, own: game.restore(own), self._games, games))
 
 
 class _Game:
-    """One game with the account of its episode, as a Monitor inside the frame skip keeps it."""
+    """One game with the account of its episode, as a Monitor inside the frame skip keeps it.
 
-    def __init__(self, name: str, noop_max: int, max_frames: int, writer: Any) -> None:
+    ale-py's vector environment does not give a game's state. But a game follows from its seed and the actions taken
+    since, so these are saved, and the game is played again where a run resumes; now and then it gets a new seed.
+    """
+
+    def __init__(self, name: str, noop_max: int, max_frames: int, writer: Any, draw_seed: Callable[[], int]) -> None:
         self._env = AtariVectorEnv(
             name,
             1,
@@ -122,6 +144,9 @@ class _Game:
         self.num_actions = len(actions)
         self._start = [FIRE, AFTER_FIRE] if actions[FIRE] == "FIRE" and len(actions) > AFTER_FIRE else []
         self._action, self._strength = np.zeros(1, np.int64), np.ones(1, np.float32)
+        self._draw_seed, self._seed = draw_seed, 0
+        # Since it was seeded; None before.
+        self._actions: bytearray | None = None
         self._writer = writer
         self._opened = writer.header.get("t_start", time.time()) if writer else time.time()
         self._lives, self._return, self._length = 0, 0.0, 0
@@ -130,6 +155,7 @@ class _Game:
 
     def send(self, action: int) -> None:
         """Begin a step; the game's own thread does it."""
+        self._actions.append(action)
         self._action[0] = action
         self._ale.send(self._action, self._strength)
 
@@ -150,11 +176,40 @@ class _Game:
                 self._writer.write_row(self.episode)
         return frames[0, 0, :, :, None], reward, lost_life
 
-    def begin(self, seed: int | None = None) -> np.ndarray:
-        """A new game; the first frame that an agent sees."""
-        frames, info = self._env.reset(seed=None if seed is None else np.array([seed]))
+    def begin(self, seeded: bool = False) -> np.ndarray:
+        """A new game, with a new seed or when it is time for one; the first frame that an agent sees."""
+        if seeded or len(self._actions) >= STEPS_BETWEEN_SEEDS:
+            self._seed, self._actions = self._draw_seed(), bytearray()
+            frames, info = self._env.reset(seed=np.array([self._seed]))
+        else:
+            self._actions.append(BEGIN)
+            frames, info = self._env.reset()
         self._lives, self._return, self._length, self.over = int(info["lives"][0]), 0.0, 0, False
         return self._play_start(frames[0, 0, :, :, None])
+
+    def state(self) -> dict[str, Any]:
+        """The game's seed and actions, and the account of its episode."""
+        return {
+            "seed": self._seed,
+            "actions": None if self._actions is None else np.frombuffer(self._actions, np.uint8).copy(),
+            "lives": self._lives,
+            "return": self._return,
+            "length": self._length,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Play the game again up to where it was."""
+        self._seed, self._actions = state["seed"], bytearray(state["actions"])
+        self._env.reset(seed=np.array([self._seed]))
+        for action in self._actions:
+            if action == BEGIN:
+                self._env.reset()
+                continue
+            self._action[0] = action
+            self._ale.send(self._action, self._strength)
+            self._ale.recv()
+        self._lives, self._return, self._length = state["lives"], state["return"], state["length"]
+        self.over = False
 
     def go_on(self) -> np.ndarray:
         """The same game after a lost life; the first frame of the episode of the next one."""

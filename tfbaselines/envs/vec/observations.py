@@ -1,5 +1,6 @@
 """Batches of observations of any space: an array, or a dictionary of arrays."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,7 +35,7 @@ class Observations:
         parts = space.spaces if self._dict else {None: space}
         self._arrays = {key: allocate((num_envs, *part.shape), part.dtype) for key, part in parts.items()}
         self._only = None if self._dict else self._arrays[None]
-        self._floats = [array for array in self._arrays.values() if array.dtype.kind == "f"]
+        self._floats = [(array, array.reshape(-1)) for array in self._arrays.values() if array.dtype.kind == "f"]
 
     def put(self, i: int, obs: Any) -> None:
         """Take in environment i's observation."""
@@ -50,17 +51,16 @@ class Observations:
             return self._only.copy()
         return {key: array.copy() for key, array in self._arrays.items()}
 
-    def finite(self, rewards: np.ndarray) -> bool:
-        """Whether every number is finite; a sum of them is not when one is not, which is the cheapest question."""
-        total = np.add.reduce(rewards)
-        for array in self._floats:
-            total += np.add.reduce(array, axis=None)
-        # An overflow of finite numbers also ends here, and is looked into.
-        return total - total == 0 or self.first_not_finite(rewards) is None
+    def finite(self) -> bool:
+        """Whether every number is finite. A sum of squares is not when one of them is not: the cheapest check."""
+        for array, flat in self._floats:
+            # Squares of finite numbers overflow too.
+            if not math.isfinite(flat.dot(flat)) and not np.isfinite(array).all():
+                return False
+        return True
 
-    def first_not_finite(self, rewards: np.ndarray) -> int | None:
+    def first_not_finite(self) -> int | None:
         """The first environment with a number that is not finite."""
-        for i in range(len(rewards)):
-            if not all(np.isfinite(array[i]).all() for array in (rewards, *self._floats)):
-                return i
-        return None
+        rows = [~np.isfinite(array).reshape(len(array), -1).all(axis=1) for array, _ in self._floats]
+        bad = np.flatnonzero(np.any(rows, axis=0)) if rows else []
+        return int(bad[0]) if len(bad) else None

@@ -21,9 +21,13 @@ class ShmemVecEnv(SubprocVecEnv):
         spaces: (observation_space, action_space); None makes one environment here to ask it.
         context: how processes are started.
         in_series: environments in each process.
+        step_timeout: see SubprocVecEnv.
+        restart_workers: see SubprocVecEnv.
     """
 
-    def _start(self, env_fns: Sequence[Callable], spaces: Any, context: str, in_series: int) -> Workers:
+    def _start(
+        self, env_fns: Sequence[Callable], spaces: Any, context: str, in_series: int, care: dict[str, Any]
+    ) -> Workers:
         if spaces is None:
             env: gymnasium.Env = env_fns[0]()
             spaces = env.observation_space, env.action_space
@@ -43,11 +47,11 @@ class ShmemVecEnv(SubprocVecEnv):
             context,
             in_series,
             shared=[(memory, spaces[0], first) for first in range(0, len(env_fns), in_series)],
+            **care,
         )
 
-    def _gather(self, observations: list[Any]) -> Any:
-        # Only None came through the pipe: the workers have written into the buffer.
-        return self._buffer.copy()
+    def _deliver(self, observations: Sequence[Any]) -> None:
+        """Only None came through the pipe: the workers have written into the buffer."""
 
 
 def _view(raw: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:

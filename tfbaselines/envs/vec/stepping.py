@@ -8,8 +8,7 @@ import numpy as np
 from gymnasium.wrappers import TimeLimit
 
 from tfbaselines.envs.monitor import Monitor
-
-NON_FINITE = "environment {} returned an observation or reward that is not a finite number"
+from tfbaselines.envs.state import episode_state, restore_episode
 
 
 def step_same(env: gymnasium.Env, action: Any) -> tuple[Any, float, bool, dict[str, Any]]:
@@ -71,3 +70,31 @@ def restore_random_state(env: gymnasium.Env, state: dict[str, Any]) -> None:
         env.unwrapped.np_random.bit_generator.state = state["env"]
     if "actions" in state:
         env.action_space.np_random.bit_generator.state = state["actions"]
+
+
+def full_state(env: gymnasium.Env) -> dict[str, Any]:
+    """The random generators of an environment, and its episode under way; None where that cannot be taken."""
+    return {"random": random_state(env), "episode": episode_state(env)}
+
+
+def restore_full_state(env: gymnasium.Env, state: dict[str, Any]) -> bool:
+    """Take over what `full_state` gave; whether the episode goes on."""
+    restore_random_state(env, state.get("random", {}))
+    return state.get("episode") is not None and restore_episode(env, state["episode"])
+
+
+def joined_states(states: list[dict[str, Any]], steps: int) -> dict[str, Any]:
+    """A vector environment's state from that of each environment and the steps taken so far."""
+    return {"random": [one["random"] for one in states], "episodes": [one["episode"] for one in states], "steps": steps}
+
+
+def separate_states(state: dict[str, Any], num_envs: int) -> list[dict[str, Any]]:
+    """What `joined_states` was given; a state of other environments, or of none, is an empty one for each.
+
+    Older versions saved random generators alone.
+    """
+    random, episodes = (state.get(name, []) for name in ("random", "episodes"))
+    return [
+        {"random": random[i] if i < len(random) else {}, "episode": episodes[i] if len(episodes) == num_envs else None}
+        for i in range(num_envs)
+    ]

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -53,6 +54,16 @@ class VecVideoRecorder(VecEnvWrapper):
         else:
             self._begin_when_due()
         return result
+
+    def state(self) -> dict[str, Any]:
+        """See VecEnv; the frames of a video that is not full are not in it."""
+        return self.venv.state() | {"video": {"steps": self._steps, "number": self._number}}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See VecEnv."""
+        self.venv.restore(state)
+        own = state.get("video", {})
+        self._steps, self._number = own.get("steps", self._steps), own.get("number", self._number)
 
     def close(self) -> None:
         """See VecEnv; a video that is not full yet is kept."""

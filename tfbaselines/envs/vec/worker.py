@@ -1,103 +1,43 @@
-"""What the environments in processes of their own share: the worker's loop, starting, talking and ending."""
+"""The parent's side of environments in processes of their own: starting, asking, replacing and ending workers."""
 
 import contextlib
 import multiprocessing
 import os
-import signal
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
 import gymnasium
-import numpy as np
 
 from tfbaselines.envs.vec.base import CloudpickleWrapper
-from tfbaselines.envs.vec.stepping import limited, picture, random_state, restore_random_state, step_same
-from tfbaselines.errors import WorkerError
+from tfbaselines.envs.vec.checks import environment_name
+from tfbaselines.envs.vec.serving import SECONDS_TO_END, send_quietly, serve
+from tfbaselines.errors import ObservationError, WorkerError
+from tfbaselines.logs import logger
 from tfbaselines.parallel import mpi
 
-# How a worker hands on an observation: given the environment's number within the worker's share and the observation.
-Deliver = Callable[[int, Any], Any]
+ERRORS = {kind.__name__: kind for kind in (ObservationError, WorkerError)}
 
-SECONDS_TO_END = 5.0
-
-
-def serve(pipe: Connection, parents_end: Connection, makers: CloudpickleWrapper, shared: tuple | None) -> None:
-    """Run a worker's environments until the pipe closes, which it also does when the parent is killed.
-
-    Args:
-        pipe: carries (command, data) in, (True, answer) or (False, error's text) out.
-        parents_end: of the pipe; a forked worker has a copy, which would keep the pipe open.
-        makers: functions that make the worker's environments.
-        shared: arguments of SharedDelivery, which hands on observations; None sends them through the pipe.
-    """
-    # Ctrl-C reaches the whole group of processes; the parent decides when the workers end.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parents_end.close()
-    envs: list[gymnasium.Env] = []
-    try:
-        envs.extend(make() for make in makers.x)
-        hand_on = _delivery(shared)
-        pipe.send((True, (envs[0].observation_space, envs[0].action_space)))
-        while True:
-            command, data = pipe.recv()
-            if command == "close":
-                break
-            pipe.send((True, _obey(command, data, envs, hand_on)))
-    except Exception as error:
-        # Nobody listens when the error is that the parent is gone.
-        _send_quietly(pipe, (False, f"{type(error).__name__}: {error}"))
-    finally:
-        for env in envs:
-            env.close()
-        pipe.close()
-
-
-def _delivery(shared: tuple | None) -> Deliver:
-    if shared is None:
-        return lambda _, obs: obs
-    from tfbaselines.envs.vec.shmem import SharedDelivery
-
-    return SharedDelivery(*shared)
-
-
-def _obey(command: str, data: Any, envs: list[gymnasium.Env], hand_on: Deliver) -> Any:
-    if command == "step":
-        results = []
-        for i, (env, action) in enumerate(zip(envs, data, strict=True)):
-            obs, reward, done, info = step_same(env, action)
-            results.append((hand_on(i, obs), float(reward), done, info))
-        return results
-    if command == "reset":
-        begun = [env.reset() for env in envs]
-        return [(hand_on(i, obs), info) for i, (obs, info) in enumerate(begun)]
-    if command == "limit":
-        envs[:] = [limited(env, steps) for env, steps in zip(envs, data, strict=True)]
-        return None
-    if command == "render":
-        return [picture(env) for env in envs]
-    if command == "state":
-        return [random_state(env) for env in envs]
-    if command == "restore":
-        for env, state in zip(envs, data, strict=False):
-            restore_random_state(env, state)
-        return None
-    raise ValueError(f"unknown command {command!r}")
-
-
-def _send_quietly(pipe: Connection, message: Any) -> None:
-    with contextlib.suppress(BrokenPipeError, OSError):
-        pipe.send(message)
+# Commands whose answers `step_timeout` bounds.
+TIMED = ("step", "reset")
 
 
 class Workers:
     """The processes of a vector environment, each with a share of its environments.
 
     Args:
-        env_fns: functions that make the environments.
+        env_fns: functions that make the environments; one with a method `again(number)` gives a function that makes
+            the environment of the worker that replaces it.
         context: 'spawn', 'fork' or 'forkserver'.
         in_series: environments in each process; must divide their number.
         shared: for each process the arguments of its SharedDelivery, or None.
+        step_timeout: seconds after which a worker that has not answered a step or a reset counts as hung; None waits.
+        replacements: how many workers that crash, raise or hang are replaced, in all.
+
+    Attributes:
+        names: what errors call each environment.
+        steps: number of the present step, for errors.
     """
 
     def __init__(
@@ -106,88 +46,195 @@ class Workers:
         context: str,
         in_series: int = 1,
         shared: Sequence[tuple] | None = None,
+        step_timeout: float | None = None,
+        replacements: int = 0,
     ) -> None:
         if in_series < 1 or len(env_fns) % in_series:
             raise ValueError(f"in_series={in_series!r} is not valid: a divisor of the {len(env_fns)} environments")
-        self._in_series = in_series
-        shares = [env_fns[i : i + in_series] for i in range(0, len(env_fns), in_series)]
-        spawner = multiprocessing.get_context(context)
-        self._pipes, self._processes = [], []
-        environment = dict(os.environ)
-        try:
-            # A worker must not take itself for a rank of the job that its parent belongs to.
-            os.environ.clear()
-            os.environ.update(mpi.without_launcher(environment))
-            for number, share in enumerate(shares):
-                self._start(spawner, share, shared[number] if shared else None)
-        finally:
-            os.environ.update(environment)
-        told = [self.receive(number) for number in range(len(shares))]
-        self.spaces = told[0]
+        self._in_series, self._shared, self._timeout = in_series, shared, step_timeout
+        self._replaced, self._replacements = 0, replacements
+        self._makers = self.shares(list(env_fns))
+        self._spawner = multiprocessing.get_context(context)
+        count = len(self._makers)
+        self._pipes: list[Any] = [None] * count
+        self._processes: list[Any] = [None] * count
+        # The last command to each worker, its data, and when it was sent.
+        self._asked: list[tuple[str, Any, float]] = [("", None, 0.0)] * count
+        self._limit: list[int] | None = None
+        self.steps = 0
+        self.names = [environment_name(i, None) for i in range(len(env_fns))]
+        with _outside_mpi():
+            for number, makers in enumerate(self._makers):
+                self._start(number, makers)
+        told = [self.receive(number) for number in range(count)]
+        self.spaces = told[0][:2]
+        ids = [env_id for _, _, share in told for env_id in share]
+        self.names = [environment_name(i, env_id) for i, env_id in enumerate(ids)]
 
-    def _start(self, spawner: Any, share: Sequence[Callable], shared: tuple | None) -> None:
-        ours, theirs = spawner.Pipe()
-        arguments = (theirs, ours, CloudpickleWrapper(list(share)), shared)
-        process = spawner.Process(target=serve, args=arguments, daemon=True)
+    def _start(self, number: int, makers: list[Callable]) -> None:
+        ours, theirs = self._spawner.Pipe()
+        shared = self._shared[number] if self._shared else None
+        arguments = (theirs, ours, CloudpickleWrapper(makers), number * self._in_series, shared)
+        process = self._spawner.Process(target=serve, args=arguments, daemon=True)
+        self._pipes[number], self._processes[number] = ours, process
         process.start()
         theirs.close()
-        self._pipes.append(ours)
-        self._processes.append(process)
 
     def __len__(self) -> int:
-        return len(self._pipes)
+        return len(self._makers)
 
     def shares(self, values: Any) -> list[Any]:
         """One value per environment, cut into one list per process."""
         return [values[i : i + self._in_series] for i in range(0, len(values), self._in_series)]
 
     def send(self, number: int, command: str, data: Any = None) -> None:
-        """Tell a worker something."""
+        """Send a worker a command; that it has ended shows when it is asked for its answer."""
         pipe = self._pipe(number)
-        try:
-            pipe.send((command, data))
-        except (BrokenPipeError, OSError):
-            self.receive(number)
+        self._asked[number] = command, data, time.monotonic()
+        send_quietly(pipe, (command, data))
 
     def receive(self, number: int) -> Any:
-        """A worker's answer; when it failed, every worker is ended and a WorkerError says which and why."""
-        pipe = self._pipe(number)
+        """A worker's answer; when it failed, every worker is ended and the error names the environment and why."""
         try:
-            fine, answer = pipe.recv()
+            return self._answer(number)
+        except tuple(ERRORS.values()):
+            self.end()
+            raise
+
+    def ask_all(self, command: str, data: list[Any] | None = None) -> list[Any]:
+        """Send every worker a command, then collect one answer per environment."""
+        for number in range(len(self)):
+            self.send(number, command, data[number] if data else None)
+        answers = [self.receive(number) for number in range(len(self))]
+        return [answer for share in answers for answer in (share or [])]
+
+    def limit(self, steps: int) -> None:
+        """Cut episodes off after so many steps."""
+        self._limit = [steps] * self._in_series
+        self.ask_all("limit", [self._limit] * len(self))
+
+    def reset(self, number: int) -> list[tuple[Any, dict[str, Any]]]:
+        """A worker's answer to 'reset', or that of the one that replaces it."""
+        try:
+            return self._answer(number)
+        except WorkerError as error:
+            return self._replace(number, error)
+        except ObservationError:
+            self.end()
+            raise
+
+    def step(self, number: int, last_seen: Callable[[int], Any]) -> list[tuple[Any, float, bool, dict[str, Any]]]:
+        """A worker's answer to 'step'; where it failed and is replaced, its episodes are truncated.
+
+        Args:
+            number: of the worker.
+            last_seen: gives the last observation of an environment.
+        """
+        try:
+            return self._answer(number)
+        except WorkerError as error:
+            begun, first = self._replace(number, error), number * self._in_series
+            return [
+                (obs, 0.0, True, _end_of_episode(last_seen(first + i), info, str(error)))
+                for i, (obs, info) in enumerate(begun)
+            ]
+        except ObservationError:
+            self.end()
+            raise
+
+    def _answer(self, number: int) -> Any:
+        pipe = self._pipe(number)
+        command, _, sent = self._asked[number]
+        if self._timeout is not None and command in TIMED and not pipe.poll(sent + self._timeout - time.monotonic()):
+            self._processes[number].kill()
+            raise WorkerError(f"{self._named(number)} failed: no answer to {self._doing(number)}")
+        try:
+            kind, answer = pipe.recv()
         except (EOFError, ConnectionResetError, OSError):
             self._processes[number].join(SECONDS_TO_END)
-            fine, answer = False, f"its process ended without a word (exit code {self._processes[number].exitcode})"
-        if not fine:
-            self.end()
-            raise WorkerError(f"environment worker {number} failed: {answer}")
+            code = self._processes[number].exitcode
+            raise WorkerError(f"{self._named(number)} failed: its process ended with exit code {code}") from None
+        if kind is not None:
+            raise ERRORS[kind](answer)
         return answer
+
+    def _named(self, number: int) -> str:
+        first = number * self._in_series
+        last = first + self._in_series - 1
+        return self.names[first] if first == last else f"one of environments {first} to {last}"
+
+    def _doing(self, number: int) -> str:
+        command, data, _ = self._asked[number]
+        if command == "step":
+            action = " ".join(str(data[0] if len(data) == 1 else data).split())
+            command = f"step {self.steps} with action {action}"
+        return f"{command} in {self._timeout:g} seconds"
+
+    def _replace(self, number: int, error: WorkerError) -> list[tuple[Any, dict[str, Any]]]:
+        """Start another process for a failed worker's environments, and reset them; the error when none is left."""
+        while self._replaced < self._replacements:
+            self._replaced += 1
+            left = self._replacements - self._replaced
+            logger.warn(f"{error}; a new process replaces it, its episode is truncated ({left} more replacements)")
+            self._discard(number)
+            makers = [make.again(self._replaced) if hasattr(make, "again") else make for make in self._makers[number]]
+            try:
+                with _outside_mpi():
+                    self._start(number, makers)
+                self._asked[number] = "", None, 0.0
+                self._answer(number)
+                if self._limit is not None:
+                    self.send(number, "limit", self._limit)
+                    self._answer(number)
+                self.send(number, "reset")
+                return self._answer(number)
+            except WorkerError as again:
+                error = again
+        self.end()
+        raise error
+
+    def _discard(self, number: int) -> None:
+        self._pipes[number].close()
+        self._processes[number].kill()
+        self._processes[number].join()
 
     def _pipe(self, number: int) -> Connection:
         if self._pipes[number].closed:
             raise WorkerError("the environment workers have ended, by close() or after an error")
         return self._pipes[number]
 
-    def ask_all(self, command: str, data: list[Any] | None = None) -> list[Any]:
-        """Tell every worker, then collect one answer per environment."""
-        for number in range(len(self)):
-            self.send(number, command, data[number] if data else None)
-        answers = [self.receive(number) for number in range(len(self))]
-        return [answer for share in answers for answer in (share or [])]
-
     def end(self) -> None:
         """End every process, by force when it does not listen."""
-        for pipe in self._pipes:
-            _send_quietly(pipe, ("close", None))
+        started = [number for number, process in enumerate(self._processes) if process is not None]
+        for number in started:
+            send_quietly(self._pipes[number], ("close", None))
             # A worker whose answer nobody will read does not wait for a reader any longer.
-            pipe.close()
-        for process in self._processes:
+            self._pipes[number].close()
+        for number in started:
+            process = self._processes[number]
             process.join(SECONDS_TO_END)
             if process.is_alive():
                 process.kill()
                 process.join()
 
 
-def stack_infos(results: list[tuple]) -> tuple[list[Any], np.ndarray, np.ndarray, list[dict[str, Any]]]:
-    """Observations, rewards [N], dones [N] and infos from one (obs, reward, done, info) per environment."""
-    obs, rewards, dones, infos = zip(*results, strict=True)
-    return list(obs), np.array(rewards, np.float32), np.array(dones, bool), list(infos)
+@contextlib.contextmanager
+def _outside_mpi() -> Iterator[None]:
+    """A worker must not take itself for a rank of the job that its parent belongs to."""
+    environment = dict(os.environ)
+    try:
+        os.environ.clear()
+        os.environ.update(mpi.without_launcher(environment))
+        yield
+    finally:
+        os.environ.update(environment)
+
+
+def _end_of_episode(last: Any, reset_info: dict[str, Any], why: str) -> dict[str, Any]:
+    """The info of the step at which a worker was replaced."""
+    return {
+        "final_observation": last,
+        "TimeLimit.truncated": True,
+        "worker_replaced": why,
+        "reset_info": reset_info,
+    }

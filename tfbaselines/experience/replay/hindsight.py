@@ -81,9 +81,9 @@ class HindsightReplay(Replay):
         batch["rewards"][chosen] = self._compute_reward(achieved, goals, {})
         return reshaped(batch, (batches, batch_size))
 
-    def load(self, directory: str | os.PathLike) -> None:
+    def load(self, directory: str | os.PathLike, episodes_continue: bool = False) -> None:
         """See Storage."""
-        super().load(directory)
+        super().load(directory, episodes_continue)
         steps = np.arange(self.steps)
         over = self._arrays["terminated"] | self._arrays["truncated"]
         for i in range(self.num_envs):

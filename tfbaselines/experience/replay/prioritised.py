@@ -99,10 +99,15 @@ class PrioritisedReplay(Replay):
         return super()._about() | {"largest_priority": self._largest}
 
     def _restore_about(self, about: dict[str, Any]) -> None:
-        self._largest, self._entered = about["largest_priority"], self.steps
+        largest = about.get("largest_priority")
+        if not isinstance(largest, int | float) or not 0 < largest < np.inf:
+            largest = 1.0
+        self._largest, self._entered = float(largest), self.steps
         for rows in (slice(self.steps - self.reach), slice(self.steps, None)):
             self._arrays["priorities"][rows] = 0.0
         leaves = self._sums.leaves
+        # Of a damaged file.
+        leaves[~np.isfinite(leaves) | (leaves < 0.0)] = 0.0
         self._minima.leaves[...] = np.where(leaves > 0.0, leaves, np.inf)
         self._sums.rebuild()
         self._minima.rebuild()

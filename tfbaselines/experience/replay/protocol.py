@@ -54,5 +54,5 @@ class ReplayProtocol(Protocol):
     def save(self, directory: str | os.PathLike) -> None:
         """Write everything to a directory."""
 
-    def load(self, directory: str | os.PathLike) -> None:
-        """Read what `save` wrote."""
+    def load(self, directory: str | os.PathLike, episodes_continue: bool = False) -> None:
+        """Read what `save` wrote; open episodes are truncated unless the environments go on with them."""

@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from tfbaselines.arrays import map_array, read_document
 from tfbaselines.envs.vec import VecEnv, VecFrameStack, find_wrapper
 from tfbaselines.envs.vec.observations import ONLY, parts_of, parts_of_obs
-from tfbaselines.experience.memory import GIB, check_memory
 from tfbaselines.experience.replay.protocol import Batch
+from tfbaselines.experience.replay.saved import LARGEST_ABOUT, check_arrays, check_last, steps_of
 from tfbaselines.files import put_back, replace_directory
+from tfbaselines.memory import GIB, require_memory
 from tfbaselines.policy.encoding import observation_dtype
 
 FORMAT = "tfbaselines-replay-1"
@@ -69,7 +71,7 @@ class Storage:
         layout = self._layout(env.action_space, state_size) | (extra or {})
         lead = (self._slots, env.num_envs)
         self.nbytes = sum(int(np.prod((*lead, *tail))) * np.dtype(dtype).itemsize for tail, dtype in layout.values())
-        check_memory(self.nbytes)
+        require_memory(self.nbytes, "replay_size")
         self._arrays = {name: np.zeros((*lead, *tail), dtype) for name, (tail, dtype) in layout.items()}
         self._arrays["episode_start"][0] = True
         # The observations at which a time limit cut an episode, by slot and environment.
@@ -235,23 +237,29 @@ class Storage:
         (scratch / "replay.json").write_text(json.dumps(self._about()), encoding="utf-8")
         replace_directory(target, scratch)
 
-    def load(self, directory: str | os.PathLike) -> None:
-        """Read what `save` wrote: the latest steps, as many as fit."""
+    def load(self, directory: str | os.PathLike, episodes_continue: bool = False) -> None:
+        """Read what `save` wrote: the latest steps, as many as fit; ValueError when it is damaged or of something else.
+
+        Everything is checked before anything is taken over: the directory may come from a stranger.
+
+        Args:
+            directory: where it is.
+            episodes_continue: the environments go on with the episodes they were in; otherwise these are truncated.
+        """
         source = Path(directory)
         put_back(source)
         try:
-            about = json.loads((source / "replay.json").read_text(encoding="utf-8"))
-            saved = {name: _mapped(source / _file(name)) for name in self._arrays}
-            keys = _mapped(source / "last.npy")
-            last = {name: _mapped(source / _file(f"last/{name}")) for name in self._parts}
+            about = read_document(source / "replay.json", LARGEST_ABOUT)
+            saved = {name: map_array(source / _file(name)) for name in self._arrays}
+            keys = map_array(source / "last.npy")
+            last = {name: map_array(source / _file(f"last/{name}")) for name in self._parts}
+            total = steps_of(about)
         except (OSError, ValueError) as error:
             raise ValueError(f"'{source}' is not a saved replay: {error}") from None
-        shapes = {name: array.shape[1:] for name, array in saved.items()}
-        wanted = {name: array.shape[1:] for name, array in self._arrays.items()}
-        if shapes != wanted:
-            raise ValueError(f"the replay in '{source}' is of other environments: {shapes}, here {wanted}")
-        steps = min(about["steps"], self._slots - 1)
-        skipped = about["steps"] - steps
+        check_arrays(source, total, saved, self._arrays)
+        check_last(source, saved["truncated"], keys, last, self._parts)
+        steps = min(total, self._slots - 1)
+        skipped = total - steps
         for name, array in self._arrays.items():
             array[: steps + 1] = saved[name][skipped : skipped + steps + 1]
         self._last = {
@@ -261,7 +269,9 @@ class Storage:
         }
         self.steps = self._filled = steps
         self._restore_about(about)
-        self._truncate_open_episodes()
+        self._begins = False
+        if not episodes_continue:
+            self._truncate_open_episodes()
 
     def _about(self) -> dict[str, Any]:
         """What is saved beside the arrays."""
@@ -344,10 +354,6 @@ class Storage:
 
 def _file(name: str) -> str:
     return f"{FILE_NAMES.get(name, name).replace('/', '.')}.npy"
-
-
-def _mapped(path: Path) -> np.ndarray:
-    return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
 def reshaped(batch: Any, lead: tuple[int, ...]) -> Any:

@@ -1,0 +1,261 @@
+"""trpo_mpi, trpo and ppo1 learn what the original's tests ask of them, end when they should, and agree over ranks."""
+
+import os
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from commands import finish, start
+from helpers import mean_return, reward_per_step, vec
+
+from tfbaselines.algs import ppo1, trpo, trpo_mpi
+from tfbaselines.envs import tiny
+from tfbaselines.logs import logger
+from tfbaselines.logs.logger import read_csv
+from tfbaselines.settings.options import RunOptions
+
+ALGORITHMS = {"trpo_mpi": trpo_mpi, "trpo": trpo, "ppo1": ppo1}
+SMALL = {
+    "trpo_mpi": {"timesteps_per_batch": 64, "max_iters": 3},
+    "trpo": {"steps_per_epoch": 64, "epochs": 3, "train_v_iters": 2},
+    "ppo1": {"timesteps_per_actorbatch": 64, "max_iters": 3, "optim_epochs": 2},
+}
+SPACES = {
+    "Discrete": lambda: tiny.DiscreteIdentityEnv(4, 10),
+    "MultiDiscrete": lambda: tiny.MultiDiscreteIdentityEnv((3, 2), 10),
+    "MultiBinary": lambda: tiny.MultiBinaryIdentityEnv(3, 10),
+    "Box": lambda: tiny.BoxIdentityEnv((2, 2), 10),
+}
+BATCH_COLUMNS = "EpLenMean EpRewMean EpThisIter EpisodesSoFar TimeElapsed TimestepsSoFar ev_tdlam_before"
+COLUMNS = {
+    "trpo_mpi": f"{BATCH_COLUMNS} entloss entropy meankl optimgain surrgain",
+    "ppo1": f"{BATCH_COLUMNS} loss_ent loss_kl loss_pol_entpen loss_pol_surr loss_vf_loss",
+    "trpo": "AverageEpRet AverageVVals BacktrackIters DeltaLossPi DeltaLossV EpLen Epoch KL LossPi LossV MaxEpRet "
+    "MaxVVals MinEpRet MinVVals StdEpRet StdVVals Time TotalEnvInteracts fps",
+}
+
+
+def identity(count=1):
+    return vec(SPACES["Discrete"], count)
+
+
+def cartpole(count=1):
+    return vec(lambda: gymnasium.make("CartPole-v1", disable_env_checker=True), count)
+
+
+def learn(name, env=None, **kwargs):
+    return ALGORITHMS[name].learn("mlp", env or identity(), **{"seed": 0, "num_hidden": 8} | SMALL[name] | kwargs)
+
+
+def train(directory, name, env=None, **kwargs):
+    logger.configure(str(directory), ["csv"], resume=bool(kwargs.get("run") and kwargs["run"].resume))
+    return learn(name, env, **kwargs)
+
+
+def rows(directory):
+    table = read_csv(str(directory / "progress.csv"))
+    return table.drop(columns=[name for name in ("Time", "fps", "TimeElapsed") if name in table])
+
+
+def weights(model):
+    return np.concatenate([variable.numpy().ravel() for variable in model.policy.trainable_variables])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("maker", "bar"),
+    [
+        (lambda: tiny.DiscreteIdentityEnv(10, episode_len=100), 0.9),
+        (lambda: tiny.MultiDiscreteIdentityEnv((3, 3), episode_len=100), 0.9),
+        (lambda: tiny.BoxIdentityEnv((1,), episode_len=100), -0.1),
+    ],
+)
+def test_identity(maker, bar):
+    env = vec(maker)
+    arguments = {"timesteps_per_batch": 100, "cg_iters": 10, "gamma": 0.9, "lam": 1.0, "max_kl": 0.01}
+    model = trpo_mpi.learn("mlp", env, 30_000, seed=0, **arguments)
+    assert reward_per_step(model, env) >= bar
+
+
+@pytest.mark.slow
+def test_cartpole():
+    env = cartpole()
+    model = trpo_mpi.learn("mlp", env, 30_000, seed=0, gamma=1.0)
+    assert mean_return(model, env) >= 100
+
+
+@pytest.mark.slow
+def test_cartpole_of_ppo1():
+    env = cartpole()
+    model = ppo1.learn("mlp", env, total_timesteps=30_000, seed=0)
+    assert mean_return(model, env) >= 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["trpo", "npg"])
+def test_cartpole_of_spinning_ups_trpo(algo):
+    env = cartpole(4)
+    arguments = {"steps_per_epoch": 2000, "epochs": 20, "hidden_sizes": [64, 64], "activation": "tanh"}
+    model = trpo.learn("dense", env, seed=0, algo=algo, **arguments)
+    assert mean_return(model, env) >= 100
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_columns_and_one_seed_gives_one_curve(tmp_path, name, eager):
+    for directory, seed in (("a", 1), ("b", 1), ("c", 2)):
+        train(tmp_path / directory, name, seed=seed)
+    assert rows(tmp_path / "a").equals(rows(tmp_path / "b"))
+    assert not rows(tmp_path / "a").equals(rows(tmp_path / "c"))
+    header = (tmp_path / "a" / "progress.csv").read_text().splitlines()[0]
+    assert header == ",".join(sorted(COLUMNS[name].split()))
+
+
+def test_npg_tries_one_step(tmp_path, eager):
+    train(tmp_path, "trpo", algo="npg")
+    assert "BacktrackIters" not in rows(tmp_path)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("space", SPACES)
+def test_action_spaces_and_several_environments(name, space, eager):
+    model = learn(name, vec(SPACES[space], 3))
+    assert np.isfinite(weights(model)).all()
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_policies_with_memory_are_refused(name):
+    with pytest.raises(ValueError, match=rf"^network='lstm' is not valid: {name} trains no policies with a memory"):
+        ALGORITHMS[name].learn("lstm", identity(), nlstm=4, **SMALL[name])
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, name, eager):
+    """The environment's episodes end where the run is stopped, and its start does not depend on chance."""
+
+    def fixed():
+        return vec(lambda: tiny.FixedSequenceEnv(4, episode_len=16))
+
+    longer = {"epochs": 6} if name == "trpo" else {"max_iters": 6}
+    whole = train(tmp_path / "whole", name, fixed(), **longer)
+    train(tmp_path / "half", name, fixed(), **longer, run=RunOptions(callback=lambda run: run.update < 3))
+    resume = RunOptions(resume=str(tmp_path / "half"))
+    resumed = train(tmp_path / "half", name, fixed(), **longer, run=resume, seed=99)
+    assert rows(tmp_path / "whole").equals(rows(tmp_path / "half"))
+    np.testing.assert_array_equal(weights(whole), weights(resumed))
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_save_and_load_give_the_same_policy(tmp_path, name, eager):
+    model = learn(name)
+    model.save(tmp_path / "model")
+    none = {"epochs": 0} if name == "trpo" else {"max_iters": 0, "total_timesteps": 0}
+    loaded = learn(name, load_path=str(tmp_path / "model"), **none)
+    np.testing.assert_array_equal(weights(model), weights(loaded))
+
+
+@pytest.mark.parametrize("name", ["trpo_mpi", "ppo1"])
+@pytest.mark.parametrize(
+    ("limit", "updates"),
+    [
+        ({"max_iters": 4}, 4),
+        ({"max_iters": 4, "total_timesteps": 0}, 4),
+        ({"max_iters": 4, "total_timesteps": 128}, 2),
+        # 6 episodes of 10 steps end in 64, 12 in 128.
+        ({"max_iters": 0, "max_episodes": 7, "total_timesteps": None}, 2),
+        ({"max_iters": 0, "total_timesteps": 200}, 3),
+        ({"max_iters": 0, "total_timesteps": 0}, 0),
+    ],
+)
+def test_the_run_ends_at_the_first_limit(name, limit, updates, eager):
+    seen, schedule = [], {"schedule": "constant"} if name == "ppo1" else {}
+    learn(name, callback=lambda names, _: seen.append(names["iters_so_far"]), **limit, **schedule)
+    assert seen == list(range(updates))
+
+
+def test_limits_of_ppo1_alone(eager):
+    seen = []
+    count = {"callback": lambda names, _: seen.append(names["timesteps_so_far"]), "max_iters": 0}
+    learn("ppo1", max_timesteps=192, **count)
+    assert seen == [0, 64, 128]
+    seen.clear()
+    learn("ppo1", max_seconds=1e-3, schedule="constant", **count)
+    assert seen == [0]
+    # More than what total_timesteps is without any limit.
+    assert ppo1.Config(max_timesteps=2e6).most_timesteps(64) == 2_000_000
+    with pytest.raises(ValueError, match=r"^schedule='linear' is not valid: needs total_timesteps"):
+        learn("ppo1", max_seconds=1.0, max_iters=0)
+
+
+def test_clip_and_stepsize_of_ppo1_fall_together(monkeypatch, eager):
+    seen = []
+    call = ppo1.BatchRun.gradient_steps
+
+    def recording(run, *args, **kwargs):
+        step = call(run, *args, **kwargs)
+        return lambda data, rows, **rates: (seen.append((rates["lr"], rates["clip_param"])), step(data, rows, **rates))[
+            1
+        ]
+
+    monkeypatch.setattr(ppo1.BatchRun, "gradient_steps", recording)
+    learn("ppo1", optim_stepsize=1e-3, clip_param=0.3)
+    np.testing.assert_allclose(seen, [(1e-3 * left, 0.3 * left) for left in (1.0, 2 / 3, 1 / 3)])
+    seen.clear()
+    learn("ppo1", optim_stepsize=1e-3, clip_param=0.3, schedule="constant")
+    assert seen == [(1e-3, 0.3)] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "value"),
+    [
+        ("ppo1", "optim_batchsize", 65),
+        ("ppo1", "schedule", "quick"),
+        ("ppo1", "adam_epsilon", 0),
+        ("trpo_mpi", "max_kl", 0),
+        ("trpo_mpi", "timesteps_per_batch", 0),
+        ("trpo_mpi", "cg_iters", -1),
+        ("trpo", "algo", "ngp"),
+        ("trpo", "backtrack_coeff", 1.5),
+    ],
+)
+def test_bad_arguments_are_named_in_one_line(name, argument, value):
+    with pytest.raises(ValueError, match=r"valid|unknown") as error:
+        learn(name, **{argument: value})
+    assert "\n" not in str(error.value) and str(value) in str(error.value) and argument in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("trpo_mpi", {"timesteps_per_batch": 200, "max_iters": 40, "vf_iters": 20, "vf_stepsize": 1e-2, "lam": 0.9}),
+        ("trpo", {"steps_per_epoch": 200, "epochs": 40, "train_v_iters": 60, "vf_lr": 1e-2, "lam": 0.9}),
+        ("ppo1", {"timesteps_per_actorbatch": 200, "max_iters": 60, "optim_epochs": 20, "optim_stepsize": 1e-2}),
+    ],
+)
+def test_time_outs_are_bootstrapped(name, arguments):
+    """Reward 1 for ever, cut every 10 steps: the value is 1 / (1 - gamma), far above the 10 that a cut would give."""
+    env = vec(lambda: tiny.ConstantRewardEnv(episode_len=10), 4)
+    model = learn(name, env, gamma=0.95, **arguments)
+    np.testing.assert_allclose(model.value(env.reset()), 20.0, rtol=0.15)
+
+
+def test_a_step_is_compiled_once():
+    policy = learn("trpo_mpi", max_iters=1).policy
+    step = trpo_mpi.make_step(policy, trpo_mpi.Config())
+    data = {
+        "obs": np.zeros(20, np.int64),
+        "actions": np.arange(20) % 4,
+        "advantages": np.linspace(-1, 1, 20, dtype=np.float32),
+    }
+    for _ in range(3):
+        assert 0.0 < step(data).last["meankl"] < 1.5e-3
+    assert step.traces() == 1
+
+
+def test_two_ranks():
+    """The step of two ranks is that of one with both batches, and whole runs stay in step."""
+    here = Path(__file__).parent
+    path = os.pathsep.join([str(here), os.environ.get("PYTHONPATH", "")])
+    process = start("two_ranks_trpo", cwd=here, launcher=("mpirun", "-np", "2"), PYTHONPATH=path)
+    status, _, err = finish(process, timeout=300)
+    assert status == 0, err[-3000:]

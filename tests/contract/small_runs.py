@@ -1,0 +1,326 @@
+"""Small runs of every algorithm: their arguments under common names, and environments that count or stand still."""
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from helpers import vec
+
+from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.envs import tiny
+from tfbaselines.logs import logger
+from tfbaselines.logs.logger import read_csv
+from tfbaselines.optim.blocks import BlockUpdate
+from tfbaselines.settings.bases import BatchConfig, EpochConfig, PolicyConfig, ReplayConfig
+from tfbaselines.settings.options import RunOptions
+
+# Environment steps of an update, or of a cycle, and of an epoch.
+CYCLE, EPOCH = 10, 20
+
+# Of every algorithm built on a base, where it has the argument.
+BY_BASE = {
+    PolicyConfig: {
+        "nsteps": CYCLE,
+        "log_interval": 1,
+        "nminibatches": 2,
+        "noptepochs": 2,
+        "buffer_size": 8 * CYCLE,
+        "replay_start": 2 * CYCLE,
+        "replay_ratio": 2,
+    },
+    BatchConfig: {
+        "timesteps_per_batch": CYCLE,
+        "timesteps_per_actorbatch": CYCLE,
+        "optim_epochs": 2,
+        "optim_batchsize": CYCLE // 2,
+    },
+    EpochConfig: {"steps_per_epoch": CYCLE, "train_v_iters": 2},
+    ReplayConfig: {
+        "replay_size": 200,
+        "batch_size": 8,
+        "start_steps": 10,
+        "update_after": 10,
+        "num_test_episodes": 0,
+        "steps_per_epoch": EPOCH,
+        "update_every": CYCLE,
+        "num_update": 2,
+    },
+}
+# Of one algorithm, over those of its base; None leaves an argument out.
+BY_NAME = {
+    "ddpg": {"nb_epoch_cycles": EPOCH // CYCLE, "nb_rollout_steps": CYCLE, "nb_train_steps": 2, "update_every": None},
+}
+NETWORKS = {
+    "mlp": {"num_layers": 1, "num_hidden": 8},
+    "dense": {"hidden_sizes": [8]},
+    "lstm": {"nlstm": 4},
+    "cnn_small": {},
+}
+# Of recurrent policies: minibatches are groups of environments, and sequences are replayed; unrolling them is dear.
+RECURRENT = {"nminibatches": 1, "noptepochs": 1, "sequence_length": 5, "num_update": 1, "replay_ratio": 1}
+RECURRENT |= {"nb_rollout_steps": 4 * CYCLE, "nb_train_steps": 1}
+# Columns that depend on time.
+TIMES = ["Time", "fps", "total/duration", "total/steps_per_second", "misc/time_elapsed"]
+
+EVERY = pytest.mark.parametrize("alg", ALGORITHMS)
+WITH_MEMORY = pytest.mark.parametrize("alg", [name for name, one in ALGORITHMS.items() if one.recurrent])
+
+ACTIONS = {
+    "Discrete": spaces.Discrete(3, start=5),
+    "MultiDiscrete": spaces.MultiDiscrete([3, 2], start=[1, -4]),
+    "MultiBinary": spaces.MultiBinary(3),
+    "Box": spaces.Box(-np.inf, np.inf, (2,), np.float32),
+    "bounded Box": spaces.Box(np.array([[-1.0, 2.0]], np.float32), np.array([[3.0, 2.5]], np.float32)),
+}
+# What the command line trains on.
+ENVIRONMENTS = {"Discrete": "CartPole-v1", "Box": "Pendulum-v1", "bounded Box": "Pendulum-v1"}
+
+
+def small(alg, network=None):
+    """The arguments of a small run: an algorithm's network by default, or another one."""
+    declared = get(alg).config.arguments()
+    values = {"seed": 0}
+    for base, own in BY_BASE.items():
+        values |= own if issubclass(get(alg).config, base) else {}
+    values |= BY_NAME.get(alg, {}) | (RECURRENT if network == "lstm" else {})
+    values = {name: value for name, value in values.items() if name in declared and value is not None}
+    return values | NETWORKS[network or network_of(alg)]
+
+
+def network_of(alg):
+    """A small network of the kind that the algorithm's family has."""
+    return "dense" if issubclass(get(alg).config, ReplayConfig) else "mlp"
+
+
+def takes(alg, kind):
+    """Whether an algorithm declares a kind of action spaces; any Box may have bounds."""
+    return {kind, kind.removeprefix("bounded ")} & set(get(alg).actions)
+
+
+def first_kind(alg):
+    """The kind of actions that the algorithm's declaration begins with."""
+    return get(alg).actions[0]
+
+
+def steps_of_update(alg, num_envs, arguments):
+    """Environment steps of one update, or one cycle."""
+    if "update_every" in arguments:
+        return max(1, round(arguments["update_every"] / num_envs)) * num_envs
+    batch = ("timesteps_per_batch", "timesteps_per_actorbatch", "steps_per_epoch")
+    for steps in (arguments[name] for name in batch if name in arguments):
+        return -(-steps // num_envs) * num_envs
+    return arguments.get("nsteps", arguments.get("nb_rollout_steps", CYCLE)) * num_envs
+
+
+def learn(alg, env, updates=4, network=None, **kwargs):
+    """A small run of so many updates, or cycles; env may be a list of several workers' environments."""
+    arguments = small(alg, network if network in NETWORKS or network is None else None)
+    if network is not None and network not in NETWORKS:
+        arguments = {name: value for name, value in arguments.items() if name not in NETWORKS[network_of(alg)]}
+    arguments |= kwargs
+    num_envs = (env[0] if isinstance(env, list) else env).num_envs
+    steps = updates * steps_of_update(alg, num_envs, arguments)
+    return get(alg).learn(network or network_of(alg), env, **{"total_timesteps": steps} | arguments)
+
+
+def train(directory, alg, env, *args, **kwargs):
+    """The same with its files in a directory."""
+    resume = bool(kwargs.get("run") and kwargs["run"].resume)
+    logger.configure(str(directory), ["csv", "log"], resume=resume)
+    return learn(alg, env, *args, **kwargs)
+
+
+def flags(alg, *more, **changed):
+    """The small run on the command line; None leaves an argument out."""
+    values = {"alg": alg, "env": ENVIRONMENTS[first_kind(alg)], "network": network_of(alg)} | small(alg)
+    declared = get(alg).config.arguments()
+    values |= {name: value for name, value in {"max_ep_len": 15, "num_test_episodes": 2}.items() if name in declared}
+    values |= changed
+    return [*(f"--{name}={value}" for name, value in values.items() if value is not None), *more]
+
+
+def stop_after(updates):
+    """Options of a run that its callback ends."""
+    return RunOptions(callback=lambda run: run.update < updates)
+
+
+# What runs leave.
+
+
+def table(directory):
+    return read_csv(directory / "progress.csv")
+
+
+def rows(directory):
+    """progress.csv without what depends on time."""
+    found = table(directory)
+    return found.drop(columns=[name for name in TIMES if name in found])
+
+
+def weights(policy):
+    return np.concatenate([variable.numpy().ravel() for variable in policy.trainable_variables])
+
+
+def resident_bytes():
+    """Memory that this process takes."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+# Environments.
+
+
+class Counting(gymnasium.Env):
+    """Shows how many steps were taken since it was made, and pays as much; the first of an episode as less than zero.
+
+    Args:
+        length: steps in an episode; None for no end.
+        first: where counting begins.
+        timeout: a time limit ends the episodes.
+        actions: what it takes.
+    """
+
+    observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+
+    def __init__(self, length=5, first=0, timeout=False, actions=None):
+        self.length, self.first, self.count, self.timeout = length, first, first, timeout
+        self.action_space = actions or spaces.Box(-1.0, 3.0, (2,), np.float32)
+        self.taken = []
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.array([-self.count], np.float32), {}
+
+    def step(self, action):
+        self.taken.append(np.array(action))
+        self.count += 1
+        over = self.length is not None and (self.count - self.first) % self.length == 0
+        shown = np.array([self.count], np.float32)
+        return shown, float(self.count - 1), over and not self.timeout, over and self.timeout, {}
+
+
+class Still(gymnasium.Env):
+    """Always the same is shown and nothing is random, so that a run can be stopped and resumed without a trace.
+
+    Args:
+        actions: what it takes.
+        length: steps in an episode.
+    """
+
+    observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+    def __init__(self, actions=None, length=CYCLE):
+        self.action_space = actions or spaces.Box(-2.0, 2.0, (2,), np.float32)
+        self.length, self.time, self.taken = length, 0, []
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return np.full(2, 0.5, np.float32), {}
+
+    def step(self, action):
+        self.taken.append(np.array(action))
+        self.time += 1
+        return np.full(2, 0.5, np.float32), float(np.sum(action)), self.time >= self.length, False, {}
+
+
+class Seeing(gymnasium.Env):
+    """Shows samples of a space and refuses actions that are not in its own; episodes of three steps.
+
+    Args:
+        observation_space: what it draws from.
+        action_space: what it takes.
+    """
+
+    def __init__(self, observation_space, action_space):
+        self.observation_space, self.action_space = observation_space, action_space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
+        self.time = 0
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), f"{action!r} is not in {self.action_space}"
+        self.time += 1
+        return self.observation_space.sample(), 1.0, self.time >= 3, False, {}
+
+
+class Masked(Seeing):
+    """Tells which of its choices are allowed, at least one of each kind, and refuses the others."""
+
+    def _told(self):
+        space = self.action_space
+        widths = [space.n] if isinstance(space, spaces.Discrete) else space.nvec
+        self.masks = [self.np_random.integers(0, 2, width, dtype=np.int8) for width in widths]
+        for mask in self.masks:
+            mask[self.np_random.integers(len(mask))] = 1
+        return {"action_mask": self.masks[0] if len(self.masks) == 1 else tuple(self.masks)}
+
+    def reset(self, **kwargs):
+        return super().reset(**kwargs)[0], self._told()
+
+    def step(self, action):
+        choices = np.ravel(action) - np.ravel(self.action_space.start)
+        assert all(mask[choice] for mask, choice in zip(self.masks, choices, strict=True)), (action, self.masks)
+        *step, _ = super().step(action)
+        return *step, self._told()
+
+
+def counting(count=1, **kwargs):
+    return vec(lambda: Counting(**kwargs), count)
+
+
+def still(count=1, **kwargs):
+    return vec(lambda: Still(**kwargs), count)
+
+
+def box(count=1, seed=0):
+    return vec(lambda: tiny.BoxIdentityEnv((2,), episode_len=10), count, seed)
+
+
+def identity(count=1, seed=0, dim=4):
+    return vec(lambda: tiny.DiscreteIdentityEnv(dim, episode_len=10), count, seed)
+
+
+def own_identity(alg, count=1, seed=0):
+    """An identity environment with actions that the algorithm takes."""
+    return (identity if takes(alg, "Discrete") else box)(count, seed)
+
+
+# Off-policy algorithms without learning.
+
+
+class Zeros(dict):
+    """Statistics of so many gradient steps: 0 under any name."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.count = count
+
+    def __missing__(self, name):
+        return np.zeros(self.count)
+
+
+def recorded(monkeypatch):
+    """Every block of batches with its coefficients, in place of learning; statistics are 0."""
+    seen = []
+
+    def recording(update, block, **coefficients):
+        count = len(block["rewards"])
+        update.step += count
+        seen.append(SimpleNamespace(block=block, count=count, coefficients=coefficients))
+        return Zeros(count)
+
+    monkeypatch.setattr(BlockUpdate, "__call__", recording)
+    return seen
+
+
+def joined(seen, name):
+    """One part of all batches, row by row."""
+    return np.concatenate([one.block[name].ravel() for one in seen])

@@ -1,0 +1,130 @@
+"""Every algorithm's model: saved and loaded, exported, evaluated and played, from Python and on the command line."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from small_runs import EVERY, box, flags, learn, network_of, own_identity, rows, small, takes, train, weights
+
+from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.envs.make import build_env
+from tfbaselines.evaluate import evaluate, load_model
+from tfbaselines.plot.__main__ import main as plot
+from tfbaselines.run import main
+from tfbaselines.running.build import saved_model
+from tfbaselines.running.checkpoint import Checkpoints, load_tree
+
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def assert_same_answers(one, other, obs):
+    np.testing.assert_array_equal(one.act(obs, deterministic=True)[0], other.act(obs, deterministic=True)[0])
+    np.testing.assert_array_equal(one.value(obs), other.value(obs))
+
+
+@EVERY
+@pytest.mark.parametrize("network", [None, "lstm"], ids=["plain", "memory"])
+def test_save_and_load(alg, network, eager, tmp_path):
+    if network and not get(alg).recurrent:
+        pytest.skip("its policies have no memory")
+    model, obs = learn(alg, own_identity(alg), 3, network), own_identity(alg, 5).reset()
+    model.save(tmp_path / "model")
+    loaded = learn(alg, own_identity(alg), 0, network, seed=9, load_path=tmp_path / "model")
+    np.testing.assert_equal(loaded.state(), model.state())
+    assert_same_answers(loaded, model, obs)
+    other = learn(alg, own_identity(alg), 0, network, seed=9)
+    assert not np.array_equal(weights(other.policy), weights(model.policy))
+    other.load(tmp_path / "model")
+    np.testing.assert_equal(other.state(), model.state())
+    assert_same_answers(other, model, obs)
+
+
+@EVERY
+def test_a_checkpoint_holds_the_trained_model(alg, eager, tmp_path):
+    env = own_identity(alg, 5)
+    model = train(tmp_path, alg, own_identity(alg), 3)
+    arguments = {name: value for name, value in small(alg).items() if name != "seed"}
+    loaded = saved_model(get(alg), network_of(alg), env, arguments)
+    loaded.load(Checkpoints(tmp_path / "checkpoints").latest())
+    assert_same_answers(loaded, model, env.reset())
+
+
+@EVERY
+def test_other_models_are_refused(alg, eager, tmp_path):
+    """Of another algorithm, or with another network; what was there stays."""
+    env = box() if takes(alg, "bounded Box") else own_identity(alg)
+    model = learn(alg, env, 0)
+    before = model.state()
+    width = {"num_hidden": 9} if network_of(alg) == "mlp" else {"hidden_sizes": [9]}
+    others = {"narrow": learn(alg, env, 0, **width)}
+    others |= {other: learn(other, box(), 0) for other in ALGORITHMS if other != alg and takes(other, "bounded Box")}
+    for name, other in others.items():
+        other.save(tmp_path / name)
+        with pytest.raises(ValueError, match=f"cannot load '.*{name}'") as error:
+            learn(alg, env, 0, load_path=tmp_path / name)
+        assert "\n" not in str(error.value)
+    np.testing.assert_equal(model.state(), before)
+
+
+# The command line.
+
+
+@pytest.fixture(scope="module", params=ALGORITHMS)
+def saved(request, tmp_path_factory):
+    """The algorithm, and a directory with the log and the model of a run of eight updates."""
+    directory = tmp_path_factory.mktemp(request.param)
+    tf.config.run_functions_eagerly(True)
+    paths = [f"--log_path={directory / 'log'}", f"--save_path={directory / 'model'}"]
+    assert main(flags(request.param, "--num_timesteps=80", *paths)) == 0
+    tf.config.run_functions_eagerly(False)
+    return request.param, directory
+
+
+def test_a_run_leaves_its_files(saved):
+    alg, directory = saved
+    names = {path.name for path in (directory / "log").iterdir()}
+    assert names >= {"0.0.monitor.csv", "checkpoints", "config.json", "log.txt", "progress.csv"}
+    config = json.loads((directory / "log/config.json").read_text())
+    assert config["alg"] == alg
+    own = {name: value for name, value in small(alg).items() if name not in ("seed", "num_test_episodes")}
+    assert {name: config["learn"][name] for name in own} == own
+    assert load_tree(directory / "model")["config"]["alg"] == alg
+    assert len(rows(directory / "log")) >= 2
+    # The environment's own steps, of tests none.
+    monitor = (directory / "log/0.0.monitor.csv").read_text().splitlines()
+    assert sum(int(line.split(",")[1]) for line in monitor[2:]) <= 80
+
+
+def test_a_saved_run_is_evaluated(saved):
+    directory = str(saved[1] / "log")
+    first, again, other = (evaluate(directory, 2, seed=seed)["returns"] for seed in (1, 1, 2))
+    assert first == again != other
+    exact, more = (evaluate(directory, 2, seed=1, deterministic=True, num_env=count) for count in (1, 2))
+    assert len(exact["returns"]) == len(more["returns"]) == 2
+
+
+def test_a_saved_model_is_played(saved, capsys, monkeypatch, tmp_path):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    alg, directory = saved
+    own = ["--num_timesteps=0", f"--load_path={directory / 'model'}", "--play", f"--log_path={tmp_path / 'log'}"]
+    assert main(flags(alg, *own)) == 0
+    assert capsys.readouterr().out.count("episode_rew=") == 10
+
+
+def test_a_saved_model_is_exported(saved, tmp_path):
+    directory = saved[1]
+    config = json.loads((directory / "log/config.json").read_text())
+    env = build_env(config["env"], training=False)
+    model = load_model(config, env, directory / "model")
+    model.export(tmp_path / "served")
+    obs = np.random.default_rng(0).normal(size=(5, *env.observation_space.shape)).astype(np.float32)
+    answers = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"](observations=obs)
+    np.testing.assert_allclose(answers["actions"], model.act(obs, deterministic=True)[0], **CLOSE)
+    np.testing.assert_allclose(answers["values"], model.value(obs), **CLOSE)
+
+
+def test_a_saved_run_is_plotted(saved, tmp_path):
+    assert plot([str(saved[1] / "log"), "--out", str(tmp_path / "plot.png")]) in (None, 0)
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")

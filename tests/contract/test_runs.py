@@ -1,0 +1,129 @@
+"""Every algorithm's runs: seeds, callbacks, resuming, and what they cost."""
+
+import gc
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from small_runs import (
+    ACTIONS,
+    EVERY,
+    WITH_MEMORY,
+    first_kind,
+    learn,
+    own_identity,
+    resident_bytes,
+    rows,
+    small,
+    steps_of_update,
+    still,
+    stop_after,
+    train,
+    weights,
+)
+
+from tfbaselines.algs.registry import get
+from tfbaselines.running.checkpoint import Checkpoints
+from tfbaselines.running.run import Run
+from tfbaselines.settings.options import RunOptions
+
+# Updates after which everything has been compiled, and those of the whole run.
+LENGTHS = {None: (60, 300), "lstm": (10, 30)}
+MOST_GROWTH = 2**23
+
+# Noise in ddpg's parameters is drawn anew when a run starts, resumed or not.
+REPEATABLE = {"ddpg": {"noise_type": "ou_0.2"}}
+
+
+@EVERY
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_seed_gives_one_curve(alg, count, eager, tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        own = {"eval_env": own_identity(alg, 1, 7), "num_test_episodes": 1}
+        own = {name: value for name, value in own.items() if name in get(alg).config.arguments()}
+        train(tmp_path / name, alg, own_identity(alg, count, seed), seed=seed, **own)
+    assert len(rows(tmp_path / "a")) >= 2
+    assert rows(tmp_path / "a").equals(rows(tmp_path / "b"))
+    assert not rows(tmp_path / "a").equals(rows(tmp_path / "c"))
+
+
+@EVERY
+def test_without_a_seed_every_run_is_another(alg, eager):
+    one, other = (weights(learn(alg, own_identity(alg), 0, seed=None).policy) for _ in range(2))
+    assert one.tolist() != other.tolist()
+
+
+@EVERY
+def test_a_callback_sees_the_run_and_may_end_it(alg, eager, tmp_path):
+    seen = []
+
+    def callback(run):
+        seen.append((run, run.update, run.timesteps, run.model))
+        return run.update < 3
+
+    model = train(tmp_path, alg, own_identity(alg), 8, run=RunOptions(callback=callback))
+    runs, updates, steps, models = zip(*seen, strict=True)
+    assert isinstance(runs[0], Run) and set(models) == {model} and runs[0].name == alg
+    assert updates == (1, 2, 3)
+    assert steps == tuple(update * steps_of_update(alg, 1, small(alg)) for update in updates)
+    assert Checkpoints(tmp_path / "checkpoints").latest().name == "00003"
+
+
+def assert_as_uninterrupted(directory, alg, updates=8, **kwargs):
+    """As many updates at once, and with a stop at half of them."""
+    kwargs = REPEATABLE.get(alg, {}) | kwargs
+
+    def env():
+        return still(actions=ACTIONS[first_kind(alg)])
+
+    whole = train(directory / "whole", alg, env(), updates, **kwargs)
+    train(directory / "half", alg, env(), updates, run=stop_after(updates // 2), **kwargs)
+    assert 0 < len(rows(directory / "half")) < len(rows(directory / "whole"))
+    again = {"run": RunOptions(resume=str(directory / "half")), "seed": 99}
+    resumed = train(directory / "half", alg, env(), updates, **kwargs | again)
+    np.testing.assert_equal(resumed.state(), whole.state())
+    assert rows(directory / "half").equals(rows(directory / "whole"))
+    assert not np.array_equal(weights(whole.policy), weights(learn(alg, env(), 0, **kwargs).policy))
+
+
+@EVERY
+def test_a_resumed_run_equals_an_uninterrupted_one(alg, eager, tmp_path):
+    rates = {name: "linear_1e-2" for name, one in get(alg).config.arguments().items() if "schedule" in one.kinds}
+    assert_as_uninterrupted(tmp_path, alg, **rates)
+
+
+@pytest.mark.slow
+@WITH_MEMORY
+def test_a_resumed_run_with_memory_equals_an_uninterrupted_one(alg, eager, tmp_path):
+    assert_as_uninterrupted(tmp_path, alg, 4, network="lstm")
+
+
+@EVERY
+def test_resuming_from_nowhere_is_an_error(alg, tmp_path):
+    with pytest.raises(ValueError, match="cannot resume: there is no checkpoint in") as error:
+        learn(alg, own_identity(alg), run=RunOptions(resume=str(tmp_path)))
+    assert "\n" not in str(error.value)
+
+
+def traces():
+    """How often compiled functions were traced, all together."""
+    kind = type(tf.function(lambda: 0))
+    return sum(one.experimental_get_tracing_count() for one in gc.get_objects() if isinstance(one, kind))
+
+
+@pytest.mark.slow
+@EVERY
+@pytest.mark.parametrize("network", LENGTHS, ids=["plain", "memory"])
+def test_nothing_is_traced_twice_and_memory_stays_flat(alg, network, tmp_path):
+    if network == "lstm" and not get(alg).recurrent:
+        pytest.skip("its policies have no memory")
+    seen, (warm, long) = {}, LENGTHS[network]
+
+    def watch(run):
+        if run.update in (warm, long):
+            gc.collect()
+            seen[run.update] = traces(), resident_bytes()
+
+    train(tmp_path, alg, own_identity(alg), long, network, run=RunOptions(callback=watch))
+    assert seen[warm][0] == seen[long][0] > 0
+    assert seen[long][1] - seen[warm][1] < MOST_GROWTH

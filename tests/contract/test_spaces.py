@@ -1,0 +1,146 @@
+"""Every algorithm takes the actions that it declares and refuses others; it takes every kind of observations."""
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from helpers import vec
+from small_runs import ACTIONS, EVERY, WITH_MEMORY, Masked, Seeing, first_kind, learn, rows, takes, train, weights
+
+from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.running.play import even_episodes
+from tfbaselines.settings.options import RunOptions
+
+BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
+IMAGE = spaces.Box(0, 255, (36, 36, 1), np.uint8)
+SEVERAL = spaces.Dict(image=spaces.Box(0, 255, (12, 12, 1), np.uint8), vector=BOX)
+OBSERVATIONS = {
+    "Box": BOX,
+    "Discrete": spaces.Discrete(4, start=-2),
+    "MultiDiscrete": spaces.MultiDiscrete([3, 2]),
+    "MultiBinary": spaces.MultiBinary(3),
+}
+
+# Columns that need the memory of each step, which is not kept.
+NOT_WITH_MEMORY = {"rollout/Q_mean"}
+
+DECLARED = [(alg, kind) for alg in ALGORITHMS for kind in get(alg).actions]
+REFUSED = [(alg, kind) for alg in ALGORITHMS for kind in ACTIONS if not takes(alg, kind)]
+
+
+def seeing(alg, observations=BOX, kind=None, count=2, env=Seeing):
+    return vec(lambda: env(observations, ACTIONS[kind or first_kind(alg)]), count)
+
+
+def assert_learnt(alg, env, directory, updates=3, **kwargs):
+    """A run changes every variable, logs numbers, and its model's actions are the environment's."""
+    start = learn(alg, env, 0, **kwargs)
+    model = train(directory, alg, env, updates, **kwargs)
+    pairs = zip(start.policy.trainable_variables, model.policy.trainable_variables, strict=True)
+    same = [one.path for one, other in pairs if np.array_equal(one.numpy(), other.numpy())]
+    assert same == []
+    assert np.isfinite(weights(model.policy)).all()
+    last = rows(directory).iloc[-1]
+    missing = NOT_WITH_MEMORY if model.policy.recurrent else set()
+    assert set(last[~np.isfinite(last)].index) <= missing
+    obs = env.reset()
+    for deterministic in (True, False):
+        chosen, _ = model.act(obs, deterministic=deterministic)
+        assert all(env.action_space.contains(one) for one in chosen)
+    assert len(model.step(obs)[1]) == len(model.value(obs)) == env.num_envs
+    return model
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(("alg", "kind"), DECLARED)
+def test_declared_actions(alg, kind, count, eager, tmp_path):
+    assert_learnt(alg, seeing(alg, kind=kind, count=count), tmp_path, **with_tests(alg, kind))
+
+
+def with_tests(alg, kind, env=Seeing):
+    """An environment for tests, where the algorithm has them."""
+    own = {"eval_env": seeing(alg, kind=kind, env=env), "num_test_episodes": 2}
+    return {name: value for name, value in own.items() if name in get(alg).config.arguments()}
+
+
+@pytest.mark.parametrize(("alg", "kind"), REFUSED)
+def test_other_actions_are_refused(alg, kind):
+    with pytest.raises(ValueError, match="actions") as error:
+        learn(alg, seeing(alg, kind=kind))
+    assert "\n" not in str(error.value)
+    assert str(ACTIONS[kind]) in str(error.value)
+
+
+@EVERY
+@pytest.mark.parametrize("kind", OBSERVATIONS)
+def test_observations(alg, kind, eager, tmp_path):
+    assert_learnt(alg, seeing(alg, OBSERVATIONS[kind]), tmp_path)
+
+
+@EVERY
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_images(alg, precision, eager, tmp_path):
+    run = RunOptions(precision=precision)
+    model = assert_learnt(alg, seeing(alg, IMAGE), tmp_path, 2, network="cnn_small", run=run)
+    assert model.policy.convolutional
+    # Parameters and what is computed from the network's outputs keep their width.
+    assert {variable.dtype for variable in model.policy.trainable_variables} == {"float32"}
+    assert model.value(np.zeros((2, 36, 36, 1), np.uint8)).dtype == np.float32
+
+
+@EVERY
+def test_narrow_numbers_are_others(alg, eager, tmp_path):
+    env = seeing(alg, IMAGE)
+    wide, narrow = (
+        weights(learn(alg, env, 2, network="cnn_small", run=RunOptions(precision=name)).policy)
+        for name in ("float32", "bfloat16")
+    )
+    assert not np.array_equal(wide, narrow)
+
+
+@WITH_MEMORY
+@pytest.mark.parametrize("kind", ["Box", "Discrete"])
+def test_memory(alg, kind, eager, tmp_path):
+    env = seeing(alg, OBSERVATIONS[kind])
+    model = assert_learnt(alg, env, tmp_path, 4, network="lstm")
+    obs, states = env.reset(), model.initial_states(2)
+    _, after = model.act(obs, states, True)
+    assert after.shape == states.shape and not np.array_equal(after, states)
+    # A new episode begins without memory.
+    fresh, again = (model.act(obs, state, True, np.ones(2, bool))[1] for state in (states, after))
+    np.testing.assert_array_equal(fresh, again)
+
+
+@pytest.mark.parametrize("alg", [name for name, one in ALGORITHMS.items() if not one.recurrent])
+def test_memory_that_is_not_declared_is_refused(alg):
+    with pytest.raises(ValueError, match="recurrent") as error:
+        learn(alg, seeing(alg), network="lstm")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("alg", "kind"), [one for one in DECLARED if get(one[0]).dict_observations])
+def test_several_observations_as_they_are(alg, kind, eager, tmp_path):
+    model = assert_learnt(alg, seeing(alg, SEVERAL, kind), tmp_path, 2)
+    assert set(model.policy.observation_space.spaces) == set(SEVERAL.spaces)
+
+
+@pytest.mark.parametrize(
+    ("alg", "kind"), [one for one in DECLARED if get(one[0]).action_masks and "Discrete" in one[1]]
+)
+def test_only_allowed_actions_are_chosen(alg, kind, eager):
+    """The environments refuse the others."""
+    env = seeing(alg, kind=kind, env=Masked)
+    model = learn(alg, env, 6, **with_tests(alg, kind, Masked))
+    for deterministic in (True, False):
+        assert len(even_episodes(model, get(alg).wrap(env), 4, deterministic=deterministic)) == 4
+
+
+@EVERY
+def test_statistics_of_observations_belong_to_the_model(alg, eager, tmp_path):
+    if "normalize_observations" not in get(alg).config.arguments():
+        pytest.skip("it does not normalise observations")
+    env = vec(lambda: Seeing(spaces.Box(3.0, 5.0, (3,), np.float32), ACTIONS[first_kind(alg)]))
+    model = learn(alg, env, 4, normalize_observations=True)
+    assert model.policy.normalizer.mean == pytest.approx([4.0] * 3, abs=0.5)
+    model.save(tmp_path / "model")
+    loaded = learn(alg, env, 0, normalize_observations=True, load_path=tmp_path / "model")
+    np.testing.assert_array_equal(loaded.policy.normalizer.mean, model.policy.normalizer.mean)

@@ -1,0 +1,20 @@
+"""Trains on each rank of mpirun, stops, resumes, and writes what each rank has learnt: ``python -m two_ranks ALG``."""
+
+import sys
+
+from small_runs import learn, own_identity, takes
+
+from tfbaselines.algs.registry import get
+from tfbaselines.logs import logger
+from tfbaselines.parallel import mpi
+from tfbaselines.running.checkpoint import save_tree
+from tfbaselines.settings.options import RunOptions
+
+alg, world = sys.argv[1], mpi.world()
+numbers = not takes(alg, "Discrete")
+own = {"normalize_observations": True} if numbers and "normalize_observations" in get(alg).config.arguments() else {}
+for updates, options in ((4, RunOptions()), (8, RunOptions(resume="log"))):
+    logger.configure("log", ["csv", "log"], comm=world, resume=options.resume is not None)
+    logger.get_current().set_comm(None)
+    model = learn(alg, own_identity(alg, seed=10_000 * world.rank), updates, run=options, **own)
+save_tree(f"rank{world.rank}", {"model": model.state(), "drawn": float(model.rng.random())})

@@ -1,0 +1,129 @@
+"""Numbers that are not finite, and observations that do not fit their space, are named before they are learnt from."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from tfbaselines.envs.tiny import ConstantRewardEnv
+from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv
+from tfbaselines.errors import NotFiniteError, ObservationError
+
+KINDS = [DummyVecEnv, SubprocVecEnv, ShmemVecEnv]
+
+
+def scripted(reset=0.0, later_reset=0.0, final=0.0, reward=1.0, step=0.0):
+    """A function that makes environments with two steps in an episode, some of whose numbers are given."""
+
+    def make():
+        class Scripted(ConstantRewardEnv):
+            resets = 0
+
+            def _begin(self):
+                self.resets += 1
+                return np.full(1, reset if self.resets == 1 else later_reset, np.float32)
+
+            def _react(self, action):
+                return np.full(1, step if self._time == 0 else final, np.float32), reward
+
+        return Scripted(episode_len=2)
+
+    return make
+
+
+def play(env):
+    env.reset()
+    for _ in range(3):
+        env.step(np.zeros(env.num_envs, np.int64))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ("reset", "observation after reset at step 0"),
+        ("step", "observation at step 1"),
+        ("final", "final observation at step 2"),
+        ("later_reset", "observation after reset at step 2"),
+        ("reward", "reward at step 1"),
+    ],
+)
+def test_a_number_that_is_not_finite_is_named(where, words, bad):
+    env = DummyVecEnv([scripted(), scripted(**{where: bad})])
+    with pytest.raises(NotFiniteError, match=rf"^environment 1 \(Scripted\): {words} is not a finite number$"):
+        play(env)
+
+
+@pytest.mark.parametrize("kind", [SubprocVecEnv, ShmemVecEnv])
+@pytest.mark.parametrize("where", ["reset", "final", "reward"])
+def test_in_processes_too(kind, where):
+    env = kind([scripted(), scripted(**{where: np.nan})])
+    with pytest.raises(NotFiniteError, match=r"^environment 1 \(Scripted\): .* is not a finite number$"):
+        play(env)
+    env.close()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("reward", [3e38, -3e38, 1e100])
+def test_a_reward_whose_square_overflows_is_refused(reward):
+    env = DummyVecEnv([scripted(), scripted(reward=reward)])
+    with pytest.raises(NotFiniteError, match=r"^environment 1 \(Scripted\): reward -?[0-9]e\+[0-9]+ at step 1 is"):
+        play(env)
+
+
+def test_rewards_that_are_large_together_are_fine():
+    env = DummyVecEnv([scripted(reward=1.5e19)] * 4)
+    play(env)
+
+
+WRONG = [
+    (np.zeros(1, np.float32), r"shape \(1,\), its space has shape \(4,\)"),
+    (np.float32(0), r"shape \(\), its space has shape \(4,\)"),
+    (np.zeros((1, 4), np.float32), r"shape \(1, 4\), its space has shape \(4,\)"),
+    (np.array(["a"] * 4), r"dtype <U1, its space has dtype float32"),
+]
+
+
+def showing(obs, space):
+    def make():
+        env = gymnasium.make("CartPole-v1", disable_env_checker=True).unwrapped
+        env.observation_space = space
+        env.reset = lambda **_: (obs, {})
+        return env
+
+    return make
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("obs", "words"), WRONG)
+def test_an_observation_of_another_shape_or_dtype_is_refused(kind, obs, words):
+    space = spaces.Box(-9, 9, (4,), np.float32)
+    env = kind([showing(np.zeros(4), space), showing(obs, space)])
+    with pytest.raises(ObservationError, match=rf"^environment 1 \(CartPole-v1\): .* after reset has {words}$"):
+        env.reset()
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("space", "obs"),
+    [
+        (spaces.Box(0, 255, (2,), np.uint8), np.zeros(2, np.int64)),
+        (spaces.Box(0, 1, (2,), np.float32), np.zeros(2, np.float64)),
+        (spaces.Box(0, 1, (2,), np.float32), [0, 1]),
+        (spaces.Discrete(3), 2),
+        (spaces.MultiBinary(2), np.zeros(2, bool)),
+        (spaces.Dict(a=spaces.Discrete(2)), {"a": 1, "more": None}),
+    ],
+)
+def test_what_can_be_cast_is_taken(space, obs):
+    DummyVecEnv([showing(obs, space)]).reset()
+
+
+def test_the_wrong_part_of_a_dictionary_is_named():
+    space = spaces.Dict(a=spaces.Discrete(2), b=spaces.Box(0, 1, (2,), np.float32))
+    for obs, words in (({"a": 1}, "part 'b', is missing"), ({"a": 1, "b": [0.0]}, r"part 'b', has shape \(1,\)")):
+        with pytest.raises(ObservationError, match=words):
+            DummyVecEnv([showing(obs, space)]).reset()
+    with pytest.raises(ObservationError, match="dtype float64, its space has dtype int64"):
+        DummyVecEnv([showing(1.5, spaces.Discrete(3))]).reset()

@@ -1,0 +1,151 @@
+"""Saved runs are loaded from their directory or file, and damaged ones are one line."""
+
+import json
+import shutil
+
+import gymnasium
+import numpy as np
+import pytest
+from commands import SMALL
+
+import tfbaselines
+from tfbaselines.evaluate import evaluate
+from tfbaselines.run import main as train
+from tfbaselines.running.checkpoint import Checkpoints, load_tree, save_tree, saved_file
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("saved")
+    flags = ["--num_timesteps=640", "--save_interval=5", f"--save_path={directory / 'model'}"]
+    assert train([*SMALL, *flags, f"--log_path={directory / 'log'}"]) == 0
+    return directory
+
+
+def observations():
+    return np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+
+
+def test_a_directory_and_a_file_are_loaded_and_act(saved):
+    models = [tfbaselines.load(saved / name) for name in ("log", "model", "log/checkpoints/00010")]
+    models.append(tfbaselines.load(str(saved / "log"), checkpoint="10"))
+    actions = [model.act(observations(), deterministic=True)[0] for model in models]
+    values = [model.value(observations()) for model in models]
+    for other in range(1, 4):
+        np.testing.assert_array_equal(actions[other], actions[0])
+        np.testing.assert_array_equal(values[other], values[0])
+    earlier = tfbaselines.load(saved / "log", checkpoint="5").value(observations())
+    assert not np.array_equal(earlier, values[0])
+
+
+def test_predict_is_act_with_stable_baselines_order(saved):
+    model = tfbaselines.load(saved / "log")
+    action, state = model.predict(observations()[0], None, None, True)
+    assert state is None and action == model.act(observations()[0], deterministic=True)[0]
+    assert model.predict(observations(), deterministic=True)[0].shape == (5,)
+
+
+def test_an_environment_takes_over_the_normalisation(tmp_path):
+    from tfbaselines.envs.make import build_env
+
+    flags = ["--env=InvertedPendulum-v5", "--nsteps=64", "--noptepochs=1", "--num_hidden=8", "--num_timesteps=128"]
+    assert train([*flags, f"--log_path={tmp_path}"]) == 0
+    env = build_env(json.loads((tmp_path / "config.json").read_text())["env"], training=False)
+    tfbaselines.load(tmp_path, env)
+    assert env.ob_rms.count > 100
+    assert tfbaselines.load(tmp_path)._env_state["ob"]["count"] == env.ob_rms.count
+    env.close()
+
+
+def test_another_environment_is_refused(saved):
+    from tfbaselines.envs.vec import DummyVecEnv
+
+    env = DummyVecEnv([lambda: gymnasium.make("Acrobot-v1")])
+    with pytest.raises(ValueError, match="another observation space"):
+        tfbaselines.load(saved / "log", env)
+
+
+def test_what_is_no_run_is_named(saved, tmp_path):
+    with pytest.raises(ValueError, match=r"has no config\.json"):
+        tfbaselines.load(tmp_path)
+    with pytest.raises(ValueError, match=r"is not valid: the log directory of a run"):
+        tfbaselines.load(tmp_path / "none")
+    tree = load_tree(saved / "model")
+    save_tree(tmp_path / "model", tree | {"config": {}})
+    with pytest.raises(ValueError, match="load_path"):
+        tfbaselines.load(tmp_path / "model")
+    save_tree(tmp_path / "model", tree | {"config": tree["config"] | {"network": "evil:net"}})
+    with pytest.raises(ValueError, match="trust"):
+        tfbaselines.load(tmp_path / "model")
+
+
+def test_a_log_directory_as_load_path_is_its_last_checkpoint(saved, tmp_path):
+    flags = ["--num_timesteps=0", f"--log_path={tmp_path / 'log'}"]
+    for name in ("log", "log/checkpoints"):
+        assert train([*SMALL, *flags, f"--load_path={saved / name}", "--overwrite"]) == 0
+        assert f"loading {saved / 'log/checkpoints/00010'}" in (tmp_path / "log/log.txt").read_text()
+
+
+def test_the_last_readable_checkpoint_of_a_directory(saved, tmp_path):
+    shutil.copytree(saved / "log", tmp_path / "log")
+    assert saved_file(tmp_path / "log").name == "00010"
+    (tmp_path / "log/checkpoints/00010").write_text("damaged")
+    assert saved_file(tmp_path / "log").name == "00005"
+    model = tfbaselines.load(saved / "log")
+    model.load(tmp_path / "log")
+    np.testing.assert_array_equal(
+        model.value(observations()), tfbaselines.load(saved / "log", checkpoint="5").value(observations())
+    )
+    for name in ("00001", "00005"):
+        (tmp_path / "log/checkpoints" / name).unlink()
+    for directory in (tmp_path / "log", tmp_path):
+        with pytest.raises(ValueError, match=f"directory '{directory}' has no readable checkpoint"):
+            model.load(directory)
+    assert saved_file(tmp_path / "none") == tmp_path / "none"
+
+
+def leaves(tree, path=()):
+    for key, value in tree.items() if isinstance(tree, dict) else ():
+        yield (*path, key)
+        yield from leaves(value, (*path, key))
+
+
+def changed(tree, path, value):
+    if not path:
+        return value
+    return {key: changed(item, path[1:], value) if key == path[0] else item for key, item in tree.items()}
+
+
+def test_models_with_a_wrong_part_are_one_line(saved, tmp_path):
+    tree, model = load_tree(saved / "model"), tfbaselines.load(saved / "log")
+    refused = 0
+    for path in leaves({name: tree[name] for name in ("format", "model", "normalization")}):
+        for wrong in (None, 3, "x", [], {}, np.zeros(3), np.array("a"), {"00": np.zeros((4, 4), np.int8)}):
+            save_tree(tmp_path / "model", changed(tree, path, wrong))
+            try:
+                model.load(tmp_path / "model")
+            except ValueError as error:
+                refused += 1
+                assert len(str(error).splitlines()) == 1, (path, wrong)
+    assert refused > 20
+
+
+def test_evaluating_a_changed_run_is_one_line_or_works(saved, tmp_path):
+    """What config.json may hold, but does not fit to the checkpoint or to the environment."""
+    shutil.copytree(saved / "log", tmp_path / "log")
+    config = json.loads((tmp_path / "log/config.json").read_text())
+    wrong = {"env": {"env": "Pendulum-v1"}, "network": "cnn", "alg": "sac", "learn": {"nlstm": 4}}
+    for name, value in wrong.items():
+        (tmp_path / "log/config.json").write_text(json.dumps(config | {name: value}))
+        with pytest.raises(ValueError):
+            evaluate(tmp_path / "log", 1)
+    for name, value in {"env_type": "atari", "gamestate": "x", "reward_scale": 1e30, "num_env": 10**4}.items():
+        (tmp_path / "log/config.json").write_text(json.dumps(config | {"env": config["env"] | {name: value}}))
+        try:
+            assert evaluate(tmp_path / "log", 1)["lengths"]
+        except ValueError:
+            assert name != "num_env"
+
+
+def test_checkpoints_of_a_run_are_found(saved):
+    assert Checkpoints(saved / "log/checkpoints").named("last").name == "00010"

@@ -1,0 +1,185 @@
+"""The state of an environment in the middle of an episode, as arrays and JSON: its own and that of each wrapper.
+
+An environment or a wrapper of the user's own takes part by two methods: `get_state()`, which returns a dict of arrays
+and JSON values, and `set_state(state)`, which takes it back. Random generators are saved beside it (vec/stepping.py).
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+# Attributes that change in an episode, by class (module and name) or by module.
+ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "gymnasium.envs.classic_control.acrobot.AcrobotEnv": ("state",),
+    "gymnasium.envs.classic_control.cartpole.CartPoleEnv": ("state", "steps_beyond_terminated"),
+    "gymnasium.envs.classic_control.continuous_mountain_car.Continuous_MountainCarEnv": ("state",),
+    "gymnasium.envs.classic_control.mountain_car.MountainCarEnv": ("state",),
+    "gymnasium.envs.classic_control.pendulum.PendulumEnv": ("state", "last_u"),
+    "gymnasium.envs.toy_text.blackjack.BlackjackEnv": ("player", "dealer"),
+    "gymnasium.envs.toy_text.cliffwalking.CliffWalkingEnv": ("s", "lastaction"),
+    "gymnasium.envs.toy_text.frozen_lake.FrozenLakeEnv": ("s", "lastaction"),
+    "gymnasium.envs.toy_text.taxi.TaxiEnv": ("s", "lastaction", "fickle_step", "taxi_orientation"),
+    "tfbaselines.envs.tiny": ("_time", "_wanted", "_cue", "_goal", "_position", "_room", "_shown"),
+    "gymnasium.wrappers.common.TimeLimit": ("_elapsed_steps",),
+    "gymnasium.wrappers.common.OrderEnforcing": ("_has_reset",),
+    "gymnasium.wrappers.common.PassiveEnvChecker": ("checked_reset", "checked_step"),
+    "tfbaselines.envs.monitor.Monitor": ("_reward", "_length", "_needs_reset", "_finished_steps", "_of_reset"),
+    "tfbaselines.envs.wrappers.TimeLimit": ("_elapsed_steps",),
+    "tfbaselines.envs.wrappers.ClipActions": (),
+    "tfbaselines.envs.wrappers.RewardScaler": (),
+    "tfbaselines.envs.atari.NoopResetEnv": (),
+    "tfbaselines.envs.atari.FireResetEnv": (),
+    "tfbaselines.envs.atari.EpisodicLifeEnv": ("lives", "was_real_done"),
+    "tfbaselines.envs.atari.MaxAndSkipEnv": (),
+    "tfbaselines.envs.atari.ClipRewardEnv": (),
+    "tfbaselines.envs.atari.WarpFrame": (),
+    "tfbaselines.envs.atari.FrameStack": ("_frames",),
+    "tfbaselines.envs.atari.ScaledFloatFrame": (),
+    # These remember nothing.
+    "gymnasium.wrappers.transform_action": (),
+    "gymnasium.wrappers.transform_observation": (),
+    "gymnasium.wrappers.transform_reward": (),
+}
+
+Take = Callable[[Any], dict[str, Any]]
+Give = Callable[[Any, dict[str, Any]], None]
+
+
+def episode_state(env: gymnasium.Env) -> dict[str, Any] | None:
+    """The state of an environment and of its wrappers; None when that of one of them cannot be taken."""
+    layers = []
+    for layer in _layers(env):
+        ways = _ways(type(layer))
+        if ways is None:
+            return None
+        try:
+            layers.append([type(layer).__name__, _encoded(ways[0](layer))])
+        except TypeError:
+            # A get_state() that returns something else than arrays and JSON.
+            return None
+    return {"layers": layers}
+
+
+def restore_episode(env: gymnasium.Env, state: dict[str, Any]) -> bool:
+    """Take over what `episode_state` gave; False when it is of another environment, or damaged."""
+    layers = list(_layers(env))
+    try:
+        names = [name for name, _ in state["layers"]]
+        if names != [type(layer).__name__ for layer in layers]:
+            return False
+        for layer, (_, own) in zip(layers, state["layers"], strict=True):
+            _ways(type(layer))[1](layer, _decoded(own))
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
+        return False
+    return True
+
+
+def _layers(env: gymnasium.Env) -> Iterator[gymnasium.Env]:
+    """An environment's wrappers from the outermost to the environment itself."""
+    while isinstance(env, gymnasium.Wrapper):
+        yield env
+        env = env.env
+    yield env
+
+
+def _ways(kind: type) -> tuple[Take, Give] | None:
+    """How the state of a class's instances is taken and given back; None where nobody knows."""
+    if kind.__module__.startswith("gymnasium.envs.mujoco."):
+        return _take_mujoco, _give_mujoco
+    if (kind.__module__, kind.__name__) == ("ale_py.env", "AtariEnv"):
+        return _take_atari, _give_atari
+    for name in (f"{kind.__module__}.{kind.__qualname__}", kind.__module__):
+        if name in ATTRIBUTES:
+            return _attributes(ATTRIBUTES[name])
+    if callable(getattr(kind, "get_state", None)) and callable(getattr(kind, "set_state", None)):
+        return kind.get_state, kind.set_state
+    return None
+
+
+def _attributes(names: tuple[str, ...]) -> tuple[Take, Give]:
+    def take(layer: Any) -> dict[str, Any]:
+        return {name: getattr(layer, name) for name in names if hasattr(layer, name)}
+
+    def give(layer: Any, state: dict[str, Any]) -> None:
+        for name in names:
+            if name not in state:
+                continue
+            present = getattr(layer, name, None)
+            if isinstance(present, deque):
+                present.clear()
+                present.extend(state[name])
+            else:
+                setattr(layer, name, state[name])
+
+    return take, give
+
+
+def _encoded(value: Any) -> Any:
+    """Arrays and JSON; TypeError for anything else. A numpy number becomes an array, which keeps its type."""
+    if isinstance(value, np.ndarray | np.number | np.bool_):
+        array = np.array(value)
+        if array.dtype.hasobject:
+            raise TypeError("an array of objects cannot be saved")
+        return array
+    if isinstance(value, dict):
+        return {str(key): _encoded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | deque):
+        return [_encoded(item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"{type(value).__name__} cannot be saved")
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value[()] if value.ndim == 0 else value.copy()
+    if isinstance(value, dict):
+        return {key: _decoded(item) for key, item in value.items()}
+    return [_decoded(item) for item in value] if isinstance(value, list) else value
+
+
+def _take_mujoco(env: Any) -> dict[str, Any]:
+    import mujoco
+
+    kind = mujoco.mjtState.mjSTATE_INTEGRATION
+    state = np.zeros(mujoco.mj_stateSize(env.model, kind))
+    mujoco.mj_getState(env.model, env.data, state, kind)
+    derived = _derived(env.data)
+    return {
+        "integration": state,
+        "names": list(derived),
+        "sizes": [array.size for array in derived.values()],
+        "derived": np.concatenate([array.ravel() for array in derived.values()]),
+    }
+
+
+def _give_mujoco(env: Any, state: dict[str, Any]) -> None:
+    import mujoco
+
+    # What mj_forward computes lags half a step behind after mj_step, and environments read it: it is restored too.
+    mujoco.mj_setState(env.model, env.data, state["integration"], mujoco.mjtState.mjSTATE_INTEGRATION)
+    mujoco.mj_forward(env.model, env.data)
+    parts = np.split(state["derived"], np.cumsum(state["sizes"])[:-1])
+    saved = dict(zip(state["names"], parts, strict=True))
+    for name, array in _derived(env.data).items():
+        if name in saved and saved[name].size == array.size:
+            array[...] = saved[name].reshape(array.shape)
+
+
+def _derived(data: Any) -> dict[str, np.ndarray]:
+    """MuJoCo's float64 arrays of constant size. Integers are left out: they are used as indices."""
+    arrays = {name: getattr(data, name) for name in dir(data) if not name.startswith(("_", "efc_", "iefc_"))}
+    return {name: a for name, a in arrays.items() if isinstance(a, np.ndarray) and a.dtype == np.float64 and a.size}
+
+
+def _take_atari(env: Any) -> dict[str, Any]:
+    return {"ale": np.frombuffer(env.ale.cloneState(include_rng=True).serialize(), np.uint8)}
+
+
+def _give_atari(env: Any, state: dict[str, Any]) -> None:
+    from ale_py import ALEState
+
+    env.ale.restoreState(ALEState(state["ale"].tobytes()))

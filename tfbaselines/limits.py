@@ -1,0 +1,52 @@
+"""The largest values of sizes and counts, by the argument's name: generous, but nothing at them hangs or overflows.
+
+What fits into the memory depends on several of them together, and is checked where arrays are about to be allocated
+(tfbaselines/memory.py).
+"""
+
+STEPS = 1e15
+SIZE = 10**10
+INTERVAL = 10**12
+
+LIMITS: dict[str, float] = {
+    # Of a run.
+    "seed": 2**32 - 1,
+    **dict.fromkeys(("num_timesteps", "total_timesteps"), STEPS),
+    **dict.fromkeys(("epochs", "nb_epochs", "nb_epoch_cycles", "steps_per_epoch"), 10**9),
+    **dict.fromkeys(
+        ("log_interval", "save_interval", "save_freq", "save_video_interval", "save_video_length"), INTERVAL
+    ),
+    **dict.fromkeys(("start_steps", "update_after", "buffer_init_steps", "replay_start", "learning_starts"), INTERVAL),
+    "keep_checkpoints": 10**6,
+    "save_minutes": 10**6,
+    # Environments and their steps.
+    "num_env": 10**4,
+    "num_workers": 256,
+    "max_ep_len": 10**9,
+    "num_test_episodes": 10**4,
+    **dict.fromkeys(("nsteps", "timesteps_per_batch", "timesteps_per_actorbatch"), 10**8),
+    **dict.fromkeys(("nb_rollout_steps", "nb_eval_steps", "update_every", "train_interval"), 10**7),
+    # Experience.
+    **dict.fromkeys(("replay_size", "buffer_size", "buffer_len"), SIZE),
+    **dict.fromkeys(("sequence_length", "trace_length"), 10**6),
+    "n_step": 1000,
+    "replay_ratio": 10**4,
+    # Gradient steps.
+    "batch_size": 10**7,
+    "noptepochs": 1000,
+    "nminibatches": 10**5,
+    **dict.fromkeys(("num_update", "nb_train_steps", "param_noise_adaption_interval"), 10**6),
+    **dict.fromkeys(("policy_delay", "delay_policy_update"), 10**6),
+    # Networks.
+    "num_layers": 100,
+    **dict.fromkeys(("num_hidden", "hidden_sizes", "hiddens", "nlstm", "memory_size", "depths"), 2**14),
+    "convs": 2**12,
+}
+
+# Numbers in a list, such as the sizes of layers.
+LONGEST_LIST = 100
+
+
+def limit_of(name: str) -> float:
+    """The largest value of an argument, infinite where none is set."""
+    return LIMITS.get(name, float("inf"))

@@ -1,0 +1,142 @@
+"""What a run's config.json may hold, and what of it is used: the file may come from a stranger.
+
+Its form is checked before anything of it is used. No module that it names is imported unless the user trusts the run,
+and no path in it is ever used.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tfbaselines.settings.algorithm import Algorithm
+from tfbaselines.settings.command_line import OF_THE_RUN, check_arguments
+from tfbaselines.settings.flags import FLAGS
+from tfbaselines.settings.signatures import network_named
+
+# Arguments of a run that are not kept when it is resumed: paths, and the user's consent.
+NOT_KEPT = ("log_path", "save_path", "load_path", "resume", "overwrite", "trust")
+
+# Arguments that may name a module to import, as 'module:name'.
+IMPORTING = ("env", "network", "value_network")
+
+# Modules of this package that register environments.
+OWN_MODULES = "tfbaselines.envs."
+
+LONGEST_TEXT = 2**16
+LARGEST_NUMBER = 1e300
+
+REQUIRED = ("alg", "network", "env", "learn", "given")
+
+ENV_NAMES = (
+    *("env", "env_type", "num_env", "seed", "reward_scale", "gamestate", "worker"),
+    *("step_timeout", "restart_workers"),
+)
+
+
+def check_config(config: Any) -> None:
+    """ValueError unless a document has the form of a config.json."""
+    if not isinstance(config, dict) or not set(REQUIRED) <= config.keys():
+        raise ValueError(f"it needs {', '.join(REQUIRED)}")
+    for name, value in config.items():
+        if name not in FORM:
+            raise ValueError(f"'{name:.80}' is unknown")
+        if not FORM[name](value):
+            raise ValueError(f"'{name}' does not have the form that it needs")
+    unknown = config["env"].keys() - {*ENV_NAMES, "normalize", "flatten"}
+    if unknown or "env" not in config["env"]:
+        raise ValueError(f"'env' has the unknown entry '{min(unknown):.80}'" if unknown else "'env' does not name one")
+    for name in ENV_NAMES:
+        if name in config["env"]:
+            FLAGS[name].checked(config["env"][name])
+    for name in ("normalize", "flatten"):
+        if not isinstance(config["env"].get(name, True), bool):
+            raise ValueError(f"'{name}' of 'env' is neither true nor false")
+
+
+def needs_trust(arguments: Mapping[str, Any]) -> str | None:
+    """The first of a run's arguments whose module would be imported, other than this package's own; None for none."""
+    for name in IMPORTING:
+        value = arguments.get(name)
+        if isinstance(value, str) and ":" in value and not value.startswith(OWN_MODULES):
+            return name
+    return None
+
+
+def require_trust(arguments: Mapping[str, Any], trust: bool) -> None:
+    """ValueError when a module would be imported that a config.json names, unless the user trusts it.
+
+    Args:
+        arguments: those of the config.json that the user has not given.
+        trust: the user's consent.
+    """
+    name = None if trust else needs_trust(arguments)
+    if name is not None:
+        raise ValueError(
+            f"the run's config.json has {name}='{arguments[name]:.200}', and importing that module runs its code: "
+            "add --trust (in Python trust=True) if you know the run"
+        )
+
+
+def given_again(stored: Mapping[str, str | bool], typed: Mapping[str, str | bool]) -> dict[str, str | bool]:
+    """The arguments of a resumed run: what it was given, below what is typed now.
+
+    ValueError for a module that only config.json names, without --trust.
+    """
+    kept = {name: value for name, value in stored.items() if name not in NOT_KEPT and name not in typed}
+    trust = typed.get("trust", False)
+    require_trust(kept, trust is True or str(trust).lower() in ("true", "1"))
+    return kept | dict(typed)
+
+
+def check_run(config: dict[str, Any], algorithm: Algorithm, trust: bool) -> None:
+    """ValueError unless the algorithm and the network of a run take its arguments, and its modules may be imported."""
+    learn, own = config["learn"], algorithm.config.arguments()
+    require_trust({**learn, "network": config["network"], "env": config["env"]["env"]}, trust)
+    for name in learn:
+        if name in OF_THE_RUN or (name in own and not own[name].settable):
+            raise ValueError(f"the run's config.json has an argument '{name:.80}', which cannot be stored")
+    check_arguments(learn, algorithm, network_named(config["network"]))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST_TEXT
+
+
+def _is_scalar(value: Any) -> bool:
+    if isinstance(value, int | float):
+        # NaN is not.
+        return abs(value) <= LARGEST_NUMBER
+    return value is None or _is_text(value)
+
+
+def _is_value(value: Any, depth: int = 2) -> bool:
+    """Whether it is a number, text, True, False, None, or a list of them, such as the layers of a network."""
+    if isinstance(value, list):
+        return depth > 0 and all(_is_value(item, depth - 1) for item in value)
+    return _is_scalar(value)
+
+
+def _is_values(value: Any) -> bool:
+    return isinstance(value, dict) and all(_is_text(name) and _is_value(item) for name, item in value.items())
+
+
+def _is_given(value: Any) -> bool:
+    return isinstance(value, dict) and all(item is True or _is_text(item) for item in value.values())
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(item is None or _is_text(item) for item in value.values())
+
+
+def _is_words(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+# Every entry that there may be, and what it must be.
+FORM = {
+    **dict.fromkeys(("alg", "network", "started", "host", "platform"), _is_text),
+    **dict.fromkeys(("learn", "arguments", "env"), _is_values),
+    **dict.fromkeys(("versions", "git_commit"), _is_texts),
+    "given": _is_given,
+    "command": _is_words,
+    "ranks": lambda value: type(value) is int and value >= 1,
+}
