@@ -54,8 +54,9 @@ from reinforce import learn
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.tiny import DiscreteIdentityEnv
 from tfbaselines.envs.vec import DummyVecEnv
-env = DummyVecEnv([lambda: Monitor(DiscreteIdentityEnv(4, episode_len=10), None, allow_early_resets=True) for _ in range(4)])
-
+def make():
+    return Monitor(DiscreteIdentityEnv(4, episode_len=10), None, allow_early_resets=True)
+env = DummyVecEnv([make] * 4)
 model = learn("mlp", env, total_timesteps=20000, seed=0, gamma=0.5, run=None)
 obs, total = env.reset(), 0.0
 for _ in range(100):
