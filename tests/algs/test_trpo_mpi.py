@@ -257,7 +257,7 @@ def test_a_step_is_compiled_once():
 def test_two_ranks():
     """The step of two ranks is that of one with both batches, and whole runs stay in step."""
     here = Path(__file__).parent
-    path = os.pathsep.join([str(here), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(here), str(here.parent), os.environ.get("PYTHONPATH", "")])
     process = start("two_ranks_trpo", cwd=here, launcher=("mpirun", "-np", "2"), PYTHONPATH=path)
     status, _, err = finish(process, timeout=300)
     assert status == 0, err[-3000:]
