@@ -125,7 +125,9 @@ def test_action_spaces_and_several_environments(name, space, eager):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_policies_with_memory_are_refused(name):
-    with pytest.raises(ValueError, match=rf"^network='lstm' is not valid: {name} trains no policies with a memory"):
+    with pytest.raises(
+        ValueError, match=rf"^network='lstm' is not valid: {name} trains no recurrent policies, take ppo2"
+    ):
         ALGORITHMS[name].learn("lstm", identity(), nlstm=4, **SMALL[name])
 
 

@@ -52,6 +52,8 @@ BY_BASE = {
 }
 # Of one algorithm, over those of its base; None leaves an argument out.
 BY_NAME = {
+    # The value function learns from batches of 64 alone.
+    "trpo_mpi": {"timesteps_per_batch": 7 * CYCLE},
     "ddpg": {"nb_epoch_cycles": EPOCH // CYCLE, "nb_rollout_steps": CYCLE, "nb_train_steps": 2, "update_every": None},
 }
 NETWORKS = {

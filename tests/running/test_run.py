@@ -159,6 +159,8 @@ class Remembering:
 class Place:
     """What a run asks of environments."""
 
+    restored = True
+
     def state(self):
         return {}
 

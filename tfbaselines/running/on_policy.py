@@ -59,7 +59,7 @@ class OnPolicyRun(Run):
         self._evaluated_env: VecEnv | None = getattr(config, "eval_env", None)
         self.policy = make_policy(network, env, config, self.comm)
         if self.policy.recurrent and not recurrent:
-            accepted = f"{name} trains no policies with a memory, take ppo2, or a network without one"
+            accepted = f"{name} trains no recurrent policies, take ppo2 or acer, or a network without memory"
             raise bad_argument("network", network, accepted)
         self.model = PolicyModel(self.policy, rng=self.rng)
         self._columns = columns

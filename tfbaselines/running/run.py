@@ -336,10 +336,11 @@ class Run:
             self.env.restore(mine["env"])
             acting = mine.get("acting", {})
             self._acted = [acting[number] for number in sorted(acting, key=int)]
+        if self.is_root and self.directory and os.path.realpath(directory) == os.path.realpath(self.directory):
+            # Before any warning of this run is in the log.
+            cut_back(self.directory, saved.get("files") or positions(self.directory))
         if self._replay is not None:
             self._resume_replay(self._replay_path(checkpoints))
-        if self.is_root and self.directory and os.path.realpath(directory) == os.path.realpath(self.directory):
-            cut_back(self.directory, saved.get("files") or positions(self.directory))
         if warning:
             logger.warn(warning)
         if not self.env.restored:
