@@ -304,7 +304,7 @@ def test_two_critics(eager):
 
 @pytest.mark.parametrize("layer_norm", [True, False])
 def test_layer_normalisation(layer_norm, eager):
-    model = learn("ddpg", box(), 2, network="mlp", num_hidden=5, layer_norm=layer_norm)
+    model = learn("ddpg", box(), 2, network="mlp", num_layers=2, num_hidden=5, layer_norm=layer_norm)
     assert len(model.policy.trainable_variables) == (20 if layer_norm else 12)
 
 

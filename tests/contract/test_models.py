@@ -5,7 +5,19 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-from small_runs import EVERY, box, flags, learn, network_of, own_identity, rows, small, takes, train, weights
+from small_runs import (
+    EVERY,
+    box,
+    flags,
+    learn,
+    network_of,
+    own_identity,
+    rows,
+    small,
+    takes,
+    train,
+    weights,
+)
 
 from tfbaselines.algs.registry import ALGORITHMS, get
 from tfbaselines.envs.make import build_env

@@ -354,8 +354,8 @@ class Run:
     def _save_replay(self) -> None:
         path = self._replay_path(self.checkpoints)
         self._replay.save(path)
-        write_whole(f"{path}.update", f"{self.update}\n")
         self._replay_saved = self.update
+        write_whole(f"{path}.update", f"{self.update}\n")
 
     def _resume_replay(self, path: str) -> None:
         """A replay that is missing or damaged costs experience, not the run."""
