@@ -84,13 +84,18 @@ def test_other_models_are_refused(alg, eager, tmp_path):
 # The command line.
 
 
+def steps_of_run(alg):
+    """Environment steps of the saved run: at least two updates."""
+    return max(80, 2 * steps_of_update(alg, 1, small(alg)))
+
+
 @pytest.fixture(scope="module", params=ALGORITHMS)
 def saved(request, tmp_path_factory):
-    """The algorithm, and a directory with the log and the model of a run of eight updates."""
+    """The algorithm, and a directory with the log and the model of a run of some updates."""
     directory = tmp_path_factory.mktemp(request.param)
     tf.config.run_functions_eagerly(True)
     paths = [f"--log_path={directory / 'log'}", f"--save_path={directory / 'model'}"]
-    assert main(flags(request.param, "--num_timesteps=80", *paths)) == 0
+    assert main(flags(request.param, f"--num_timesteps={steps_of_run(request.param)}", *paths)) == 0
     tf.config.run_functions_eagerly(False)
     return request.param, directory
 
@@ -107,7 +112,7 @@ def test_a_run_leaves_its_files(saved):
     assert len(rows(directory / "log")) >= 2
     # The environment's own steps, of tests none.
     monitor = (directory / "log/0.0.monitor.csv").read_text().splitlines()
-    assert sum(int(line.split(",")[1]) for line in monitor[2:]) <= 80
+    assert sum(int(line.split(",")[1]) for line in monitor[2:]) <= steps_of_run(alg)
 
 
 def test_a_saved_run_is_evaluated(saved):
