@@ -14,6 +14,7 @@ from small_runs import (
     own_identity,
     rows,
     small,
+    steps_of_update,
     takes,
     train,
     weights,
