@@ -365,7 +365,7 @@ def test_experience_is_saved_less_often_than_the_model(tmp_path):
         def save(self, path):
             self.saved.append(run.update)
 
-        def load(self, path):
+        def load(self, path, episodes_continue=False):
             self.loaded.append(os.path.relpath(path, tmp_path / "checkpoints"))
 
     logger.configure(str(tmp_path), ["csv"])

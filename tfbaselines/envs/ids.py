@@ -75,7 +75,7 @@ def spec_of(env_id: str) -> Any:
     for package, (env_type, ids) in _PROVIDERS.items():
         if re.search(ids, env_id) and not _installed(package):
             raise ValueError(f"environment '{env_id:.80}' needs {PACKAGES[env_type]}: pip install {PACKAGES[env_type]}")
-    module = f"an environment of your own is found as 'module:{env_id}', where the module registers it"
+    module = f"an environment of your own is found as 'module:{env_id:.80}', where the module registers it"
     raise ValueError(f"{unknown('environment', env_id, gymnasium.registry)}; {module}")
 
 
