@@ -305,7 +305,7 @@ def test_two_critics(eager):
 @pytest.mark.parametrize("layer_norm", [True, False])
 def test_layer_normalisation(layer_norm, eager):
     model = learn("ddpg", box(), 2, network="mlp", num_hidden=5, layer_norm=layer_norm)
-    assert len(model.policy.trainable_variables) == (20 if layer_norm else 12)
+    assert len(model.policy.trainable_variables) == (12 if layer_norm else 8)
 
 
 @pytest.mark.parametrize("noise", ["none", "adaptive-param_0.2", "ou_0.2"])

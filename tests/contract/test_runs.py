@@ -31,9 +31,6 @@ from tfbaselines.settings.options import RunOptions
 LENGTHS = {None: (60, 300), "lstm": (10, 30)}
 MOST_GROWTH = 2**23
 
-# Noise in ddpg's parameters is drawn anew when a run starts, resumed or not.
-REPEATABLE = {"ddpg": {"noise_type": "ou_0.2"}}
-
 
 @EVERY
 @pytest.mark.parametrize("count", [1, 2])
@@ -71,7 +68,6 @@ def test_a_callback_sees_the_run_and_may_end_it(alg, eager, tmp_path):
 
 def assert_as_uninterrupted(directory, alg, updates=8, **kwargs):
     """As many updates at once, and with a stop at half of them."""
-    kwargs = REPEATABLE.get(alg, {}) | kwargs
 
     def env():
         return still(actions=ACTIONS[first_kind(alg)])
