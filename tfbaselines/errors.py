@@ -1,6 +1,8 @@
 """One kind of error for a user's mistake: a ``ValueError`` whose single line names the mistake and the mend."""
 
+import contextlib
 import difflib
+import sys
 from collections.abc import Iterable
 
 # Characters of a value that an error shows.
@@ -19,6 +21,12 @@ class NotFiniteError(ValueError):
 
 class ObservationError(ValueError):
     """An observation that does not fit its space."""
+
+
+def warn(message: str) -> None:
+    """A warning on standard error, if there is one."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        print(f"tfbaselines: warning: {message}", file=sys.stderr, flush=True)
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:

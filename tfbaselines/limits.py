@@ -34,6 +34,11 @@ LIMITS: dict[str, float] = {
     # Gradient steps.
     "batch_size": 10**7,
     "noptepochs": 1000,
+    **dict.fromkeys(("train_pi_iters", "train_v_iters", "vf_iters"), 10**6),
+    **dict.fromkeys(("cg_iters", "backtrack_iters"), 1000),
+    "optim_epochs": 1000,
+    "optim_batchsize": 10**7,
+    **dict.fromkeys(("max_iters", "max_episodes"), INTERVAL),
     "nminibatches": 10**5,
     **dict.fromkeys(("num_update", "nb_train_steps", "param_noise_adaption_interval"), 10**6),
     **dict.fromkeys(("policy_delay", "delay_policy_update"), 10**6),

@@ -304,8 +304,8 @@ def test_two_critics(eager):
 
 @pytest.mark.parametrize("layer_norm", [True, False])
 def test_layer_normalisation(layer_norm, eager):
-    model = learn("ddpg", box(), 2, network="mlp", num_hidden=5, layer_norm=layer_norm)
-    assert len(model.policy.trainable_variables) == (12 if layer_norm else 8)
+    model = learn("ddpg", box(), 2, network="mlp", num_layers=2, num_hidden=5, layer_norm=layer_norm)
+    assert len(model.policy.trainable_variables) == (20 if layer_norm else 12)
 
 
 @pytest.mark.parametrize("noise", ["none", "adaptive-param_0.2", "ou_0.2"])

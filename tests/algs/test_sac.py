@@ -97,7 +97,7 @@ def test_every_argument_makes_a_difference(name, value, default, eager):
 @pytest.mark.parametrize(
     "same",
     [
-        {"train_interval": CYCLE, "update_every": 999},
+        {"train_interval": CYCLE, "update_every": 999, "total_timesteps": 3 * CYCLE},
         {"buffer_init_steps": 10, "start_steps": 0, "update_after": 0},
         {"lr": "constant_1e-3"},
         {"epochs": 3},
@@ -295,7 +295,7 @@ def test_memory_below_a_network_with_its_own_is_refused():
     ids=lambda kwargs: next(iter(kwargs)),
 )
 def test_several_environments(kwargs, eager, tmp_path):
-    train(tmp_path, "sac", identity(4), 8, **kwargs)
+    train(tmp_path, "sac", identity(4), 8, total_timesteps=8 * CYCLE, **kwargs)
     log = rows(tmp_path)
     assert np.isfinite(log.iloc[-1]).all() and log["TotalEnvInteracts"].iloc[-1] >= 60
 

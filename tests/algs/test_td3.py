@@ -137,7 +137,7 @@ def test_targets_keep_polyak_of_themselves(eager):
 @pytest.mark.parametrize(
     ("kwargs", "layers"),
     [
-        ({"network": "mlp", "num_hidden": 5}, 4),
+        ({"network": "mlp", "num_layers": 2, "num_hidden": 5}, 6),
         ({"network": "dense", "hidden_sizes": (5, 4, 3)}, 8),
         ({"network": lambda: td3_network}, 4),
     ],

@@ -125,7 +125,9 @@ def test_action_spaces_and_several_environments(name, space, eager):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_policies_with_memory_are_refused(name):
-    with pytest.raises(ValueError, match=rf"^network='lstm' is not valid: {name} trains no policies with a memory"):
+    with pytest.raises(
+        ValueError, match=rf"^network='lstm' is not valid: {name} trains no recurrent policies, take ppo2"
+    ):
         ALGORITHMS[name].learn("lstm", identity(), nlstm=4, **SMALL[name])
 
 
@@ -255,7 +257,7 @@ def test_a_step_is_compiled_once():
 def test_two_ranks():
     """The step of two ranks is that of one with both batches, and whole runs stay in step."""
     here = Path(__file__).parent
-    path = os.pathsep.join([str(here), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(here), str(here.parent), os.environ.get("PYTHONPATH", "")])
     process = start("two_ranks_trpo", cwd=here, launcher=("mpirun", "-np", "2"), PYTHONPATH=path)
     status, _, err = finish(process, timeout=300)
     assert status == 0, err[-3000:]

@@ -52,6 +52,10 @@ BY_BASE = {
 }
 # Of one algorithm, over those of its base; None leaves an argument out.
 BY_NAME = {
+    # Long enough for an episode to end.
+    "ppo1": {"timesteps_per_actorbatch": 2 * CYCLE},
+    # The value function learns from batches of 64 alone.
+    "trpo_mpi": {"timesteps_per_batch": 7 * CYCLE},
     "ddpg": {"nb_epoch_cycles": EPOCH // CYCLE, "nb_rollout_steps": CYCLE, "nb_train_steps": 2, "update_every": None},
 }
 NETWORKS = {
@@ -64,7 +68,7 @@ NETWORKS = {
 RECURRENT = {"nminibatches": 1, "noptepochs": 1, "sequence_length": 5, "num_update": 1, "replay_ratio": 1}
 RECURRENT |= {"nb_rollout_steps": 4 * CYCLE, "nb_train_steps": 1}
 # Columns that depend on time.
-TIMES = ["Time", "fps", "total/duration", "total/steps_per_second", "misc/time_elapsed"]
+TIMES = ["Time", "TimeElapsed", "fps", "total/duration", "total/steps_per_second", "misc/time_elapsed"]
 
 EVERY = pytest.mark.parametrize("alg", ALGORITHMS)
 WITH_MEMORY = pytest.mark.parametrize("alg", [name for name, one in ALGORITHMS.items() if one.recurrent])

@@ -190,7 +190,7 @@ def test_policies_with_memory_learn_from_sequences(alg, seen):
     length = 64 if alg == "ddpg" else 6
     obs = seen[-1].block["obs"].reshape(-1, length + 1)
     np.testing.assert_array_equal(np.abs(obs), np.abs(obs[:, :1]) + np.arange(length + 1))
-    assert seen[-1].block["states"].shape == (2, 8, model.policy.state_size)
+    assert seen[-1].block["states"].shape[1:] == (8, model.policy.state_size)
     assert np.abs(seen[-1].block["states"]).max() > 0
     masks = seen[-1].block["episode_start"].reshape(-1, length + 1)
     np.testing.assert_array_equal(masks, np.abs(obs) % 5 == 0)
@@ -327,7 +327,7 @@ def test_the_saved_replay_is_mapped_into_memory_without_pickle(alg, seen, tmp_pa
 def test_the_model_saves_its_replay(alg, seen, tmp_path):
     model = learn(alg, counting())
     model.save_replay_buffer(tmp_path / "replay")
-    other = learn(alg, counting(first=1000), cycles=1)
+    other = learn(alg, counting(first=1000), 1)
     other.load_replay_buffer(tmp_path / "replay")
     assert len(other.replay) == 40
     drawn = other.replay.sample(np.random.default_rng(0), 1, 300)["rewards"]
@@ -419,7 +419,7 @@ def test_choices_are_for_sac(alg, space):
 
 def test_a_replay_larger_than_the_memory_is_refused():
     with pytest.raises(ValueError, match=r"the replay would take .* GiB"):
-        learn("td3", still(), replay_size=1e14)
+        learn("td3", still(), replay_size=9e9)
 
 
 def test_the_course_over_several_environments():

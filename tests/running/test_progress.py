@@ -42,10 +42,10 @@ def test_nothing_is_shown_when_nothing_is_asked_for(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_line_a_minute(clock):
+def test_a_line_every_half_minute(clock):
     stream = io.StringIO()
     display = ProgressLines("ppo2", 1000, 5000, stream)
-    for clock.seconds, steps in ((59.9, 1500), (100.0, 3000), (159.9, 4000), (160.0, 4250)):
+    for clock.seconds, steps in ((29.9, 1500), (100.0, 3000), (129.9, 4000), (160.0, 4250)):
         display.update(steps, 12.34567)
     assert stream.getvalue() == (
         "ppo2: 3,000 of 5,000 steps (60%), 20 steps/s, reward 12.35, 1:40 left\n"

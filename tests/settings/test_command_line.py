@@ -155,12 +155,12 @@ def test_defaults_of_the_command():
 @pytest.mark.parametrize("alg", ALGORITHMS)
 @pytest.mark.parametrize("env_type", ["atari", "mujoco", "classic_control"])
 def test_defaults_of_an_environments_type(alg, env_type):
-    args = arguments(f"--alg={alg}", f"--env_type={env_type}")
+    args, config = arguments(f"--alg={alg}", f"--env_type={env_type}"), ALGORITHMS[alg].config
     assert args.algorithm is ALGORITHMS[alg]
-    assert args.learn | {"network": args.network} == {
-        "network": "cnn" if env_type == "atari" else "mlp",
-        **ALGORITHMS[alg].config.defaults_for(env_type),
-    }
+    # Those of a network that this type of environment does not have are left out.
+    known = config.arguments().keys() | networks()[args.network].arguments.keys() | {"network"}
+    own = {name: value for name, value in config.defaults_for(env_type).items() if name in known}
+    assert args.learn | {"network": args.network} == {"network": "cnn" if env_type == "atari" else "mlp", **own}
     assert args.num_env == (os.cpu_count() if env_type == "atari" else 1)
 
 
@@ -411,3 +411,9 @@ def test_nothing_is_ever_evaluated(tmp_path, monkeypatch, form):
 def test_no_warnings_of_the_python_compiler(text, recwarn):
     arguments(f"--log_path={text}")
     assert [str(warning.message) for warning in recwarn] == []
+
+
+def test_defaults_of_a_network_that_was_not_chosen_do_not_count():
+    assert arguments("--alg=trpo_mpi", "--env_type=mujoco").learn["num_hidden"] == 32
+    learn = arguments("--alg=trpo_mpi", "--env_type=mujoco", "--network=dense").learn
+    assert "num_hidden" not in learn and learn["cg_damping"] == 0.1

@@ -9,6 +9,7 @@ import pytest
 from tfbaselines import ALGORITHMS
 from tfbaselines.algs.registry import get
 from tfbaselines.settings.declared import config_of, declared_config
+from tfbaselines.settings.signatures import networks
 
 SOURCE = """
 import tensorflow as tf
@@ -64,7 +65,9 @@ def test_positions_and_defaults_for_environments_are_of_arguments_there_are(name
     assert set(config.order.split()) <= config.arguments().keys()
     assert len(set(config.order.split())) == len(config.order.split())
     for env_type, values in config.env_defaults.items():
-        assert values.keys() <= config.arguments().keys() | {"network"}
+        # Of that type's network too.
+        network = networks()[config.defaults_for(env_type).get("network", "mlp")]
+        assert values.keys() <= config.arguments().keys() | {"network"} | network.arguments.keys()
         config.of({key: value for key, value in config.defaults_for(env_type).items() if key != "network"})
 
 

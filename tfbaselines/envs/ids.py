@@ -71,10 +71,10 @@ def spec_of(env_id: str) -> Any:
         return gymnasium.registry[env_id]
     newest = _newest_version(env_id)
     if newest is not None:
-        raise ValueError(f"unknown environment '{env_id}': did you mean '{newest}'?")
+        raise ValueError(f"unknown environment '{env_id:.80}': did you mean '{newest}'?")
     for package, (env_type, ids) in _PROVIDERS.items():
         if re.search(ids, env_id) and not _installed(package):
-            raise ValueError(f"environment '{env_id}' needs {PACKAGES[env_type]}: pip install {PACKAGES[env_type]}")
+            raise ValueError(f"environment '{env_id:.80}' needs {PACKAGES[env_type]}: pip install {PACKAGES[env_type]}")
     module = f"an environment of your own is found as 'module:{env_id}', where the module registers it"
     raise ValueError(f"{unknown('environment', env_id, gymnasium.registry)}; {module}")
 
@@ -105,6 +105,6 @@ def cannot_be_made(env_id: str, env_type: str, error: Exception) -> ValueError:
     """The error for an environment whose packages are missing, or that only packages of the past could make."""
     newest = _newest_version(env_id)
     if newest not in (None, env_id) and "mujoco" in str(error).lower() and _installed("mujoco"):
-        return ValueError(f"environment '{env_id}' needs packages of the past: use '{newest}'")
+        return ValueError(f"environment '{env_id:.80}' needs packages of the past: use '{newest}'")
     failed = f"environment '{env_id}' cannot be made ({str(error).splitlines()[0]})"
     return ValueError(f"{failed}: pip install {PACKAGES[env_type]}" if env_type in PACKAGES else failed)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tfbaselines.errors import bad_argument
+
 try:
     import fcntl
 except ImportError:  # Not on Windows, where nothing is locked.
@@ -55,10 +57,14 @@ def locked(directory: str | os.PathLike) -> Iterator[None]:
 
 def _lock(path: str, shown: str) -> int:
     """A locked handle of the directory's lock file."""
-    os.makedirs(path, exist_ok=True)
     name = os.path.join(path, LOCK_NAME)
     while True:
-        handle = os.open(name, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            os.makedirs(path, exist_ok=True)
+            handle = os.open(name, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise bad_argument("log directory", shown, f"a directory that can be written to ({why})") from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -13,7 +13,6 @@ import datetime
 import functools
 import json
 import os
-import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfbaselines.errors import bad_argument
+from tfbaselines.errors import warn as complain
 from tfbaselines.logs.event_file import read_events
 from tfbaselines.logs.formats import KVWriter, SeqWriter, check_format, make_output_format
 from tfbaselines.parallel import mpi
@@ -102,7 +102,7 @@ class Logger:
         try:
             if isinstance(output, KVWriter) and (output in self._failed or output.lost()):
                 if output not in self._failed:
-                    _complain(f"{output.path} was removed: it begins anew")
+                    complain(f"{output.path} was removed: it begins anew")
                 output.reopen()
             write()
             if output in self._failed:
@@ -110,7 +110,7 @@ class Logger:
         except (OSError, ValueError) as error:
             if output not in self._failed:
                 self._failed.append(output)
-                _complain(f"{type(output).__name__} cannot be written to ({error}): training goes on")
+                complain(f"{type(output).__name__} cannot be written to ({error}): training goes on")
 
     def set_level(self, level: int) -> None:
         """Messages below this level (DEBUG, INFO, WARN, ERROR, DISABLED) are not written."""
@@ -129,12 +129,6 @@ class Logger:
         for output in self.output_formats:
             if isinstance(output, KVWriter):
                 output.close()
-
-
-def _complain(message: str) -> None:
-    """A warning on standard error, if there still is one."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        print(f"tfbaselines: warning: {message}", file=sys.stderr, flush=True)
 
 
 def _scalar(key: str, value: Any) -> Any:

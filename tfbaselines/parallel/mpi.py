@@ -11,6 +11,7 @@ import os
 import sys
 import time
 import traceback
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
@@ -153,6 +154,23 @@ def wrap(comm: Any) -> Communicator:
     if comm is None:
         return world()
     return comm if isinstance(comm, Communicator) else MpiCommunicator(comm)
+
+
+def values(variable: Any) -> np.ndarray:
+    """The numbers of a Keras variable, or the array itself."""
+    return variable if isinstance(variable, np.ndarray) else variable.numpy()
+
+
+def share(variables: Iterable[Any], comm: Communicator) -> None:
+    """Give variables, and arrays in place, rank 0's values."""
+    if comm.size == 1:
+        return
+    for variable in variables:
+        received = comm.broadcast(values(variable))
+        if isinstance(variable, np.ndarray):
+            variable[...] = received
+        else:
+            variable.assign(received)
 
 
 def sync_check(parameters: np.ndarray, comm: Communicator) -> None:

@@ -67,6 +67,8 @@ class EpochRun(OnPolicyRun):
         super().__init__(name, network, env, config, lambda _: self.rows(), plan, recurrent)
         self._tester = Tester(env, config.eval_env, config, self.options)
         self.eval_env = self._tester.env
+        # Whole episodes of it, in place of as many steps as of training.
+        self._evaluated_env = None
         if self.eval_env is not None:
             self.env = Together([env, self.eval_env])
         if self.policy.logstd is not None:
@@ -106,7 +108,8 @@ class EpochRun(OnPolicyRun):
         Returns:
             Function of a rollout that takes the steps and stores their statistics for the logs.
         """
-        update = make_update(self.policy, policy_loss, train_pi_iters, self.config.train_v_iters, most_kl, self.comm)
+        train_v_iters, jit = self.config.train_v_iters, compile_with_xla(self.policy, self.plan.steps_per_update)
+        update = make_update(self.policy, policy_loss, train_pi_iters, train_v_iters, most_kl, jit, self.comm)
         self.model.optimizers = {f"{stage.lr}_adam": stage.optimizer for stage in update.stages}
 
         def learn_from(rollout: Rollout) -> None:
@@ -122,10 +125,6 @@ class EpochRun(OnPolicyRun):
         self.eval_episodes.extend(episodes)
         return episodes
 
-    def _evaluated_env(self) -> None:
-        """None: tests take the place of steps."""
-        return
-
     def collected(self, episodes: list[dict[str, Any]]) -> None:
         """See OnPolicyRun."""
         super().collected(episodes)
@@ -138,6 +137,7 @@ def make_update(
     train_pi_iters: int,
     train_v_iters: int,
     most_kl: float = np.inf,
+    jit: bool = True,
     comm: Any = None,
 ) -> StagedUpdate:
     """The steps of the policy, at the rate `pi_lr`, and those of the value function, at `vf_lr`.
@@ -148,6 +148,7 @@ def make_update(
         train_pi_iters: steps of the policy at most.
         train_v_iters: steps of the value function.
         most_kl: ends those of the policy.
+        jit: compile with XLA.
         comm: the ranks that train together.
     """
     adams = [Adam(epsilon=ADAM_EPSILON) for _ in range(2)]
@@ -157,7 +158,7 @@ def make_update(
             lambda batch: squared_value_loss(policy, batch), policy.value_variables, adams[1], "vf_lr", train_v_iters
         ),
     ]
-    return StagedUpdate(stages, jit=compile_with_xla(policy), comm=comm)
+    return StagedUpdate(stages, jit=jit, comm=comm)
 
 
 def row_of(outcome: Outcome) -> dict[str, float]:

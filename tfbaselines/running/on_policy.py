@@ -55,9 +55,11 @@ class OnPolicyRun(Run):
     ) -> None:
         super().__init__(name, env, config, plan or Plan.of(config, env.num_envs))
         self._train_env = env
+        # On which as many steps are taken as on those of training, for the logs.
+        self._evaluated_env: VecEnv | None = getattr(config, "eval_env", None)
         self.policy = make_policy(network, env, config, self.comm)
         if self.policy.recurrent and not recurrent:
-            accepted = f"{name} trains no policies with a memory, take ppo2, or a network without one"
+            accepted = f"{name} trains no recurrent policies, take ppo2 or acer, or a network without memory"
             raise bad_argument("network", network, accepted)
         self.model = PolicyModel(self.policy, rng=self.rng)
         self._columns = columns
@@ -102,7 +104,7 @@ class OnPolicyRun(Run):
         Args:
             before: called once before the first rollout.
         """
-        env, eval_env = self._train_env, self._evaluated_env()
+        env, eval_env = self._train_env, self._evaluated_env
         nsteps = self.plan.steps_per_update // env.num_envs
         self.start(self.model, normalized=env)
         runner = Runner(env, self.policy, self.model.actor, nsteps, self.rng)
@@ -124,10 +126,6 @@ class OnPolicyRun(Run):
     def collected(self, episodes: list[dict[str, Any]]) -> None:
         """Remember the infos' 'episode' entries of the episodes that ended in a rollout."""
         self.episodes.extend(episodes)
-
-    def _evaluated_env(self) -> VecEnv | None:
-        """Environments on which as many steps are taken as on those of training, for the logs."""
-        return getattr(self.config, "eval_env", None)
 
     def _good_enough(self) -> bool:
         """Whether the mean over the latest episodes, of tests if there are any, reaches max_total_reward."""

@@ -306,7 +306,7 @@ class Run:
     def _check_parameters(self) -> None:
         """A checkpoint of parameters that are not finite would push out good ones."""
         for variable in self.model.variables():
-            if not np.isfinite(_values(variable)).all():
+            if not np.isfinite(mpi.values(variable)).all():
                 name = getattr(variable, "path", "an array")
                 raise NotFiniteError(f"parameter {name} is not finite after update {self.update}{self._where()}")
 
@@ -354,8 +354,8 @@ class Run:
     def _save_replay(self) -> None:
         path = self._replay_path(self.checkpoints)
         self._replay.save(path)
-        write_whole(f"{path}.update", f"{self.update}\n")
         self._replay_saved = self.update
+        write_whole(f"{path}.update", f"{self.update}\n")
 
     def _resume_replay(self, path: str) -> None:
         """A replay that is missing or damaged costs experience, not the run."""
@@ -370,17 +370,12 @@ class Run:
 
     def _share(self, variables: list[Any]) -> None:
         """Broadcast rank 0's values: what is initialised at random differs from rank to rank."""
-        if self.comm.size > 1:
-            for variable in variables:
-                if isinstance(variable, np.ndarray):
-                    variable[...] = self.comm.broadcast(variable)
-                else:
-                    variable.assign(self.comm.broadcast(variable.numpy()))
+        mpi.share(variables, self.comm)
 
     def _check_in_step(self) -> None:
         if self.comm.size > 1:
             mpi.sync_check(
-                np.concatenate([_values(variable).ravel() for variable in self.model.variables()]), self.comm
+                np.concatenate([mpi.values(variable).ravel() for variable in self.model.variables()]), self.comm
             )
 
     def _on_signal(self, number: int, _frame: Any) -> None:
@@ -399,8 +394,3 @@ class Run:
         if wishes[0][1]:
             self.save()
         self._stopped = min(wish for wish, _ in wishes) < 0
-
-
-def _values(variable: Any) -> np.ndarray:
-    """The numbers of a Keras variable, or the array itself."""
-    return variable if isinstance(variable, np.ndarray) else variable.numpy()

@@ -11,7 +11,7 @@ from tfbaselines.settings.config import Config
 from tfbaselines.settings.declared import config_of
 
 # The originals' algorithms, and further ones, that are not built yet.
-PLANNED = ("a2c", "acktr", "bc", "deepq", "es", "gail", "her", "ppo", "ppo1", "qlearning", "trpo", "trpo_mpi", "vpg")
+PLANNED = ("acktr", "bc", "deepq", "es", "gail", "her", "qlearning")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,5 +73,5 @@ def named(algorithms: Mapping[str, Algorithm], name: str) -> Algorithm:
     if name in algorithms:
         return algorithms[name]
     if name in PLANNED:
-        raise ValueError(f"algorithm '{name}' is not built yet; built are {', '.join(algorithms)}")
+        raise ValueError(f"algorithm '{name}' is not built yet; built are {', '.join(sorted(algorithms))}")
     raise unknown("algorithm", name, algorithms)

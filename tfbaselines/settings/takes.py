@@ -5,7 +5,7 @@ import functools
 import inspect
 import textwrap
 from collections.abc import Callable
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from tfbaselines.settings.config import Config
 
@@ -70,8 +70,13 @@ def _signature(learn: Callable[..., Any], config: type[Config]) -> inspect.Signa
 
 
 def _plain(annotation: Any) -> Any:
-    """The annotation as a reader understands it: a Schedule as the types it stands for."""
-    return annotation.__origin__ if get_origin(annotation) is Annotated else annotation
+    """The annotation as a reader understands it: a Schedule, also as one of several types, as those it stands for."""
+    if get_origin(annotation) is Annotated:
+        return annotation.__origin__
+    members = get_args(annotation)
+    if any(get_origin(member) is Annotated for member in members):
+        return Union[tuple(_plain(member) for member in members)]  # noqa: UP007
+    return annotation
 
 
 def _documentation(learn: Callable[..., Any], config: type[Config], env: str) -> str:

@@ -13,8 +13,7 @@ import gymnasium
 from tfbaselines.envs.vec.base import CloudpickleWrapper
 from tfbaselines.envs.vec.checks import environment_name
 from tfbaselines.envs.vec.serving import SECONDS_TO_END, send_quietly, serve
-from tfbaselines.errors import ObservationError, WorkerError
-from tfbaselines.logs import logger
+from tfbaselines.errors import ObservationError, WorkerError, warn
 from tfbaselines.parallel import mpi
 
 ERRORS = {kind.__name__: kind for kind in (ObservationError, WorkerError)}
@@ -175,7 +174,7 @@ class Workers:
         while self._replaced < self._replacements:
             self._replaced += 1
             left = self._replacements - self._replaced
-            logger.warn(f"{error}; a new process replaces it, its episode is truncated ({left} more replacements)")
+            warn(f"{error}; a new process replaces it, its episode is truncated ({left} more replacements)")
             self._discard(number)
             makers = [make.again(self._replaced) if hasattr(make, "again") else make for make in self._makers[number]]
             try:
