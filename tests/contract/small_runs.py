@@ -113,7 +113,8 @@ def first_kind(alg):
 def steps_of_update(alg, num_envs, arguments):
     """Environment steps of one update, or one cycle."""
     if "update_every" in arguments:
-        return max(1, round(arguments["update_every"] / num_envs)) * num_envs
+        # Rounded to whole steps of all environments by the run.
+        return CYCLE
     batch = ("timesteps_per_batch", "timesteps_per_actorbatch", "steps_per_epoch")
     for steps in (arguments[name] for name in batch if name in arguments):
         return -(-steps // num_envs) * num_envs
