@@ -58,7 +58,7 @@ def test_the_first_number_that_is_not_finite_is_found(i, bad):
     assert not batch.finite() and batch.first_not_finite() == i
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_infinities_do_not_cancel_and_large_numbers_are_no_error():
     batch = Observations(3, BOX)
     batch.put(0, [np.inf, -np.inf])
