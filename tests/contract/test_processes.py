@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import finish, interrupt, start
-from small_runs import EVERY, flags, rows
+from small_runs import EVERY, flags, rows, small, steps_of_update
 
 from tfbaselines.algs.registry import get
 from tfbaselines.run import main
@@ -13,7 +13,6 @@ from tfbaselines.running.checkpoint import Checkpoints, load_tree
 
 HERE = Path(__file__).parent
 TWO_RANKS = ("mpirun", "-np", "2")
-STEPS = 10
 
 
 @pytest.mark.slow
@@ -26,7 +25,7 @@ def test_ctrl_c_saves_and_names_how_to_go_on(alg, eager, tmp_path):
     interrupt(process, log, 5)
     before = rows(log)
     done = int(Checkpoints(log / "checkpoints").latest().name)
-    total = (done + 10) * STEPS
+    total = (done + 10) * steps_of_update(alg, 1, small(alg))
     assert main([f"--resume={log}", f"--num_timesteps={total}"]) == 0
     after = rows(log)
     assert len(after) > len(before) and after[: len(before)].equals(before)
