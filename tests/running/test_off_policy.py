@@ -185,12 +185,12 @@ def test_no_rank_learns_before_every_rank_can(monkeypatch):
 def test_policies_with_memory_learn_from_sequences(alg, seen):
     memory = {"network": "lstm", "nlstm": 4} if alg == "ddpg" else {"memory_size": 8, "sequence_length": 6}
     if alg == "ddpg":
-        memory |= {"noise_type": "none", "replay_size": 500}
+        memory |= {"noise_type": "none", "replay_size": 500, "nb_train_steps": 2}
     model = learn(alg, counting(2), 8 if alg == "ddpg" else 6, **memory)
     length = 64 if alg == "ddpg" else 6
     obs = seen[-1].block["obs"].reshape(-1, length + 1)
     np.testing.assert_array_equal(np.abs(obs), np.abs(obs[:, :1]) + np.arange(length + 1))
-    assert seen[-1].block["states"].shape[1:] == (8, model.policy.state_size)
+    assert seen[-1].block["states"].shape == (2, 8, model.policy.state_size)
     assert np.abs(seen[-1].block["states"]).max() > 0
     masks = seen[-1].block["episode_start"].reshape(-1, length + 1)
     np.testing.assert_array_equal(masks, np.abs(obs) % 5 == 0)

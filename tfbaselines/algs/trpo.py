@@ -19,7 +19,6 @@ from tfbaselines.losses.policy_gradient import squared_value_loss, with_outputs
 from tfbaselines.optim.natural_gradient import LineSearch, NaturalGradient
 from tfbaselines.optim.optimizers import Adam
 from tfbaselines.optim.update import Batch
-from tfbaselines.parallel.moments import mpi_moments
 from tfbaselines.policy.distributions import Distribution, GaussianHead
 from tfbaselines.policy.policy import Policy
 from tfbaselines.policy.precision import compile_with_xla
@@ -129,10 +128,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
             variables=policy.value_variables,
         )
         for rollout in run.rollouts():
-            advantages = rollout.advantages(config.gamma, config.lam)
-            mean, std, _ = mpi_moments(advantages.ravel(), comm=run.comm)
-            normalized = ((advantages - mean) / (std or 1.0)).astype(np.float32)
-            data = rollout.batch(False, advantages=normalized, returns=advantages + rollout.values)
+            data = run.batch(rollout)
             row = run.check(policy_step(step, data))
 
             whole = np.tile(np.arange(len(data["obs"]), dtype=np.int32), (config.train_v_iters, 1))
