@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from helpers import vec
-from small_runs import ACTIONS, first_kind, learn
+from small_runs import ACTIONS, EVERY, first_kind, learn
 
 from tfbaselines.algs.registry import get
-from tfbaselines.settings.bases import PolicyConfig, ReplayConfig
+from tfbaselines.settings.bases import BatchConfig, EpochConfig, PolicyConfig, ReplayConfig
 
 GAMMA = 0.9
 # Reward 1 for ever is worth this much.
@@ -26,6 +26,18 @@ BY_BASE = {
         "ent_coef": 0.0,
         "value_network": "copy",
     },
+    BatchConfig: {
+        "updates": 60,
+        "timesteps_per_batch": 128,
+        "timesteps_per_actorbatch": 128,
+        "optim_epochs": 10,
+        "optim_batchsize": 32,
+        "optim_stepsize": 1e-2,
+        "schedule": "constant",
+        "vf_stepsize": 1e-2,
+        "vf_iters": 10,
+    },
+    EpochConfig: {"updates": 40, "steps_per_epoch": 128, "train_v_iters": 40, "train_pi_iters": 2, "vf_lr": 1e-2},
     ReplayConfig: {
         "updates": 100,
         "num_update": 30,
@@ -39,6 +51,8 @@ BY_BASE = {
     },
 }
 BY_NAME = {
+    # One step of RMSProp an update.
+    "a2c": {"updates": 2000, "max_grad_norm": None},
     "ddpg": {"critic_lr": 1e-2, "nb_train_steps": 30, "critic_l2_reg": 0.0, "normalize_observations": False},
 }
 
@@ -69,9 +83,8 @@ class Costly(gymnasium.Env):
         return np.array([0.0, 1.0], np.float32), reward, False, self.time >= 5, {}
 
 
-# Those whose values are learnt within these few updates; the others' bootstrapping is tested beside each of them.
 @pytest.mark.slow
-@pytest.mark.parametrize("alg", ["acer", "ddpg", "ppo2", "sac", "td3"])
+@EVERY
 def test_values_go_on_after_a_time_limit(alg):
     own = {"gamma": GAMMA}
     for base, arguments in BY_BASE.items():
