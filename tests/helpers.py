@@ -1,9 +1,47 @@
 """Shared by the algorithms' tests: small environments in a DummyVecEnv, and the originals' ways of judging them."""
 
+import gymnasium
 import numpy as np
+import pytest
+from gymnasium import spaces
 
+from tfbaselines.envs import tiny
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv
+
+# The identity problems of the originals' tests, and the mean reward per step that passes each.
+IDENTITY = pytest.mark.parametrize(
+    ("maker", "bar"),
+    [
+        (lambda: tiny.DiscreteIdentityEnv(10, episode_len=100), 0.9),
+        (lambda: tiny.MultiDiscreteIdentityEnv((3, 3), episode_len=100), 0.9),
+        (lambda: tiny.BoxIdentityEnv((1,), episode_len=100), -0.1),
+    ],
+)
+
+ACTIONS = [
+    spaces.Discrete(3),
+    spaces.MultiDiscrete((2, 3)),
+    spaces.MultiBinary(3),
+    spaces.Box(-1.0, 1.0, (2,), np.float32),
+]
+
+
+class Guess(gymnasium.Env):
+    """Any actions; always the same to see and to gain."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+    def __init__(self, action_space):
+        self.action_space = action_space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action) or isinstance(self.action_space, spaces.Box)
+        return np.zeros(2, np.float32), 1.0, False, False, {}
 
 
 def vec(maker, count=1, seed=0):

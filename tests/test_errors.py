@@ -1,6 +1,7 @@
 import pytest
 
-from tfbaselines.errors import bad_argument, check_at_least, check_between, nearest, unknown
+from tfbaselines.errors import bad_argument, check_at_least, nearest, unknown
+from tfbaselines.settings.declared import config_of
 
 
 @pytest.mark.parametrize(("name", "found"), [("mpl", "mlp"), ("cartpole-v1", "CartPole-v1"), ("zzz", None), ("", None)])
@@ -19,11 +20,11 @@ def test_a_bad_argument_names_its_value_and_what_is_accepted():
 
 def test_ranges():
     check_at_least(1, a=1, b=2.5)
-    check_between(0, 1, gamma=0, lam=1)
+    config_of("ppo2")(gamma=0, lam=1)
     with pytest.raises(ValueError, match=r"b=0 is not valid: at least 1"):
         check_at_least(1, a=1, b=0)
     for value in (-0.1, 1.1, float("nan")):
         with pytest.raises(ValueError, match=r"gamma=.* is not valid: between 0 and 1"):
-            check_between(0, 1, gamma=value)
+            config_of("ppo2")(gamma=value)
     with pytest.raises(ValueError, match="a=nan"):
         check_at_least(1, a=float("nan"))

@@ -95,7 +95,7 @@ def read_archive(path: str | os.PathLike) -> dict[str, np.ndarray]:
 
 
 def check_size(nbytes: float) -> None:
-    """ValueError when reading so many bytes would exceed the free memory, or any sensible size."""
+    """ValueError when reading `nbytes` would exceed the free memory, or any sensible size."""
     available = available_memory()
     most = LARGEST_ARCHIVE if available is None else min(available, LARGEST_ARCHIVE)
     if nbytes > most:

@@ -57,20 +57,6 @@ def given(**values: float | None) -> dict[str, float]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def check_above(limit: float, **values: float) -> None:
-    """Refuse numbers that are not above `limit`, by the names they are given under."""
-    for name, value in values.items():
-        if not value > limit:
-            raise bad_argument(name, value, f"above {limit}")
-
-
-def check_between(low: float, high: float, **values: float) -> None:
-    """Refuse numbers outside of [low, high], by the names they are given under."""
-    for name, value in values.items():
-        if not low <= value <= high:
-            raise bad_argument(name, value, f"between {low} and {high}")
-
-
 def bad_argument(name: str, value: object, accepted: str) -> ValueError:
     """The error for an argument whose value cannot be used, naming what is accepted."""
     return ValueError(f"{name}={value!r:.{LONGEST_VALUE}} is not valid: {accepted}")

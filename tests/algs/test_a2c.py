@@ -3,8 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
-from helpers import mean_return, reward_per_step, vec
+from helpers import ACTIONS, IDENTITY, Guess, mean_return, reward_per_step, vec
 
 from tfbaselines.algs import a2c, ppo2
 from tfbaselines.envs import tiny
@@ -33,14 +32,7 @@ def weights(model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("maker", "bar"),
-    [
-        (lambda: tiny.DiscreteIdentityEnv(10, episode_len=100), 0.9),
-        (lambda: tiny.MultiDiscreteIdentityEnv((3, 3), episode_len=100), 0.9),
-        (lambda: tiny.BoxIdentityEnv((1,), episode_len=100), -0.1),
-    ],
-)
+@IDENTITY
 def test_identity(maker, bar):
     env = vec(maker)
     model = a2c.learn("mlp", env, total_timesteps=30_000, seed=0, gamma=0.9)
@@ -99,31 +91,6 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
     resumed = train(tmp_path / "half", fixed(), run=RunOptions(resume=str(tmp_path / "half")), seed=99)
     assert rows(tmp_path / "whole").equals(rows(tmp_path / "half"))
     np.testing.assert_array_equal(weights(whole), weights(resumed))
-
-
-class Guess(gymnasium.Env):
-    """Any actions; always the same to see and to gain."""
-
-    observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
-
-    def __init__(self, action_space):
-        self.action_space = action_space
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return np.zeros(2, np.float32), {}
-
-    def step(self, action):
-        assert self.action_space.contains(action) or isinstance(self.action_space, spaces.Box)
-        return np.zeros(2, np.float32), 1.0, False, False, {}
-
-
-ACTIONS = [
-    spaces.Discrete(3),
-    spaces.MultiDiscrete((2, 3)),
-    spaces.MultiBinary(3),
-    spaces.Box(-1.0, 1.0, (2,), np.float32),
-]
 
 
 @pytest.mark.parametrize("actions", ACTIONS, ids=lambda space: type(space).__name__)

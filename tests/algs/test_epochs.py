@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from commands import finish, start
 from gymnasium import spaces
-from helpers import mean_return, vec
+from helpers import ACTIONS, Guess, mean_return, vec
 
 from tfbaselines.algs import ppo, vpg
 from tfbaselines.envs import tiny
@@ -122,30 +122,6 @@ def test_a_resumed_run_equals_an_uninterrupted_one(alg, eager, tmp_path):
     resumed = train(tmp_path / "half", alg, fixed(), 4, pi_lr="linear_1e-2", run=resume, seed=9)
     assert rows(tmp_path / "whole").equals(rows(tmp_path / "half"))
     np.testing.assert_array_equal(weights(whole), weights(resumed))
-
-
-class Guess(gymnasium.Env):
-    """Any actions; always the same to see and to gain."""
-
-    observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
-
-    def __init__(self, action_space):
-        self.action_space = action_space
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return np.zeros(2, np.float32), {}
-
-    def step(self, action):
-        return np.zeros(2, np.float32), 1.0, False, False, {}
-
-
-ACTIONS = [
-    spaces.Discrete(3),
-    spaces.MultiDiscrete((2, 3)),
-    spaces.MultiBinary(3),
-    spaces.Box(-1.0, 1.0, (2,), np.float32),
-]
 
 
 @ALGORITHMS

@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
-from helpers import mean_return, reward_per_step, vec
+from helpers import IDENTITY, mean_return, reward_per_step, vec
 from small_runs import identity
 
 from tfbaselines.algs import ppo2
@@ -14,14 +14,7 @@ TINY = {"nsteps": 16, "nminibatches": 2, "noptepochs": 2, "num_hidden": 8, "seed
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("maker", "bar"),
-    [
-        (lambda: tiny.DiscreteIdentityEnv(10, episode_len=100), 0.9),
-        (lambda: tiny.MultiDiscreteIdentityEnv((3, 3), episode_len=100), 0.9),
-        (lambda: tiny.BoxIdentityEnv((1,), episode_len=100), -0.1),
-    ],
-)
+@IDENTITY
 def test_identity(maker, bar):
     env = vec(maker)
     model = ppo2.learn("mlp", env, 30_000, seed=0, gamma=0.9, lr=1e-3, nsteps=64, ent_coef=0.0)

@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 from commands import finish, start
-from helpers import mean_return, reward_per_step, vec
+from helpers import IDENTITY, mean_return, reward_per_step, vec
 
 from tfbaselines.algs import ppo1, trpo, trpo_mpi
 from tfbaselines.envs import tiny
@@ -63,14 +63,7 @@ def weights(model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("maker", "bar"),
-    [
-        (lambda: tiny.DiscreteIdentityEnv(10, episode_len=100), 0.9),
-        (lambda: tiny.MultiDiscreteIdentityEnv((3, 3), episode_len=100), 0.9),
-        (lambda: tiny.BoxIdentityEnv((1,), episode_len=100), -0.1),
-    ],
-)
+@IDENTITY
 def test_identity(maker, bar):
     env = vec(maker)
     arguments = {"timesteps_per_batch": 100, "cg_iters": 10, "gamma": 0.9, "lam": 1.0, "max_kl": 0.01}

@@ -150,3 +150,18 @@ def test_a_saved_file_can_be_read_without_the_library(tmp_path, model):
         tree = json.loads(file["tree.json"].tobytes())
         assert all(file[name].dtype != object for name in file.files)
     assert tree["model"]["policy"]["action_space"]["type"] == "Box"
+
+
+def test_observations_are_gathered_only_for_a_running_mean():
+    plain, normalized = (ppo2.learn("mlp", box(), 0, normalize_observations=which, **SMALL) for which in (False, True))
+    gathered = []
+
+    def observations():
+        gathered.append(1)
+        return np.full((3, 2), 5.0, np.float32)
+
+    plain.observe(observations)
+    assert not gathered
+    before = normalized.policy.normalizer.mean.copy()
+    normalized.observe(observations)
+    assert len(gathered) == 1 and (normalized.policy.normalizer.mean > before).all()

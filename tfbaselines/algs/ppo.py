@@ -27,7 +27,7 @@ from tfbaselines.settings.takes import takes
 
 STATISTICS = ("LossPi", "LossV", "DeltaLossPi", "DeltaLossV", "Entropy", "KL", "ClipFrac", "StopIter")
 
-# The policy's steps end where the KL divergence is above so many times target_kl.
+# The policy's steps end where the KL divergence is above this times target_kl.
 TOLERANCE = 1.5
 
 

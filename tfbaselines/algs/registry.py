@@ -2,13 +2,15 @@
 
 from tfbaselines.settings.algorithm import Algorithm, named
 
+EVERY_KIND = ("Discrete", "MultiDiscrete", "MultiBinary", "Box")
+
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
         Algorithm(
             name="a2c",
             summary="advantage actor-critic, synchronous (Mnih et al. 2016)",
-            actions=("Discrete", "MultiDiscrete", "MultiBinary", "Box"),
+            actions=EVERY_KIND,
         ),
         Algorithm(
             name="acer",
@@ -24,21 +26,21 @@ ALGORITHMS: dict[str, Algorithm] = {
         Algorithm(
             name="ppo",
             summary="proximal policy optimisation stopped early by the KL divergence, Spinning Up's form",
-            actions=("Discrete", "MultiDiscrete", "MultiBinary", "Box"),
+            actions=EVERY_KIND,
             normalized_environments=False,
             length_arguments=("epochs",),
         ),
         Algorithm(
             name="vpg",
             summary="vanilla policy gradient with generalised advantage estimates, Spinning Up's form",
-            actions=("Discrete", "MultiDiscrete", "MultiBinary", "Box"),
+            actions=EVERY_KIND,
             normalized_environments=False,
             length_arguments=("epochs",),
         ),
         Algorithm(
             name="ppo2",
             summary="proximal policy optimisation with clipped probability ratios (Schulman et al. 2017)",
-            actions=("Discrete", "MultiDiscrete", "MultiBinary", "Box"),
+            actions=EVERY_KIND,
         ),
         Algorithm(
             name="sac",
@@ -59,14 +61,14 @@ ALGORITHMS: dict[str, Algorithm] = {
         Algorithm(
             name="ppo1",
             summary="proximal policy optimisation, baselines' earlier form (Schulman et al. 2017)",
-            actions=("Discrete", "MultiDiscrete", "MultiBinary", "Box"),
+            actions=EVERY_KIND,
             recurrent=False,
             length_arguments=("max_timesteps", "max_episodes", "max_iters", "max_seconds"),
         ),
         Algorithm(
             name="trpo",
             summary="trust region policy optimisation and natural policy gradient, Spinning Up's form",
-            actions=("Discrete", "MultiDiscrete", "MultiBinary", "Box"),
+            actions=EVERY_KIND,
             recurrent=False,
             normalized_environments=False,
             length_arguments=("epochs",),
@@ -74,7 +76,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         Algorithm(
             name="trpo_mpi",
             summary="trust region policy optimisation (Schulman et al. 2015), baselines' form",
-            actions=("Discrete", "MultiDiscrete", "MultiBinary", "Box"),
+            actions=EVERY_KIND,
             recurrent=False,
             length_arguments=("max_episodes", "max_iters"),
         ),

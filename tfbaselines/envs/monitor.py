@@ -10,7 +10,6 @@ The file is baselines': a line with a JSON header, then one CSV row per episode.
 import csv
 import json
 import os
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from glob import escape, glob
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import gymnasium
 
-from tfbaselines.errors import bad_argument, unknown
+from tfbaselines.errors import bad_argument, unknown, warn
 from tfbaselines.files import drop_torn_line
 
 if TYPE_CHECKING:
@@ -199,7 +198,7 @@ class ResultsWriter:
         except OSError as error:
             if not self._warned:
                 self._warned = True
-                print(f"tfbaselines: warning: {self.filename} cannot be written to ({error})", file=sys.stderr)
+                warn(f"{self.filename} cannot be written to ({error})")
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tfbaselines import errors
 from tfbaselines.errors import bad_argument
-from tfbaselines.errors import warn as complain
 from tfbaselines.logs.event_file import read_events
 from tfbaselines.logs.formats import KVWriter, SeqWriter, check_format, make_output_format
 from tfbaselines.parallel import mpi
@@ -102,7 +102,7 @@ class Logger:
         try:
             if isinstance(output, KVWriter) and (output in self._failed or output.lost()):
                 if output not in self._failed:
-                    complain(f"{output.path} was removed: it begins anew")
+                    errors.warn(f"{output.path} was removed: it begins anew")
                 output.reopen()
             write()
             if output in self._failed:
@@ -110,7 +110,7 @@ class Logger:
         except (OSError, ValueError) as error:
             if output not in self._failed:
                 self._failed.append(output)
-                complain(f"{type(output).__name__} cannot be written to ({error}): training goes on")
+                errors.warn(f"{type(output).__name__} cannot be written to ({error}): training goes on")
 
     def set_level(self, level: int) -> None:
         """Messages below this level (DEBUG, INFO, WARN, ERROR, DISABLED) are not written."""

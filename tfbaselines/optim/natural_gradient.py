@@ -34,7 +34,7 @@ def conjugate_gradient(
     Args:
         product: gives A p for a vector p [P].
         b: [P].
-        iterations: at most so many.
+        iterations: the most that are taken.
         tolerance: stop when the squared residual falls below it.
         epsilon: added to denominators.
 

@@ -24,7 +24,7 @@ class Stage(NamedTuple):
         variables: what changes.
         optimizer: how; its learning rate is the coefficient `lr`.
         lr: name of that coefficient.
-        steps: at most so many.
+        steps: the most that are taken.
         statistic: name of the one that ends the stage; None for none.
         most: the step at whose beginning the statistic is above this is the last one.
     """

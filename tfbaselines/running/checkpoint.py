@@ -134,21 +134,21 @@ class Checkpoints:
         """The best checkpoint, whether it exists or not."""
         return self.directory / "best"
 
-    def newest(self) -> tuple[Path | None, str]:
-        """The newest checkpoint that can be read, or None, and a warning where newer ones cannot."""
+    def newest(self) -> tuple[Path | None, Tree, str]:
+        """The newest checkpoint that can be read, or None, its content, and a warning where newer ones cannot."""
         damaged = []
         for path in reversed(self._numbered()):
             try:
-                load_tree(path)
+                tree = load_tree(path)
             except ValueError:
                 damaged.append(path.name)
                 continue
-            return path, f"'{path}' is used: checkpoint {', '.join(damaged)} is damaged" if damaged else ""
-        return None, ""
+            return path, tree, f"'{path}' is used: checkpoint {', '.join(damaged)} is damaged" if damaged else ""
+        return None, {}, ""
 
     def latest(self) -> Path | None:
         """The newest checkpoint that can be read, with a warning where newer ones cannot; None without any."""
-        path, warning = self.newest()
+        path, _, warning = self.newest()
         if warning:
             logger.warn(warning)
         return path

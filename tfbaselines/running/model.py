@@ -1,7 +1,7 @@
 """What learn() returns: a policy that acts, and is saved, loaded and exported together with its statistics."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -140,11 +140,19 @@ class PolicyModel:
         policies = [self.policy, *([] if self.averaged is None else [self.averaged.policy])]
         return [variable for policy in policies for variable in policy.trainable_variables]
 
-    def observe(self, observations: Any) -> None:
-        """Let the policy's running mean, if it has one, take in observations [B, ...]."""
+    def observe(self, observations: Callable[[], Any]) -> None:
+        """Let the policy's running mean, if it has one, take in observations.
+
+        Args:
+            observations: gives them, [B, ...]; called only where there is a running mean, since rows are a copy.
+        """
         if self.policy.normalizer:
-            self.policy.normalizer.update(observations)
-            self.actor.refresh()
+            self.policy.normalizer.update(observations())
+            self.observed()
+
+    def observed(self) -> None:
+        """Bring copies up to date with the policy's running mean."""
+        self.actor.refresh()
 
     def ready(self) -> None:
         """Bring copies up to date with the parameters, which were just loaded or broadcast."""

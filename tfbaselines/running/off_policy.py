@@ -102,9 +102,9 @@ class OffPolicyModel(PolicyModel):
         for part in self.parts:
             part.ready()
 
-    def observe(self, observations: Any) -> None:
+    def observed(self) -> None:
         """See PolicyModel."""
-        super().observe(observations)
+        super().observed()
         for part in self.parts:
             part.observed()
 
@@ -244,7 +244,7 @@ class OffPolicyRun(Run):
             rows.collected(episodes)
             if on_cycle is not None:
                 on_cycle()
-            model.observe(self.replay.latest(course.collected)[0])
+            model.observe(lambda: self.replay.latest(course.collected)[0])
             if course.gradient_steps and self.enough():
                 yield course.gradient_steps
             self.finish_update(rows)

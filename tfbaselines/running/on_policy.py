@@ -1,6 +1,7 @@
 """The run of an algorithm that learns from rollouts of its current policy."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import keras
@@ -116,7 +117,7 @@ class OnPolicyRun(Run):
             rollout = runner.run()
             self.collected(rollout.episodes)
             yield rollout
-            self.model.observe(env_major(rollout.obs))
+            self.model.observe(partial(env_major, rollout.obs))
             if evaluation is not None:
                 self.eval_episodes.extend(evaluation.run().episodes)
             if self._good_enough():

@@ -27,7 +27,7 @@ from tfbaselines.logs.directory import cut_back, locked, positions
 from tfbaselines.logs.episodes import Episodes
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.precision import set_precision
-from tfbaselines.running.checkpoint import Checkpoints, load_tree
+from tfbaselines.running.checkpoint import Checkpoints
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.plan import STOPPING, UNLIMITED, Interrupted, Plan, seed_everything
 from tfbaselines.running.progress import make_progress
@@ -192,12 +192,8 @@ class Run:
         total = self.timesteps + (self.num_updates - self.update) * self.plan.steps_per_update
         self._progress = make_progress(show, self.name, self.timesteps, total)
         now = time.perf_counter()
-        self._started, self._first, self._finished, self._saved = (
-            now - self.elapsed,
-            self.update,
-            self.update,
-            self.update,
-        )
+        self._started = now - self.elapsed
+        self._first = self._finished = self._saved = self.update
         # When the last row was logged, and the last checkpoint saved: fps is of the updates since the row.
         self._logged, self._saved_at = (self.update, now), now
 
@@ -316,10 +312,9 @@ class Run:
 
     def _resume(self, directory: str) -> None:
         checkpoints = Checkpoints(os.path.join(directory, "checkpoints"), keep=self.options.keep_checkpoints)
-        path, warning = checkpoints.newest()
+        path, tree, warning = checkpoints.newest()
         if path is None:
             raise ValueError(f"cannot resume: {checkpoints.describe()}")
-        tree = load_tree(path)
         self.model.take(tree, path)
         saved = tree["training"]
         self.update, self.elapsed = saved["update"], saved["elapsed"]

@@ -85,9 +85,9 @@ class Worker:
         if config.reward_clip is not None:
             batch["rewards"] = np.clip(batch["rewards"], -config.reward_clip, config.reward_clip)
         statistics = self._train(batch)
+        seen = batch["obs"][:, :-1]
         with self.lock:
-            seen = batch["obs"][:, :-1]
-            self.run.model.observe(seen.reshape(-1, *seen.shape[2:]))
+            self.run.model.observe(lambda: seen.reshape(-1, *seen.shape[2:]))
         if self.replay is not None:
             words = self.replay.put(batch)
             if words:

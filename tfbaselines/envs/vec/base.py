@@ -100,7 +100,7 @@ class VecEnv(ABC):
         return [{} for _ in range(self.num_envs)]
 
     def limit_episodes(self, steps: int) -> None:
-        """Cut episodes off after so many steps."""
+        """Cut episodes off after `steps` steps."""
         raise ValueError(f"max_ep_len={steps}: {type(self).__name__} cannot cut episodes, give None")
 
     def state(self) -> dict[str, Any]:

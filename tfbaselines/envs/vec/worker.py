@@ -108,7 +108,7 @@ class Workers:
         return [answer for share in answers for answer in (share or [])]
 
     def limit(self, steps: int) -> None:
-        """Cut episodes off after so many steps."""
+        """Cut episodes off after `steps` steps."""
         self._limit = [steps] * self._in_series
         self.ask_all("limit", [self._limit] * len(self))
 
