@@ -3,7 +3,6 @@
 import json
 import shutil
 import signal
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -333,42 +332,3 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path):
     steps = rows(tmp_path / "log")["total/steps"]
     # Rows of epochs that were done again stand twice; none is missing.
     assert set(steps) == set(range(2 * CYCLE, total + 1, 2 * CYCLE)) and steps.iloc[-1] == total
-
-
-# Ranks.
-
-
-BOTH = """
-from helpers import vec
-from small_runs import learn
-
-from tfbaselines.envs import tiny
-from tfbaselines.parallel import mpi
-from tfbaselines.running.checkpoint import save_tree
-
-rank = mpi.world().rank
-for alg, own in (
-    ("sac", {"alpha": "auto"}),
-    ("ddpg", {"normalize_returns": True, "popart": True}),
-):
-    env = vec(lambda: tiny.BoxIdentityEnv((2,), episode_len=10), seed=10_000 * rank)
-    model = learn(alg, env, 5, **own)
-    save_tree(f"{alg}-{rank}", {"model": model.state(), "actions": model.replay.latest(50)[1]})
-"""
-
-
-@pytest.mark.slow
-def test_two_ranks_train_one_model(tmp_path):
-    (tmp_path / "both.py").write_text(BOTH)
-    here = Path(__file__).parent
-    paths = f"{tmp_path}:{here.parent / 'contract'}:{here.parent}:{here.parents[1]}"
-    process = start("both", cwd=tmp_path, launcher=TWO_RANKS, PYTHONPATH=paths)
-    try:
-        status, _, err = finish(process, timeout=300)
-    finally:
-        process.terminate()
-    assert status == 0, err
-    for alg in ("sac", "ddpg"):
-        one, other = (load_tree(tmp_path / f"{alg}-{rank}") for rank in (0, 1))
-        np.testing.assert_equal(other["model"], one["model"])
-        assert not np.array_equal(one["actions"], other["actions"])

@@ -15,6 +15,7 @@ from tfbaselines.envs import tiny
 from tfbaselines.logs import logger
 from tfbaselines.logs.logger import read_csv
 from tfbaselines.optim.blocks import BlockUpdate
+from tfbaselines.parallel import mpi
 from tfbaselines.settings.bases import BatchConfig, EpochConfig, PolicyConfig, ReplayConfig
 from tfbaselines.settings.options import RunOptions
 
@@ -111,12 +112,14 @@ def first_kind(alg):
 
 
 def steps_of_update(alg, num_envs, arguments):
-    """Environment steps of one update, or one cycle."""
+    """Environment steps of one update of this rank, or one cycle."""
     if "update_every" in arguments:
         # Rounded to whole steps of all environments by the run.
         return CYCLE
     batch = ("timesteps_per_batch", "timesteps_per_actorbatch", "steps_per_epoch")
-    for steps in (arguments[name] for name in batch if name in arguments):
+    # Epochs are shared out over ranks.
+    ranks = mpi.world().size if issubclass(get(alg).config, EpochConfig) else 1
+    for steps in (arguments[name] // ranks for name in batch if name in arguments):
         return -(-steps // num_envs) * num_envs
     return arguments.get("nsteps", arguments.get("nb_rollout_steps", CYCLE)) * num_envs
 

@@ -13,6 +13,7 @@ from tfbaselines.settings.options import RunOptions
 alg, world = sys.argv[1], mpi.world()
 numbers = not takes(alg, "Discrete")
 own = {"normalize_observations": True} if numbers and "normalize_observations" in get(alg).config.arguments() else {}
+own |= {"sac": {"alpha": "auto"}, "ddpg": {"normalize_returns": True, "popart": True}}.get(alg, {})
 for updates, options in ((4, RunOptions()), (8, RunOptions(resume="log"))):
     logger.configure("log", ["csv", "log"], comm=world, resume=options.resume is not None)
     logger.get_current().set_comm(None)

@@ -197,7 +197,8 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         model.parts = [exploration, rows]
         # Episodes of several environments end one by one; noise of parameters is one for all, and begins with a cycle.
         reset = {"on_end" if env.num_envs == 1 else "on_cycle": exploration.reset}
-        collecting = reset | {"reward_scale": config.reward_scale, "render": config.render}
+        acting = [] if perturbed is None else [perturbed]
+        collecting = reset | {"acting": acting, "reward_scale": config.reward_scale, "render": config.render}
         for gradient_steps in run.cycles(model, exploration, rows, **collecting):
             for done in range(0, gradient_steps, config.param_noise_adaption_interval):
                 if perturbed is not None:

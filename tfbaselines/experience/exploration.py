@@ -35,7 +35,6 @@ class Exploration:
     ) -> None:
         self._model, self._noise = model, parse_noise(noise_type, (num_envs, model.policy.head.width), rng)
         self.perturbed: PerturbedActor | None = None
-        self._restored = False
         if self._noise.parameters is not None:
             copies = (make_copy(), make_copy())
             self.perturbed = PerturbedActor(model.policy, copies, self._noise.parameters, rng, comm)
@@ -44,7 +43,7 @@ class Exploration:
         self, obs: Any, states: np.ndarray | None, episode_start: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Actions [N, ...] with noise, and new states; arguments as an actor's choose."""
-        actor = self._model.actor if self.perturbed is None else self.perturbed.actor
+        actor = self._model.actor if self.perturbed is None else self.perturbed.present()
         actions, states = actor.choose(obs, states, episode_start, None)
         if self._noise.actions is None:
             return actions, states
@@ -59,10 +58,9 @@ class Exploration:
             self.perturbed.reset()
 
     def ready(self) -> None:
-        """Perturb the parameters as they are now, unless perturbed ones were loaded."""
-        if self.perturbed is not None and not self._restored:
-            self.perturbed.reset()
-        self._restored = False
+        """Act with noise around the parameters as they are now."""
+        if self.perturbed is not None:
+            self.perturbed.outdate()
 
     def observed(self) -> None:
         """Use the policy's present statistics of observations."""
@@ -75,7 +73,6 @@ class Exploration:
         return {
             "param_noise_stddev": None if spec is None else spec.current_stddev,
             "action_noise": {} if actions is None else actions.state(),
-            "perturbed": None if self.perturbed is None else self.perturbed.policy.state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -85,8 +82,3 @@ class Exploration:
             spec.current_stddev = float(state["param_noise_stddev"])
         if actions is not None and state["action_noise"]:
             actions.restore(state["action_noise"])
-        # Checkpoints of older versions lack the perturbed parameters.
-        if self.perturbed is not None and state.get("perturbed"):
-            self.perturbed.policy.restore(state["perturbed"])
-            self.perturbed.actor.refresh()
-            self._restored = True

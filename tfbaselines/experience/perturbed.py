@@ -9,10 +9,13 @@ from tfbaselines.experience.noise import AdaptiveParamNoiseSpec
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.actor_critic import ActorCritic
+from tfbaselines.policy.protocol import SamplingActor
 
 
 class PerturbedActor:
     """A copy of an actor with noise in its parameters; those of layer normalisation are left alone.
+
+    Every rank draws its own noise: `state` is saved for each of them.
 
     Attributes:
         policy: with noise.
@@ -54,6 +57,27 @@ class PerturbedActor:
         """Draw new noise around the actor's current parameters."""
         self._perturb(self.policy)
         self.actor.refresh()
+        self._outdated = False
+
+    def outdate(self) -> None:
+        """Draw new noise before acting again, unless parameters with noise are restored before."""
+        self._outdated = True
+
+    def present(self) -> SamplingActor:
+        """What acts with noise around parameters that are not outdated."""
+        if self._outdated:
+            self.reset()
+        return self.actor
+
+    def state(self) -> dict[str, Any]:
+        """The parameters with noise."""
+        return self.policy.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `state` gave."""
+        self.policy.restore(state)
+        self.actor.refresh()
+        self._outdated = False
 
     def adapt(self, batch: dict[str, Any]) -> float:
         """Adapt the size of the noise to the distance by which it moves actions.

@@ -4,7 +4,7 @@ A cycle collects some steps into the replay, then takes some gradient steps on b
 an epoch is some cycles, and ends with a test and a row of the logs.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -212,6 +212,7 @@ class OffPolicyRun(Run):
         replay: ReplayProtocol | None = None,
         on_end: Callable[[np.ndarray], None] | None = None,
         on_cycle: Callable[[], None] | None = None,
+        acting: Sequence[Any] = (),
         reward_scale: float = 1.0,
         render: bool = False,
     ) -> Iterator[int]:
@@ -225,6 +226,7 @@ class OffPolicyRun(Run):
             replay: keeps the experience; None for the latest transitions, drawn uniformly.
             on_end: see Collector.
             on_cycle: called after the collection of every cycle.
+            acting: parts of `behave` that are each rank's own; see Run.acts.
             reward_scale: see Collector.
             render: see Collector.
         """
@@ -236,7 +238,7 @@ class OffPolicyRun(Run):
         self.start(model, normalized=env, replay=self.replay if config.save_replay_buffer else None)
         start = -(-config.start_steps // env.num_envs)
         collector = Collector(env, model.policy, self.replay, self.rng, behave, start, on_end, reward_scale, render)
-        self.acts(collector)
+        self.acts(collector, *acting)
         for _ in self.updates():
             before = (self.timesteps - self.plan.steps_per_update) // env.num_envs
             episodes = collector.run(course.collected, before)
