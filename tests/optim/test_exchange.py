@@ -72,8 +72,6 @@ def test_a_way_may_be_forced():
         assert "exchange gradients" in exchange.news()[0]
     finally:
         exchange.set_exchange("auto")
-    with pytest.raises(ValueError, match="did you mean 'batches'"):
-        exchange.set_exchange("batch")
 
 
 def test_weights_of_ranks_count_in_both_ways():
