@@ -31,9 +31,14 @@ class Episodes:
         self._latest.extend((float(episode["r"]), float(episode["l"])) for episode in episodes)
 
     @property
+    def rewards(self) -> list[float]:
+        """Returns of the latest episodes."""
+        return [reward for reward, _ in self._latest]
+
+    @property
     def mean_reward(self) -> float:
         """Mean return of the latest episodes; nan before the first one ends."""
-        return safe_mean([reward for reward, _ in self._latest])
+        return safe_mean(self.rewards)
 
     @property
     def full(self) -> bool:
@@ -43,7 +48,7 @@ class Episodes:
     @property
     def std_reward(self) -> float:
         """Standard deviation of the returns of the latest episodes; nan before the first one ends."""
-        return float(np.std([reward for reward, _ in self._latest])) if self._latest else float("nan")
+        return float(np.std(self.rewards)) if self._latest else float("nan")
 
     @property
     def mean_length(self) -> float:
