@@ -6,6 +6,7 @@ phases share is prepared first, with the weights as they were before the step; t
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import keras
@@ -13,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.optim.optimizers import restore_slots, slots
+from tfbaselines.optim.packing import Packing
 from tfbaselines.optim.update import Batch, Statistics, gradients_of, joined, outline, taken_apart
 from tfbaselines.parallel import mpi
 
@@ -111,6 +113,8 @@ class BlockUpdate:
         self._comm = mpi.wrap(comm)
         # Of each group, by the shapes of a batch; known once the losses are traced with it.
         self._columns: dict[tuple, list[list[Column]]] = {}
+        # All steps of a block in one call, by what the block has.
+        self._fused: dict[tuple, tuple[Packing, Callable]] = {}
         self.step = 0
         for phase in phases:
             phase.optimizer.build(phase.variables)
@@ -118,7 +122,7 @@ class BlockUpdate:
         def compiled(function: Callable) -> Callable:
             return tf.function(function, jit_compile=jit)
 
-        self._fused = compiled(self._run_all)
+        self._compiled = compiled
         self._compiled_prepare, self._compiled_after = compiled(prepare), compiled(after)
         if merged:
             self._compiled_merged = Merged(compiled(merged.vector), compiled(merged.take))
@@ -135,21 +139,22 @@ class BlockUpdate:
         Returns:
             The phases' statistics by name, [K] or [K, B], for each step in which the phase was due.
         """
-        tensors = tf.nest.map_structure(tf.convert_to_tensor, block)
-        scalars = {name: tf.constant(value, tf.float32) for name, value in coefficients.items()}
-        count = tf.nest.flatten(tensors)[0].shape[0]
+        arrays = tf.nest.flatten(block)
+        shapes, count = tuple(array.shape[1:] for array in arrays), len(arrays[0])
         if self._comm.size == 1:
-            rows = self._fused(tensors, scalars, tf.constant(self.step, tf.int32)).numpy()
+            key = shapes, count, tuple(block), tuple(coefficients), *(array.dtype for array in arrays)
+            rows = self._fused_steps(key, block, coefficients)
         else:
-            rows = np.stack([self._step_over_ranks(tensors, scalars, k) for k in range(count)])
-        steps = self.step + np.arange(count)
+            tensors = tf.nest.map_structure(tf.convert_to_tensor, block)
+            scalars = {name: tf.constant(value, tf.float32) for name, value in coefficients.items()}
+            rows = np.stack([self._step_over_ranks(shapes, tensors, scalars, k) for k in range(count)])
+        found, begin = {}, 0
+        for column in itertools.chain(*self._columns[shapes]):
+            part = rows[:, begin : begin + column.width].reshape(count, *column.shape)
+            due = slice(-self.step % column.every, None, column.every)
+            found[column.name], begin = part[due], begin + column.width
         self.step += count
-        columns = list(itertools.chain(*self._columns[_batch_shapes(tensors)]))
-        parts = np.split(rows, np.cumsum([column.width for column in columns])[:-1], axis=1)
-        return {
-            column.name: part.reshape(count, *column.shape)[steps % column.every == 0]
-            for column, part in zip(columns, parts, strict=True)
-        }
+        return found
 
     @property
     def variables(self) -> list[keras.Variable]:
@@ -172,8 +177,8 @@ class BlockUpdate:
         for i, phase in enumerate(self._phases):
             restore_slots(phase.optimizer, state["slots"][str(i)])
 
-    def _lay_out(self, block: Any, batch: Batch) -> list[list[Column]]:
-        """Find the names and shapes of all statistics from a prepared batch of a block."""
+    def _lay_out(self, shapes: tuple, batch: Batch) -> list[list[Column]]:
+        """Find the names and shapes of all statistics from a prepared batch, of arrays of some shapes."""
         groups = [
             [
                 Column(name, tuple(value.shape), phase.every)
@@ -182,27 +187,44 @@ class BlockUpdate:
             ]
             for group in self._groups
         ]
-        self._columns[_batch_shapes(block)] = groups
+        self._columns[shapes] = groups
         return groups
 
-    def _run_all(self, block: Any, scalars: Batch, first: tf.Tensor) -> tf.Tensor:
-        def batch_of(block: Any, scalars: Batch, k: Any) -> Batch:
-            return self._prepare(tf.nest.map_structure(lambda array: array[k], block) | scalars)
+    def _fused_steps(self, key: tuple, block: dict[str, Any], coefficients: dict[str, float]) -> np.ndarray:
+        """The statistics [K, width] of all steps of a block, taken in one compiled call; `key` begins with its shapes
+        and the number of its batches, and names whatever else another call is compiled for."""
+        shapes, count, *_ = key
+        steps = np.arange(self.step, self.step + count, dtype=np.int32)
+        structure = block, {name: np.full(count, value, np.float32) for name, value in coefficients.items()}, steps
+        if key not in self._fused:
+            packing = Packing(structure)
+            run_all = self._compiled(partial(self._run_all, packing, shapes))
+            if not tf.config.functions_run_eagerly():
+                # A call by its one signature saves the search for it, 100 us.
+                run_all = run_all.get_concrete_function(*map(tf.convert_to_tensor, packing.pack(structure)))
+            self._fused[key] = packing, run_all
+        packing, run_all = self._fused[key]
+        return run_all(*map(tf.convert_to_tensor, packing.pack(structure))).numpy()
 
-        groups = self._lay_out(block, outline(batch_of, block, scalars, 0))
+    def _run_all(self, packing: Packing, shapes: tuple, words: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:
+        def batch_of(k: Any, words: tf.Tensor, *others: tf.Tensor) -> tuple[Batch, Batch, tf.Tensor]:
+            batch, scalars, step = packing.row(k, words, *others)
+            return self._prepare(batch | scalars), scalars, step
+
+        batch, _, _ = outline(batch_of, 0, words, *others)
+        groups = self._lay_out(shapes, batch)
         widths = [_width(columns) for columns in groups]
-        count = tf.nest.flatten(block)[0].shape[0]
-        rows = tf.TensorArray(tf.float32, count, element_shape=(sum(widths),))
-        for k in tf.range(count):
-            batch = batch_of(block, scalars, k)
+        rows = tf.TensorArray(tf.float32, words.shape[0], element_shape=(sum(widths),))
+        for k in tf.range(words.shape[0]):
+            batch, scalars, step = batch_of(k, words, *others)
             if self._merged:
                 self._merged.take(self._merged.vector(batch))
             taken = [
-                self._take(group, batch, scalars, first + k, width)
+                self._take(group, batch, scalars, step, width)
                 for group, width in zip(self._groups, widths, strict=True)
             ]
             rows = rows.write(k, tf.concat(taken, 0))
-            if self._after_every == 1 or (first + k) % self._after_every == 0:
+            if self._after_every == 1 or step % self._after_every == 0:
                 self._after()
         return rows.stack()
 
@@ -218,9 +240,9 @@ class BlockUpdate:
         every = group[0].every
         return taken() if every == 1 else tf.cond(step % every == 0, taken, lambda: tf.zeros(width))
 
-    def _step_over_ranks(self, block: Any, scalars: Batch, k: int) -> np.ndarray:
+    def _step_over_ranks(self, shapes: tuple, block: Any, scalars: Batch, k: int) -> np.ndarray:
         batch = self._compiled_prepare(tf.nest.map_structure(lambda array: array[k], block) | scalars)
-        groups = self._columns.get(_batch_shapes(block)) or self._lay_out(block, batch)
+        groups = self._columns.get(shapes) or self._lay_out(shapes, batch)
         if self._merged:
             vector = self._compiled_merged.vector(batch).numpy()
             self._compiled_merged.take(tf.constant(self._comm.average(vector)))
@@ -236,11 +258,6 @@ class BlockUpdate:
         if (self.step + k) % self._after_every == 0:
             self._compiled_after()
         return np.concatenate(rows)
-
-
-def _batch_shapes(block: Any) -> tuple:
-    """The shapes of one batch's arrays."""
-    return tuple(tuple(array.shape[1:]) for array in tf.nest.flatten(block))
 
 
 def _width(columns: list[Column]) -> int:
