@@ -24,9 +24,13 @@ class Episodes:
         self._latest: deque[tuple[float, float]] = deque(maxlen=in_mean)
         # Of all there ever were.
         self.count = 0
+        self._mean_reward: float | None = None
 
     def extend(self, episodes: list[dict[str, Any]]) -> None:
         """Take in infos' 'episode' entries."""
+        if not episodes:
+            return
+        self._mean_reward = None
         self.count += len(episodes)
         self._latest.extend((float(episode["r"]), float(episode["l"])) for episode in episodes)
 
@@ -38,7 +42,9 @@ class Episodes:
     @property
     def mean_reward(self) -> float:
         """Mean return of the latest episodes; nan before the first one ends."""
-        return safe_mean(self.rewards)
+        if self._mean_reward is None:
+            self._mean_reward = safe_mean(self.rewards)
+        return self._mean_reward
 
     @property
     def full(self) -> bool:
@@ -61,6 +67,7 @@ class Episodes:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take them back."""
+        self._mean_reward = None
         self._latest.clear()
         self._latest.extend(tuple(row) for row in state["latest"].tolist())
         self.count = state.get("count", len(self._latest))
