@@ -5,6 +5,7 @@ phases share is prepared first, with the weights as they were before the step; t
 """
 
 import itertools
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -74,7 +75,7 @@ class Column(NamedTuple):
     @property
     def width(self) -> int:
         """Numbers of it."""
-        return int(np.prod(self.shape))
+        return math.prod(self.shape)
 
 
 class BlockUpdate:

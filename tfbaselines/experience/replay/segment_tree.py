@@ -56,6 +56,8 @@ class SegmentTree:
         """The operation over the leaves start to end - 1; None is the capacity, negative numbers count from it."""
         end = self._capacity if end is None else end + self._capacity * (end < 0)
         self._update()
+        if (start, end) == (0, self._capacity):
+            return float(self._operation.reduce(self._levels[-1], axis=None))
         pieces = []
         for level in self._levels[:-1]:
             # What whole nodes of the next level do not cover on either side.
