@@ -1,4 +1,4 @@
-"""Gradient steps of several optimisers over a block of batches: one compiled call, or averaged over MPI ranks.
+"""Gradient steps of several optimisers over a block of batches, in one compiled call.
 
 One gradient step of an off-policy algorithm is made of phases: the critics', the actor's, the temperature's. What the
 phases share is prepared first, with the weights as they were before the step; target networks follow at its end.
@@ -14,9 +14,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.optim.exchange import Exchange
 from tfbaselines.optim.optimizers import restore_slots, slots
 from tfbaselines.optim.packing import Packing
-from tfbaselines.optim.update import Batch, Statistics, gradients_of, joined, outline, taken_apart
+from tfbaselines.optim.update import Batch, Statistics, gradients_of, joined, outline
 from tfbaselines.parallel import mpi
 
 
@@ -111,24 +112,16 @@ class BlockUpdate:
         # Phases whose gradients are taken with the same weights.
         self._groups = [phases] if together else [[phase] for phase in phases]
         self._after, self._after_every = after, after_every
-        self._comm = mpi.wrap(comm)
+        self._exchange = Exchange(comm, jit)
         # Of each group, by the shapes of a batch; known once the losses are traced with it.
         self._columns: dict[tuple, list[list[Column]]] = {}
-        # All steps of a block in one call, by what the block has.
-        self._fused: dict[tuple, tuple[Packing, Callable]] = {}
         self.step = 0
         for phase in phases:
             phase.optimizer.build(phase.variables)
 
-        def compiled(function: Callable) -> Callable:
-            return tf.function(function, jit_compile=jit)
-
-        self._compiled = compiled
-        self._compiled_prepare, self._compiled_after = compiled(prepare), compiled(after)
-        if merged:
-            self._compiled_merged = Merged(compiled(merged.vector), compiled(merged.take))
-        self._flat_gradients = [compiled(_flat_gradients(group)) for group in self._groups]
-        self._applies = [compiled(_apply_flat(group)) for group in self._groups]
+        # All steps of a block in one call, by what the block has.
+        self._fused: dict[tuple, tuple[Packing, Callable]] = {}
+        self._compiled_prepare = tf.function(prepare, jit_compile=jit)
 
     def __call__(self, block: dict[str, Any], **coefficients: float) -> dict[str, np.ndarray]:
         """Run one gradient step per batch.
@@ -141,19 +134,17 @@ class BlockUpdate:
             The phases' statistics by name, [K] or [K, B], for each step in which the phase was due.
         """
         arrays = tf.nest.flatten(block)
-        shapes, count = tuple(array.shape[1:] for array in arrays), len(arrays[0])
-        if self._comm.size == 1:
-            key = shapes, count, tuple(block), tuple(coefficients), *(array.dtype for array in arrays)
-            rows = self._fused_steps(key, block, coefficients)
-        else:
-            tensors = tf.nest.map_structure(tf.convert_to_tensor, block)
-            scalars = {name: tf.constant(value, tf.float32) for name, value in coefficients.items()}
-            rows = np.stack([self._step_over_ranks(shapes, tensors, scalars, k) for k in range(count)])
+        shapes, (count, batch_size) = tuple(array.shape[1:] for array in arrays), arrays[0].shape[:2]
+        if not self._fused:
+            self._exchange.choose(self.variables, batch_size, block)
+        key = shapes, count, tuple(block), tuple(coefficients), *(array.dtype for array in arrays)
+        rows = self._run(key, block, coefficients)
         found, begin = {}, 0
         for column in itertools.chain(*self._columns[shapes]):
             part = rows[:, begin : begin + column.width].reshape(count, *column.shape)
-            due = slice(-self.step % column.every, None, column.every)
-            found[column.name], begin = part[due], begin + column.width
+            # Of the steps in which its phase was due.
+            found[column.name] = part[-self.step % column.every :: column.every]
+            begin += column.width
         self.step += count
         return found
 
@@ -191,37 +182,46 @@ class BlockUpdate:
         self._columns[shapes] = groups
         return groups
 
-    def _fused_steps(self, key: tuple, block: dict[str, Any], coefficients: dict[str, float]) -> np.ndarray:
-        """The statistics [K, width] of all steps of a block, taken in one compiled call; `key` begins with its shapes
-        and the number of its batches, and names whatever else another call is compiled for."""
+    def _run(self, key: tuple, block: dict[str, Any], coefficients: dict[str, float]) -> np.ndarray:
+        """The statistics [K, width] of all steps of a block, taken in one compiled call.
+
+        Args:
+            key: the shapes of a batch's arrays, K, and whatever else another call is compiled for.
+            block: the arrays.
+            coefficients: see `__call__`.
+        """
         shapes, count, *_ = key
         steps = np.arange(self.step, self.step + count, dtype=np.int32)
         structure = block, {name: np.full(count, value, np.float32) for name, value in coefficients.items()}, steps
-        if key not in self._fused:
-            packing = Packing(structure)
-            run_all = self._compiled(partial(self._run_all, packing, shapes))
+        packing, run_all = self._fused.get(key) or (Packing(structure), None)
+        tensors = [tensor for one in self._exchange.batches(packing.pack(structure)) for tensor in one]
+        if run_all is None:
+            run_all = self._exchange.compile(partial(self._run_all, packing, shapes))
             if not tf.config.functions_run_eagerly():
                 # A call by its one signature saves the search for it, 100 us.
-                run_all = run_all.get_concrete_function(*map(tf.convert_to_tensor, packing.pack(structure)))
+                run_all = run_all.get_concrete_function(*tensors)
             self._fused[key] = packing, run_all
-        packing, run_all = self._fused[key]
-        return run_all(*map(tf.convert_to_tensor, packing.pack(structure))).numpy()
+        return run_all(*tensors).numpy()
 
-    def _run_all(self, packing: Packing, shapes: tuple, words: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:
-        def batch_of(k: Any, words: tf.Tensor, *others: tf.Tensor) -> tuple[Batch, Batch, tf.Tensor]:
-            batch, scalars, step = packing.row(k, words, *others)
-            return self._prepare(batch | scalars), scalars, step
+    def _run_all(self, packing: Packing, shapes: tuple, *tensors: tf.Tensor) -> tf.Tensor:
+        def batch_of(block: Any, k: Any) -> tuple[Batch, Batch, tf.Tensor]:
+            batch, scalars, step = packing.row(k, *block)
+            return batch | scalars, scalars, step
 
-        batch, _, _ = outline(batch_of, 0, words, *others)
-        groups = self._lay_out(shapes, batch)
+        exchange = self._exchange
+        blocks = [tensors[i : i + packing.count] for i in range(0, len(tensors), packing.count)]
+        own = exchange.own(blocks)
+        groups = self._lay_out(shapes, outline(self._prepare, batch_of(own, 0)[0]))
         widths = [_width(columns) for columns in groups]
-        rows = tf.TensorArray(tf.float32, words.shape[0], element_shape=(sum(widths),))
-        for k in tf.range(words.shape[0]):
-            batch, scalars, step = batch_of(k, words, *others)
+        rows = tf.TensorArray(tf.float32, own[0].shape[0], element_shape=(sum(widths),))
+        for k in tf.range(own[0].shape[0]):
+            _, scalars, step = batch_of(own, k)
+            batches = [self._prepare(batch_of(block, k)[0]) for block in blocks]
             if self._merged:
-                self._merged.take(self._merged.vector(batch))
+                (vector,), _ = exchange.mean(lambda batch: ([self._merged.vector(batch)], ()))(batches)
+                self._merged.take(vector)
             taken = [
-                self._take(group, batch, scalars, step, width)
+                self._take(group, batches, scalars, step, width)
                 for group, width in zip(self._groups, widths, strict=True)
             ]
             rows = rows.write(k, tf.concat(taken, 0))
@@ -229,59 +229,26 @@ class BlockUpdate:
                 self._after()
         return rows.stack()
 
-    def _take(self, group: list[Phase], batch: Batch, scalars: Batch, step: tf.Tensor, width: int) -> tf.Tensor:
-        """Take the step of a group of phases, if it is due; its statistics [width]."""
+    def _take(self, group: list[Phase], batches: list[Batch], scalars: Batch, step: tf.Tensor, width: int) -> tf.Tensor:
+        """Take the step of a group of phases, if it is due; this rank's statistics [width]."""
+
+        def gradients(batch: Batch) -> tuple[list[tf.Tensor], tf.Tensor]:
+            found = [phase.gradients(batch) for phase in group]
+            return [g for gradients, _ in found for g in gradients], tf.concat([row for _, row in found], 0)
+
+        def apply(gradients: list[tf.Tensor], scalars: Batch) -> None:
+            for phase in group:
+                phase.apply(gradients[: len(phase.variables)], scalars[phase.lr])
+                gradients = gradients[len(phase.variables) :]
 
         def taken() -> tf.Tensor:
-            found = [phase.gradients(batch) for phase in group]
-            for phase, (gradients, _) in zip(group, found, strict=True):
-                phase.apply(gradients, scalars[phase.lr])
-            return tf.concat([statistics for _, statistics in found], 0)
+            averaged, statistics = self._exchange.mean(gradients)(batches)
+            apply(averaged, scalars)
+            return statistics
 
         every = group[0].every
         return taken() if every == 1 else tf.cond(step % every == 0, taken, lambda: tf.zeros(width))
 
-    def _step_over_ranks(self, shapes: tuple, block: Any, scalars: Batch, k: int) -> np.ndarray:
-        batch = self._compiled_prepare(tf.nest.map_structure(lambda array: array[k], block) | scalars)
-        groups = self._columns.get(shapes) or self._lay_out(shapes, batch)
-        if self._merged:
-            vector = self._compiled_merged.vector(batch).numpy()
-            self._compiled_merged.take(tf.constant(self._comm.average(vector)))
-        rows = []
-        compiled = zip(self._groups, groups, self._flat_gradients, self._applies, strict=True)
-        for group, columns, flat_gradients, apply in compiled:
-            if (self.step + k) % group[0].every:
-                rows.append(np.zeros(_width(columns), np.float32))
-                continue
-            flat, statistics = flat_gradients(batch)
-            rows.append(statistics.numpy())
-            apply(tf.constant(self._comm.average(flat.numpy())), [scalars[phase.lr] for phase in group])
-        if (self.step + k) % self._after_every == 0:
-            self._compiled_after()
-        return np.concatenate(rows)
-
 
 def _width(columns: list[Column]) -> int:
     return sum(column.width for column in columns)
-
-
-def _flat_gradients(group: list[Phase]) -> Callable[[Batch], tuple[tf.Tensor, tf.Tensor]]:
-    """A function of a prepared batch: the gradients of all phases of a group end to end, and their statistics."""
-
-    def flat_gradients(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
-        found = [phase.gradients(batch) for phase in group]
-        return joined([g for gradients, _ in found for g in gradients]), tf.concat([row for _, row in found], 0)
-
-    return flat_gradients
-
-
-def _apply_flat(group: list[Phase]) -> Callable[[tf.Tensor, list[tf.Tensor]], None]:
-    """A function of the averaged gradients of a group, end to end, and its learning rates."""
-
-    def apply_flat(flat: tf.Tensor, rates: list[tf.Tensor]) -> None:
-        gradients = taken_apart(flat, [variable for phase in group for variable in phase.variables])
-        for phase, lr in zip(group, rates, strict=True):
-            phase.apply(gradients[: len(phase.variables)], lr)
-            gradients = gradients[len(phase.variables) :]
-
-    return apply_flat

@@ -14,6 +14,9 @@ class Packing:
 
     Numbers of four and of eight bytes are packed; arrays of others, such as pixels, stay as they are.
 
+    Attributes:
+        count: of the arrays that `pack` gives.
+
     Args:
         structure: arrays [K, ...] in dictionaries and tuples.
     """
@@ -22,6 +25,7 @@ class Packing:
         arrays = tf.nest.flatten(structure)
         self._structure = tf.nest.map_structure(lambda array: None, structure)
         self._specs = [(array.shape[1:], array.dtype) for array in arrays]
+        self.count = 1 + sum(not _fits(array.dtype) for array in arrays)
 
     def pack(self, structure: Any) -> list[np.ndarray]:
         """A structure's words [K, n], then its other arrays."""
