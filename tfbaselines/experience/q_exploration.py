@@ -56,7 +56,9 @@ class EpsilonGreedy:
 
 
 class ParameterNoise:
-    """Greedy actions of a copy with noise in its parameters, drawn anew for each episode (arXiv:1706.01905, C.1).
+    """Greedy actions of a copy with noise in its parameters (arXiv:1706.01905, C.1).
+
+    The noise is drawn anew whenever an episode begins; all environments act with the same.
 
     In every step the size of the noise is adapted so that it moves the policy, as the softmax of the values, as far as
     epsilon-greedy actions would: by a KL divergence of -log(1 - epsilon + epsilon / |A|).
