@@ -119,8 +119,8 @@ class BlockUpdate:
         for phase in phases:
             phase.optimizer.build(phase.variables)
 
-        # All steps of a block in one call, by what the block has.
-        self._fused: dict[tuple, tuple[Packing, Callable]] = {}
+        # All steps of a block in one call, by what the block has: its packing, the function, and how it is called.
+        self._fused: dict[tuple, tuple[Packing, Callable, Callable]] = {}
         self._compiled_prepare = tf.function(prepare, jit_compile=jit)
 
     def __call__(self, block: dict[str, Any], **coefficients: float) -> dict[str, np.ndarray]:
@@ -193,15 +193,15 @@ class BlockUpdate:
         shapes, count, *_ = key
         steps = np.arange(self.step, self.step + count, dtype=np.int32)
         structure = block, {name: np.full(count, value, np.float32) for name, value in coefficients.items()}, steps
-        packing, run_all = self._fused.get(key) or (Packing(structure), None)
+        packing, run_all, call = self._fused.get(key) or (Packing(structure), None, None)
         tensors = [tensor for one in self._exchange.batches(packing.pack(structure)) for tensor in one]
         if run_all is None:
-            run_all = self._exchange.compile(partial(self._run_all, packing, shapes))
+            call = run_all = self._exchange.compile(partial(self._run_all, packing, shapes))
             if not tf.config.functions_run_eagerly():
-                # A call by its one signature saves the search for it, 100 us.
-                run_all = run_all.get_concrete_function(*tensors)
-            self._fused[key] = packing, run_all
-        return run_all(*tensors).numpy()
+                # Its one signature: a call of it saves the search for it, 100 us.
+                call = run_all.get_concrete_function(*tensors)
+            self._fused[key] = packing, run_all, call
+        return call(*tensors).numpy()
 
     def _run_all(self, packing: Packing, shapes: tuple, *tensors: tf.Tensor) -> tf.Tensor:
         def batch_of(block: Any, k: Any) -> tuple[Batch, Batch, tf.Tensor]:
@@ -210,12 +210,13 @@ class BlockUpdate:
 
         exchange = self._exchange
         blocks = [tensors[i : i + packing.count] for i in range(0, len(tensors), packing.count)]
-        own = exchange.own(blocks)
-        groups = self._lay_out(shapes, outline(self._prepare, batch_of(own, 0)[0]))
+        # Shapes and coefficients are those of every rank.
+        first, count = blocks[0], blocks[0][0].shape[0]
+        groups = self._lay_out(shapes, outline(self._prepare, batch_of(first, 0)[0]))
         widths = [_width(columns) for columns in groups]
-        rows = tf.TensorArray(tf.float32, own[0].shape[0], element_shape=(sum(widths),))
-        for k in tf.range(own[0].shape[0]):
-            _, scalars, step = batch_of(own, k)
+        rows = tf.TensorArray(tf.float32, count, element_shape=(sum(widths),))
+        for k in tf.range(count):
+            _, scalars, step = batch_of(first, k)
             batches = [self._prepare(batch_of(block, k)[0]) for block in blocks]
             if self._merged:
                 (vector,), _ = exchange.mean(lambda batch: ([self._merged.vector(batch)], ()))(batches)
