@@ -376,6 +376,19 @@ def test_the_best_parameters_are_the_result(eager, tmp_path):
     np.testing.assert_array_equal(weights(again.policy), seen[100])
 
 
+def test_the_best_of_an_earlier_run_is_none_of_this_one(eager, tmp_path):
+    _, model = fading(tmp_path)
+    model.save(tmp_path / "model")
+    seen = {}
+
+    def watch(run):
+        seen[run.timesteps] = weights(run.model.policy)
+
+    own = {"load_path": tmp_path / "model", "run": RunOptions(callback=watch), "checkpoint_freq": None}
+    model = learn("deepq", vec(Fading), 3, batch_size=4, **own)
+    np.testing.assert_array_equal(weights(model.policy), seen[30])
+
+
 @pytest.mark.parametrize("own", [{"checkpoint_freq": None}, {"checkpoint_freq": 400}])
 def test_without_looking_the_last_ones_are(own, eager, tmp_path):
     seen, model = fading(tmp_path, **own)

@@ -65,5 +65,7 @@ class BestPolicy:
         return {"best": {"mean": self._mean, "policy": self._policy}}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave."""
+        """Take over what `state` gave if the run goes on; one that starts from a saved model has a best of its own."""
+        if not self._run.options.resume:
+            return
         self._mean, self._policy = state["best"]["mean"], state["best"]["policy"]
