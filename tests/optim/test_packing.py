@@ -11,6 +11,7 @@ STRUCTURE = (
     {
         "obs": {"pixels": RNG.integers(256, size=(3, 2, 4, 4, 1), dtype=np.uint8), "speed": RNG.random((3, 2, 5))},
         "actions": RNG.integers(-(2**60), 2**60, (3, 2)),
+        "turned": RNG.integers(9, size=(2, 3)).T,
         "rewards": np.array([[0.5, -0.0], [np.inf, 1e-40], [np.nan, 3.0]], np.float32),
         "flags": np.array([[True, False]] * 3),
     },

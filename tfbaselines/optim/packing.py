@@ -30,7 +30,9 @@ class Packing:
     def pack(self, structure: Any) -> list[np.ndarray]:
         """A structure's words [K, n], then its other arrays."""
         arrays = tf.nest.flatten(structure)
-        packed = [array.reshape(len(array), -1).view(np.int32) for array in arrays if _fits(array.dtype)]
+        packed = [
+            np.ascontiguousarray(array).reshape(len(array), -1).view(np.int32) for array in arrays if _fits(array.dtype)
+        ]
         return [np.concatenate(packed, axis=1), *(array for array in arrays if not _fits(array.dtype))]
 
     def row(self, k: Any, words: tf.Tensor, *others: tf.Tensor) -> Any:
