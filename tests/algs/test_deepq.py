@@ -82,7 +82,6 @@ def test_every_argument_makes_a_difference(name, value, default, eager):
         ({"distributional": "categorical"}, "v_max", 2.0),
         ({"distributional": "quantile"}, "num_atoms", 7),
         ({"gamma": 1.0}, "grad_norm_clipping", 1e-3),
-        ({"lr": 1e-2}, "double_q", False),
     ],
 )
 def test_every_argument_of_a_part_makes_a_difference(given, name, value, eager):
