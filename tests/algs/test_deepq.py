@@ -314,12 +314,12 @@ def test_noise_is_learnt(eager):
     "own", [{"param_noise": True}, {"noisy": True}, deepq.RAINBOW], ids=["param", "noisy", "rainbow"]
 )
 def test_resumed_runs_equal_uninterrupted_ones(own, eager, tmp_path):
-    own = own | EACH | {"buffer_size": 60, "hiddens": (8,)}
+    own = own | EACH | {"buffer_size": 60, "hiddens": (8,), "batch_size": 8}
     env = lambda: still(actions=THREE)
-    whole = train(tmp_path / "whole", "deepq", env(), 4, **own)
-    train(tmp_path / "half", "deepq", env(), 4, run=RunOptions(callback=lambda run: run.update < 20), **own)
+    whole = train(tmp_path / "whole", "deepq", env(), 2, **own)
+    train(tmp_path / "half", "deepq", env(), 2, run=RunOptions(callback=lambda run: run.update < 10), **own)
     again = {"run": RunOptions(resume=str(tmp_path / "half")), "seed": 99}
-    resumed = train(tmp_path / "half", "deepq", env(), 4, **own | again)
+    resumed = train(tmp_path / "half", "deepq", env(), 2, **own | again)
     np.testing.assert_equal(resumed.state(), whole.state())
     assert rows(tmp_path / "half").equals(rows(tmp_path / "whole"))
 
@@ -439,6 +439,7 @@ def test_every_part_learns_what_is_shown(own):
 
 @pytest.mark.slow
 def test_cartpole():
+    """479 of 500 with this seed."""
     env = vec(lambda: gymnasium.make("CartPole-v1"))
-    model = deepq.learn("mlp", env, 0, total_timesteps=12_000, gamma=1.0)
-    assert mean_return(model, env) > 100
+    own = {"gamma": 0.99, "lr": 1e-3, "n_step": 3, "batch_size": 64, "target_network_update_freq": 250}
+    assert mean_return(deepq.learn("mlp", env, 0, total_timesteps=10_000, **own), env) > 200
