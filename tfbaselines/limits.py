@@ -16,6 +16,7 @@ LIMITS: dict[str, float] = {
     **dict.fromkeys(
         ("log_interval", "save_interval", "save_freq", "save_video_interval", "save_video_length"), INTERVAL
     ),
+    **dict.fromkeys(("print_freq", "checkpoint_freq", "target_network_update_freq"), INTERVAL),
     **dict.fromkeys(("start_steps", "update_after", "buffer_init_steps", "replay_start", "learning_starts"), INTERVAL),
     "keep_checkpoints": 10**6,
     "save_minutes": 10**6,
@@ -25,12 +26,13 @@ LIMITS: dict[str, float] = {
     "max_ep_len": 10**9,
     "num_test_episodes": 10**4,
     **dict.fromkeys(("nsteps", "timesteps_per_batch", "timesteps_per_actorbatch"), 10**8),
-    **dict.fromkeys(("nb_rollout_steps", "nb_eval_steps", "update_every", "train_interval"), 10**7),
+    **dict.fromkeys(("nb_rollout_steps", "nb_eval_steps", "update_every", "train_interval", "train_freq"), 10**7),
     # Experience.
     **dict.fromkeys(("replay_size", "buffer_size", "buffer_len"), SIZE),
     **dict.fromkeys(("sequence_length", "trace_length"), 10**6),
     "n_step": 1000,
     "replay_ratio": 10**4,
+    "prioritized_replay_beta_iters": STEPS,
     # Gradient steps.
     "batch_size": 10**7,
     "noptepochs": 1000,
@@ -46,6 +48,7 @@ LIMITS: dict[str, float] = {
     "num_layers": 100,
     **dict.fromkeys(("num_hidden", "hidden_sizes", "hiddens", "nlstm", "memory_size", "depths"), 2**14),
     "convs": 2**12,
+    "num_atoms": 1000,
 }
 
 # Numbers in a list, such as the sizes of layers.

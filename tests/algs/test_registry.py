@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from gymnasium import spaces
+from small_runs import ACTIONS
 
 import tfbaselines
 from tfbaselines.algs import registry
@@ -67,7 +68,7 @@ def test_environments_are_wrapped_where_action_masks_count(algorithm):
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=ALGORITHMS)
 def test_models_are_built_from_what_config_json_keeps(algorithm):
-    action = spaces.Box(-1, 1, (1,))
+    action = ACTIONS[algorithm.actions[0]]
     model = saved_model(algorithm, "mlp", Small(action), {"num_hidden": 4, "num_layers": 1, "gamma": 0.9})
     assert model.policy.trainable_variables[0].shape == (2, 4)
     with pytest.raises(ValueError) as caught:

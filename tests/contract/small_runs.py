@@ -57,6 +57,14 @@ BY_NAME = {
     "ppo1": {"timesteps_per_actorbatch": 2 * CYCLE},
     # The value function learns from batches of 64 alone.
     "trpo_mpi": {"timesteps_per_batch": 7 * CYCLE},
+    "deepq": {
+        "buffer_size": 200,
+        "learning_starts": 10,
+        "train_freq": CYCLE,
+        "target_network_update_freq": EPOCH,
+        "print_freq": 1,
+        "hiddens": [8],
+    },
     "ddpg": {"nb_epoch_cycles": EPOCH // CYCLE, "nb_rollout_steps": CYCLE, "nb_train_steps": 2, "update_every": None},
 }
 NETWORKS = {
@@ -113,7 +121,7 @@ def first_kind(alg):
 
 def steps_of_update(alg, num_envs, arguments):
     """Environment steps of one update of this rank, or one cycle."""
-    if "update_every" in arguments:
+    if "update_every" in arguments or "train_freq" in arguments:
         # Rounded to whole steps of all environments by the run.
         return CYCLE
     batch = ("timesteps_per_batch", "timesteps_per_actorbatch", "steps_per_epoch")

@@ -53,6 +53,7 @@ BY_BASE = {
 BY_NAME = {
     # One step of RMSProp an update.
     "a2c": {"updates": 2000, "max_grad_norm": None},
+    "deepq": {"train_freq": 1, "learning_starts": 20, "target_network_update_freq": 40, "lr": 3e-3, "num_hidden": 32},
     "ddpg": {"critic_lr": 1e-2, "nb_train_steps": 30, "critic_l2_reg": 0.0, "normalize_observations": False},
 }
 

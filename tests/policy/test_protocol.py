@@ -2,7 +2,6 @@
 
 from types import SimpleNamespace
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -16,11 +15,11 @@ from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.dueling import DuelingPolicy
-from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import mlp
 from tfbaselines.policy.policy import Policy, build_policy
-from tfbaselines.policy.precision import in_full
-from tfbaselines.policy.protocol import ActingPolicy, Actor, BlockActor, Head, Outputs, SamplingActor
+from tfbaselines.policy.protocol import ActingPolicy, Actor, BlockActor, Head, SamplingActor
+from tfbaselines.policy.q_network import QNetwork
+from tfbaselines.policy.return_distribution import QuantileReturn
 from tfbaselines.running.model import PolicyModel
 
 BOX = spaces.Box(-3, 3, (3,), np.float32)
@@ -28,62 +27,10 @@ BOUNDED = spaces.Box(-1, 1, (2,), np.float32)
 DISCRETE = spaces.Discrete(4, start=-1)
 SPACES = [BOUNDED, DISCRETE, spaces.MultiDiscrete([3, 2]), spaces.MultiBinary(3)]
 EPSILON = 0.3
-# Larger than any difference of values: the noise alone chooses the action.
-OVERWHELMING = 1e6
 
 
-class GreedyHead:
-    """Actions of the largest value; with probability EPSILON any action."""
-
-    action_shape, action_dtype, mode_noise = (), np.dtype(np.int64), 0.0
-
-    def __init__(self, space):
-        self.param_size, self._start = int(space.n), int(space.start)
-        self.noise_shape = (self.param_size,)
-
-    def draw_noise(self, rng, batch):
-        explores = rng.random((*batch, 1)) < EPSILON
-        return (OVERWHELMING * explores * rng.random((*batch, self.param_size))).astype(np.float32)
-
-    def distribution(self, flat):
-        return SimpleNamespace(
-            sample=lambda noise: tf.argmax(flat + noise, axis=-1) + self._start,
-            mode=lambda: tf.argmax(flat, axis=-1) + self._start,
-            neglogp=lambda actions: tf.zeros(tf.shape(flat)[0]),
-        )
-
-    def sample_numpy(self, flat, noise):
-        return (flat + noise).argmax(axis=-1) + self._start
-
-    def mode_numpy(self, flat):
-        return flat.argmax(axis=-1) + self._start
-
-    def neglogp_numpy(self, flat, actions):
-        return np.zeros(len(flat), np.float32)
-
-
-class QNetwork(BasePolicy):
-    """Values of all discrete actions."""
-
-    def __init__(self, **kwargs):
-        super().__init__(BOX, DISCRETE, GreedyHead(DISCRETE), **kwargs)
-        self.network, self.q_layer = mlp(num_hidden=8)((3,)), keras.layers.Dense(4, name="q")
-        self.q_layer.build((None, 8))
-
-    @property
-    def modules(self):
-        return [self.network, self.q_layer]
-
-    @property
-    def trainable_variables(self):
-        return [variable for module in self.modules for variable in module.trainable_variables]
-
-    def mirror(self):
-        return Mirror([self.network, self.q_layer])
-
-    def forward(self, obs, episode_start=None, states=None):
-        q = in_full(self.q_layer(self.network(self.preprocess(obs))))
-        return Outputs(q, tf.reduce_max(q, axis=-1))
+def q_network(**kwargs):
+    return QNetwork(BOX, DISCRETE, mlp(num_hidden=8), epsilon=EPSILON, hiddens=(8,), **kwargs)
 
 
 def environment(obs=BOX, action=DISCRETE):
@@ -102,7 +49,9 @@ POLICIES = {
     "actor_critic": lambda: actor_critic(action=BOUNDED),
     "memory": lambda: actor_critic(memory_size=4),
     "masked": lambda: actor_critic(spaces.Dict({ONLY: BOX, MASK: spaces.MultiBinary(4)})),
-    "q_network": lambda: QNetwork(normalize_observations=True),
+    "q_network": q_network,
+    "distributional": lambda: q_network(returns=QuantileReturn(3)),
+    "noisy": lambda: q_network(noisy=True).with_noise(),
 }
 
 
@@ -137,8 +86,7 @@ def test_each_kind_of_policy_derives_from_the_base_alone():
 
 
 def test_a_q_network_acts_in_numpy_as_in_the_graph():
-    policy = QNetwork(normalize_observations=True)
-    policy.normalizer.update(np.random.default_rng(0).normal(1, 2, (50, 3)))
+    policy = q_network()
     obs = np.random.default_rng(1).normal(size=(200, 3)).astype(np.float32)
     ours, graph = make_actor(policy), GraphActor(policy)
     noise = policy.head.draw_noise(np.random.default_rng(2), (200,))
@@ -153,7 +101,7 @@ def test_a_q_network_acts_in_numpy_as_in_the_graph():
 
 
 def test_a_q_network_is_saved_loaded_and_exported_as_any_policy(tmp_path):
-    model, other = PolicyModel(QNetwork()), PolicyModel(QNetwork())
+    model, other = PolicyModel(q_network()), PolicyModel(q_network())
     obs = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
     model.save(tmp_path / "model")
     other.load(tmp_path / "model")

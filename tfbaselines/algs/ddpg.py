@@ -30,7 +30,7 @@ from tfbaselines.policy.encoding import is_image
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.build import make_actor_critic
 from tfbaselines.running.off_policy import Course, OffPolicyModel, OffPolicyRun
-from tfbaselines.settings.bases import ReplayConfig
+from tfbaselines.settings.bases import SpinupReplayConfig
 from tfbaselines.settings.config import NetworkSpec, Schedule, arg
 from tfbaselines.settings.takes import takes
 
@@ -46,7 +46,7 @@ DEFAULT_EPOCHS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(ReplayConfig):
+class Config(SpinupReplayConfig):
     """Arguments of DDPG: baselines', and Spinning Up's where they differ."""
 
     nb_epochs: int | None = arg(None, "number of epochs; None for 500, unless total_timesteps is given", at_least=0)

@@ -24,6 +24,14 @@ ALGORITHMS: dict[str, Algorithm] = {
             length_arguments=("nb_epochs",),
         ),
         Algorithm(
+            name="deepq",
+            summary="deep Q-learning (Mnih et al. 2015), with Rainbow's parts (Hessel et al. 2018)",
+            actions=("Discrete",),
+            recurrent=False,
+            dict_observations=True,
+            action_masks=True,
+        ),
+        Algorithm(
             name="ppo",
             summary="proximal policy optimisation stopped early by the KL divergence, Spinning Up's form",
             actions=EVERY_KIND,

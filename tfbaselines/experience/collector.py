@@ -11,7 +11,7 @@ from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of, parts_of_obs
 from tfbaselines.experience.replay import ReplayProtocol
 from tfbaselines.experience.rollout import continues
-from tfbaselines.policy.actor_critic import ActorCritic
+from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.encoding import observation_dtype
 
 # From observations [N, ...], states [N, S] and episode_start [N] to actions [N, ...] and new states.
@@ -36,7 +36,7 @@ class Collector:
     def __init__(
         self,
         env: VecEnv,
-        policy: ActorCritic,
+        policy: BasePolicy,
         replay: ReplayProtocol,
         rng: np.random.Generator,
         behave: Behave,

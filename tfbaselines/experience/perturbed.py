@@ -1,5 +1,7 @@
 """Exploration by noise in an actor's parameters (Plappert et al. 2018, arXiv:1706.01905)."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,31 @@ from tfbaselines.parallel import mpi
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.protocol import SamplingActor
+from tfbaselines.policy.q_network import QNetwork
+
+# Of a policy, one with noise, and observations with episode_start and states: how far noise moves what is done.
+Distance = Callable[[Any, Any, Any, tf.Tensor | None, tf.Tensor | None], tf.Tensor]
+
+
+def action_distance(
+    policy: ActorCritic, perturbed: ActorCritic, obs: Any, episode_start: tf.Tensor | None, states: tf.Tensor | None
+) -> tf.Tensor:
+    """Root mean square distance [] of deterministic actions, in units of the actions' bounds."""
+    view = policy.view(obs, episode_start, states)
+    moved, own = (one.head.unit(one.head.mode(one.act(view))) for one in (perturbed, policy))
+    return tf.sqrt(tf.reduce_mean(tf.square(moved - own)))
+
+
+def policy_divergence(
+    policy: QNetwork, perturbed: QNetwork, obs: Any, episode_start: tf.Tensor | None, states: tf.Tensor | None
+) -> tf.Tensor:
+    """Mean KL divergence [] between softmax(Q) and softmax(Q with noise)."""
+    own, moved = (tf.nn.log_softmax(one.forward(obs).flat) for one in (policy, perturbed))
+    return tf.reduce_mean(tf.reduce_sum(tf.exp(own) * (own - moved), axis=-1))
 
 
 class PerturbedActor:
-    """A copy of an actor with noise in its parameters; those of layer normalisation are left alone.
+    """A copy of an actor with noise in some parameters, those that the policy's `perturbed_variables` lists.
 
     Every rank draws its own noise: `state` is saved for each of them.
 
@@ -28,29 +51,24 @@ class PerturbedActor:
         spec: the size of the noise.
         rng: numpy generator of the noise.
         comm: ranks over which distances are averaged.
+        distance: how far noise moves what is done.
     """
 
     def __init__(
         self,
-        policy: ActorCritic,
-        copies: tuple[ActorCritic, ActorCritic],
+        policy: ActorCritic | QNetwork,
+        copies: tuple[ActorCritic, ActorCritic] | tuple[QNetwork, QNetwork],
         spec: AdaptiveParamNoiseSpec,
         rng: np.random.Generator,
         comm: Any = None,
+        distance: Distance = action_distance,
     ) -> None:
         self._policy, self._rng, self.spec, self._comm = policy, rng, spec, mpi.wrap(comm)
         self.policy, self._measuring = copies
         for copy in copies:
             copy.normalizer = policy.normalizer
         self.actor = make_actor(self.policy)
-
-        def distance(obs: Any, episode_start: tf.Tensor | None, states: tf.Tensor | None) -> tf.Tensor:
-            view = policy.view(obs, episode_start, states)
-            perturbed, own = (one.head.mode(one.act(view)) for one in (self._measuring, policy))
-            difference = policy.head.unit(perturbed) - policy.head.unit(own)
-            return tf.sqrt(tf.reduce_mean(tf.square(difference)))
-
-        self._distance = tf.function(distance)
+        self._distance = tf.function(partial(distance, policy, self._measuring))
         self.reset()
 
     def reset(self) -> None:
@@ -80,13 +98,13 @@ class PerturbedActor:
         self._outdated = False
 
     def adapt(self, batch: dict[str, Any]) -> float:
-        """Adapt the size of the noise to the distance by which it moves actions.
+        """Adapt the size of the noise to the distance by which noise drawn anew moves what is done.
 
         Args:
             batch: obs [B, ...]; of recurrent policies also episode_start [B] and states.
 
         Returns:
-            The root mean square distance, in units of the actions' bounds.
+            The distance.
         """
         self._perturb(self._measuring)
         here = self._distance(batch["obs"], batch.get("episode_start"), batch.get("states"))
@@ -94,13 +112,11 @@ class PerturbedActor:
         self.spec.adapt(distance)
         return distance
 
-    def _perturb(self, copy: ActorCritic) -> None:
-        # The acting copy also computes the critics' recurrent states that the replay stores: they have no noise.
-        critics = (one.critic_trunk.trainable_variables for one in (copy, self._policy))
-        for target, variable in zip(*critics, strict=True):
-            target.assign(variable.value)
-        for target, variable in zip(copy.acting_variables, self._policy.acting_variables, strict=True):
+    def _perturb(self, copy: ActorCritic | QNetwork) -> None:
+        noisy = {id(variable) for variable in self._policy.perturbed_variables}
+        # The acting copy of an actor also computes the critics' recurrent states that the replay stores.
+        for target, variable in zip(copy.trainable_variables, self._policy.trainable_variables, strict=False):
             value = variable.numpy()
-            if "normalization" not in variable.path:
+            if id(variable) in noisy:
                 value = value + self._rng.normal(0.0, self.spec.current_stddev, value.shape).astype(np.float32)
             target.assign(value)

@@ -24,16 +24,27 @@ class Episodes:
         self._latest: deque[tuple[float, float]] = deque(maxlen=in_mean)
         # Of all there ever were.
         self.count = 0
+        self._mean_reward: float | None = None
 
     def extend(self, episodes: list[dict[str, Any]]) -> None:
         """Take in infos' 'episode' entries."""
+        if not episodes:
+            return
+        self._mean_reward = None
         self.count += len(episodes)
         self._latest.extend((float(episode["r"]), float(episode["l"])) for episode in episodes)
 
     @property
+    def rewards(self) -> list[float]:
+        """Returns of the latest episodes."""
+        return [reward for reward, _ in self._latest]
+
+    @property
     def mean_reward(self) -> float:
         """Mean return of the latest episodes; nan before the first one ends."""
-        return safe_mean([reward for reward, _ in self._latest])
+        if self._mean_reward is None:
+            self._mean_reward = safe_mean(self.rewards)
+        return self._mean_reward
 
     @property
     def full(self) -> bool:
@@ -43,7 +54,7 @@ class Episodes:
     @property
     def std_reward(self) -> float:
         """Standard deviation of the returns of the latest episodes; nan before the first one ends."""
-        return float(np.std([reward for reward, _ in self._latest])) if self._latest else float("nan")
+        return float(np.std(self.rewards)) if self._latest else float("nan")
 
     @property
     def mean_length(self) -> float:
@@ -56,6 +67,7 @@ class Episodes:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take them back."""
+        self._mean_reward = None
         self._latest.clear()
         self._latest.extend(tuple(row) for row in state["latest"].tolist())
         self.count = state.get("count", len(self._latest))

@@ -5,7 +5,9 @@ phases share is prepared first, with the weights as they were before the step; t
 """
 
 import itertools
+import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import keras
@@ -14,6 +16,7 @@ import tensorflow as tf
 
 from tfbaselines.optim.exchange import Exchange
 from tfbaselines.optim.optimizers import restore_slots, slots
+from tfbaselines.optim.packing import Packing
 from tfbaselines.optim.update import Batch, Statistics, gradients_of, joined, outline
 from tfbaselines.parallel import mpi
 
@@ -73,7 +76,7 @@ class Column(NamedTuple):
     @property
     def width(self) -> int:
         """Numbers of it."""
-        return int(np.prod(self.shape))
+        return math.prod(self.shape)
 
 
 class BlockUpdate:
@@ -116,7 +119,8 @@ class BlockUpdate:
         for phase in phases:
             phase.optimizer.build(phase.variables)
 
-        self._fused: Any = None
+        # All steps of a block in one call, by what the block has: its packing, the function, and how it is called.
+        self._fused: dict[tuple, tuple[Packing, Callable, Callable]] = {}
         self._compiled_prepare = tf.function(prepare, jit_compile=jit)
 
     def __call__(self, block: dict[str, Any], **coefficients: float) -> dict[str, np.ndarray]:
@@ -129,21 +133,20 @@ class BlockUpdate:
         Returns:
             The phases' statistics by name, [K] or [K, B], for each step in which the phase was due.
         """
-        count, rows = tf.nest.flatten(block)[0].shape[:2]
-        if self._fused is None:
-            self._exchange.choose(self.variables, rows, block)
-            self._fused = self._exchange.compile(self._run_all)
-        blocks = self._exchange.batches(block)
-        scalars = {name: tf.constant(value, tf.float32) for name, value in coefficients.items()}
-        rows = self._fused(blocks, scalars, tf.constant(self.step, tf.int32)).numpy()
-        steps = self.step + np.arange(count)
+        arrays = tf.nest.flatten(block)
+        shapes, (count, batch_size) = tuple(array.shape[1:] for array in arrays), arrays[0].shape[:2]
+        if not self._fused:
+            self._exchange.choose(self.variables, batch_size, block)
+        key = shapes, count, tuple(block), tuple(coefficients), *(array.dtype for array in arrays)
+        rows = self._run(key, block, coefficients)
+        found, begin = {}, 0
+        for column in itertools.chain(*self._columns[shapes]):
+            part = rows[:, begin : begin + column.width].reshape(count, *column.shape)
+            # Of the steps in which its phase was due.
+            found[column.name] = part[-self.step % column.every :: column.every]
+            begin += column.width
         self.step += count
-        columns = list(itertools.chain(*self._columns[_batch_shapes(self._exchange.own(blocks))]))
-        parts = np.split(rows, np.cumsum([column.width for column in columns])[:-1], axis=1)
-        return {
-            column.name: part.reshape(count, *column.shape)[steps % column.every == 0]
-            for column, part in zip(columns, parts, strict=True)
-        }
+        return found
 
     @property
     def variables(self) -> list[keras.Variable]:
@@ -166,8 +169,8 @@ class BlockUpdate:
         for i, phase in enumerate(self._phases):
             restore_slots(phase.optimizer, state["slots"][str(i)])
 
-    def _lay_out(self, block: Any, batch: Batch) -> list[list[Column]]:
-        """Find the names and shapes of all statistics from a prepared batch of a block."""
+    def _lay_out(self, shapes: tuple, batch: Batch) -> list[list[Column]]:
+        """Find the names and shapes of all statistics from a prepared batch, of arrays of some shapes."""
         groups = [
             [
                 Column(name, tuple(value.shape), phase.every)
@@ -176,30 +179,54 @@ class BlockUpdate:
             ]
             for group in self._groups
         ]
-        self._columns[_batch_shapes(block)] = groups
+        self._columns[shapes] = groups
         return groups
 
-    def _run_all(self, blocks: list[Any], scalars: Batch, first: tf.Tensor) -> tf.Tensor:
-        def batch_of(block: Any, k: Any) -> Batch:
-            return tf.nest.map_structure(lambda array: array[k], block) | scalars
+    def _run(self, key: tuple, block: dict[str, Any], coefficients: dict[str, float]) -> np.ndarray:
+        """The statistics [K, width] of all steps of a block, taken in one compiled call.
+
+        Args:
+            key: the shapes of a batch's arrays, K, and whatever else another call is compiled for.
+            block: the arrays.
+            coefficients: see `__call__`.
+        """
+        shapes, count, *_ = key
+        steps = np.arange(self.step, self.step + count, dtype=np.int32)
+        structure = block, {name: np.full(count, value, np.float32) for name, value in coefficients.items()}, steps
+        packing, run_all, call = self._fused.get(key) or (Packing(structure), None, None)
+        tensors = [tensor for one in self._exchange.batches(packing.pack(structure)) for tensor in one]
+        if run_all is None:
+            call = run_all = self._exchange.compile(partial(self._run_all, packing, shapes))
+            if not tf.config.functions_run_eagerly():
+                # Its one signature: a call of it saves the search for it, 100 us.
+                call = run_all.get_concrete_function(*tensors)
+            self._fused[key] = packing, run_all, call
+        return call(*tensors).numpy()
+
+    def _run_all(self, packing: Packing, shapes: tuple, *tensors: tf.Tensor) -> tf.Tensor:
+        def batch_of(block: Any, k: Any) -> tuple[Batch, Batch, tf.Tensor]:
+            batch, scalars, step = packing.row(k, *block)
+            return batch | scalars, scalars, step
 
         exchange = self._exchange
-        own = exchange.own(blocks)
-        groups = self._lay_out(own, outline(self._prepare, batch_of(own, 0)))
+        blocks = [tensors[i : i + packing.count] for i in range(0, len(tensors), packing.count)]
+        # Shapes and coefficients are those of every rank.
+        first, count = blocks[0], blocks[0][0].shape[0]
+        groups = self._lay_out(shapes, outline(self._prepare, batch_of(first, 0)[0]))
         widths = [_width(columns) for columns in groups]
-        count = tf.nest.flatten(own)[0].shape[0]
         rows = tf.TensorArray(tf.float32, count, element_shape=(sum(widths),))
         for k in tf.range(count):
-            batches = [self._prepare(batch_of(block, k)) for block in blocks]
+            _, scalars, step = batch_of(first, k)
+            batches = [self._prepare(batch_of(block, k)[0]) for block in blocks]
             if self._merged:
                 (vector,), _ = exchange.mean(lambda batch: ([self._merged.vector(batch)], ()))(batches)
                 self._merged.take(vector)
             taken = [
-                self._take(group, batches, scalars, first + k, width)
+                self._take(group, batches, scalars, step, width)
                 for group, width in zip(self._groups, widths, strict=True)
             ]
             rows = rows.write(k, tf.concat(taken, 0))
-            if self._after_every == 1 or (first + k) % self._after_every == 0:
+            if self._after_every == 1 or step % self._after_every == 0:
                 self._after()
         return rows.stack()
 
@@ -222,11 +249,6 @@ class BlockUpdate:
 
         every = group[0].every
         return taken() if every == 1 else tf.cond(step % every == 0, taken, lambda: tf.zeros(width))
-
-
-def _batch_shapes(block: Any) -> tuple:
-    """The shapes of one batch's arrays."""
-    return tuple(tuple(array.shape[1:]) for array in tf.nest.flatten(block))
 
 
 def _width(columns: list[Column]) -> int:

@@ -57,6 +57,7 @@ class Exchange:
         self._kind = _kind
         # Each rank's part in the averages; and this one's place among the batches that are here.
         self._parts, self._own = np.ones(1), 0
+        self._place = keras.Variable(0, dtype="int32", trainable=False, name="place")
 
     @property
     def _messages(self) -> bool:
@@ -84,6 +85,7 @@ class Exchange:
             self._kind = "batches" if small else "gradients"
         self._parts = np.array(weights) / np.sum(weights)
         self._own = 0 if self._messages else comm.rank
+        self._place.assign(self._own)
         _news.append(f"ranks exchange {self._kind}: {parameters:,} parameters, {rows:,} rows a step")
 
     def batches(self, data: Any) -> list[Any]:
@@ -116,7 +118,9 @@ class Exchange:
             if len(found) == 1:
                 return found[0]
             weighted = [[part * x for x in own] for part, (own, _) in zip(self._parts, found, strict=True)]
-            return [tf.add_n(parts) for parts in zip(*weighted, strict=True)], found[self._own][1]
+            # Chosen when it runs: compiled alike on every rank, all of it rounds alike.
+            own = tf.nest.map_structure(lambda *every: tf.stack(every)[self._place.value], *(own for _, own in found))
+            return [tf.add_n(parts) for parts in zip(*weighted, strict=True)], own
 
         return averaged
 

@@ -9,29 +9,24 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
-from tfbaselines.envs.vec.observations import ONLY, parts_of
-from tfbaselines.errors import bad_argument, unknown
+from tfbaselines.envs.vec.observations import parts_of
+from tfbaselines.errors import bad_argument
 from tfbaselines.policy.base import BasePolicy, memory_tensors
 from tfbaselines.policy.distributions import make_pdtype
-from tfbaselines.policy.encoding import encoded_shape
 from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import (
     NetworkFn,
     NetworkSpec,
     flat_width,
     get_network_builder,
-    has_convolutions,
     run_network,
 )
 from tfbaselines.policy.precision import in_full
 from tfbaselines.policy.protocol import Head, Outputs
-from tfbaselines.policy.trunk import NetworkTrunk, Trunk
+from tfbaselines.policy.trunk import NetworkTrunk, Trunk, takes_observations, trunk_maker, without_mask
 
 # Units of the layer over features and actions of critics whose network takes the observation alone.
 JOINT_UNITS = 256
-
-# Image encoders: from ML-Agents' names to registered networks.
-ENCODERS = {"simple": "cnn_simple", "nature_cnn": "cnn", "resnet": "impala_cnn"}
 
 # Added to the logits of actions that the action mask forbids.
 FORBIDDEN = -1e9
@@ -136,7 +131,7 @@ class ActorCritic(BasePolicy):
         self.discrete = not isinstance(action_space, spaces.Box)
         self.masked = ACTION_MASK in parts_of(observation_space)
         make_trunk = make_trunk or (lambda space: Trunk(space, None))
-        space = _without_mask(observation_space)
+        space = without_mask(observation_space)
         self.trunk, self.critic_trunk = make_trunk(space), make_trunk(space)
         self.state_size = self.trunk.state_size + self.critic_trunk.state_size
         self.network = network_fn((self.trunk.width,)) if network_fn else None
@@ -166,6 +161,11 @@ class ActorCritic(BasePolicy):
         """The actor's trainable variables."""
         network = self.network.trainable_variables if self.network else []
         return [*self.trunk.trainable_variables, *network, *self.pi_layer.trainable_variables]
+
+    @property
+    def perturbed_variables(self) -> list[keras.Variable]:
+        """Those that noise in the parameters changes: the actor's but for layer normalisation."""
+        return [variable for variable in self.acting_variables if "normalization" not in variable.path]
 
     @property
     def critic_variables(self) -> list[keras.Variable]:
@@ -299,20 +299,11 @@ def build_actor_critic(
         kind: further arguments of ActorCritic.
         network_kwargs: the network builder's own arguments.
     """
-    if vis_encode_type not in ENCODERS:
-        raise unknown("vis_encode_type", vis_encode_type, ENCODERS)
     if memory_size is not None and (memory_size < 2 or memory_size % 2):
         raise bad_argument("memory_size", memory_size, "an even number: two for every unit of the LSTM")
     network_fn = get_network_builder(network)(**network_kwargs)
-    space = _without_mask(env.observation_space)
     memory = (memory_size or 0) // 2
-
-    def make_trunk(space: spaces.Space) -> Trunk | NetworkTrunk:
-        if _takes_observations(network_fn, space):
-            return NetworkTrunk(network_fn(encoded_shape(space)))
-        return Trunk(space, get_network_builder(ENCODERS[vis_encode_type])(), memory)
-
-    whole = _takes_observations(network_fn, space)
+    whole = takes_observations(network_fn, without_mask(env.observation_space))
     if whole and memory:
         raise bad_argument("memory_size", memory_size, f"needs a dense network, not {network!r}")
     return ActorCritic(
@@ -321,36 +312,11 @@ def build_actor_critic(
         None if whole else network_fn,
         head=head,
         critics=critics,
-        make_trunk=make_trunk,
+        make_trunk=trunk_maker(network_fn, vis_encode_type, memory),
         normalize_observations=normalize_observations,
         comm=comm,
         **(kind or {}),
     )
-
-
-def _takes_observations(network_fn: NetworkFn, space: spaces.Space) -> bool:
-    """Whether a network has convolutions or memory, and so takes observations, not features."""
-    try:
-        network = network_fn((1,) if isinstance(space, spaces.Dict) else encoded_shape(space))
-        whole = has_convolutions(network) or bool(getattr(network, "state_size", None))
-    except ValueError:
-        if not isinstance(space, spaces.Dict):
-            raise
-        whole = True
-    if whole and isinstance(space, spaces.Dict):
-        raise ValueError(
-            "Dict observations need a dense network: vis_encode_type and memory_size choose encoders and memory"
-        )
-    return whole
-
-
-def _without_mask(space: spaces.Space) -> spaces.Space:
-    """The observation space of the networks: all parts but the action mask."""
-    parts = parts_of(space)
-    if ACTION_MASK not in parts:
-        return space
-    rest = {name: part for name, part in parts.items() if name != ACTION_MASK}
-    return rest[ONLY] if list(rest) == [ONLY] else spaces.Dict(rest)
 
 
 def _joint(shape: tuple[int, ...]) -> keras.Model:

@@ -1,7 +1,7 @@
 """Numpy functions that repeat dense Keras networks, with numpy copies of their weights."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import keras
 import numpy as np
@@ -13,16 +13,31 @@ LARGEST_PRODUCT = 2**18
 FEWEST_ROWS = 16
 
 ArrayFunction = Callable[[np.ndarray], np.ndarray]
+
+
+class Repeating(Protocol):
+    """A part of a policy that is neither a network nor a layer, and brings its own function.
+
+    Attributes:
+        repeatable: whether numpy can compute it.
+    """
+
+    repeatable: bool
+
+    def in_numpy(self, copies: "NumpyCopies") -> ArrayFunction:
+        """The function of arrays, with the copies' arrays in place of variables."""
+
+
 # Networks and layers in a row; each takes the rows that the one before it returns.
-Chain = Sequence[keras.Model | keras.layers.Layer]
+Chain = Sequence[keras.Model | keras.layers.Layer | Repeating]
 
 
 class Mirror(NamedTuple):
     """How numpy repeats a policy.
 
     Attributes:
-        actor: from encoded observations to the head's parameters. Of a Q-network these are the values of all actions,
-            of a duelling one the advantages suffice: they have the same argmax.
+        actor: from encoded observations to the head's parameters. Of a Q-network these are the values of all actions;
+            of a duelling one the advantages suffice, which have the same order.
         value: from encoded observations to values; None to compute values through the graph. What both chains begin
             with is computed once where both are needed.
         logstd: [1, n] appended to every row of the actor's output, or None.
@@ -80,7 +95,9 @@ class NumpyCopies:
 
         return forward
 
-    def _functions(self, module: keras.Model | keras.layers.Layer) -> list[ArrayFunction]:
+    def _functions(self, module: Any) -> list[ArrayFunction]:
+        if hasattr(module, "in_numpy"):
+            return [module.in_numpy(self)]
         functions = [function for layer in _layers(module) if (function := self._layer(layer)) is not None]
         if isinstance(module, keras.Model) and len(module.output_shape) != 2:
             functions.append(_rows)
@@ -149,8 +166,10 @@ def _layers(module: keras.Model | keras.layers.Layer) -> list[keras.layers.Layer
     return list(module.layers) if isinstance(module, keras.Model) else [module]
 
 
-def _repeatable(module: keras.Model | keras.layers.Layer) -> bool:
-    """Whether the module's layers are known ones, each used once and in a row."""
+def _repeatable(module: Any) -> bool:
+    """Whether the module's layers are known ones, each used once and in a row, or it repeats itself."""
+    if hasattr(module, "repeatable"):
+        return module.repeatable
     if getattr(module, "state_size", None):
         return False
     kinds = keras.layers

@@ -1,5 +1,6 @@
 """Below the dense layers of an actor or its critics: an encoder for each image, and an LSTM for memory."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -7,10 +8,15 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import ONLY, parts_of, parts_of_obs
+from tfbaselines.errors import unknown
 from tfbaselines.policy.encoding import encoded_shape, is_image
-from tfbaselines.policy.networks import NetworkFn, flat_width, run_network
+from tfbaselines.policy.networks import NetworkFn, flat_width, get_network_builder, has_convolutions, run_network
 from tfbaselines.policy.recurrent import MaskedLSTM
+
+# Image encoders: from ML-Agents' names to registered networks.
+ENCODERS = {"simple": "cnn_simple", "nature_cnn": "cnn", "resnet": "impala_cnn"}
 
 
 class Trunk:
@@ -105,3 +111,51 @@ class NetworkTrunk:
         if not self.state_size:
             return run_network(self._network, parts_of_obs(encoded)[ONLY]), None
         return tuple(self._network([parts_of_obs(encoded)[ONLY], episode_start, states]))
+
+
+def trunk_maker(
+    network_fn: NetworkFn, vis_encode_type: str = "simple", memory: int = 0
+) -> Callable[[spaces.Space], Trunk | NetworkTrunk]:
+    """A function that builds the trunk below a network's layers from a space without action mask.
+
+    A network with convolutions or memory is a trunk itself.
+
+    Args:
+        network_fn: builds the network.
+        vis_encode_type: encoder of images below a dense network: simple, nature_cnn or resnet.
+        memory: units of an LSTM below a dense network; 0 for none.
+    """
+    if vis_encode_type not in ENCODERS:
+        raise unknown("vis_encode_type", vis_encode_type, ENCODERS)
+
+    def make(space: spaces.Space) -> Trunk | NetworkTrunk:
+        if takes_observations(network_fn, space):
+            return NetworkTrunk(network_fn(encoded_shape(space)))
+        return Trunk(space, get_network_builder(ENCODERS[vis_encode_type])(), memory)
+
+    return make
+
+
+def takes_observations(network_fn: NetworkFn, space: spaces.Space) -> bool:
+    """Whether a network has convolutions or memory, and so takes observations, not features."""
+    try:
+        network = network_fn((1,) if isinstance(space, spaces.Dict) else encoded_shape(space))
+        whole = has_convolutions(network) or bool(getattr(network, "state_size", None))
+    except ValueError:
+        if not isinstance(space, spaces.Dict):
+            raise
+        whole = True
+    if whole and isinstance(space, spaces.Dict):
+        raise ValueError(
+            "Dict observations need a dense network: vis_encode_type and memory_size choose encoders and memory"
+        )
+    return whole
+
+
+def without_mask(space: spaces.Space) -> spaces.Space:
+    """The observation space of the networks: all parts but the action mask."""
+    parts = parts_of(space)
+    if ACTION_MASK not in parts:
+        return space
+    rest = {name: part for name, part in parts.items() if name != ACTION_MASK}
+    return rest[ONLY] if list(rest) == [ONLY] else spaces.Dict(rest)

@@ -21,7 +21,7 @@ from tfbaselines.memory import require_memory
 from tfbaselines.optim.average import AveragedPolicy
 from tfbaselines.optim.blocks import BlockUpdate
 from tfbaselines.parallel.threads import Together
-from tfbaselines.policy.actor_critic import ActorCritic
+from tfbaselines.policy.base import BasePolicy
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.plan import Plan
 from tfbaselines.running.run import Run
@@ -49,13 +49,15 @@ class Course:
         gradient_steps: in a cycle.
         cycles_per_epoch: at least one.
         save_freq: epochs between checkpoints; 0 saves only the last.
+        log_episodes: see Plan.
     """
 
     steps: int
     collected: int
     gradient_steps: int
-    cycles_per_epoch: int
-    save_freq: int
+    cycles_per_epoch: int = 1
+    save_freq: int = 0
+    log_episodes: int | None = None
 
     @classmethod
     def of(cls, config: OffPolicyConfig, num_envs: int) -> "Course":
@@ -72,10 +74,10 @@ class Course:
 
 
 class OffPolicyModel(PolicyModel):
-    """An actor with critics, their targets, and what trains them.
+    """An actor with critics, or a Q-network, their targets, and what trains them.
 
     Args:
-        policy: the actor with its critics.
+        policy: the actor with its critics, or the Q-network.
         averaged: the targets.
         update: the gradient steps.
         others: further variables that are learnt, such as a temperature.
@@ -84,7 +86,7 @@ class OffPolicyModel(PolicyModel):
 
     def __init__(
         self,
-        policy: ActorCritic,
+        policy: BasePolicy,
         averaged: AveragedPolicy,
         update: BlockUpdate,
         others: list[keras.Variable] | None = None,
@@ -186,6 +188,7 @@ class OffPolicyRun(Run):
             steps_per_update=steps_per_cycle,
             log_interval=course.cycles_per_epoch,
             log_first=False,
+            log_episodes=course.log_episodes,
             save_interval=course.save_freq * course.cycles_per_epoch,
             replay_interval=int(UNSAVED_PART * config.replay_size / steps_per_cycle),
         )
@@ -251,7 +254,11 @@ class OffPolicyRun(Run):
                 yield course.gradient_steps
             self.finish_update(rows)
 
-    def _make_replay(self, policy: ActorCritic) -> Replay:
+    def passed(self, steps: int) -> bool:
+        """Whether this cycle came to a multiple of so many environment steps, or went beyond one."""
+        return self.timesteps // steps > (self.timesteps - self.plan.steps_per_update) // steps
+
+    def _make_replay(self, policy: BasePolicy) -> Replay:
         config = self.config
         replay = Replay(self._train_env, int(config.replay_size), config.gamma, config.n_step, policy.state_size)
         if policy.recurrent and replay.size < self.sequence_length * self._train_env.num_envs:
@@ -309,6 +316,6 @@ class OffPolicyRun(Run):
         most = max(1, int(BLOCK_BYTES / (self._batch_rows(self.model.policy) * self.replay.obs_nbytes)))
         return max(count for count in range(1, min(steps, most) + 1) if steps % count == 0)
 
-    def _batch_rows(self, policy: ActorCritic) -> int:
+    def _batch_rows(self, policy: BasePolicy) -> int:
         """Observations in a batch."""
         return self.config.batch_size * (self.sequence_length if policy.recurrent else 2)

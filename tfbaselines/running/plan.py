@@ -40,6 +40,7 @@ class Plan:
         steps_per_update: environment steps in an update.
         log_interval: updates between rows of the logs.
         log_first: log the first update too; otherwise the last one, whatever its number.
+        log_episodes: episodes between rows of the logs, in place of the above; a run of fewer has one row, at its end.
         save_interval: updates between checkpoints; 0 saves only the last, and on a signal.
         replay_interval: updates between checkpoints beside which the replay is saved; 0 saves it with each. The last
             one has it in any case.
@@ -49,6 +50,7 @@ class Plan:
     steps_per_update: int
     log_interval: int = 1
     log_first: bool = True
+    log_episodes: int | None = None
     save_interval: int = 0
     replay_interval: int = 0
 

@@ -202,7 +202,7 @@ class Run:
         self._started = now - self.elapsed
         self._first = self._finished = self._saved = self.update
         # When the last row was logged, and the last checkpoint saved: fps is of the updates since the row.
-        self._logged, self._saved_at = (self.update, now), now
+        self._logged, self._saved_at, self._episodes_seen = (self.update, now), now, self.episodes.count
 
     def _rescue(self) -> None:
         """Save the model after an exception, as of the last update that was finished."""
@@ -227,9 +227,7 @@ class Run:
         now, plan = time.perf_counter(), self.plan
         self.elapsed = now - self._started
         self.env.merge_statistics(self.comm)
-        # Of epochs the last one may be a part of one; without them the first row comes early.
-        extra = 1 if plan.log_first else self.num_updates
-        if self.update == extra or self.update % plan.log_interval == 0:
+        if self._row_is_due():
             updates, seconds = self.update - self._logged[0], now - self._logged[1]
             self.fps = int(updates * plan.steps_per_update / max(seconds, 1e-9))
             self._logged = self.update, now
@@ -247,6 +245,16 @@ class Run:
             self._stopped = True
         minutes = self.options.save_minutes
         self._agree(minutes is not None and now - self._saved_at >= 60 * minutes)
+
+    def _row_is_due(self) -> bool:
+        plan = self.plan
+        if plan.log_episodes is not None:
+            before, self._episodes_seen = self._episodes_seen, self.episodes.count
+            first = self._episodes_seen < plan.log_episodes and self.update == self.num_updates
+            return first or self._episodes_seen // plan.log_episodes > before // plan.log_episodes
+        # Of epochs the last one may be a part of one; without them the first row comes early.
+        extra = 1 if plan.log_first else self.num_updates
+        return self.update == extra or self.update % plan.log_interval == 0
 
     def _further_columns(self) -> dict[str, int]:
         """What is told of some runs only."""

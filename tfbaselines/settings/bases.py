@@ -137,21 +137,31 @@ class EpochConfig(RolloutConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayConfig(RunConfig):
-    """Of algorithms that learn from a replay of single steps."""
+    """Of algorithms that learn from a replay of single steps.
 
-    total_timesteps: float | None = arg(None, "environment steps of this rank; None for all epochs", at_least=0)
+    The run also reads `replay_size`, `start_steps` and `update_after`: arguments, or properties where an algorithm has
+    other names for them.
+    """
+
     eval_env: Any = arg(None, "environments for tests; the command line makes them itself")
-    replay_size: float = arg(1e6, "transitions kept in the replay", at_least=1)
     gamma: float = arg(0.99, "discount per step", at_least=0, at_most=1)
     batch_size: int = arg(100, "transitions, or sequences, in a gradient step", at_least=1)
-    start_steps: int = arg(10000, "environment steps with random actions", at_least=0)
-    update_after: int = arg(1000, "transitions in the replay before the first gradient step", at_least=0)
     num_test_episodes: int = arg(10, "episodes of a test at an epoch's end; 0 for no tests", at_least=0)
     max_ep_len: int | None = arg(
         1000, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
     )
     n_step: int = arg(1, "steps of reward in a return before it bootstraps", at_least=1)
     save_replay_buffer: bool = arg(True, "save the replay beside the checkpoints")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpinupReplayConfig(ReplayConfig):
+    """Spinning Up's names for the replay's size and for when learning begins."""
+
+    total_timesteps: float | None = arg(None, "environment steps of this rank; None for all epochs", at_least=0)
+    replay_size: float = arg(1e6, "transitions kept in the replay", at_least=1)
+    start_steps: int = arg(10000, "environment steps with random actions", at_least=0)
+    update_after: int = arg(1000, "transitions in the replay before the first gradient step", at_least=0)
 
     def check(self) -> None:
         """See Config."""
@@ -161,7 +171,7 @@ class ReplayConfig(RunConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OffPolicyConfig(ReplayConfig):
+class OffPolicyConfig(SpinupReplayConfig):
     """Spinning Up's names for the course of a run, and what actor and critics are built from."""
 
     seed: int | None = arg(0, "seed of everything random; None for a different run each time", at_least=0)

@@ -73,6 +73,8 @@ class Config(Declared):
 
     # Defaults by type of environment, and 'all' for every type; 'network' among them.
     env_defaults: ClassVar[dict[str, dict[str, Any]]] = {}
+    # Arguments whose names some networks have too: the algorithm takes them, the network keeps its default.
+    own_names: ClassVar[tuple[str, ...]] = ()
 
     network_kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -107,7 +109,7 @@ class Config(Declared):
             accepted: the network builder's arguments by name.
             open_ended: the builder takes any argument.
         """
-        clash = sorted(set(accepted) & {"network", "env", *self.arguments()})
+        clash = sorted(set(accepted) & {"network", "env", *self.arguments()} - set(self.own_names))
         if clash:
             raise ValueError(f"network '{network}' and the algorithm both have an argument '{clash[0]}': rename one")
         for name in self.network_kwargs:

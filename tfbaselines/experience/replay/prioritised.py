@@ -116,11 +116,12 @@ class PrioritisedReplay(Replay):
         """Give the rows stored since the last call their priority, and take those out that cannot be drawn."""
         if self._entered == self.steps:
             return
-        fresh = np.arange(max(self._entered, self.steps - self.reach), self.steps)
-        self._set(self._leaves_of(fresh), self._largest**self._alpha)
+        fresh = self._leaves_of(np.arange(max(self._entered, self.steps - self.reach), self.steps))
         # The slot of the next step, and the oldest steps, whose stacked frames are not all stored.
         stored = len(self) // self.num_envs
-        self._set(self._leaves_of(np.arange(self.steps - stored - 1, self.steps - self.reach)), 0.0)
+        gone = self._leaves_of(np.arange(self.steps - stored - 1, self.steps - self.reach))
+        values = np.repeat([self._largest**self._alpha, 0.0], [len(fresh), len(gone)])
+        self._set(np.concatenate([fresh, gone]), values)
         self._entered = self.steps
 
     def _leaves_of(self, steps: np.ndarray) -> np.ndarray:

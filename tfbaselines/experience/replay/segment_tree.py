@@ -1,14 +1,22 @@
-"""Binary trees over an array that keep the sum or the minimum of every aligned range, in numpy."""
+"""Trees over an array that keep the sum or the minimum of every aligned range, in numpy.
+
+A node has WIDTH children, not two: a numpy call on a row of them costs no more than one on a pair, and there are few
+levels. Inner nodes are brought up to date when they are next read.
+"""
+
+import itertools
 
 import numpy as np
 
+WIDTH = 64
+
 
 class SegmentTree:
-    """A complete binary tree: node i has the children 2i and 2i + 1, node 1 is the root, the leaves are the values.
+    """Leaves hold the values; a node of a level combines WIDTH nodes of the level below.
 
     Args:
         capacity: number of leaves, a power of two.
-        operation: the numpy function that combines two children.
+        operation: the numpy function that combines children.
         neutral: value of a leaf that was not set.
     """
 
@@ -16,53 +24,60 @@ class SegmentTree:
         if capacity < 1 or capacity & (capacity - 1):
             raise ValueError(f"capacity={capacity}: expected a power of two")
         self._capacity, self._operation, self._neutral = capacity, operation, neutral
-        self._tree = np.full(2 * capacity, neutral, np.float64)
+        # Every level is filled up to whole nodes; the last one has a node's children.
+        self._levels, count = [], capacity
+        while not self._levels or count > 1:
+            count = -(-count // WIDTH)
+            self._levels.append(np.full((count, WIDTH), neutral, np.float64))
+        self._changed: list[np.ndarray] = []
 
     @property
     def leaves(self) -> np.ndarray:
         """All values [capacity]; a view. After writing to it, call `rebuild`."""
-        return self._tree[self._capacity :]
+        return self._levels[0].reshape(-1)[: self._capacity]
 
     @property
     def nbytes(self) -> int:
         """Memory of the tree."""
-        return self._tree.nbytes
+        return sum(level.nbytes for level in self._levels)
 
     def __getitem__(self, index: int | np.ndarray) -> float | np.ndarray:
         return self.leaves[index]
 
     def __setitem__(self, index: int | np.ndarray, value: float | np.ndarray) -> None:
-        nodes = np.atleast_1d(index) + self._capacity
-        tree, operation = self._tree, self._operation
-        tree[nodes] = value
-        # Nodes may repeat: every repetition computes the same value.
-        for _ in range(self._capacity.bit_length() - 1):
-            nodes >>= 1
-            left = nodes << 1
-            tree[nodes] = operation(tree[left], tree[left + 1])
+        self.leaves[index] = value
+        self._changed.append(np.atleast_1d(index) // WIDTH)
 
     def rebuild(self) -> None:
         """Recompute every inner node from the leaves."""
-        first = self._capacity
-        while first > 1:
-            children = self._tree[first : 2 * first]
-            first //= 2
-            self._tree[first : 2 * first] = self._operation(children[0::2], children[1::2])
+        self._changed = [np.arange(len(self._levels[0]))]
 
     def reduce(self, start: int = 0, end: int | None = None) -> float:
         """The operation over the leaves start to end - 1; None is the capacity, negative numbers count from it."""
         end = self._capacity if end is None else end + self._capacity * (end < 0)
-        first, last = start + self._capacity, end + self._capacity
-        result = self._neutral
-        while first < last:
-            if first & 1:
-                result = self._operation(result, self._tree[first])
-                first += 1
-            if last & 1:
-                last -= 1
-                result = self._operation(result, self._tree[last])
-            first, last = first >> 1, last >> 1
-        return float(result)
+        self._update()
+        if (start, end) == (0, self._capacity):
+            return float(self._operation.reduce(self._levels[-1], axis=None))
+        pieces = []
+        for level in self._levels[:-1]:
+            # What whole nodes of the next level do not cover on either side.
+            first = min(-(-start // WIDTH) * WIDTH, end)
+            last = max(end // WIDTH * WIDTH, first)
+            pieces += [level.reshape(-1)[start:first], level.reshape(-1)[last:end]]
+            start, end = first // WIDTH, last // WIDTH
+        pieces.append(self._levels[-1].reshape(-1)[start:end])
+        return float(self._operation.reduce([self._operation.reduce(p, initial=self._neutral) for p in pieces]))
+
+    def _update(self) -> None:
+        """Recompute the nodes above leaves that changed."""
+        if not self._changed:
+            return
+        # Nodes may repeat: every repetition computes the same value.
+        nodes = self._changed[0] if len(self._changed) == 1 else np.concatenate(self._changed)
+        self._changed = []
+        for below, level in itertools.pairwise(self._levels):
+            level.reshape(-1)[nodes] = self._operation.reduce(below[nodes], axis=1)
+            nodes = nodes // WIDTH
 
 
 class SumSegmentTree(SegmentTree):
@@ -77,16 +92,16 @@ class SumSegmentTree(SegmentTree):
 
     def find_prefixsum_idx(self, prefixsum: float | np.ndarray) -> int | np.ndarray:
         """The leaf i with sum(0, i) <= prefixsum < sum(0, i + 1), for each number; never a leaf of 0."""
-        tree, rest = self._tree, np.array(prefixsum, np.float64, ndmin=1)
-        nodes = np.ones(rest.shape, np.int64)
-        for _ in range(self._capacity.bit_length() - 1):
-            nodes <<= 1
-            left = tree[nodes]
-            # Rounding may leave a rest of all that is left to the right.
-            right = (left <= rest) & (tree[nodes + 1] > 0.0)
-            rest -= left * right
-            nodes += right
-        nodes -= self._capacity
+        self._update()
+        rest = np.array(prefixsum, np.float64, ndmin=1)
+        rows, nodes = np.arange(len(rest)), np.zeros(len(rest), np.int64)
+        for level in reversed(self._levels):
+            ends = level[nodes].cumsum(axis=1)
+            # Rounding may leave a rest of all that is there: it belongs to the last leaf that is not 0.
+            rest = np.minimum(rest, np.nextafter(ends[:, -1], 0.0))
+            child = np.minimum((ends <= rest[:, None]).sum(axis=1), WIDTH - 1)
+            rest = rest - np.where(child > 0, ends[rows, child - 1], 0.0)
+            nodes = nodes * WIDTH + child
         return int(nodes[0]) if np.ndim(prefixsum) == 0 else nodes
 
 

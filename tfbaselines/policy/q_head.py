@@ -1,0 +1,197 @@
+"""The layers of a Q-network above its features: a branch for the actions, one for the state, noise in their weights."""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbaselines.policy.mirror import ArrayFunction, NumpyCopies
+from tfbaselines.policy.networks import MLP_LAYER_NORM_EPSILON, check_sizes, require_weights
+from tfbaselines.policy.precision import in_full
+from tfbaselines.policy.return_distribution import ReturnDistribution
+
+# Deviation of a noisy layer's weights at the start, times the root of the number of its inputs.
+SIGMA_ZERO = 0.5
+
+
+class NoisyDense(keras.layers.Dense):
+    """A dense layer with learnt, factorised Gaussian noise in its weights (Fortunato et al. 2018, arXiv:1706.10295).
+
+    y = x W + b + ((x f(e_in)) W_noise + b_noise) f(e_out) with f(e) = sign(e) sqrt(|e|); without noise, y = x W + b.
+    """
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        """Make the variables."""
+        inputs = input_shape[-1]
+        bound = inputs**-0.5
+        self.kernel_initializer = self.bias_initializer = keras.initializers.RandomUniform(-bound, bound)
+        super().build(input_shape)
+        size = keras.initializers.Constant(SIGMA_ZERO * bound)
+        self.kernel_noise = self.add_weight(shape=(inputs, self.units), initializer=size, name="kernel_noise")
+        self.bias_noise = self.add_weight(shape=(self.units,), initializer=size, name="bias_noise")
+        self.noise_size = inputs + self.units
+
+    def call(self, x: tf.Tensor, noise: tf.Tensor | None = None) -> tf.Tensor:
+        """Outputs [B, units] of rows [B, n]; standard normal noise [n + units] or none."""
+        y = tf.matmul(x, self.kernel.value) + self.bias.value
+        if noise is not None:
+            factors = tf.sign(noise) * tf.sqrt(tf.abs(noise))
+            e_in, e_out = factors[: -self.units], factors[-self.units :]
+            y += (tf.matmul(x * e_in, self.kernel_noise.value) + self.bias_noise.value) * e_out
+        return self.activation(y)
+
+    def noisy_in_numpy(self, copies: NumpyCopies, noise: np.ndarray) -> ArrayFunction:
+        """`call` in numpy; the function reads the noise anew in every call."""
+        kernel, bias, kernel_noise, bias_noise = (copies.of(variable) for variable in self.trainable_variables)
+        units, rectified = self.units, self.activation is keras.activations.relu
+
+        def noisy(x: np.ndarray) -> np.ndarray:
+            factors = np.sign(noise) * np.sqrt(np.abs(noise))
+            e_in, e_out = factors[:-units], factors[-units:]
+            y = np.dot(x, kernel) + bias + (np.dot(x * e_in, kernel_noise) + bias_noise) * e_out
+            return np.maximum(y, 0.0, out=y) if rectified else y
+
+        return noisy
+
+
+class QHead:
+    """Values of all actions from features: hidden layers with ReLU, then outputs; with duelling V + A - mean of A.
+
+    Args:
+        inputs: numbers in a row of features.
+        actions: how many there are.
+        returns: how the return of an action is represented.
+        hiddens: units of each branch's hidden layers.
+        dueling: a branch for the state's value beside that for the actions' advantages (arXiv:1511.06581).
+        layer_norm: normalise each hidden layer before its ReLU.
+        noisy: NoisyDense layers.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        actions: int,
+        returns: ReturnDistribution,
+        hiddens: Sequence[int] = (256,),
+        *,
+        dueling: bool = True,
+        layer_norm: bool = False,
+        noisy: bool = False,
+    ) -> None:
+        self.returns, self.actions, self._noisy = returns, actions, noisy
+        if hiddens:
+            check_sizes(hiddens=hiddens)
+        make = NoisyDense if noisy else keras.layers.Dense
+        widths = [inputs, *hiddens]
+        self.action_layers = _branch("action", make, [*widths, actions * returns.atoms], layer_norm)
+        self.state_layers = _branch("state", make, [*widths, returns.atoms], layer_norm) if dueling else []
+
+    @property
+    def modules(self) -> list[keras.layers.Layer]:
+        """The actions' layers, then the state's."""
+        return [*self.action_layers, *self.state_layers]
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        """The actions', then the state's."""
+        return [variable for layer in self.modules for variable in layer.trainable_variables]
+
+    @property
+    def dense_variables(self) -> list[keras.Variable]:
+        """Those of the dense layers alone."""
+        dense = [layer for layer in self.modules if isinstance(layer, keras.layers.Dense)]
+        return [variable for layer in dense for variable in layer.trainable_variables]
+
+    @property
+    def noise_size(self) -> int:
+        """Numbers of noise that all layers take together; 0 where none is noisy."""
+        return sum(layer.noise_size for layer in self.modules if isinstance(layer, NoisyDense))
+
+    def __call__(self, features: tf.Tensor, noise: tf.Tensor | None = None) -> tf.Tensor:
+        """Outputs [B, actions, atoms] of features [B, n]; standard normal noise [noise_size] or none."""
+        parts = self._parts(noise)
+        outputs = _run(self.action_layers, features, parts)
+        outputs = tf.reshape(outputs, (-1, self.actions, self.returns.atoms))
+        if self.state_layers:
+            state = _run(self.state_layers, features, parts)[:, None]
+            outputs = state + outputs - tf.reduce_mean(outputs, axis=1, keepdims=True)
+        return in_full(outputs)
+
+    def _parts(self, noise: tf.Tensor | None) -> Iterator[tf.Tensor | None]:
+        """Each noisy layer's part of the noise, in the layers' order."""
+        begin = 0
+        for layer in self.modules:
+            if isinstance(layer, NoisyDense):
+                yield None if noise is None else noise[begin : begin + layer.noise_size]
+                begin += layer.noise_size
+
+
+class ValuesInNumpy:
+    """The values [B, actions] of a head in numpy, as a part of a Mirror's chain.
+
+    Args:
+        head: the head.
+        noise: what its noisy layers take; None for none.
+    """
+
+    repeatable = True
+
+    def __init__(self, head: QHead, noise: keras.Variable | None = None) -> None:
+        self._head, self._noise = head, noise
+
+    def in_numpy(self, copies: NumpyCopies) -> ArrayFunction:
+        """From features [B, n] to values."""
+        head, atoms = self._head, self._head.returns.atoms
+        parts = head._parts(None if self._noise is None else copies.of(self._noise))
+        of_actions = _in_numpy(head.action_layers, copies, parts)
+        of_state = _in_numpy(head.state_layers, copies, parts) if head.state_layers else None
+
+        def values(features: np.ndarray) -> np.ndarray:
+            outputs = of_actions(features).reshape(-1, head.actions, atoms)
+            if of_state is not None:
+                outputs = of_state(features)[:, None] + outputs - outputs.mean(axis=1, keepdims=True)
+            return head.returns.mean_numpy(outputs)
+
+        return values
+
+
+def _branch(name: str, make: Callable[..., Any], widths: list[int], layer_norm: bool) -> list[keras.layers.Layer]:
+    """Layers from rows of widths[0] numbers to rows of widths[-1]."""
+    require_weights("hiddens", (widths[0],), widths[1:])
+    layers: list[keras.layers.Layer] = []
+    for k, (inputs, units) in enumerate(itertools.pairwise(widths[:-1])):
+        dense = make(units, activation=None if layer_norm else "relu", name=f"{name}_fc{k}")
+        dense.build((None, inputs))
+        layers.append(dense)
+        if layer_norm:
+            norm = keras.layers.LayerNormalization(epsilon=MLP_LAYER_NORM_EPSILON, name=f"{name}_normalization{k}")
+            norm.build((None, units))
+            layers += [norm, keras.layers.Activation("relu")]
+    output = make(widths[-1], name=f"{name}_value")
+    output.build((None, widths[-2]))
+    return [*layers, output]
+
+
+def _run(layers: list[keras.layers.Layer], x: tf.Tensor, parts: Iterator[tf.Tensor | None]) -> tf.Tensor:
+    for layer in layers:
+        x = layer(x, next(parts)) if isinstance(layer, NoisyDense) else layer(x)
+    return x
+
+
+def _in_numpy(
+    layers: list[keras.layers.Layer], copies: NumpyCopies, parts: Iterator[np.ndarray | None]
+) -> ArrayFunction:
+    functions = []
+    for layer in layers:
+        noise = next(parts) if isinstance(layer, NoisyDense) else None
+        functions.append(copies.function([layer]) if noise is None else layer.noisy_in_numpy(copies, noise))
+
+    def forward(x: np.ndarray) -> np.ndarray:
+        for function in functions:
+            x = function(x)
+        return x
+
+    return forward
