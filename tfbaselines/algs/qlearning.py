@@ -73,6 +73,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
         model, learner = PolicyModel(policy, rng=run.rng), Learner(env, policy, run.rng, config.discount, several)
         if policy.cells.unbounded.any() and not (config.load_path or run.options.resume):
             set_bounds(policy.cells, learner.seen(config.bounds_steps), run.comm)
+            run.learnt(config.bounds_steps * env.num_envs, [], {})
         for _ in run.search(model, learner):
             before = table.numpy() if several else None
             epsilon = max(config.epsilon_min, config.epsilon_greedy * config.epsilon_decay**run.episodes.count)
@@ -130,13 +131,15 @@ class Learner:
             self._obs = env.reset()
         if self.tried is not None:
             self.tried.fill(0.0)
-        obs, cells, errors, dones = self._obs, policy.cells.of(self._obs), [], np.zeros(1, bool)
-        while not dones.any():
-            actions = self._explored(table[cells].argmax(axis=1), epsilon, width)
+        obs, cells, errors, over = self._obs, policy.cells.of(self._obs), [], False
+        while not over:
+            # np.take is quicker than an index of one row or a few.
+            actions = self._explored(table.take(cells, axis=0).argmax(axis=1), epsilon, width)
             obs, rewards, dones, infos = env.step(actions + start)
             next_cells = policy.cells.of(obs)
-            after = table[next_cells].max(axis=1)
-            if dones.any():
+            after = table.take(next_cells, axis=0).max(axis=1)
+            over = dones.any()
+            if over:
                 self._end(after, dones, infos)
             pairs = cells * width + actions
             errors.append(rewards + self._discount * after - table.take(pairs))

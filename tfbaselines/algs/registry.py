@@ -26,7 +26,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         Algorithm(
             name="es",
             summary="evolution strategies: a population searches parameters without gradients (Salimans et al. 2017)",
-            actions=EVERY_KIND,
+            actions=("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
             values=False,
             normalized_environments=False,
             length_arguments=("num_iterations",),

@@ -70,9 +70,10 @@ class Cells:
         """The cells [B] of observations [B, ...]."""
         rows = obs.reshape(len(obs), -1)
         if not self._box:
-            return (rows - self._starts) @ self._strides
+            return (rows - self._starts).dot(self._strides)
         place = (rows.astype(np.float32, copy=False) - self.low) * self._scale
-        return np.minimum(np.maximum(place, 0.0), self._last).astype(np.int64) @ self._strides
+        # Of small integers `dot` is quicker than `@`.
+        return np.minimum(np.maximum(place, self._first), self._last).astype(np.int64).dot(self._strides)
 
     def in_graph(self, obs: tf.Tensor) -> tf.Tensor:
         """`of` for tensors."""
@@ -99,7 +100,7 @@ class Cells:
     def _fit(self) -> None:
         with np.errstate(invalid="ignore"):
             self._scale = (self.sizes / (self.high - self.low)).astype(np.float32) if self._box else None
-        self._last = (self.sizes - 1).astype(np.float32)
+        self._first, self._last = np.zeros(len(self.sizes), np.float32), (self.sizes - 1).astype(np.float32)
 
 
 def _values(space: spaces.Space) -> tuple[np.ndarray, np.ndarray]:
