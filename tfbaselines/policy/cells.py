@@ -48,7 +48,9 @@ class Cells:
                 raise bad_argument("low", low, f"below high, which is {self.high.tolist()}, in every dimension")
         else:
             self.sizes, self._starts = _values(space)
-            self.low, self.high = (at.astype(np.float32) for at in (self._starts, self._starts + self.sizes - 1))
+            # A value is the middle of its cell.
+            self.low = (self._starts - 0.5).astype(np.float32)
+            self.high = (self.low + self.sizes).astype(np.float32)
         sizes = self.sizes.tolist()
         self.count = math.prod(sizes)
         # Of more cells than there are numbers no table can be made.

@@ -187,6 +187,8 @@ class Run:
                 if self.update > self._first:
                     self._check_in_step()
                     self.save(last=True)
+                    # Other ranks may resume it at once.
+                    self.comm.barrier()
             elif self.comm.size == 1 and isinstance(error, Exception) and not isinstance(error, EXPECTED):
                 self._rescue()
 
