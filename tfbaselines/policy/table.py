@@ -15,6 +15,7 @@ from tfbaselines.policy.protocol import Outputs, Step
 FLOAT_BYTES = 4
 # The table, and the copies that saving it makes.
 COPIES = 4
+MOST_CELLS = 2**60
 
 
 class ArrayVariable:
@@ -74,8 +75,9 @@ class TablePolicy(BasePolicy):
             raise ValueError(f"a table needs Discrete actions, not {action_space}")
         super().__init__(observation_space, action_space, CertainHead(action_space))
         self.cells = cells
-        needed = cells.count * int(action_space.n) * FLOAT_BYTES * COPIES
-        require_memory(needed, "grid_size", f"a table of {cells.count:.2g} cells")
+        # A float overflows where a grid has very many dimensions.
+        needed = min(cells.count, MOST_CELLS) * int(action_space.n) * FLOAT_BYTES * COPIES
+        require_memory(needed, "grid_size", "the table")
         table = np.full((cells.count, int(action_space.n)), initial_value, np.float32)
         self.table = ArrayVariable(table, "table")
 
