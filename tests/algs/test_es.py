@@ -169,8 +169,8 @@ def test_more_ranks_than_members_are_refused(monkeypatch):
 @IDENTITY
 def test_identity(maker, bar):
     env = vec(maker, 10)
-    own = {"num_agents": 40, "num_iterations": 150, "lr": 0.1, "optimizer": "adam", "num_layers": 1, "num_hidden": 16}
-    model = es.learn("mlp", env, seed=0, max_ep_len=20, **own)
+    own = {"num_agents": 40, "num_iterations": 120, "lr": 0.1, "sigma": 0.3, "optimizer": "adam", "returns": "ranks"}
+    model = es.learn("mlp", env, seed=0, max_ep_len=20, num_layers=1, num_hidden=16, **own)
     assert reward_per_step(model, env, 100) > bar
 
 
