@@ -72,7 +72,7 @@ def test_every_step_is_that_of_the_formula(limit):
     for place, action, reward, after, over in taken:
         target = reward + (0.0 if over else DISCOUNT * max(values[after]))
         values[place][action] += LR * (target - values[place][action])
-    np.testing.assert_allclose(subject._policy.table.array, values, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(subject.policy.table.array, values, rtol=1e-4, atol=1e-6)
     assert {one[4] for one in taken} == ({False, True} if limit is None else {False})
     assert np.abs(values).max() > 0.1
 
@@ -80,7 +80,7 @@ def test_every_step_is_that_of_the_formula(limit):
 def test_steps_episodes_and_errors_are_reported():
     subject = learner(vec(lambda: Chain(6)))
     # The first action, which stays at the start, looks best all the time.
-    subject._policy.table.array[:, 0] = 1.0
+    subject.policy.table.array[:, 0] = 1.0
     steps, episodes, error = subject.run(0.0, LR)
     assert steps == 6 and [episode["l"] for episode in episodes] == [6]
     value, sizes = 1.0, []

@@ -105,13 +105,14 @@ class Learner:
         count: keep `tried`.
 
     Attributes:
+        policy: its table is learnt.
         tried: [cells, actions] how often the latest run learnt of each, float32; or None.
     """
 
     def __init__(
         self, env: VecEnv, policy: TablePolicy, rng: np.random.Generator, discount: float, count: bool = False
     ) -> None:
-        self._env, self._policy, self._rng, self._discount = env, policy, rng, discount
+        self._env, self.policy, self._rng, self._discount = env, policy, rng, discount
         self.tried = np.zeros_like(policy.table.array) if count else None
         self._obs: np.ndarray | None = None
 
@@ -125,7 +126,7 @@ class Learner:
         Returns:
             Environment steps, the infos' 'episode' entries, and the mean size of the errors.
         """
-        env, policy, table = self._env, self._policy, self._policy.table.array
+        env, policy, table = self._env, self.policy, self.policy.table.array
         start, width = int(env.action_space.start), table.shape[1]
         if self._obs is None:
             self._obs = env.reset()
@@ -186,7 +187,7 @@ class Learner:
         for i in np.flatnonzero(dones):
             last = np.asarray(infos[i]["final_observation"])[None]
             cut = infos[i].get("TimeLimit.truncated", False)
-            after[i] = self._policy.table.array[self._policy.cells.of(last)].max() if cut else 0.0
+            after[i] = self.policy.table.array[self.policy.cells.of(last)].max() if cut else 0.0
 
 
 def learn_from(table: np.ndarray, pairs: np.ndarray, errors: np.ndarray, lr: float) -> None:

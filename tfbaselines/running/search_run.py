@@ -1,6 +1,6 @@
 """The run of algorithms whose iterations are whole episodes: of one agent, or of a population."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from tfbaselines.envs.vec import VecEnv
@@ -59,18 +59,15 @@ class SearchRun(Run):
         finally:
             self._tester.close()
 
-    def search(self, model: PolicyModel, *acting: Any, before: Callable[[], None] | None = None) -> Iterator[int]:
+    def search(self, model: PolicyModel, *acting: Any) -> Iterator[int]:
         """Start the run, and give the number of each update; hand what came of it to `learnt`.
 
         Args:
             model: what learns.
             acting: parts that act in the environments; see Run.acts.
-            before: called once before the first update.
         """
         self.start(model, normalized=self._train_env)
         self.acts(*acting)
-        if before is not None:
-            before()
         for update in self.updates():
             tests = self.iterations // self.config.test_every
             yield update
@@ -115,6 +112,13 @@ class SearchRun(Run):
     def fraction_left(self) -> float:
         """1 in the first update, going down to nearly 0 in the last."""
         return max(0.0, 1.0 - self.done / self._end())
+
+    def _further_columns(self) -> dict[str, int]:
+        columns = super()._further_columns()
+        if "global_timesteps" in columns:
+            # Episodes differ in their lengths from rank to rank.
+            columns["global_timesteps"] = int(self.comm.sum(self.timesteps))
+        return columns
 
     def _end(self) -> int:
         return self.config.num_iterations if self._most_steps is None else self._most_steps
