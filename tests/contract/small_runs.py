@@ -129,8 +129,8 @@ def steps_of_update(alg, num_envs, arguments):
         # Rounded to whole steps of all environments by the run.
         return CYCLE
     if "num_agents" in arguments:
-        # Each member's episode; each environment runs that of one at a time.
-        return -(-arguments["num_agents"] // mpi.world().size // num_envs) * CYCLE * num_envs
+        # An episode of each member.
+        return arguments["num_agents"] // mpi.world().size * CYCLE
     batch = ("timesteps_per_batch", "timesteps_per_actorbatch", "steps_per_epoch")
     # Epochs are shared out over ranks.
     ranks = mpi.world().size if issubclass(get(alg).config, EpochConfig) else 1

@@ -40,7 +40,7 @@ class Config(SearchConfig):
     num_iterations: int = arg(
         1000, "number of episodes of this rank, unless total_timesteps (--num_timesteps) is given", at_least=0
     )
-    lr: Schedule = arg(0.03, "learning rate", at_least=0, at_most=1)
+    lr: Schedule = arg(0.03, "learning rate", at_least=0)
     discount: float = arg(0.99, "discount per step", at_least=0, at_most=1)
     epsilon_greedy: float = arg(0.9, "probability of a random action in the first episode", at_least=0, at_most=1)
     epsilon_decay: float = arg(0.9999, "factor of that probability for each episode", at_least=0, at_most=1)

@@ -44,7 +44,7 @@ class Trials:
         population: as many members as environments.
 
     Attributes:
-        steps: environment steps of the latest run, those of environments without a member at its end included.
+        steps: environment steps of the latest run; environments without a member at its end rest, where they can.
         episodes: the infos' 'episode' entries of the latest run's members.
     """
 
@@ -68,19 +68,23 @@ class Trials:
         trials: dict[int, Trial] = {}
         scores, self.episodes, self.steps = np.zeros(rows), [], 0
         observed = _Observed(rows, self._policy)
-        # The member that each environment has now.
+        # The member that each environment has now, and how many environments are stepped.
         present: list[int | None] = [None] * rows
+        stepped = rows
 
-        def place(row: int) -> None:
+        def place(row: int) -> int:
+            """Give an environment the next member; how many environments rest from now on."""
             present[row] = next(waiting, None)
-            if present[row] is not None:
-                population.place(row, parameters(present[row]))
+            if present[row] is None:
+                return int(env.rest(row))
+            population.place(row, parameters(present[row]))
+            return 0
 
-        for row in range(rows):
-            place(row)
-        population.ready()
         # Nothing of the iteration before is left, so that a resumed run needs nothing of it either.
         obs = env.reset()
+        for row in range(rows):
+            stepped -= place(row)
+        population.ready()
         states, episode_start, quiet = self._policy.initial_state(rows), np.ones(rows, bool), 0
         while len(trials) < len(members):
             obs = np.asarray(obs, self._dtype)
@@ -88,14 +92,14 @@ class Trials:
             actions, states = population.choose(obs, states, episode_start)
             obs, rewards, episode_start, infos = env.step(actions)
             scores += rewards
-            self.steps += rows
+            self.steps += stepped
             for row in np.flatnonzero(episode_start).tolist() if episode_start.any() else ():
                 sums, score = observed.take(row), float(scores[row])
                 scores[row] = 0.0
                 if present[row] is not None:
                     trials[present[row]] = Trial(score, sums)
                     self.episodes += [infos[row]["episode"]] if "episode" in infos[row] else []
-                    place(row)
+                    stepped -= place(row)
             quiet = 0 if episode_start.any() else quiet + 1
             require_end(quiet)
         return [trials[member] for member in members]
