@@ -117,7 +117,7 @@ class SearchRun(Run):
         columns = super()._further_columns()
         if "global_timesteps" in columns:
             # Episodes differ in their lengths from rank to rank.
-            columns["global_timesteps"] = int(self.comm.sum(self.timesteps))
+            columns["global_timesteps"] = int(self.comm.sum([self.timesteps])[0])
         return columns
 
     def _end(self) -> int:
