@@ -92,11 +92,13 @@ def test_a_member_placed_anew_takes_nothing_from_the_one_before(case):
     obs = np.tile(np.float32([[1.0, -1.0, 0.5]]), (MEMBERS, 1))
     memory = policy.initial_state(MEMBERS), np.ones(MEMBERS, bool)
     before = population.choose(obs, *memory)[0]
-    assert (before == before[0]).all()
+    # In the graph the last bit may depend on the place in the batch.
+    close = {"rtol": 1e-5, "atol": 1e-6}
+    np.testing.assert_allclose(before, np.broadcast_to(before[0], before.shape), **close)
     population.place(3, parameters[1])
     after = population.choose(obs, *memory)[0]
-    assert (after[3] != before[3]).any()
-    np.testing.assert_array_equal(np.delete(after, 3, 0), np.delete(before, 3, 0))
+    assert np.abs(after[3] - before[3]).max() > 1e-3
+    np.testing.assert_allclose(np.delete(after, 3, 0), np.delete(before, 3, 0), **close)
 
 
 def test_a_gaussian_policy_of_the_gradient_algorithms_can_be_searched_too():
