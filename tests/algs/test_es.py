@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from commands import finish, start
 from gymnasium import spaces
-from helpers import IDENTITY, Guess, reward_per_step, vec
+from helpers import Guess, reward_per_step, vec
 from small_runs import Seeing, identity, learn, train
 
 from tfbaselines.algs import es
+from tfbaselines.envs import tiny
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.experience.trials import Trial, Trials
 from tfbaselines.optim.evolution import centred_ranks, noise, standardised
@@ -166,11 +167,20 @@ def test_more_ranks_than_members_are_refused(monkeypatch):
 
 
 @pytest.mark.slow
-@IDENTITY
+@pytest.mark.parametrize(
+    ("maker", "bar"),
+    [
+        # Of the gradient algorithms' ten numbers a search often leaves one out.
+        (lambda: tiny.DiscreteIdentityEnv(5, episode_len=20), 0.95),
+        (lambda: tiny.MultiDiscreteIdentityEnv((3, 3), episode_len=20), 0.9),
+        (lambda: tiny.BoxIdentityEnv((1,), episode_len=20), -0.1),
+    ],
+    ids=["discrete", "multidiscrete", "box"],
+)
 def test_identity(maker, bar):
     env = vec(maker, 10)
-    own = {"num_agents": 40, "num_iterations": 120, "lr": 0.1, "sigma": 0.3, "optimizer": "adam", "returns": "ranks"}
-    model = es.learn("mlp", env, seed=0, max_ep_len=20, num_layers=1, num_hidden=16, **own)
+    own = {"num_agents": 40, "num_iterations": 100, "lr": 0.1, "sigma": 0.3, "optimizer": "adam", "returns": "ranks"}
+    model = es.learn("mlp", env, seed=0, num_layers=1, num_hidden=16, **own)
     assert reward_per_step(model, env, 100) > bar
 
 
@@ -182,9 +192,9 @@ def test_a_pole_is_balanced(network, own):
     def poles(count):
         return make_vec_env("CartPole-v1", "classic_control", count, 0)
 
-    own = own | {"num_iterations": 25, "stop_max_score": 400.0, "test_every": 5, "max_ep_len": 400}
+    own = own | {"num_iterations": 25, "stop_max_score": 200.0, "test_every": 5, "max_ep_len": 200}
     model = es.learn(network, poles(10), eval_env=poles(5), seed=1, run=RunOptions(), **own)
-    assert np.mean([episode["r"] for episode in even_episodes(model, poles(5), 5, deterministic=True)]) > 300
+    assert np.mean([episode["r"] for episode in even_episodes(model, poles(5), 5, deterministic=True)]) > 150
 
 
 def test_noise_is_what_the_members_get(paid):
