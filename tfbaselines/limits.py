@@ -25,6 +25,8 @@ LIMITS: dict[str, float] = {
     "num_workers": 256,
     "max_ep_len": 10**9,
     "num_test_episodes": 10**4,
+    **dict.fromkeys(("num_iterations", "test_every"), INTERVAL),
+    "num_agents": 10**6,
     **dict.fromkeys(("nsteps", "timesteps_per_batch", "timesteps_per_actorbatch"), 10**8),
     **dict.fromkeys(("nb_rollout_steps", "nb_eval_steps", "update_every", "train_interval", "train_freq"), 10**7),
     # Experience.
@@ -33,6 +35,8 @@ LIMITS: dict[str, float] = {
     "n_step": 1000,
     "replay_ratio": 10**4,
     "prioritized_replay_beta_iters": STEPS,
+    "grid_size": 10**6,
+    "bounds_steps": 10**9,
     # Gradient steps.
     "batch_size": 10**7,
     "noptepochs": 1000,

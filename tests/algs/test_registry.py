@@ -68,11 +68,13 @@ def test_environments_are_wrapped_where_action_masks_count(algorithm):
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=ALGORITHMS)
 def test_models_are_built_from_what_config_json_keeps(algorithm):
-    action = ACTIONS[algorithm.actions[0]]
-    model = saved_model(algorithm, "mlp", Small(action), {"num_hidden": 4, "num_layers": 1, "gamma": 0.9})
-    assert model.policy.trainable_variables[0].shape == (2, 4)
+    network, sizes, action, shape = "mlp", {"num_hidden": 4, "num_layers": 1}, ACTIONS[algorithm.actions[0]], (2, 4)
+    if algorithm.tabular:
+        network, sizes, shape = "table", {"grid_size": 5}, (25, 3)
+    model = saved_model(algorithm, network, Small(action), sizes | {"seed": 3})
+    assert model.policy.trainable_variables[0].shape == shape
     with pytest.raises(ValueError) as caught:
-        saved_model(algorithm, "mlp", Small(action), {"num_hidden": 4, "dropped_argument": 3})
+        saved_model(algorithm, network, Small(action), sizes | {"dropped_argument": 3})
     assert "'dropped_argument'" in str(caught.value) and len(str(caught.value).splitlines()) == 1
 
 

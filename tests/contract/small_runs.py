@@ -16,7 +16,7 @@ from tfbaselines.logs import logger
 from tfbaselines.logs.logger import read_csv
 from tfbaselines.optim.blocks import BlockUpdate
 from tfbaselines.parallel import mpi
-from tfbaselines.settings.bases import BatchConfig, EpochConfig, PolicyConfig, ReplayConfig
+from tfbaselines.settings.bases import BatchConfig, EpochConfig, PolicyConfig, ReplayConfig, SearchConfig
 from tfbaselines.settings.options import RunOptions
 
 # Environment steps of an update, or of a cycle, and of an epoch.
@@ -50,6 +50,14 @@ BY_BASE = {
         "update_every": CYCLE,
         "num_update": 2,
     },
+    SearchConfig: {
+        "num_agents": 4,
+        "test_every": 2,
+        "num_test_episodes": 0,
+        "log_interval": 1,
+        "epsilon_decay": 0.95,
+        "bounds_steps": CYCLE,
+    },
 }
 # Of one algorithm, over those of its base; None leaves an argument out.
 BY_NAME = {
@@ -72,14 +80,16 @@ NETWORKS = {
     "dense": {"hidden_sizes": [8]},
     "lstm": {"nlstm": 4},
     "cnn_small": {},
+    "table": {},
 }
 # Of recurrent policies: minibatches are groups of environments, and sequences are replayed; unrolling them is dear.
 RECURRENT = {"nminibatches": 1, "noptepochs": 1, "sequence_length": 5, "num_update": 1, "replay_ratio": 1}
 RECURRENT |= {"nb_rollout_steps": 4 * CYCLE, "nb_train_steps": 1}
 # Columns that depend on time.
-TIMES = ["Time", "TimeElapsed", "fps", "total/duration", "total/steps_per_second", "misc/time_elapsed"]
+TIMES = ["Time", "TimeElapsed", "fps", "total/duration", "total/steps_per_second", "misc/time_elapsed", "time_elapsed"]
 
 EVERY = pytest.mark.parametrize("alg", ALGORITHMS)
+WITH_NETWORKS = pytest.mark.parametrize("alg", [name for name, one in ALGORITHMS.items() if not one.tabular])
 WITH_MEMORY = pytest.mark.parametrize("alg", [name for name, one in ALGORITHMS.items() if one.recurrent])
 
 ACTIONS = {
@@ -106,6 +116,8 @@ def small(alg, network=None):
 
 def network_of(alg):
     """A small network of the kind that the algorithm's family has."""
+    if get(alg).tabular:
+        return "table"
     return "dense" if issubclass(get(alg).config, ReplayConfig) else "mlp"
 
 
@@ -124,6 +136,9 @@ def steps_of_update(alg, num_envs, arguments):
     if "update_every" in arguments or "train_freq" in arguments:
         # Rounded to whole steps of all environments by the run.
         return CYCLE
+    if "num_agents" in arguments:
+        # An episode of each member.
+        return arguments["num_agents"] // mpi.world().size * CYCLE
     batch = ("timesteps_per_batch", "timesteps_per_actorbatch", "steps_per_epoch")
     # Epochs are shared out over ranks.
     ranks = mpi.world().size if issubclass(get(alg).config, EpochConfig) else 1
@@ -157,6 +172,13 @@ def flags(alg, *more, **changed):
     values |= {name: value for name, value in {"max_ep_len": 15, "num_test_episodes": 2}.items() if name in declared}
     values |= changed
     return [*(f"--{name}={value}" for name, value in values.items() if value is not None), *more]
+
+
+def length(alg, updates):
+    """The argument on the command line for so many updates."""
+    if issubclass(get(alg).config, SearchConfig):
+        return {"num_iterations": updates}
+    return {"num_timesteps": updates * steps_of_update(alg, 1, small(alg))}
 
 
 def stop_after(updates):
@@ -264,7 +286,8 @@ class Seeing(gymnasium.Env):
     def step(self, action):
         assert self.action_space.contains(action), f"{action!r} is not in {self.action_space}"
         self.time += 1
-        return self.observation_space.sample(), 1.0, self.time >= 3, False, {}
+        # What is done counts a little: a search learns nothing from equal returns.
+        return self.observation_space.sample(), 1.0 + 0.1 * float(np.sum(action)), self.time >= 3, False, {}
 
 
 class Masked(Seeing):

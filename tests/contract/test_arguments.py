@@ -4,7 +4,7 @@ import inspect
 import json
 
 import pytest
-from small_runs import BY_BASE, BY_NAME, EVERY, flags, own_identity, small
+from small_runs import BY_BASE, BY_NAME, EVERY, WITH_NETWORKS, flags, own_identity, small
 
 from tfbaselines import ALGORITHMS as NAMES
 from tfbaselines.algs.registry import ALGORITHMS, get
@@ -101,7 +101,7 @@ def test_unknown_arguments_name_the_nearest(alg):
         assert f"unknown argument '{name}x'" in error and f"did you mean '{name}'?" in error
 
 
-@EVERY
+@WITH_NETWORKS
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -120,10 +120,12 @@ def test_mistakes_about_networks_and_files(alg, arguments, words):
 @EVERY
 def test_mistakes_on_the_command_line(alg, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    share = next(name for name in ("gamma", "discount", "weight_decay") if name in get(alg).config.arguments())
+    mistaken = share[0] + share[2:]
     mistakes = {
-        "gamma=1.5": ["gamma=1.5 is not valid: between 0 and 1"],
-        "gamma=high": ["gamma='high' is not valid: a number"],
-        "gama=0.9": ["unknown argument --gama", "did you mean --gamma?"],
+        f"{share}=1.5": [f"{share}=1.5 is not valid: between 0 and 1"],
+        f"{share}=high": [f"{share}='high' is not valid: a number"],
+        f"{mistaken}=0.9": [f"unknown argument --{mistaken}", f"did you mean --{share}?"],
         "network=mpl": ["unknown network 'mpl'", "'mlp'"],
         "num_timesteps=-1": ["num_timesteps=-1", "at least 0"],
     }

@@ -9,12 +9,14 @@ from small_runs import (
     EVERY,
     box,
     flags,
+    identity,
     learn,
     network_of,
     own_identity,
     rows,
     small,
     steps_of_update,
+    table,
     takes,
     train,
     weights,
@@ -27,7 +29,7 @@ from tfbaselines.plot.__main__ import main as plot
 from tfbaselines.run import main
 from tfbaselines.running.build import saved_model
 from tfbaselines.running.checkpoint import Checkpoints, load_tree
-from tfbaselines.settings.bases import ReplayConfig
+from tfbaselines.settings.bases import ReplayConfig, SearchConfig
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
@@ -70,8 +72,9 @@ def test_other_models_are_refused(alg, eager, tmp_path):
     env = box() if takes(alg, "bounded Box") else own_identity(alg)
     model = learn(alg, env, 0)
     before = model.state()
-    width = {"num_hidden": 9} if network_of(alg) == "mlp" else {"hidden_sizes": [9]}
-    others = {"narrow": learn(alg, env, 0, **width)}
+    width = {"mlp": {"num_hidden": 9}, "dense": {"hidden_sizes": [9]}}.get(network_of(alg), {})
+    # A table has the width of what it is shown.
+    others = {"narrow": learn(alg, identity(dim=3) if get(alg).tabular else env, 0, **width)}
     other = "ppo2" if issubclass(get(alg).config, ReplayConfig) else "td3"
     others[other] = learn(other, box(), 0)
     for name, other in others.items():
@@ -111,9 +114,14 @@ def test_a_run_leaves_its_files(saved):
     assert {name: config["learn"][name] for name in own} == own
     assert load_tree(directory / "model")["config"]["alg"] == alg
     assert len(rows(directory / "log")) >= 2
-    # The environment's own steps, of tests none.
+    # The environment's own steps, of tests none; what searches ends its last episodes.
     monitor = (directory / "log/0.0.monitor.csv").read_text().splitlines()
-    assert sum(int(line.split(",")[1]) for line in monitor[2:]) <= steps_of_run(alg)
+    most = (
+        table(directory / "log")["total_timesteps"].max()
+        if issubclass(get(alg).config, SearchConfig)
+        else steps_of_run(alg)
+    )
+    assert sum(int(line.split(",")[1]) for line in monitor[2:]) <= most
 
 
 def test_a_saved_run_is_evaluated(saved):

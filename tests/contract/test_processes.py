@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import finish, interrupt, start
-from small_runs import EVERY, flags, rows, small, steps_of_update
+from small_runs import EVERY, flags, length, rows
 
 from tfbaselines.algs.registry import get
 from tfbaselines.run import main
@@ -19,14 +19,15 @@ TWO_RANKS = ("mpirun", "-np", "2")
 @EVERY
 def test_ctrl_c_saves_and_names_how_to_go_on(alg, eager, tmp_path):
     log = tmp_path / "log"
-    own = {"num_timesteps": "1e7", "log_path": "log", "replay_size": 100_000, "num_test_episodes": 0}
-    own = {name: value for name, value in own.items() if name in {"num_timesteps", "log_path"} | set_of(alg)}
+    own = {"replay_size": 100_000, "num_test_episodes": 0}
+    own = {name: value for name, value in own.items() if name in set_of(alg)}
+    own |= {"log_path": "log"} | length(alg, 10**6)
     process = start("tfbaselines.run", *flags(alg, **own), cwd=tmp_path, OPENAI_LOG_FORMAT="log,csv")
     interrupt(process, log, 5)
     before = rows(log)
     done = int(Checkpoints(log / "checkpoints").latest().name)
-    total = (done + 10) * steps_of_update(alg, 1, small(alg))
-    assert main([f"--resume={log}", f"--num_timesteps={total}"]) == 0
+    more = [f"--{name}={value}" for name, value in length(alg, done + 10).items()]
+    assert main([f"--resume={log}", *more]) == 0
     after = rows(log)
     assert len(after) > len(before) and after[: len(before)].equals(before)
     assert int(Checkpoints(log / "checkpoints").latest().name) == done + 10

@@ -46,7 +46,9 @@ def test_one_seed_gives_one_curve(alg, count, eager, tmp_path):
 
 @EVERY
 def test_without_a_seed_every_run_is_another(alg, eager):
-    one, other = (weights(learn(alg, own_identity(alg), 0, seed=None).policy) for _ in range(2))
+    # A table begins with equal values.
+    updates = 2 if get(alg).tabular else 0
+    one, other = (weights(learn(alg, own_identity(alg), updates, seed=None).policy) for _ in range(2))
     assert one.tolist() != other.tolist()
 
 
@@ -121,5 +123,7 @@ def test_nothing_is_traced_twice_and_memory_stays_flat(alg, network, tmp_path):
             seen[run.update] = traces(), resident_bytes()
 
     train(tmp_path, alg, own_identity(alg), long, network, run=RunOptions(callback=watch))
-    assert seen[warm][0] == seen[long][0] > 0
+    assert seen[warm][0] == seen[long][0]
+    # Tables are learnt without TensorFlow.
+    assert seen[warm][0] > 0 or get(alg).tabular
     assert seen[long][1] - seen[warm][1] < MOST_GROWTH

@@ -4,7 +4,20 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from helpers import vec
-from small_runs import ACTIONS, EVERY, WITH_MEMORY, Masked, Seeing, first_kind, learn, rows, takes, train, weights
+from small_runs import (
+    ACTIONS,
+    EVERY,
+    WITH_MEMORY,
+    WITH_NETWORKS,
+    Masked,
+    Seeing,
+    first_kind,
+    learn,
+    rows,
+    takes,
+    train,
+    weights,
+)
 
 from tfbaselines.algs.registry import ALGORITHMS, get
 from tfbaselines.running.play import even_episodes
@@ -76,7 +89,7 @@ def test_observations(alg, kind, eager, tmp_path):
     assert_learnt(alg, seeing(alg, OBSERVATIONS[kind]), tmp_path)
 
 
-@EVERY
+@WITH_NETWORKS
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_images(alg, precision, eager, tmp_path):
     run = RunOptions(precision=precision)
@@ -87,7 +100,7 @@ def test_images(alg, precision, eager, tmp_path):
     assert model.value(np.zeros((2, 36, 36, 1), np.uint8)).dtype == np.float32
 
 
-@EVERY
+@WITH_NETWORKS
 def test_narrow_numbers_are_others(alg, eager, tmp_path):
     env = seeing(alg, IMAGE)
     wide, narrow = (

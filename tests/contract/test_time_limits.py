@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from helpers import vec
-from small_runs import ACTIONS, EVERY, first_kind, learn
+from small_runs import ACTIONS, first_kind, learn
 
-from tfbaselines.algs.registry import get
-from tfbaselines.settings.bases import BatchConfig, EpochConfig, PolicyConfig, ReplayConfig
+from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.settings.bases import BatchConfig, EpochConfig, PolicyConfig, ReplayConfig, SearchConfig
 
 GAMMA = 0.9
 # Reward 1 for ever is worth this much.
@@ -49,6 +49,7 @@ BY_BASE = {
         "batch_size": 32,
         "replay_size": 2000,
     },
+    SearchConfig: {"updates": 200, "lr": 0.1, "discount": GAMMA},
 }
 BY_NAME = {
     # One step of RMSProp an update.
@@ -85,7 +86,7 @@ class Costly(gymnasium.Env):
 
 
 @pytest.mark.slow
-@EVERY
+@pytest.mark.parametrize("alg", [name for name, one in ALGORITHMS.items() if one.values])
 def test_values_go_on_after_a_time_limit(alg):
     own = {"gamma": GAMMA}
     for base, arguments in BY_BASE.items():

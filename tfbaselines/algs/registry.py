@@ -32,6 +32,23 @@ ALGORITHMS: dict[str, Algorithm] = {
             action_masks=True,
         ),
         Algorithm(
+            name="es",
+            summary="evolution strategies: a population searches parameters without gradients (Salimans et al. 2017)",
+            actions=("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
+            values=False,
+            normalized_environments=False,
+            length_arguments=("num_iterations",),
+        ),
+        Algorithm(
+            name="qlearning",
+            summary="Q-learning with a table, of discrete observations or of a grid (Watkins and Dayan 1992)",
+            actions=("Discrete",),
+            recurrent=False,
+            tabular=True,
+            normalized_environments=False,
+            length_arguments=("num_iterations",),
+        ),
+        Algorithm(
             name="ppo",
             summary="proximal policy optimisation stopped early by the KL divergence, Spinning Up's form",
             actions=EVERY_KIND,

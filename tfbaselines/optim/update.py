@@ -135,9 +135,17 @@ class Update:
             flat, values = self._flat_gradient(tensors, rows, scalars)
             gradient, statistics = gradient + weight * flat.numpy(), statistics + weight * values.numpy()
             total += weight
-        averaged = self._comm.average(gradient / total, weight=self._rank_weight)
-        self._apply_flat(tf.constant(averaged, tf.float32), scalars["lr"])
+        self.descend(self._comm.average(gradient / total, weight=self._rank_weight), coefficients["lr"])
         return dict(zip(self._names, (statistics / total).tolist(), strict=True))
+
+    def descend(self, gradient: np.ndarray, lr: float) -> None:
+        """Take one step down a gradient that was computed elsewhere, equal on every rank.
+
+        Args:
+            gradient: [P] of all variables.
+            lr: the learning rate.
+        """
+        self._apply_flat(tf.constant(gradient, tf.float32), tf.constant(lr, tf.float32))
 
     def traces(self) -> int:
         """How many times the compiled phase was traced: once, unless shapes change from call to call."""

@@ -114,10 +114,19 @@ class MpiRunningMeanStd:
         x = np.asarray(x, np.float64)
         parts = [x.sum(axis=0).ravel(), np.square(x).sum(axis=0).ravel(), np.array([len(x)], np.float64)]
         total = self._comm.sum(np.concatenate(parts))
-        size = self._sum.size
-        self._sum = self._sum + total[:size].reshape(self._sum.shape)
-        self._sumsq = self._sumsq + total[size : 2 * size].reshape(self._sum.shape)
-        self._count += float(total[-1])
+        size, shape = self._sum.size, self._sum.shape
+        self.add(total[:size].reshape(shape), total[size : 2 * size].reshape(shape), float(total[-1]))
+
+    def add(self, total: np.ndarray, squares: np.ndarray, count: float) -> None:
+        """Take in sums that every rank has alike.
+
+        Args:
+            total: sum of the observations, of their shape.
+            squares: sum of their squares.
+            count: how many they are.
+        """
+        self._sum, self._sumsq = self._sum + total, self._sumsq + squares
+        self._count += count
 
     def state(self) -> dict[str, Any]:
         """The sums."""

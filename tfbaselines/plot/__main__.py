@@ -38,9 +38,10 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--smooth", type=int, metavar="S", help="average over S points (default: 1; 21 episodes)")
     parser.add_argument("--legend", nargs="+", metavar="NAME", help="a name for each DIR")
     parser.add_argument("--count", action="store_true", help="each run its own curve, no averaging")
-    parser.add_argument("--est", choices=ESTIMATES, default="mean", help="the line over repetitions (default: mean)")
+    parser.add_argument("--est", choices=ESTIMATES, help="the line over repetitions (default: mean)")
     parser.add_argument("--select", nargs="+", metavar="TEXT", help="only runs whose path contains all of these")
     parser.add_argument("--exclude", nargs="+", metavar="TEXT", help="no run whose path contains any of these")
+    parser.add_argument("--table", action="store_true", help="the table of a run of qlearning, to table.png in its DIR")
     return parser
 
 
@@ -50,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     def command() -> int:
-        print(f"Wrote {plot(args)}")
+        print(f"Wrote {(plot_table if args.table else plot)(args)}")
         return 0
 
     return exit_status(parser.prog, command)
@@ -62,8 +63,7 @@ def plot(args: argparse.Namespace) -> str:
 
     if args.smooth is not None and args.smooth < 1:
         raise bad_argument("--smooth", args.smooth, "a number of points, at least 1")
-    if args.out is not None and not args.out.lower().endswith(".png"):
-        raise bad_argument("--out", args.out, "a name that ends in .png")
+    check_out(args)
     runs = select_runs(args)
     for option, names in (("--xaxis", [args.xaxis]), ("--value", args.value or [])):
         for name in names:
@@ -73,6 +73,29 @@ def plot(args: argparse.Namespace) -> str:
     out = os.path.expanduser(args.out) if args.out else os.path.join(results.expand(args.dirs[0])[0], "plot.png")
     draw(panels, out)
     return out
+
+
+def plot_table(args: argparse.Namespace) -> str:
+    """Draw the table of one run; returns the path of the picture."""
+    from tfbaselines.plot.table import draw_table, read_table
+
+    for name in ("xaxis", "value", "smooth", "legend", "count", "est", "select", "exclude"):
+        if getattr(args, name):
+            raise ValueError(f"--{name} is for curves: leave it out, or --table")
+    if len(args.dirs) > 1:
+        raise ValueError(f"--table draws one run: give one DIR, not {len(args.dirs)}")
+    check_out(args)
+    path = os.path.expanduser(args.dirs[0])
+    beside = path if os.path.isdir(path) else os.path.dirname(path)
+    out = os.path.expanduser(args.out) if args.out else os.path.join(beside, "table.png")
+    draw_table(read_table(path), out)
+    return out
+
+
+def check_out(args: argparse.Namespace) -> None:
+    """ValueError for a name of the picture that is not one of a PNG."""
+    if args.out is not None and not args.out.lower().endswith(".png"):
+        raise bad_argument("--out", args.out, "a name that ends in .png")
 
 
 def select_runs(args: argparse.Namespace) -> list["Run"]:
@@ -118,13 +141,15 @@ def make_panel(runs: Sequence["Run"], value: str, args: argparse.Namespace) -> P
     drawn = [series for of_group in groups.values() for series in of_group]
     y_names = {series.y_name for series in drawn}
     names = {label: f"{label} ({len(of_group)})" if len(of_group) > 1 else label for label, of_group in groups.items()}
-    curves = [results.merge(names[label], of_group, args.est) for label, of_group in groups.items()]
+    curves = [results.merge(names[label], of_group, args.est or ESTIMATES[0]) for label, of_group in groups.items()]
     return Panel(drawn[0].x_name, y_names.pop() if len(y_names) == 1 else value, curves)
 
 
 def draw(panels: Sequence[Panel], out: str) -> None:
     """The panels one below the other, written to the PNG `out`; no display is needed."""
     from matplotlib.figure import Figure
+
+    from tfbaselines.plot.picture import save
 
     figure = Figure(figsize=(PANEL_SIZE[0], PANEL_SIZE[1] * len(panels)), layout="constrained")
     axes = figure.subplots(len(panels), 1, squeeze=False)[:, 0]
@@ -139,13 +164,7 @@ def draw(panels: Sequence[Panel], out: str) -> None:
             axis.ticklabel_format(style="sci", axis="x", scilimits=(0, 0))
         axis.grid(alpha=0.3)
         axis.legend(loc="best", fontsize="small")
-    try:
-        os.makedirs(os.path.dirname(out) or ".", exist_ok=True)
-        figure.savefig(out, dpi=120, format="png")
-    except OSError as error:
-        raise bad_argument(
-            "--out", out, f"a file that can be written ({(error.strerror or str(error)).lower()})"
-        ) from None
+    save(figure, out)
 
 
 if __name__ == "__main__":

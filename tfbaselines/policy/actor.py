@@ -17,9 +17,17 @@ from tfbaselines.policy.protocol import ActingPolicy, SamplingActor, Step
 
 
 def make_actor(policy: ActingPolicy) -> SamplingActor:
-    """The fastest actor of a policy."""
+    """The fastest actor of a policy: that which `make_actor` of a policy without networks gives, if it has one."""
+    own = getattr(policy, "make_actor", None)
+    if own is not None:
+        return own()
+    return NumpyActor(policy) if acts_in_numpy(policy) else GraphActor(policy)
+
+
+def acts_in_numpy(policy: ActingPolicy) -> bool:
+    """Whether numpy can repeat the policy's networks."""
     mirror = policy.mirror()
-    return NumpyActor(policy) if mirror is not None and mirror.repeatable else GraphActor(policy)
+    return mirror is not None and mirror.repeatable
 
 
 class NumpyActor:
@@ -30,17 +38,21 @@ class NumpyActor:
 
     Args:
         policy: its mirror() is not None, and repeatable.
+        copies: copies the weights; None for those that the policy has.
     """
 
-    def __init__(self, policy: ActingPolicy) -> None:
+    def __init__(self, policy: ActingPolicy, copies: NumpyCopies | None = None) -> None:
         self._policy, self._head = policy, policy.head
         mirror = policy.mirror()
         shared, actor_rest, value_rest = mirror.split()
-        self._copies = NumpyCopies()
+        self._copies = NumpyCopies() if copies is None else copies
         self._shared = self._copies.function(shared)
         self._actor_rest = self._copies.function(actor_rest)
         self._value_rest = self._copies.function(value_rest) if mirror.value else None
-        self._logstd = None if mirror.logstd is None else self._copies.of(mirror.logstd)
+        self._logstd = None
+        if mirror.logstd is not None:
+            # One row, or one for each member of a population.
+            self._logstd = self._copies.of(mirror.logstd).reshape(-1, mirror.logstd.shape[-1])
         self._value_per_action = mirror.value_per_action
         self._takes_rows = takes_rows(mirror.actor[0])
         self._graph: GraphActor | None = None

@@ -115,21 +115,30 @@ class NumpyCopies:
         return _rows if isinstance(layer, keras.layers.Flatten) else None
 
     def _dense(self, layer: keras.layers.Dense) -> ArrayFunction:
-        kernel, bias = self.of(layer.kernel), self.of(layer.bias) if layer.use_bias else np.float32(0.0)
-        activation, dot = _ACTIVATIONS[_activation_name(layer)], np.dot
-        most_rows = LARGEST_PRODUCT // kernel.size
+        product = self._product(self.of(layer.kernel))
+        bias = self.of(layer.bias) if layer.use_bias else np.float32(0.0)
+        activation = _ACTIVATIONS[_activation_name(layer)]
 
         def dense(x: np.ndarray) -> np.ndarray:
-            if most_rows < FEWEST_ROWS or len(x) <= most_rows:
-                y = dot(x, kernel)
-            else:
-                y = np.empty((*x.shape[:-1], kernel.shape[1]), np.result_type(x, kernel))
-                for start in range(0, len(x), most_rows):
-                    dot(x[start : start + most_rows], kernel, out=y[start : start + most_rows])
+            y = product(x)
             y += bias
             return activation(y, out=y)
 
         return dense
+
+    def _product(self, kernel: np.ndarray) -> ArrayFunction:
+        """From rows [B, inputs] to their product with a kernel [inputs, outputs]."""
+        dot, most_rows = np.dot, LARGEST_PRODUCT // kernel.size
+
+        def product(x: np.ndarray) -> np.ndarray:
+            if most_rows < FEWEST_ROWS or len(x) <= most_rows:
+                return dot(x, kernel)
+            y = np.empty((*x.shape[:-1], kernel.shape[1]), np.result_type(x, kernel))
+            for start in range(0, len(x), most_rows):
+                dot(x[start : start + most_rows], kernel, out=y[start : start + most_rows])
+            return y
+
+        return product
 
     def _layer_norm(self, layer: keras.layers.LayerNormalization) -> ArrayFunction:
         gamma, beta, epsilon = self.of(layer.gamma), self.of(layer.beta), layer.epsilon

@@ -312,6 +312,16 @@ def impala_cnn_lstm(nlstm: int = 256, layer_norm: bool = False) -> NetworkFn:
     return cnn_lstm(nlstm, layer_norm, conv_fn="impala_cnn")
 
 
+@register("table")
+def table() -> NetworkFn:
+    """No network, but a value for each cell of the observations and each action: of qlearning alone."""
+
+    def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
+        raise bad_argument("network", "table", "a table is for --alg=qlearning")
+
+    return network_fn
+
+
 def nature_cnn(x: Any, pad: str = "VALID") -> Any:
     """From a Keras tensor of pixels to 512 features."""
     x = _conv(32, 8, 4, "c1", pad)(_scaled(x))

@@ -49,6 +49,11 @@ class Normalizer:
         self._statistics.update(observations)
         self._refresh()
 
+    def add(self, total: np.ndarray, squares: np.ndarray, count: float) -> None:
+        """Take in sums that every rank has alike; see MpiRunningMeanStd.add."""
+        self._statistics.add(total, squares, count)
+        self._refresh()
+
     def state(self) -> dict[str, Any]:
         """The statistics, for a saved model."""
         return self._statistics.state()

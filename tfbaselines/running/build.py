@@ -4,6 +4,7 @@ import inspect
 from typing import Any
 
 from tfbaselines.policy.actor_critic import ActorCritic, build_actor_critic
+from tfbaselines.policy.direct import DirectPolicy
 from tfbaselines.policy.networks import get_network_builder
 from tfbaselines.policy.policy import Policy, build_policy
 from tfbaselines.running.model import PolicyModel
@@ -40,6 +41,21 @@ def make_actor_critic(network: NetworkSpec, env: Any, config: Config, comm: Any 
     names = ("memory_size", "vis_encode_type", "normalize_observations")
     own = {name: getattr(config, name) for name in names if hasattr(config, name)}
     return build_actor_critic(env, network, comm=comm, **own | kind, **config.network_kwargs)
+
+
+def make_direct_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None) -> DirectPolicy:
+    """A policy without values and without chance.
+
+    Args:
+        network: as given to learn.
+        env: anything with observation_space and action_space.
+        config: of an algorithm with normalize_observations.
+        comm: the ranks that train together.
+    """
+    check_network(network, config)
+    network_fn = get_network_builder(network)(**config.network_kwargs)
+    own = {"normalize_observations": config.normalize_observations, "comm": comm}
+    return DirectPolicy(env.observation_space, env.action_space, network_fn, **own)
 
 
 def saved_model(algorithm: Algorithm, network: NetworkSpec, env: Any, arguments: dict[str, Any]) -> PolicyModel:

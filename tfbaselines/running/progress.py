@@ -24,9 +24,9 @@ class NoProgress:
 class ProgressBar:
     """A tqdm bar with steps, steps per second, reward and time left, on standard error."""
 
-    def __init__(self, name: str, done: int, total: int, stream: TextIO) -> None:
+    def __init__(self, name: str, done: int, total: int, stream: TextIO, unit: str = "step") -> None:
         self._bar = tqdm(
-            total=total, initial=done, desc=name, unit="step", unit_scale=True, file=stream, dynamic_ncols=True
+            total=total, initial=done, desc=name, unit=unit, unit_scale=True, file=stream, dynamic_ncols=True
         )
 
     def update(self, steps: int, reward: float) -> None:
@@ -47,8 +47,8 @@ class ProgressBar:
 class ProgressLines:
     """A line with steps, share done, steps per second, reward and time left, at most every half minute."""
 
-    def __init__(self, name: str, done: int, total: int, stream: TextIO) -> None:
-        self._name, self._started_at, self._total, self._stream = name, done, total, stream
+    def __init__(self, name: str, done: int, total: int, stream: TextIO, unit: str = "step") -> None:
+        self._name, self._started_at, self._total, self._stream, self._units = name, done, total, stream, f"{unit}s"
         self._start = self._last = time.monotonic()
 
     def update(self, steps: int, reward: float) -> None:
@@ -63,8 +63,8 @@ class ProgressLines:
         # A closed standard error does not end the run.
         with contextlib.suppress(OSError, ValueError):
             print(
-                f"{self._name}: {steps:,} of {self._total:,} steps ({100 * steps / self._total:.0f}%), "
-                f"{speed:,.0f} steps/s, reward {reward:.4g}, {minutes}:{seconds:02d} left",
+                f"{self._name}: {steps:,} of {self._total:,} {self._units} ({100 * steps / self._total:.0f}%), "
+                f"{speed:,.0f} {self._units}/s, reward {reward:.4g}, {minutes}:{seconds:02d} left",
                 file=self._stream,
                 flush=True,
             )
@@ -73,8 +73,10 @@ class ProgressLines:
         """Nothing stays open."""
 
 
-def make_progress(show: bool, name: str, done: int, total: int) -> NoProgress | ProgressBar | ProgressLines:
+def make_progress(
+    show: bool, name: str, done: int, total: int, unit: str = "step"
+) -> NoProgress | ProgressBar | ProgressLines:
     """The display that fits where standard error goes."""
     if not show or total <= 0 or sys.stderr is None:
         return NoProgress()
-    return (ProgressBar if sys.stderr.isatty() else ProgressLines)(name, done, total, sys.stderr)
+    return (ProgressBar if sys.stderr.isatty() else ProgressLines)(name, done, total, sys.stderr, unit)

@@ -50,6 +50,7 @@ class Run:
     """See the module. A callback gets this object after every update.
 
     Attributes:
+        unit: in which progress is shown.
         name: the algorithm's.
         config: its arguments.
         model: what is trained; None before `start`.
@@ -69,6 +70,8 @@ class Run:
         config: the algorithm's arguments.
         plan: when the run does what.
     """
+
+    unit = "step"
 
     def __init__(self, name: str, env: Any, config: RunConfig, plan: Plan) -> None:
         self.name, self.env, self.config, self.plan = name, env, config, plan
@@ -157,6 +160,11 @@ class Run:
         return steps + (self.update - updates) * self.plan.steps_per_update
 
     @property
+    def done(self) -> int:
+        """How far the run is, for the display of progress, in its `unit`."""
+        return self.timesteps
+
+    @property
     def fraction_left(self) -> float:
         """1 in the first update, going down to 1 / num_updates in the last."""
         return 1.0 - (self.update - 1.0) / self.num_updates
@@ -186,6 +194,8 @@ class Run:
                 if self.update > self._first:
                     self._check_in_step()
                     self.save(last=True)
+                    # Other ranks may resume it at once.
+                    self.comm.barrier()
             elif self.comm.size == 1 and isinstance(error, Exception) and not isinstance(error, EXPECTED):
                 self._rescue()
 
@@ -194,15 +204,14 @@ class Run:
         if threading.current_thread() is threading.main_thread():
             for number in STOPPING:
                 self._old_handlers[number] = signal.signal(number, self._on_signal)
-        # Of a run that something else than steps ends, nobody knows what is left.
-        show = bool(self.options.progress) and self.is_root and self.plan.total_timesteps < UNLIMITED
-        total = self.timesteps + (self.num_updates - self.update) * self.plan.steps_per_update
-        self._progress = make_progress(show, self.name, self.timesteps, total)
+        end = self._end()
+        show = bool(self.options.progress) and self.is_root and end is not None
+        self._progress = make_progress(show, self.name, self.done, end or 0, self.unit)
         now = time.perf_counter()
         self._started = now - self.elapsed
         self._first = self._finished = self._saved = self.update
-        # When the last row was logged, and the last checkpoint saved: fps is of the updates since the row.
-        self._logged, self._saved_at, self._episodes_seen = (self.update, now), now, self.episodes.count
+        # When the last row was logged, and the last checkpoint saved: fps is of the steps since the row.
+        self._logged, self._saved_at, self._episodes_seen = (self.timesteps, now), now, self.episodes.count
 
     def _rescue(self) -> None:
         """Save the model after an exception, as of the last update that was finished."""
@@ -228,9 +237,9 @@ class Run:
         self.elapsed = now - self._started
         self.env.merge_statistics(self.comm)
         if self._row_is_due():
-            updates, seconds = self.update - self._logged[0], now - self._logged[1]
-            self.fps = int(updates * plan.steps_per_update / max(seconds, 1e-9))
-            self._logged = self.update, now
+            steps, seconds = self.timesteps - self._logged[0], now - self._logged[1]
+            self.fps = int(steps / max(seconds, 1e-9))
+            self._logged = self.timesteps, now
             logger.logkvs(row() | self._further_columns())
             logger.dumpkvs()
         if self.update % UPDATES_BETWEEN_SYNC_CHECKS == 0:
@@ -240,7 +249,7 @@ class Run:
         for line in exchange.news():
             logger.info(line)
         self._finished = self.update
-        self._progress.update(self.timesteps, self.episodes.mean_reward)
+        self._progress.update(self.done, self.episodes.mean_reward)
         if self.options.callback is not None and self.options.callback(self) is False:
             self._stopped = True
         minutes = self.options.save_minutes
@@ -332,13 +341,11 @@ class Run:
             raise ValueError(f"cannot resume: {checkpoints.describe()}")
         self.model.take(tree, path)
         saved = tree["training"]
-        self.update, self.elapsed = saved["update"], saved["elapsed"]
-        # An older version's file lacks the steps: its updates were of the same size.
-        self._before = self.update, saved.get("timesteps", self.update * self.plan.steps_per_update)
-        left = self.plan.total_timesteps - self._before[1]
-        self.num_updates = self.update + max(0, left // self.plan.steps_per_update)
+        self.elapsed = saved["elapsed"]
         self.episodes.restore(saved["episodes"])
         self.eval_episodes.restore(saved["eval_episodes"])
+        # An older version's file lacks the steps: its updates were of the same size.
+        self._go_on_from(saved["update"], saved.get("timesteps", saved["update"] * self.plan.steps_per_update))
         self._best = saved["best"] if saved["best"] is not None else -np.inf
         mine = saved["ranks"].get(str(self.comm.rank))
         if mine is not None:
@@ -357,6 +364,18 @@ class Run:
             logger.warn("the episodes under way begin anew: the checkpoint lacks the state of their environments")
         if self.update >= self.num_updates:
             logger.warn(f"nothing left to train: {self.timesteps} steps are done; a larger total goes on from there")
+
+    def _go_on_from(self, update: int, timesteps: int) -> None:
+        """Count on from where a saved run stopped, whose episodes were just restored."""
+        self.update, self._before = update, (update, timesteps)
+        left = self.plan.total_timesteps - timesteps
+        self.num_updates = update + max(0, left // self.plan.steps_per_update)
+
+    def _end(self) -> int | None:
+        """What `done` will be when the run is over; None where something else than steps ends it."""
+        if self.plan.total_timesteps >= UNLIMITED:
+            return None
+        return self.timesteps + (self.num_updates - self.update) * self.plan.steps_per_update
 
     def _replay_path(self, checkpoints: Checkpoints) -> str:
         return os.path.join(checkpoints.directory, os.pardir, "replay", f"{self.comm.rank:03d}")

@@ -11,7 +11,7 @@ from tfbaselines.settings.config import Config
 from tfbaselines.settings.declared import config_of
 
 # The originals' algorithms, and further ones, that are not built yet.
-PLANNED = ("acktr", "bc", "es", "gail", "her", "qlearning")
+PLANNED = ("acktr", "bc", "gail", "her")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +24,8 @@ class Algorithm:
         summary: one line for --help.
         actions: kinds of action spaces: Discrete, MultiDiscrete, MultiBinary, Box, bounded Box.
         recurrent: its policies may have a memory.
+        tabular: its policies are tables; the network is 'table'.
+        values: it learns values of observations.
         normalized_environments: MuJoCo environments are wrapped in VecNormalize.
         dict_observations: Dict observations are not flattened.
         action_masks: environments are wrapped so that infos' action masks stand beside the observations.
@@ -34,6 +36,8 @@ class Algorithm:
     summary: str
     actions: tuple[str, ...]
     recurrent: bool = True
+    tabular: bool = False
+    values: bool = True
     normalized_environments: bool = True
     dict_observations: bool = False
     action_masks: bool = False

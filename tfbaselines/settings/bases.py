@@ -196,3 +196,28 @@ class OffPolicyConfig(SpinupReplayConfig):
     normalize_observations: bool = arg(
         False, "scale observations by a running mean and deviation kept inside the policy"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchConfig(RunConfig):
+    """Of algorithms whose iterations are whole episodes."""
+
+    total_timesteps: float | None = arg(
+        None, "environment steps of this rank, after which no iteration begins; None for all iterations", at_least=0
+    )
+    eval_env: Any = arg(None, "environments for tests; the command line makes them itself")
+    num_iterations: int = arg(
+        1000, "number of iterations, unless total_timesteps (--num_timesteps) is given", at_least=0
+    )
+    test_every: int = arg(10, "iterations between tests; another test comes at the end", at_least=1)
+    num_test_episodes: int = arg(5, "episodes of a test; 0 for no tests", at_least=0)
+    stop_max_score: float | None = arg(
+        None,
+        "mean return of a test, or without tests of the latest 100 episodes, at which training stops; None for no "
+        "such bound",
+    )
+    max_ep_len: int | None = arg(
+        None, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
+    )
+    log_interval: int = arg(1, "updates between rows of the logs", at_least=1)
+    save_interval: int = arg(0, "updates between checkpoints; 0 for only the last", at_least=0)

@@ -103,6 +103,13 @@ class VecEnv(ABC):
         """Cut episodes off after `steps` steps."""
         raise ValueError(f"max_ep_len={steps}: {type(self).__name__} cannot cut episodes, give None")
 
+    def rest(self, number: int) -> bool:
+        """Leave an environment out of the steps until the next reset(); whether that can be done.
+
+        It then takes no actions and ends no episode, and its observation stays the same.
+        """
+        return False
+
     def state(self) -> dict[str, Any]:
         """What must be saved for a run to go on: random generators, episodes under way, the wrappers' memory.
 
@@ -177,6 +184,10 @@ class VecEnvWrapper(VecEnv):
     def limit_episodes(self, steps: int) -> None:
         """See VecEnv."""
         self.venv.limit_episodes(steps)
+
+    def rest(self, number: int) -> bool:
+        """See VecEnv."""
+        return self.venv.rest(number)
 
     def state(self) -> dict[str, Any]:
         """See VecEnv; a wrapper with memory adds its own."""

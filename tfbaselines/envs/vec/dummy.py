@@ -40,10 +40,12 @@ class DummyVecEnv(VecEnv):
         self._dones = np.zeros(self.num_envs, bool)
         self._actions: Any = None
         self._reset_infos: list[dict[str, Any]] = [{} for _ in self.envs]
+        # The environments that are stepped.
+        self._awake = list(range(self.num_envs))
 
     def reset(self) -> np.ndarray:
         """See VecEnv."""
-        self.restored = False
+        self.restored, self._awake = False, list(range(self.num_envs))
         for i, env in enumerate(self.envs):
             try:
                 obs, self._reset_infos[i] = env.reset()
@@ -63,6 +65,12 @@ class DummyVecEnv(VecEnv):
         """See VecEnv."""
         self.envs = [limited(env, steps) for env in self.envs]
 
+    def rest(self, number: int) -> bool:
+        """See VecEnv."""
+        self._awake.remove(number)
+        self._rewards[number], self._dones[number] = 0.0, False
+        return True
+
     def step_async(self, actions: np.ndarray) -> None:
         """See VecEnv."""
         self.check_actions(actions)
@@ -71,10 +79,11 @@ class DummyVecEnv(VecEnv):
     def step_wait(self) -> StepResult:
         """See VecEnv."""
         infos: list[dict[str, Any]] = []
-        put, rewards, dones = self._buffer.put, self._rewards, self._dones
+        put, rewards, dones, envs, actions = self._buffer.put, self._rewards, self._dones, self.envs, self._actions
+        i = 0
         try:
-            for i, (env, action) in enumerate(zip(self.envs, self._actions, strict=True)):
-                obs, reward, done, info = step_same(env, action)
+            for i in self._awake:
+                obs, reward, done, info = step_same(envs[i], actions[i])
                 put(i, obs)
                 rewards[i] = reward
                 dones[i] = done
@@ -84,7 +93,10 @@ class DummyVecEnv(VecEnv):
         except NotFiniteError:
             raise
         except Exception as error:
-            raise self._failure(len(infos), error) from error
+            raise self._failure(i, error) from error
+        if len(infos) < self.num_envs:
+            awake = dict(zip(self._awake, infos, strict=True))
+            infos = [awake.get(i, {}) for i in range(self.num_envs)]
         self._checks.stepped(rewards, dones)
         return self._buffer.copy(), rewards.astype(np.float32), dones.copy(), infos
 

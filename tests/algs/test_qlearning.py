@@ -1,0 +1,278 @@
+"""Q-learning: its steps against plain arithmetic, exploration, bounds, ranks, and what it learns."""
+
+import gymnasium
+import numpy as np
+import pytest
+from commands import finish, start
+from gymnasium import spaces
+from helpers import vec
+from small_runs import learn, rows, stop_after, table, train
+
+from tfbaselines.algs import qlearning
+from tfbaselines.algs.qlearning import Learner, learn_from, put_together
+from tfbaselines.envs import tiny
+from tfbaselines.envs.make import make_vec_env
+from tfbaselines.logs import logger
+from tfbaselines.parallel.mpi import Communicator
+from tfbaselines.policy.cells import Cells
+from tfbaselines.policy.table import TablePolicy
+from tfbaselines.running.checkpoint import load_tree
+from tfbaselines.running.play import even_episodes
+from tfbaselines.settings.options import RunOptions
+
+DISCOUNT, LR = 0.9, 0.5
+
+
+class Chain(gymnasium.Env):
+    """Five places; 1 goes right, 0 goes back to the start; the last place pays and ends the episode, or a limit does.
+
+    Args:
+        limit: steps after which the episode is cut; None for none.
+    """
+
+    observation_space, action_space = spaces.Discrete(5, start=10), spaces.Discrete(2, start=3)
+
+    def __init__(self, limit=None):
+        self.limit = limit
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = self.time = 0
+        return 10, {}
+
+    def step(self, action):
+        self.time += 1
+        self.place = self.place + 1 if action == 4 else 0
+        over = self.place == 4
+        cut = not over and self.time == self.limit
+        return 10 + self.place, float(over) - 0.1, over, cut, {}
+
+
+def learner(env, seed=0):
+    policy = TablePolicy(env.observation_space, env.action_space, Cells(env.observation_space))
+    return Learner(env, policy, np.random.default_rng(seed), DISCOUNT)
+
+
+@pytest.mark.parametrize("limit", [None, 3])
+def test_every_step_is_that_of_the_formula(limit):
+    """Repeated with numbers of Python, from what the environment itself saw."""
+    taken = []
+
+    class Recorded(Chain):
+        def step(self, action):
+            before = self.place
+            step = super().step(action)
+            taken.append((before, int(action) - 3, step[1], self.place, step[2]))
+            return step
+
+    env = vec(lambda: Recorded(limit))
+    subject, values = learner(env), [[0.0, 0.0] for _ in range(5)]
+    for _ in range(20):
+        subject.run(0.5, LR)
+    for place, action, reward, after, over in taken:
+        target = reward + (0.0 if over else DISCOUNT * max(values[after]))
+        values[place][action] += LR * (target - values[place][action])
+    np.testing.assert_allclose(subject.policy.table.array, values, rtol=1e-4, atol=1e-6)
+    assert {one[4] for one in taken} == ({False, True} if limit is None else {False})
+    assert np.abs(values).max() > 0.1
+
+
+def test_steps_episodes_and_errors_are_reported():
+    subject = learner(vec(lambda: Chain(6)))
+    # The first action, which stays at the start, looks best all the time.
+    subject.policy.table.array[:, 0] = 1.0
+    steps, episodes, error = subject.run(0.0, LR)
+    assert steps == 6 and [episode["l"] for episode in episodes] == [6]
+    value, sizes = 1.0, []
+    for _ in range(6):
+        change = -0.1 + DISCOUNT * value - value
+        sizes.append(abs(change))
+        value += LR * change
+    assert error == pytest.approx(np.mean(sizes), rel=1e-5)
+
+
+@pytest.mark.parametrize(("epsilon", "share"), [(0.0, 0.0), (0.25, 0.25), (1.0, 1.0)])
+def test_exploration_takes_every_action_equally_often(epsilon, share):
+    subject = learner(vec(Chain))
+    actions = np.concatenate([subject._explored(np.full(100, -1), epsilon, 7) for _ in range(200)])
+    random = actions[actions >= 0]
+    assert len(random) / len(actions) == pytest.approx(share, abs=0.02)
+    if len(random):
+        assert np.bincount(random, minlength=7) / len(random) == pytest.approx(np.full(7, 1 / 7), abs=0.02)
+
+
+def test_several_environments_learn_as_one_after_the_other_from_equal_targets():
+    one, several = np.zeros((3, 2), np.float32), np.zeros((3, 2), np.float32)
+    for _ in range(3):
+        learn_from(one, np.array([4]), np.array([8.0 - one[2, 0]]), 0.25)
+    learn_from(one, np.array([1]), np.array([-2.0]), 0.25)
+    learn_from(several, np.array([4, 1, 4, 4]), np.array([8.0, -2.0, 8.0, 8.0]), 0.25)
+    np.testing.assert_allclose(several, one, rtol=1e-6)
+    assert several[2, 0] == pytest.approx(8 * (1 - 0.75**3))
+
+
+def test_many_environments_in_one_pair_never_overshoot():
+    values = np.zeros((1, 1), np.float32)
+    learn_from(values, np.zeros(50, int), np.linspace(0.0, 2.0, 50), 0.9)
+    assert values[0, 0] == pytest.approx(1.0)
+
+
+def test_epsilon_falls_with_every_episode(tmp_path):
+    own = {"epsilon_greedy": 0.8, "epsilon_decay": 0.5, "epsilon_min": 0.15}
+    train(tmp_path, "qlearning", vec(lambda: Chain(4)), num_iterations=5, total_timesteps=None, **own)
+    assert table(tmp_path)["epsilon"].tolist() == pytest.approx([0.8, 0.4, 0.2, 0.15, 0.15])
+
+
+def test_bounds_come_from_random_steps_and_are_said(tmp_path):
+    logger.configure(str(tmp_path), ["csv", "log"])
+    env = make_vec_env("CartPole-v1", "classic_control", 2, 0)
+    model = learn("qlearning", env, num_iterations=2, total_timesteps=None, bounds_steps=300)
+    cells = model.policy.cells
+    assert cells.low[0] == pytest.approx(-4.8) and -5 < cells.low[1] < -0.1 and 0.1 < cells.high[3] < 5
+    said = (tmp_path / "log.txt").read_text()
+    assert f"{cells.low[1]:.3g} to {cells.high[1]:.3g} in dimension 1" in said and "dimension 0" not in said
+    assert table(tmp_path)["total_timesteps"].iloc[0] > 600
+    model.save(tmp_path / "model")
+    again = learn("qlearning", env, total_timesteps=0, load_path=tmp_path / "model")
+    np.testing.assert_array_equal(again.policy.cells.low, cells.low)
+
+
+def test_bounds_given_need_no_random_steps(tmp_path):
+    env = make_vec_env("CartPole-v1", "classic_control", 1, 0)
+    own = {"low": [-4.8, -3, -0.42, -3], "high": [4.8, 3, 0.42, 3], "grid_size": [4, 5, 6, 7]}
+    model = train(tmp_path, "qlearning", env, num_iterations=1, total_timesteps=None, **own)
+    assert model.policy.table.shape == (4 * 5 * 6 * 7, 2)
+    first = table(tmp_path).iloc[0]
+    assert first["total_timesteps"] == first["eplenmean"]
+
+
+def test_a_resumed_run_keeps_the_bounds(tmp_path):
+    def go(**kwargs):
+        env = make_vec_env("CartPole-v1", "classic_control", 1, 0)
+        return train(tmp_path, "qlearning", env, num_iterations=6, total_timesteps=None, grid_size=5, **kwargs)
+
+    bounds = go(run=stop_after(3)).policy.cells.state()
+    seen = go(run=RunOptions(resume=str(tmp_path))).policy.cells.state()
+    np.testing.assert_equal(seen, bounds)
+    assert rows(tmp_path)["iterations"].tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_the_initial_value_makes_every_action_be_tried():
+    env = vec(lambda: Chain(30))
+    own = {"epsilon_greedy": 0.0, "epsilon_min": 0.0, "num_iterations": 40, "total_timesteps": None, "lr": 0.5}
+    hopeful, plain = (learn("qlearning", env, initial_value=value, **own).policy.table.array for value in (1.0, -20.0))
+    assert hopeful[:4].argmax(1).tolist() == [1, 1, 1, 1]
+    assert hopeful[3, 1] == pytest.approx(0.9, abs=0.02)
+    assert plain[3].tolist() == [-20.0, -20.0]
+
+
+@pytest.mark.parametrize("network", ["mlp", "lstm", "cnn"])
+def test_networks_are_refused(network):
+    with pytest.raises(ValueError, match=f"network='{network}' is not valid: .*only 'table'"):
+        qlearning.learn(network, vec(Chain))
+
+
+def test_a_table_is_refused_by_the_others(tmp_path):
+    with pytest.raises(ValueError, match="a table is for --alg=qlearning"):
+        learn("ppo2", vec(lambda: tiny.DiscreteIdentityEnv(3)), network="table")
+
+
+class Other(Communicator):
+    """Of two ranks; the other one has these arrays."""
+
+    size = 2
+
+    def __init__(self, table, before, tried):
+        self.theirs = np.stack([(table - before) * tried, tried])
+
+    def sum(self, array):
+        return np.asarray(array) + self.theirs
+
+
+def test_ranks_put_their_tables_together():
+    before = np.float32([[1.0, 1.0, 1.0, 1.0]])
+    mine, tried = np.float32([[2.0, 1.0, 3.0, 1.0]]), np.float32([[1, 0, 3, 0]])
+    theirs, too = np.float32([[1.0, 5.0, 7.0, 1.0]]), np.float32([[0, 2, 1, 0]])
+    put_together(mine, before, tried, Other(theirs, before, too))
+    # Alone, the other alone, three parts to one, and neither.
+    assert mine.tolist() == [[2.0, 5.0, 4.0, 1.0]]
+
+
+@pytest.mark.slow
+def test_two_ranks_share_one_table(tmp_path):
+    """Each sees one half of the kinds, and both know all."""
+    (tmp_path / "script.py").write_text(RANKS)
+    status, _, err = finish(start("script", cwd=tmp_path, launcher=("mpirun", "-np", "2")), timeout=200)
+    assert status == 0, err
+    one, other = (np.load(tmp_path / f"{rank}.npy") for rank in (0, 1))
+    np.testing.assert_array_equal(one, other)
+    assert one.argmax(axis=1).tolist() == [0, 1, 2, 3]
+
+
+RANKS = """
+import gymnasium
+import numpy as np
+from tfbaselines.algs import qlearning
+from tfbaselines.envs.monitor import Monitor
+from tfbaselines.envs.vec import DummyVecEnv
+from tfbaselines.parallel import mpi
+
+rank = mpi.world().rank
+
+
+class Half(gymnasium.Env):
+    observation_space = action_space = gymnasium.spaces.Discrete(4)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time, self.kind = 0, 2 * rank
+        return self.kind, {}
+
+    def step(self, action):
+        reward, self.time = float(action == self.kind), self.time + 1
+        self.kind = 2 * rank + self.time % 2
+        return self.kind, reward, self.time == 10, False, {}
+
+
+env = DummyVecEnv([lambda: Monitor(Half(), None, allow_early_resets=True)])
+model = qlearning.learn("table", env, num_iterations=60, lr=0.3, discount=0.0, seed=0)
+np.save(f"{rank}", model.policy.table.array)
+"""
+
+
+@pytest.mark.slow
+def test_frozen_lake_is_solved():
+    def lake(count):
+        return make_vec_env("FrozenLake-v1", "toy_text", count, 0, env_kwargs={"is_slippery": False, "map_name": "8x8"})
+
+    own = {"num_iterations": 600, "lr": 0.5, "initial_value": 1.0, "epsilon_greedy": 0.1, "epsilon_decay": 0.99}
+    model = qlearning.learn("table", lake(1), seed=0, **own)
+    assert [episode["r"] for episode in even_episodes(model, lake(2), 4, deterministic=True)] == [1.0] * 4
+
+
+@pytest.mark.slow
+def test_a_continuous_problem_is_learnt_on_a_grid(tmp_path):
+    """The number shown is to be told from its sign."""
+
+    class Sign(gymnasium.Env):
+        observation_space, action_space = spaces.Box(-1.0, 1.0, (1,), np.float32), spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.time = 0
+            return self._shown(), {}
+
+        def step(self, action):
+            reward, self.time = float(action == (self.number > 0)), self.time + 1
+            return self._shown(), reward, False, self.time >= 20, {}
+
+        def _shown(self):
+            self.number = self.np_random.uniform(-1, 1)
+            return np.float32([self.number])
+
+    own = {"num_iterations": 200, "lr": 0.1, "discount": 0.0, "grid_size": 10}
+    model = train(tmp_path, "qlearning", vec(Sign, 4), total_timesteps=None, **own)
+    obs = np.linspace(-0.95, 0.95, 20, dtype=np.float32)[:, None]
+    assert model.act(obs)[0].tolist() == (obs[:, 0] > 0).astype(int).tolist()
+    saved = load_tree(next((tmp_path / "checkpoints").glob("0*")))
+    assert saved["model"]["policy"]["cells"]["sizes"].tolist() == [10]

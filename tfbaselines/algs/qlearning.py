@@ -1,0 +1,230 @@
+"""Q-learning with a table (Watkins and Dayan 1992).
+
+In the cell s of an observation the action of the largest Q(s, a) is taken, with probability epsilon any one. Each step
+
+    Q(s, a) <- Q(s, a) + lr (r + discount max_a' Q(s', a') - Q(s, a))
+
+where an episode's end counts 0 for what comes after it, a time limit the value of the real last observation. Epsilon
+falls by the factor epsilon_decay with every episode, down to epsilon_min. Ranks explore on their own, and put their
+tables together after each of their episodes.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.errors import bad_argument
+from tfbaselines.experience.collector import random_actions
+from tfbaselines.experience.rollout import continues
+from tfbaselines.experience.trials import require_end
+from tfbaselines.logs import logger
+from tfbaselines.parallel import mpi
+from tfbaselines.policy.cells import Cells
+from tfbaselines.policy.table import TablePolicy
+from tfbaselines.running.build import check_network
+from tfbaselines.running.model import PolicyModel
+from tfbaselines.running.search_run import SearchRun
+from tfbaselines.settings.bases import SearchConfig
+from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.takes import takes
+
+NETWORK = "table"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(SearchConfig):
+    """Arguments of Q-learning."""
+
+    num_iterations: int = arg(
+        1000, "number of episodes of this rank, unless total_timesteps (--num_timesteps) is given", at_least=0
+    )
+    lr: Schedule = arg(0.03, "learning rate", at_least=0)
+    discount: float = arg(0.99, "discount per step", at_least=0, at_most=1)
+    epsilon_greedy: float = arg(0.9, "probability of a random action in the first episode", at_least=0, at_most=1)
+    epsilon_decay: float = arg(0.9999, "factor of that probability for each episode", at_least=0, at_most=1)
+    epsilon_min: float = arg(0.01, "smallest probability of a random action", at_least=0, at_most=1)
+    grid_size: int | list = arg(20, "cells along each dimension of Box observations, or a list for each", at_least=1)
+    low: float | list | None = arg(
+        None, "where the grid begins, in every dimension or a list for each; None for the observation space's bounds"
+    )
+    high: float | list | None = arg(None, "where the grid ends, as for low")
+    bounds_steps: int = arg(
+        1000, "random steps of each environment whose range bounds dimensions that are unbounded", at_least=1
+    )
+    initial_value: float = arg(0.0, "of actions not tried yet; large ones make every action be tried")
+    log_interval: int = arg(10, "updates between rows of the logs", at_least=1)
+
+    order: ClassVar = """
+        num_iterations lr discount epsilon_greedy epsilon_decay epsilon_min grid_size test_every num_test_episodes
+        max_ep_len stop_max_score seed total_timesteps
+    """
+    env_defaults: ClassVar = {"all": {"network": NETWORK}}
+
+
+@takes(Config)
+def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
+    """Learn a table with Q-learning; the only network is 'table'."""
+    config = Config.of(kwargs)
+    with SearchRun("qlearning", env, config, of_episodes=True) as run:
+        policy = make_policy(network, env, config)
+        several, table = run.comm.size > 1, policy.table
+        model, learner = PolicyModel(policy, rng=run.rng), Learner(env, policy, run.rng, config.discount, several)
+        if policy.cells.unbounded.any() and not (config.load_path or run.options.resume):
+            set_bounds(policy.cells, learner.seen(config.bounds_steps), run.comm)
+            run.learnt(config.bounds_steps * env.num_envs, [], {})
+        for _ in run.search(model, learner):
+            before = table.numpy() if several else None
+            epsilon = max(config.epsilon_min, config.epsilon_greedy * config.epsilon_decay**run.episodes.count)
+            steps, episodes, error = learner.run(epsilon, run.rates()["lr"])
+            if several:
+                put_together(table.array, before, learner.tried, run.comm)
+            run.learnt(steps, episodes, {"epsilon": epsilon, "td_error": error})
+    return model
+
+
+def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None) -> TablePolicy:
+    """A table; `comm` is not needed."""
+    check_network(network, config)
+    if network != NETWORK:
+        accepted = f"qlearning has no networks, dense, convolutional or recurrent: only '{NETWORK}'"
+        raise bad_argument("network", network, accepted)
+    cells = Cells(env.observation_space, config.grid_size, config.low, config.high)
+    return TablePolicy(env.observation_space, env.action_space, cells, config.initial_value)
+
+
+class Learner:
+    """Acts in environments and learns from each step, of all of them in one call.
+
+    Args:
+        env: the environments.
+        policy: its table is learnt.
+        rng: generator of exploration.
+        discount: per step.
+        count: keep `tried`.
+
+    Attributes:
+        policy: its table is learnt.
+        tried: [cells, actions] how often the latest run learnt of each, float32; or None.
+    """
+
+    def __init__(
+        self, env: VecEnv, policy: TablePolicy, rng: np.random.Generator, discount: float, count: bool = False
+    ) -> None:
+        self._env, self.policy, self._rng, self._discount = env, policy, rng, discount
+        self.tried = np.zeros_like(policy.table.array) if count else None
+        self._obs: np.ndarray | None = None
+
+    def run(self, epsilon: float, lr: float) -> tuple[int, list[dict[str, Any]], float]:
+        """Learn until an episode ends, or several in the same step.
+
+        Args:
+            epsilon: probability of a random action.
+            lr: learning rate.
+
+        Returns:
+            Environment steps, the infos' 'episode' entries, and the mean size of the errors.
+        """
+        env, policy, table = self._env, self.policy, self.policy.table.array
+        start, width = int(env.action_space.start), table.shape[1]
+        if self._obs is None:
+            self._obs = env.reset()
+        if self.tried is not None:
+            self.tried.fill(0.0)
+        obs, cells, errors, over = self._obs, policy.cells.of(self._obs), [], False
+        while not over:
+            # np.take is quicker than an index of one row or a few.
+            actions = self._explored(table.take(cells, axis=0).argmax(axis=1), epsilon, width)
+            obs, rewards, dones, infos = env.step(actions + start)
+            next_cells = policy.cells.of(obs)
+            after = table.take(next_cells, axis=0).max(axis=1)
+            over = dones.any()
+            if over:
+                self._end(after, dones, infos)
+            pairs = cells * width + actions
+            errors.append(rewards + self._discount * after - table.take(pairs))
+            learn_from(table, pairs, errors[-1], lr)
+            if self.tried is not None:
+                np.add.at(self.tried.reshape(-1), pairs, 1.0)
+            cells = next_cells
+            require_end(len(errors))
+        self._obs = obs
+        episodes = [info["episode"] for info in infos if "episode" in info]
+        return len(errors) * env.num_envs, episodes, float(np.abs(errors).mean())
+
+    def seen(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
+        """The smallest and largest observations, [D] each, of random steps; episodes begin anew afterwards."""
+        env = self._env
+        rows = env.reset().reshape(env.num_envs, -1)
+        low, high = rows.min(axis=0), rows.max(axis=0)
+        for _ in range(steps):
+            obs, _, _, _ = env.step(random_actions(env.action_space, self._rng, env.num_envs))
+            rows = obs.reshape(env.num_envs, -1)
+            low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
+        return low, high
+
+    def state(self) -> dict[str, Any]:
+        """The observations that it acts on next; empty before the first run."""
+        return {} if self._obs is None else {"obs": self._obs}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `state` gave, if the environments' episodes were restored: call it after theirs."""
+        if continues(self._env, state):
+            self._obs = np.asarray(state["obs"], self._env.observation_space.dtype)
+
+    def _explored(self, actions: np.ndarray, epsilon: float, width: int) -> np.ndarray:
+        """The actions [N], some of them replaced by random ones, counted from 0."""
+        drawn = self._rng.random(len(actions))
+        random = drawn < epsilon
+        if random.any():
+            # A number below epsilon is as good as a fresh one.
+            actions[random] = np.minimum(drawn[random] * (width / epsilon), width - 1).astype(np.int64)
+        return actions
+
+    def _end(self, after: np.ndarray, dones: np.ndarray, infos: list[dict[str, Any]]) -> None:
+        """Replace the values [N] of what comes after, where an episode ended: nothing, or what a time limit cut off."""
+        for i in np.flatnonzero(dones):
+            last = np.asarray(infos[i]["final_observation"])[None]
+            cut = infos[i].get("TimeLimit.truncated", False)
+            after[i] = self.policy.table.array[self.policy.cells.of(last)].max() if cut else 0.0
+
+
+def learn_from(table: np.ndarray, pairs: np.ndarray, errors: np.ndarray, lr: float) -> None:
+    """Move values towards their targets; environments in the same pair take as many steps, towards the targets' mean.
+
+    Args:
+        table: [cells, actions], changed in place.
+        pairs: [N] indices into the flat table.
+        errors: [N] targets minus values.
+        lr: learning rate.
+    """
+    flat = table.reshape(-1)
+    if len(pairs) == 1:
+        flat[pairs] += lr * errors
+        return
+    different, which, counts = np.unique(pairs, return_inverse=True, return_counts=True)
+    means = np.bincount(which, errors) / counts
+    flat[different] += (1.0 - (1.0 - lr) ** counts) * means
+
+
+def put_together(table: np.ndarray, before: np.ndarray, tried: np.ndarray, comm: mpi.Communicator) -> None:
+    """Give every rank what all have learnt: the mean of their changes, weighted by how often each tried the pair.
+
+    Args:
+        table: this rank's [cells, actions], changed in place.
+        before: what every rank had.
+        tried: how often this rank tried each pair since then.
+        comm: the ranks.
+    """
+    change, count = comm.sum(np.stack([(table - before) * tried, tried]))
+    table[...] = before + change / np.maximum(count, 1.0)
+
+
+def set_bounds(cells: Cells, seen: tuple[np.ndarray, np.ndarray], comm: mpi.Communicator) -> None:
+    """Bound the unbounded dimensions by what all ranks have seen, and say so."""
+    missing = np.flatnonzero(cells.unbounded)
+    low, high = -comm.max(-seen[0].astype(np.float32)), comm.max(seen[1].astype(np.float32))
+    cells.bound(low, high)
+    ranges = ", ".join(f"{cells.low[d]:.3g} to {cells.high[d]:.3g} in dimension {d}" for d in missing)
+    logger.info(f"the grid's bounds where the space has none, from random steps: {ranges}")

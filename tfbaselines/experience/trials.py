@@ -1,0 +1,133 @@
+"""Episodes of the members of a population: as many at once as there are environments."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.policy.encoding import encode_numpy, observation_dtype
+from tfbaselines.policy.population import Population
+from tfbaselines.policy.protocol import ActingPolicy
+
+# An episode of so many steps is taken for one without end.
+LONGEST_EPISODE = 10**7
+
+
+def require_end(steps: int) -> None:
+    """ValueError when no episode has ended for too many steps of each environment."""
+    if steps > LONGEST_EPISODE:
+        raise ValueError(f"no episode ended within {LONGEST_EPISODE} steps: give max_ep_len")
+
+
+class Sums(NamedTuple):
+    """Of observations: their sum and the sum of their squares, of the shape of one, and how many they are."""
+
+    total: np.ndarray
+    squares: np.ndarray
+    count: int
+
+
+class Trial(NamedTuple):
+    """A member's episode: the sum of its rewards, and of its observations where these are normalised."""
+
+    score: float
+    sums: Sums | None
+
+
+class Trials:
+    """Runs an episode of each member.
+
+    Args:
+        env: the environments.
+        policy: what the members are; its normaliser says whether observations are summed up.
+        population: as many members as environments.
+
+    Attributes:
+        steps: environment steps of the latest run; environments without a member at its end rest, where they can.
+        episodes: the infos' 'episode' entries of the latest run's members.
+    """
+
+    def __init__(self, env: VecEnv, policy: ActingPolicy, population: Population) -> None:
+        self._env, self._policy, self._population = env, policy, population
+        self._dtype = observation_dtype(env.observation_space)
+        self.steps, self.episodes = 0, []
+
+    def run(self, members: Sequence[int], parameters: Callable[[int], np.ndarray]) -> list[Trial]:
+        """Run the members' episodes; an environment whose member is done takes the next one that waits.
+
+        Args:
+            members: their numbers.
+            parameters: gives those of a member, [P].
+
+        Returns:
+            The members' trials, in their order.
+        """
+        env, population, waiting = self._env, self._population, iter(members)
+        rows = env.num_envs
+        trials: dict[int, Trial] = {}
+        scores, self.episodes, self.steps = np.zeros(rows), [], 0
+        observed = _Observed(rows, self._policy)
+        # The member that each environment has now, and how many environments are stepped.
+        present: list[int | None] = [None] * rows
+        stepped = rows
+
+        def place(row: int) -> int:
+            """Give an environment the next member; how many environments rest from now on."""
+            present[row] = next(waiting, None)
+            if present[row] is None:
+                return int(env.rest(row))
+            population.place(row, parameters(present[row]))
+            return 0
+
+        # Nothing of the iteration before is left, so that a resumed run needs nothing of it either.
+        obs = env.reset()
+        for row in range(rows):
+            stepped -= place(row)
+        population.ready()
+        states, episode_start, quiet = self._policy.initial_state(rows), np.ones(rows, bool), 0
+        while len(trials) < len(members):
+            obs = np.asarray(obs, self._dtype)
+            observed.add(obs)
+            actions, states = population.choose(obs, states, episode_start)
+            obs, rewards, episode_start, infos = env.step(actions)
+            scores += rewards
+            self.steps += stepped
+            for row in np.flatnonzero(episode_start).tolist() if episode_start.any() else ():
+                sums, score = observed.take(row), float(scores[row])
+                scores[row] = 0.0
+                if present[row] is not None:
+                    trials[present[row]] = Trial(score, sums)
+                    self.episodes += [infos[row]["episode"]] if "episode" in infos[row] else []
+                    stepped -= place(row)
+            quiet = 0 if episode_start.any() else quiet + 1
+            require_end(quiet)
+        return [trials[member] for member in members]
+
+
+class _Observed:
+    """Sums of what each environment showed since its member began, where the policy normalises observations."""
+
+    def __init__(self, rows: int, policy: ActingPolicy) -> None:
+        self._policy, self._sums = policy, None
+        if policy.normalizer:
+            shape = (rows, *policy.normalizer.mean.shape)
+            self._sums = np.zeros(shape), np.zeros(shape), np.zeros(rows, int)
+
+    def add(self, obs: np.ndarray) -> None:
+        """Take in an observation of each environment, [M, ...]."""
+        if self._sums is not None:
+            encoded = np.asarray(encode_numpy(obs, self._policy.observation_space), np.float64)
+            total, squares, count = self._sums
+            total += encoded
+            squares += np.square(encoded)
+            count += 1
+
+    def take(self, row: int) -> Sums | None:
+        """The sums of one environment, which begin anew; None without a normaliser."""
+        if self._sums is None:
+            return None
+        taken = Sums(*(np.array(part[row]) for part in self._sums[:2]), int(self._sums[2][row]))
+        for part in self._sums:
+            part[row] = 0
+        return taken

@@ -1,0 +1,137 @@
+"""Policies without values and without chance: what a population searches, since its noise is in the parameters."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from gymnasium import spaces
+
+from tfbaselines.parallel import mpi
+from tfbaselines.policy.base import BasePolicy, memory_tensors
+from tfbaselines.policy.distributions import make_pdtype
+from tfbaselines.policy.encoding import encoded_shape
+from tfbaselines.policy.mirror import Mirror
+from tfbaselines.policy.networks import NetworkFn, flat_width, run_network
+from tfbaselines.policy.precision import in_full
+from tfbaselines.policy.protocol import Outputs
+
+# Of the output layer's initialisation.
+GAIN = 0.01
+
+
+class Certain:
+    """A batch of actions that are taken with certainty; see ActionDistribution in policy/protocol.py.
+
+    Args:
+        actions: [B, ...].
+    """
+
+    def __init__(self, actions: tf.Tensor) -> None:
+        self._actions = actions
+
+    def sample(self, noise: tf.Tensor) -> tf.Tensor:
+        """The actions [B, ...]; the noise is ignored."""
+        return self._actions
+
+    def mode(self) -> tf.Tensor:
+        """The actions [B, ...]."""
+        return self._actions
+
+    def neglogp(self, actions: tf.Tensor) -> tf.Tensor:
+        """Zeros [B]."""
+        return tf.zeros(tf.shape(self._actions)[0])
+
+
+class CertainHead:
+    """The most likely actions of the action space's own head; of a Box the parameters themselves, [B, n].
+
+    Args:
+        space: the action space.
+    """
+
+    mode_noise = 0.0
+    noise_shape = (0,)
+
+    def __init__(self, space: spaces.Space) -> None:
+        self._head, self._box = make_pdtype(space), isinstance(space, spaces.Box)
+        self.width = self.param_size = self._head.width
+        self.action_shape, self.action_dtype = self._head.action_shape, self._head.action_dtype
+
+    def draw_noise(self, rng: np.random.Generator, batch: tuple[int, ...]) -> np.ndarray:
+        """No numbers [*batch, 0]; the generator stays as it is."""
+        return np.empty((*batch, 0), np.float32)
+
+    def distribution(self, flat: tf.Tensor) -> Certain:
+        """The actions with parameters [B, P]."""
+        if self._box:
+            return Certain(tf.reshape(flat, (-1, *self.action_shape)))
+        return Certain(self._head.distribution(flat).mode())
+
+    def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Actions [B, ...]; the noise is ignored."""
+        return self.mode_numpy(flat)
+
+    def mode_numpy(self, flat: np.ndarray) -> np.ndarray:
+        """Actions [B, ...]."""
+        return self._head.mode_numpy(flat)
+
+    def neglogp_numpy(self, flat: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Zeros [B]."""
+        return np.zeros(len(flat), np.float32)
+
+
+class DirectPolicy(BasePolicy):
+    """A network and an output layer; values are 0, since none are learnt.
+
+    Args:
+        observation_space: of one environment.
+        action_space: of one environment.
+        network: function of an input shape that returns the Keras model of the latent.
+        normalize_observations: see BasePolicy.
+        comm: see BasePolicy.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        network: NetworkFn,
+        *,
+        normalize_observations: bool = False,
+        comm: mpi.Communicator | None = None,
+    ) -> None:
+        head = CertainHead(action_space)
+        super().__init__(
+            observation_space, action_space, head, normalize_observations=normalize_observations, comm=comm
+        )
+        self.network = network(encoded_shape(observation_space))
+        self.state_size = getattr(self.network, "state_size", None) or 0
+        orthogonal = keras.initializers.Orthogonal(GAIN)
+        self.output_layer = keras.layers.Dense(head.width, kernel_initializer=orthogonal, name="pi")
+        self.output_layer.build((None, flat_width(self.network)))
+
+    @property
+    def modules(self) -> list[Any]:
+        """The network and the output layer."""
+        return [self.network, self.output_layer]
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        """Those of the network, then those of the output layer."""
+        return [variable for module in self.modules for variable in module.trainable_variables]
+
+    def mirror(self) -> Mirror | None:
+        """See BasePolicy."""
+        return None if self.recurrent else Mirror(self.modules)
+
+    def forward(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
+        """See ActingPolicy."""
+        x = self.preprocess(obs)
+        episode_start, states = memory_tensors(episode_start, states)
+        if self.recurrent:
+            latent, states = self.network([x, episode_start, states])
+        else:
+            latent = run_network(self.network, x)
+        flat = in_full(self.output_layer(latent))
+        return Outputs(flat, tf.zeros(tf.shape(flat)[0]), states)

@@ -1,0 +1,139 @@
+"""The run of algorithms whose iterations are whole episodes: of one agent, or of a population."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.logs.episodes import Episodes
+from tfbaselines.logs.search_rows import columns
+from tfbaselines.parallel.threads import Together
+from tfbaselines.running.model import PolicyModel
+from tfbaselines.running.plan import UNLIMITED, Plan
+from tfbaselines.running.run import Run
+from tfbaselines.running.tester import Tester
+from tfbaselines.settings.bases import SearchConfig
+
+
+class SearchRun(Run):
+    """Updates that take as many steps as their episodes have, tests now and then, and an end at the best score.
+
+        with SearchRun("name", env, Config.of(kwargs)) as run:
+            for _ in run.search(model):
+                run.learnt(steps, episodes, statistics)
+        return model
+
+    Attributes:
+        iterations: done so far.
+        eval_env: environments for tests, or None.
+
+    Args:
+        name: the algorithm's name.
+        env: the environments.
+        config: the algorithm's arguments.
+        of_episodes: an iteration is an episode, of which several environments may end more than one in an update;
+            otherwise it is an update.
+    """
+
+    def __init__(self, name: str, env: VecEnv, config: SearchConfig, of_episodes: bool = False) -> None:
+        self._most_steps = None if config.total_timesteps is None else int(config.total_timesteps)
+        plan = Plan(
+            total_timesteps=UNLIMITED if self._most_steps is None else self._most_steps,
+            steps_per_update=1,
+            log_interval=config.log_interval,
+            save_interval=config.save_interval,
+        )
+        super().__init__(name, env, config, plan)
+        self._train_env, self._of_episodes = env, of_episodes
+        self._tester = Tester(env, config.eval_env, config, self.options)
+        self.eval_env = self._tester.env
+        if self.eval_env is not None:
+            self.env = Together([env, self.eval_env])
+        # Those of the latest test.
+        self.eval_episodes = Episodes(max(1, config.num_test_episodes))
+        self._row: dict[str, Any] = {}
+        self._go_on_from(0, 0)
+
+    def __exit__(self, *error: Any) -> None:
+        try:
+            super().__exit__(*error)
+        finally:
+            self._tester.close()
+
+    def search(self, model: PolicyModel, *acting: Any) -> Iterator[int]:
+        """Start the run, and give the number of each update; hand what came of it to `learnt`.
+
+        Args:
+            model: what learns.
+            acting: parts that act in the environments; see Run.acts.
+        """
+        self.start(model, normalized=self._train_env)
+        self.acts(*acting)
+        for update in self.updates():
+            tests = self.iterations // self.config.test_every
+            yield update
+            self.iterations = self._iterations_after(update)
+            over = self.done >= self._end()
+            if over:
+                self.stop()
+            if over or self.iterations // self.config.test_every > tests:
+                self.eval_episodes.extend(self._tester.run(self.model))
+            if self._good_enough():
+                self.stop()
+            self.finish_update(lambda: columns(self) | self._row)
+
+    def learnt(self, steps: int, episodes: list[dict[str, Any]], statistics: dict[str, float]) -> None:
+        """Take in what came of an update.
+
+        Args:
+            steps: environment steps that it took.
+            episodes: the infos' 'episode' entries of the episodes that ended.
+            statistics: further columns of its row of the logs.
+        """
+        self._timesteps += steps
+        self.episodes.extend(episodes)
+        self._row = self.check(statistics)
+
+    @property
+    def timesteps(self) -> int:
+        """See Run."""
+        return self._timesteps
+
+    @property
+    def unit(self) -> str:
+        """See Run."""
+        return "iteration" if self._most_steps is None else "step"
+
+    @property
+    def done(self) -> int:
+        """See Run."""
+        return self.iterations if self._most_steps is None else self.timesteps
+
+    @property
+    def fraction_left(self) -> float:
+        """1 in the first update, going down to nearly 0 in the last."""
+        return max(0.0, 1.0 - self.done / self._end())
+
+    def _further_columns(self) -> dict[str, int]:
+        columns = super()._further_columns()
+        if "global_timesteps" in columns:
+            # Episodes differ in their lengths from rank to rank.
+            columns["global_timesteps"] = int(self.comm.sum([self.timesteps])[0])
+        return columns
+
+    def _end(self) -> int:
+        return self.config.num_iterations if self._most_steps is None else self._most_steps
+
+    def _go_on_from(self, update: int, timesteps: int) -> None:
+        self.update, self._timesteps = update, timesteps
+        self.iterations = self._iterations_after(update)
+        # Every update has at least an iteration and a step.
+        self.num_updates = update + max(0, self._end() - self.done)
+
+    def _iterations_after(self, update: int) -> int:
+        return self.episodes.count if self._of_episodes else update
+
+    def _good_enough(self) -> bool:
+        """Whether the mean return of the latest test, or else of the latest 100 episodes, reaches stop_max_score."""
+        bound = self.config.stop_max_score
+        judged = self.episodes if self.eval_env is None else self.eval_episodes
+        return bound is not None and judged.full and judged.mean_reward >= bound
