@@ -1,4 +1,4 @@
-"""ACKTR's 18 updates of one batch: losses, gradients, factors, momenta, learning rates and weights of the original's."""
+"""ACKTR's losses, gradients, factors, momenta and weights over 18 updates against the original's numbers."""
 
 import json
 

@@ -1,9 +1,10 @@
-"""Eigendecompositions of symmetric matrices in threads: LAPACK's, which work beside TensorFlow and Python."""
+"""Eigendecompositions of symmetric matrices, in threads."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
+import tensorflow as tf
 
 from tfbaselines.errors import NotFiniteError
 
@@ -53,10 +54,8 @@ class Decomposer:
 
 
 def decomposed(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues [n], those that are not clearly positive as 0, and eigenvectors [n, n] of a float32 matrix."""
-    try:
-        values, vectors = np.linalg.eigh(matrix)
-    except np.linalg.LinAlgError:
-        # Single precision did not converge.
-        values, vectors = np.linalg.eigh(matrix.astype(np.float64))
-    return np.where(values > LEAST_EIGENVALUE, values, 0.0).astype(np.float32), vectors.astype(np.float32)
+    """Eigenvalues [n], those that are not clearly positive as 0, and eigenvectors [n, n] of a matrix."""
+    # One thread does all of it: OpenBLAS, behind numpy's, takes several, which on a busy machine wait for one another
+    # a hundred times as long as they work.
+    values, vectors = (part.numpy() for part in tf.linalg.eigh(matrix))
+    return np.where(values > LEAST_EIGENVALUE, values, np.float32(0.0)), vectors

@@ -1,4 +1,4 @@
-"""K-FAC: natural gradient steps with Kronecker factors of the Fisher matrix (Martens & Grosse 2015), as ACKTR takes them.
+"""K-FAC: natural gradient steps with Kronecker factors of the Fisher matrix (Martens & Grosse 2015), as in ACKTR.
 
 The first steps are of gradient descent, while the factors S are averaged; then, with new ones from every batch,
 
@@ -9,7 +9,7 @@ where c <= 1 is such that the step's KL divergence, lr^2 c^2 u'g to second order
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras
 import numpy as np
