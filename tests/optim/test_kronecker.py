@@ -10,6 +10,7 @@ from keras import layers
 
 from tfbaselines.optim.kronecker import KroneckerFactors, preconditioned
 from tfbaselines.policy.networks import layers_of
+from tfbaselines.policy.precision import in_full, set_precision
 
 RNG = np.random.default_rng(0)
 ROWS = 5
@@ -30,12 +31,12 @@ def factors_of(network, x, weights, compiled=False):
     """The factors of E[sum of weights * output], one for each of `sizes`."""
     factors = KroneckerFactors(layers_of(network))
 
-    def compute(x):
+    def compute(x, weights):
         with tf.GradientTape(persistent=True) as tape, factors.observed():
-            likelihood = tf.reduce_sum(network(x) * weights) / ROWS
+            likelihood = tf.reduce_sum(in_full(network(x)) * weights) / ROWS
         return factors.new(lambda tensors: tape.gradient(likelihood, tensors), [])
 
-    found = (tf.function(compute) if compiled else compute)(tf.constant(x))
+    found = (tf.function(compute) if compiled else compute)(tf.constant(x), tf.constant(weights))
     assert [one.shape for one in found] == [(n, n) for n in factors.sizes]
     return [one.numpy() for one in found], factors
 
@@ -159,6 +160,20 @@ def test_preconditioning_solves_with_the_kronecker_product():
     vector = RNG.standard_normal((1, 3))
     expected = np.linalg.solve(g + 0.1 * np.eye(3), vector[0])[None]
     np.testing.assert_allclose(preconditioned(tf.constant(vector), eigen[1:], 0.1), expected, rtol=1e-9)
+
+
+def test_products_stay_in_float32():
+    """In bfloat16, networks' own are a thousandth off."""
+    inputs = keras.Input((64,))
+    network = keras.Model(inputs, layers.Dense(32)(inputs))
+    x, weights = normal(ROWS, 64), normal(ROWS, 32)
+    set_precision("bfloat16")
+    try:
+        found, _ = factors_of(network, x, weights, compiled=True)
+    finally:
+        set_precision("float32")
+    for factor, rows in zip(found, (x, weights), strict=True):
+        np.testing.assert_allclose(factor, outer(rows) / ROWS, rtol=1e-4, atol=1e-5)
 
 
 def test_layers_are_left_as_they_were():

@@ -18,6 +18,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tfbaselines.policy.precision import in_float32
+
 # Eigenvalues and eigenvectors: [n] and [n, n], the vectors as columns.
 Eigen = tuple[tf.Tensor, tf.Tensor]
 
@@ -34,6 +36,7 @@ def gradient_factor(gradients: tf.Tensor) -> tf.Tensor:
     return _products(gradients) * (rows * places)
 
 
+@in_float32
 def preconditioned(gradient: tf.Tensor, factors: Sequence[Eigen], damping: float) -> tf.Tensor:
     """(F + damping)^-1 times a gradient, which has the shape of its variable.
 
@@ -233,6 +236,7 @@ def _places(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     return tf.concat([tf.reshape(x, (x.shape[0], -1, x.shape[-1])) for x in tensors], axis=1)
 
 
+@in_float32
 def _products(x: tf.Tensor) -> tf.Tensor:
     """The sum [n, n] of x_bt x_bt' over all places [B, T, n]."""
     rows = tf.reshape(x, (-1, x.shape[-1]))
