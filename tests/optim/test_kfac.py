@@ -118,7 +118,8 @@ def test_averages_are_plain_first_and_then_decay():
     [
         ({}, [1, 2, 3, 4, 5, 6], [2, 3, 4, 5, 6]),
         ({"factors_every": 3}, [1, 2, 3, 6], [2, 3, 6]),
-        ({"decompose_every": 2}, [1, 2, 3, 4, 5, 6], [2, 4, 6]),
+        ({"decompose_every": 3}, [1, 2, 3, 4, 5, 6], [2, 3, 6]),
+        ({"decompose_every": 9}, [1, 2, 3, 4, 5, 6], [2]),
     ],
 )
 def test_intervals(arguments, averages, eigen):
@@ -163,6 +164,16 @@ def test_background():
         time.sleep(0.01)
     step(fresh_batch(6), lr=LR)
     np.testing.assert_array_equal(step.eigen, second)
+
+
+def test_leaving_the_context_ends_the_threads():
+    _, step = make(cold_steps=2, is_async=True)
+    with step:
+        for seed in range(4):
+            step(fresh_batch(seed), lr=LR)
+    for thread in step._decomposer._pool._threads:
+        thread.join(10)
+        assert not thread.is_alive()
 
 
 def test_the_same_steps_go_on_from_what_is_saved():

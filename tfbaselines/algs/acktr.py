@@ -95,7 +95,7 @@ def objective(policy: Policy, batch: Batch, config: Config) -> Objective:
 
 
 def make_step(run: OnPolicyRun) -> Kfac:
-    """What takes the run's steps."""
+    """What takes the run's steps, to be closed at its end."""
     config, policy = run.config, run.policy
     vectors = [] if policy.logstd is None else [policy.logstd]
     return Kfac(
@@ -116,8 +116,8 @@ def make_step(run: OnPolicyRun) -> Kfac:
 @takes(Config)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with ACKTR."""
-    with OnPolicyRun("acktr", network, env, Config.of(kwargs), recurrent=False) as run:
-        step = run.model.optimizer = make_step(run)
+    with OnPolicyRun("acktr", network, env, Config.of(kwargs), recurrent=False) as run, make_step(run) as step:
+        run.model.optimizer = step
         for rollout in run.rollouts():
             returns = rollout.n_step_returns(run.config.gamma)
             data = rollout.batch(False, returns=returns)

@@ -29,6 +29,10 @@ class Decomposer:
         self._pool = ThreadPoolExecutor(min(threads, len(self._sizes)), thread_name_prefix="eigen")
         self._jobs: list[Future] = []
 
+    def close(self) -> None:
+        """End the threads, after the matrices that they are at."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
     @property
     def busy(self) -> bool:
         """Whether there are matrices whose decomposition was not taken yet."""

@@ -4,12 +4,12 @@ The first steps are of gradient descent, while the factors S are averaged; then,
 
     S <- decay S + (1 - decay) new;   u = (F + damping)^-1 g;   w <- w - lr (1 - momentum) sum_k momentum^k (c u)_k
 
-where c <= 1 is such that the step's KL divergence, lr^2 c^2 u'g to second order, is at most clip_kl.
+where c <= 1 bounds lr^2 (c u)'g, twice the step's KL divergence to second order, by clip_kl.
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -38,7 +38,7 @@ class Objective(NamedTuple):
 
 
 class Kfac:
-    """Gradient steps preconditioned by the Fisher matrix, one for each batch.
+    """Gradient steps preconditioned by the Fisher matrix, one for each batch. Leaving its context ends its threads.
 
     Gradient descent takes the first cold_steps + 1 steps, with a momentum of its own; K-FAC takes those from number
     cold_steps on, so that two are taken by both, as in the original. Alone and asynchronously, a step is one compiled
@@ -51,7 +51,7 @@ class Kfac:
         objective: measures a batch.
         factors: of everything that changes.
         variables: what changes.
-        clip_kl: bound of the divergence of a step.
+        clip_kl: bound of a step's divergence; see above.
         max_grad_norm: bound of the gradient's global norm in gradient descent; None for none.
         momentum: of both kinds of steps.
         damping: added to the eigenvalues of the Fisher matrix.
@@ -106,6 +106,12 @@ class Kfac:
         self._averaged = tf.function(self._average, jit_compile=jit)
         self._stepped = tf.function(self._step, jit_compile=jit)
 
+    def __enter__(self) -> "Kfac":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._decomposer.close()
+
     @property
     def variables(self) -> list[tf.Variable]:
         """What is saved: the counter of steps, factors, decompositions, and both momenta."""
@@ -121,9 +127,10 @@ class Kfac:
         batch = {name: tf.convert_to_tensor(array) for name, array in data.items()}
         rate, number = tf.constant(lr, tf.float32), int(self.step.numpy()) + 1
         fresh = number <= self._cold_steps or number % self._factors_every == 0
-        due = number >= self._cold_steps and number % self._decompose_every == 0
+        since = number - self._cold_steps
+        due = since == 0 or (since > 0 and number % self._decompose_every == 0)
         if self._is_async:
-            self._take_over(wait=number == self._cold_steps + 1)
+            self._take_over(wait=since == 1)
         if self._whole is not None:
             statistics = self._whole(batch, rate, fresh)
         else:
