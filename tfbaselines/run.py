@@ -49,6 +49,8 @@ def _main(argv: list[str]) -> int:
     given = _resumed(given)
     args = parse(given, ALGORITHMS)
     _check_save_path(args.save_path)
+    if args.cpu is not None and args.cpu > 1 and not mpi.launched():
+        return mpi.start_ranks(args.cpu, ["-m", "tfbaselines.run", *argv])
     return _run(args)
 
 
@@ -167,6 +169,8 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
         save_minutes=args.save_minutes,
         progress=True,
         precision=args.precision,
+        on_nan=args.on_nan,
+        mpi_exchange=args.mpi_exchange,
         make_env=lambda worker: _training_env(args, config, directory, worker),
         make_eval_env=lambda count: _test_env(args, config, count),
         config=config,

@@ -5,14 +5,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfbaselines.optim import exchange
 from tfbaselines.optim.blocks import BlockUpdate, Merged, Phase
 from tfbaselines.parallel.mpi import Communicator
 
 
-class TwoAlike(Communicator):
-    """Two ranks that do the same."""
-
-    size = 2
+@pytest.fixture(autouse=True)
+def one_message_a_step():
+    """The communicators here average, but have no batches of other ranks."""
+    exchange.set_exchange("gradients")
+    yield
+    exchange.set_exchange("auto")
+    exchange.news()
 
 
 class Other(Communicator):
@@ -23,9 +27,19 @@ class Other(Communicator):
     def __init__(self, offset):
         self.offset, self.averaged = offset, []
 
-    def average(self, flat, weight=1.0):
-        self.averaged.append(flat.copy())
-        return flat + np.float32(self.offset / 2)
+    def gather(self, own):
+        return [own, own]
+
+    def sum(self, array):
+        self.averaged.append(2 * array)
+        return 2 * array + np.float32(self.offset / 2)
+
+
+class TwoAlike(Other):
+    """Two ranks with the same batches."""
+
+    def __init__(self):
+        super().__init__(0.0)
 
 
 def make(comm=None, every=1, after_every=1, jit=True, clip=None):

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfbaselines.optim import exchange
 from tfbaselines.optim.update import Update
 from tfbaselines.parallel import mpi
 
@@ -10,18 +11,29 @@ ROWS, INPUTS = 24, 3
 compiled = pytest.mark.parametrize("jit", [False, True], ids=["graph", "jit"])
 
 
+@pytest.fixture(autouse=True)
+def one_message_a_step():
+    """The communicators here average, but have no batches of other ranks."""
+    exchange.set_exchange("gradients")
+    yield
+    exchange.set_exchange("auto")
+    exchange.news()
+
+
 class TwoAlike(mpi.Communicator):
-    """Two ranks with the same gradients, written down with the weights they were given."""
+    """Two ranks with the same gradients; what this one sends is written down."""
 
     size = 2
 
     def __init__(self):
-        self.flats, self.weights = [], []
+        self.sent = []
 
-    def average(self, flat, weight=1.0):
-        self.flats.append(flat)
-        self.weights.append(weight)
-        return flat
+    def gather(self, own):
+        return [own, own]
+
+    def sum(self, array):
+        self.sent.append(array)
+        return 2 * array
 
 
 class Regression:
@@ -100,25 +112,24 @@ def test_flat_gradients_of_equal_ranks_give_the_same_weights(jit, max_grad_norm)
     results = [model.update(data_of(), minibatches(), lr=0.01, decay=0.1) for model in (fused, ranks)]
     assert results[0] == pytest.approx(results[1], rel=1e-5, abs=1e-6) and set(results[0]) == {"squares", "size"}
     assert_equal(fused, ranks)
-    assert len(comm.flats) == 6
+    assert len(comm.sent) == 6
 
 
-def test_one_flat_gradient_per_minibatch_is_averaged_with_the_ranks_weight():
+def test_one_flat_gradient_per_minibatch_is_sent():
     comm = TwoAlike()
-    model = Regression(keras.optimizers.SGD, comm=comm, rank_weight=2.5)
+    model = Regression(keras.optimizers.SGD, comm=comm)
     before = model.weights()
     model.update(data_of(), minibatches(count=1), lr=0.5, decay=0.0)
-    assert comm.weights == [2.5]
-    (flat,) = comm.flats
+    (flat,) = comm.sent
     assert flat.dtype == np.float32
     expected = [(old - new) / 0.5 for old, new in zip(before, model.weights(), strict=True)]
-    np.testing.assert_allclose(flat, np.concatenate([part.ravel() for part in expected]), rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(2 * flat, np.concatenate([part.ravel() for part in expected]), rtol=1e-3, atol=1e-5)
 
 
 def test_the_average_over_ranks_is_clipped_and_applied():
     class Halving(TwoAlike):
-        def average(self, flat, weight=1.0):
-            return 0.5 * flat
+        def sum(self, array):
+            return array
 
     plain = Regression(keras.optimizers.SGD)
     halved = Regression(keras.optimizers.SGD, comm=Halving())

@@ -211,3 +211,18 @@ def test_a_closed_output_does_not_end_a_run(tmp_path):
     status, out, err = commands.finish(process)
     assert (status, out.count("\n")) == (0, 1), err
     assert saved(tmp_path / "log") == ["00004", "best"]
+
+
+def test_updates_that_are_not_finite_are_dropped_when_asked_to(tmp_path):
+    """Of a learning rate that is much too large for one update."""
+    rates = {1.0: 1e-3, 0.75: 1e30}
+    model = train(tmp_path, total=16 * 4, lr=lambda left: rates.get(left, 1e-3), options={"on_nan": "skip"})
+    rows = logger.read_csv(tmp_path / "progress.csv")
+    assert rows["dropped_updates"].tolist() == [0, 1, 1, 1] and rows["misc/nupdates"].tolist() == [1, 2, 3, 4]
+    assert all(np.isfinite(variable.numpy()).all() for variable in model.variables())
+
+
+def test_a_run_in_which_every_update_is_dropped_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr("tfbaselines.running.finite.MOST_DROPPED_IN_A_ROW", 3)
+    with pytest.raises(NotFiniteError, match="after update 3.*and 2 updates before were not finite either"):
+        train(tmp_path, total=16 * 9, lr=1e30, options={"on_nan": "skip"})

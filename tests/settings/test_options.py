@@ -13,6 +13,8 @@ from tfbaselines.settings.options import PRECISIONS, RunOptions
     [
         ({"precision": "float3"}, "unknown precision 'float3': did you mean 'float32'"),
         ({"precision": ""}, "choose from bfloat16, float32"),
+        ({"on_nan": "ignore"}, "unknown on_nan 'ignore': choose from skip, stop"),
+        ({"mpi_exchange": "batch"}, "unknown mpi_exchange 'batch': did you mean 'batches'"),
         ({"keep_checkpoints": 0}, "keep_checkpoints=0 is not valid: at least 1"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Gradient steps of several optimisers over a block of batches: one compiled call, or averaged over MPI ranks.
+"""Gradient steps of several optimisers over a block of batches, in one compiled call.
 
 One gradient step of an off-policy algorithm is made of phases: the critics', the actor's, the temperature's. What the
 phases share is prepared first, with the weights as they were before the step; target networks follow at its end.
@@ -12,8 +12,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.optim.exchange import Exchange
 from tfbaselines.optim.optimizers import restore_slots, slots
-from tfbaselines.optim.update import Batch, Statistics, gradients_of, joined, outline, taken_apart
+from tfbaselines.optim.update import Batch, Statistics, gradients_of, joined, outline
 from tfbaselines.parallel import mpi
 
 
@@ -108,22 +109,15 @@ class BlockUpdate:
         # Phases whose gradients are taken with the same weights.
         self._groups = [phases] if together else [[phase] for phase in phases]
         self._after, self._after_every = after, after_every
-        self._comm = mpi.wrap(comm)
+        self._exchange = Exchange(comm, jit)
         # Of each group, by the shapes of a batch; known once the losses are traced with it.
         self._columns: dict[tuple, list[list[Column]]] = {}
         self.step = 0
         for phase in phases:
             phase.optimizer.build(phase.variables)
 
-        def compiled(function: Callable) -> Callable:
-            return tf.function(function, jit_compile=jit)
-
-        self._fused = compiled(self._run_all)
-        self._compiled_prepare, self._compiled_after = compiled(prepare), compiled(after)
-        if merged:
-            self._compiled_merged = Merged(compiled(merged.vector), compiled(merged.take))
-        self._flat_gradients = [compiled(_flat_gradients(group)) for group in self._groups]
-        self._applies = [compiled(_apply_flat(group)) for group in self._groups]
+        self._fused: Any = None
+        self._compiled_prepare = tf.function(prepare, jit_compile=jit)
 
     def __call__(self, block: dict[str, Any], **coefficients: float) -> dict[str, np.ndarray]:
         """Run one gradient step per batch.
@@ -135,16 +129,16 @@ class BlockUpdate:
         Returns:
             The phases' statistics by name, [K] or [K, B], for each step in which the phase was due.
         """
-        tensors = tf.nest.map_structure(tf.convert_to_tensor, block)
+        count, rows = tf.nest.flatten(block)[0].shape[:2]
+        if self._fused is None:
+            self._exchange.choose(self.variables, rows, block)
+            self._fused = self._exchange.compile(self._run_all)
+        blocks = self._exchange.batches(block)
         scalars = {name: tf.constant(value, tf.float32) for name, value in coefficients.items()}
-        count = tf.nest.flatten(tensors)[0].shape[0]
-        if self._comm.size == 1:
-            rows = self._fused(tensors, scalars, tf.constant(self.step, tf.int32)).numpy()
-        else:
-            rows = np.stack([self._step_over_ranks(tensors, scalars, k) for k in range(count)])
+        rows = self._fused(blocks, scalars, tf.constant(self.step, tf.int32)).numpy()
         steps = self.step + np.arange(count)
         self.step += count
-        columns = list(itertools.chain(*self._columns[_batch_shapes(tensors)]))
+        columns = list(itertools.chain(*self._columns[_batch_shapes(self._exchange.own(blocks))]))
         parts = np.split(rows, np.cumsum([column.width for column in columns])[:-1], axis=1)
         return {
             column.name: part.reshape(count, *column.shape)[steps % column.every == 0]
@@ -185,20 +179,23 @@ class BlockUpdate:
         self._columns[_batch_shapes(block)] = groups
         return groups
 
-    def _run_all(self, block: Any, scalars: Batch, first: tf.Tensor) -> tf.Tensor:
-        def batch_of(block: Any, scalars: Batch, k: Any) -> Batch:
-            return self._prepare(tf.nest.map_structure(lambda array: array[k], block) | scalars)
+    def _run_all(self, blocks: list[Any], scalars: Batch, first: tf.Tensor) -> tf.Tensor:
+        def batch_of(block: Any, k: Any) -> Batch:
+            return tf.nest.map_structure(lambda array: array[k], block) | scalars
 
-        groups = self._lay_out(block, outline(batch_of, block, scalars, 0))
+        exchange = self._exchange
+        own = exchange.own(blocks)
+        groups = self._lay_out(own, outline(self._prepare, batch_of(own, 0)))
         widths = [_width(columns) for columns in groups]
-        count = tf.nest.flatten(block)[0].shape[0]
+        count = tf.nest.flatten(own)[0].shape[0]
         rows = tf.TensorArray(tf.float32, count, element_shape=(sum(widths),))
         for k in tf.range(count):
-            batch = batch_of(block, scalars, k)
+            batches = [self._prepare(batch_of(block, k)) for block in blocks]
             if self._merged:
-                self._merged.take(self._merged.vector(batch))
+                (vector,), _ = exchange.mean(lambda batch: ([self._merged.vector(batch)], ()))(batches)
+                self._merged.take(vector)
             taken = [
-                self._take(group, batch, scalars, first + k, width)
+                self._take(group, batches, scalars, first + k, width)
                 for group, width in zip(self._groups, widths, strict=True)
             ]
             rows = rows.write(k, tf.concat(taken, 0))
@@ -206,36 +203,25 @@ class BlockUpdate:
                 self._after()
         return rows.stack()
 
-    def _take(self, group: list[Phase], batch: Batch, scalars: Batch, step: tf.Tensor, width: int) -> tf.Tensor:
-        """Take the step of a group of phases, if it is due; its statistics [width]."""
+    def _take(self, group: list[Phase], batches: list[Batch], scalars: Batch, step: tf.Tensor, width: int) -> tf.Tensor:
+        """Take the step of a group of phases, if it is due; this rank's statistics [width]."""
+
+        def gradients(batch: Batch) -> tuple[list[tf.Tensor], tf.Tensor]:
+            found = [phase.gradients(batch) for phase in group]
+            return [g for gradients, _ in found for g in gradients], tf.concat([row for _, row in found], 0)
+
+        def apply(gradients: list[tf.Tensor], scalars: Batch) -> None:
+            for phase in group:
+                phase.apply(gradients[: len(phase.variables)], scalars[phase.lr])
+                gradients = gradients[len(phase.variables) :]
 
         def taken() -> tf.Tensor:
-            found = [phase.gradients(batch) for phase in group]
-            for phase, (gradients, _) in zip(group, found, strict=True):
-                phase.apply(gradients, scalars[phase.lr])
-            return tf.concat([statistics for _, statistics in found], 0)
+            averaged, statistics = self._exchange.mean(gradients)(batches)
+            apply(averaged, scalars)
+            return statistics
 
         every = group[0].every
         return taken() if every == 1 else tf.cond(step % every == 0, taken, lambda: tf.zeros(width))
-
-    def _step_over_ranks(self, block: Any, scalars: Batch, k: int) -> np.ndarray:
-        batch = self._compiled_prepare(tf.nest.map_structure(lambda array: array[k], block) | scalars)
-        groups = self._columns.get(_batch_shapes(block)) or self._lay_out(block, batch)
-        if self._merged:
-            vector = self._compiled_merged.vector(batch).numpy()
-            self._compiled_merged.take(tf.constant(self._comm.average(vector)))
-        rows = []
-        compiled = zip(self._groups, groups, self._flat_gradients, self._applies, strict=True)
-        for group, columns, flat_gradients, apply in compiled:
-            if (self.step + k) % group[0].every:
-                rows.append(np.zeros(_width(columns), np.float32))
-                continue
-            flat, statistics = flat_gradients(batch)
-            rows.append(statistics.numpy())
-            apply(tf.constant(self._comm.average(flat.numpy())), [scalars[phase.lr] for phase in group])
-        if (self.step + k) % self._after_every == 0:
-            self._compiled_after()
-        return np.concatenate(rows)
 
 
 def _batch_shapes(block: Any) -> tuple:
@@ -245,25 +231,3 @@ def _batch_shapes(block: Any) -> tuple:
 
 def _width(columns: list[Column]) -> int:
     return sum(column.width for column in columns)
-
-
-def _flat_gradients(group: list[Phase]) -> Callable[[Batch], tuple[tf.Tensor, tf.Tensor]]:
-    """A function of a prepared batch: the gradients of all phases of a group end to end, and their statistics."""
-
-    def flat_gradients(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
-        found = [phase.gradients(batch) for phase in group]
-        return joined([g for gradients, _ in found for g in gradients]), tf.concat([row for _, row in found], 0)
-
-    return flat_gradients
-
-
-def _apply_flat(group: list[Phase]) -> Callable[[tf.Tensor, list[tf.Tensor]], None]:
-    """A function of the averaged gradients of a group, end to end, and its learning rates."""
-
-    def apply_flat(flat: tf.Tensor, rates: list[tf.Tensor]) -> None:
-        gradients = taken_apart(flat, [variable for phase in group for variable in phase.variables])
-        for phase, lr in zip(group, rates, strict=True):
-            phase.apply(gradients[: len(phase.variables)], lr)
-            gradients = gradients[len(phase.variables) :]
-
-    return apply_flat

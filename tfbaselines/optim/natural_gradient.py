@@ -2,19 +2,19 @@
 
     x = F^-1 g,   step = x sqrt(2 max_kl / x.F x),   F = Hessian of the divergence + damping
 
-F is never built: its products with vectors are second derivatives. Alone, a step is one compiled call. Over several
-ranks every gradient, product and measurement is averaged, and all ranks compute the same step from these averages.
+F is never built: its products with vectors are second derivatives. A step is one compiled call. Over several ranks
+every gradient, product and measurement is averaged, and all ranks compute the same step from these averages.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.optim.exchange import Exchange
 from tfbaselines.optim.update import Batch, joined, taken_apart
 from tfbaselines.parallel import mpi
 
@@ -144,15 +144,6 @@ class StepTaken(NamedTuple):
     tried: int
 
 
-class _Parts(NamedTuple):
-    """What a step is computed from; over several ranks each is averaged. See NaturalGradient's methods."""
-
-    prepare: Callable[[Batch], Batch]
-    gradient: Callable[[Batch], tf.Tensor]
-    product: Callable[[Batch, tf.Tensor], tf.Tensor]
-    measure: Callable[[Batch, tf.Tensor], tf.Tensor]
-
-
 class NaturalGradient:
     """Steps of a policy's parameters that raise a gain and hold a divergence near a bound.
 
@@ -187,19 +178,12 @@ class NaturalGradient:
         jit: bool = True,
         comm: mpi.Communicator | None = None,
     ) -> None:
-        self._measure, self._variables, self._comm = measure, list(variables), mpi.wrap(comm)
+        self._measure, self._variables, self._exchange = measure, list(variables), Exchange(comm, jit)
         self._max_kl, self._cg_iters, self._damping = max_kl, cg_iters, damping
         self.search, self._every, self._tolerance, self._epsilon = search, every, tolerance, epsilon
         # Names of the measure: known once it is traced.
         self._names: tuple[str, ...] = ()
-        own = _Parts(prepare, self.gradient, self.product, self.measure)
-        if self._comm.size == 1:
-            self._compiled = tf.function(partial(self._step, own), jit_compile=jit)
-            self._run = self._compiled
-        else:
-            compiled = [tf.function(part, jit_compile=jit) for part in own]
-            averaged = [partial(self._averaged, part) for part in compiled[1:]]
-            self._run = partial(self._step, _Parts(compiled[0], *averaged))
+        self._prepare, self._compiled = prepare, None
 
     def __call__(self, data: dict[str, np.ndarray]) -> StepTaken:
         """Take a step.
@@ -207,7 +191,10 @@ class NaturalGradient:
         Args:
             data: arrays that share their first axis.
         """
-        before, last, part, tried = self._run({name: tf.convert_to_tensor(array) for name, array in data.items()})
+        if self._compiled is None:
+            self._exchange.choose(self._variables, len(next(iter(data.values()))), data)
+            self._compiled = self._exchange.compile(self._step)
+        before, last, part, tried = self._compiled(self._exchange.batches(data))
         named = (dict(zip(self._names, vector.numpy().tolist(), strict=True)) for vector in (before, last))
         return StepTaken(*named, float(part), int(tried))
 
@@ -233,20 +220,25 @@ class NaturalGradient:
         self._assign(theta)
         return self._measured(batch)
 
-    def _step(self, parts: _Parts, batch: Batch) -> tuple[tf.Tensor, ...]:
+    def _step(self, batches: list[Batch]) -> tuple[tf.Tensor, ...]:
         """Measures [K] before and at the end, the part of the step that was taken, and the number of tries."""
         theta = joined([variable.value for variable in self._variables])
-        batch = parts.prepare(batch)
-        before, gradient = tf.split(parts.gradient(batch), [-1, theta.shape[0]])
+        batches = [self._prepare(batch) for batch in batches]
+
+        def averaged(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+            mean = self._exchange.mean(lambda *arguments: ([function(*arguments)], ()))
+            return lambda *arguments: mean(batches, *arguments)[0][0]
+
+        fisher_product, measure = averaged(self.product), averaged(self.measure)
+        before, gradient = tf.split(averaged(self.gradient)(), [-1, theta.shape[0]])
         gradient = tf.where(tf.reduce_max(tf.abs(gradient)) > LEAST_GRADIENT, gradient, 0.0)
 
         def product(vector: tf.Tensor) -> tf.Tensor:
-            return parts.product(batch, vector) + self._damping * vector
+            return fisher_product(vector) + self._damping * vector
 
         direction = conjugate_gradient(product, gradient, self._cg_iters, self._tolerance, self._epsilon)
         length = _dot(direction, product(direction)) + self._epsilon
         step = direction * tf.where(length > 0.0, tf.sqrt(2.0 * self._max_kl / length), 0.0)
-        measure = partial(parts.measure, batch)
         if self.search is None:
             return before, measure(theta + step), tf.constant(1.0), tf.constant(1.0)
         theta, last, part, tried = self.search.run(measure, theta, step, before)
@@ -261,10 +253,6 @@ class NaturalGradient:
     def _assign(self, theta: tf.Tensor) -> None:
         for variable, value in zip(self._variables, taken_apart(theta, self._variables), strict=True):
             variable.assign(value)
-
-    def _averaged(self, part: Callable[..., tf.Tensor], *arguments: Any) -> tf.Tensor:
-        """What a part gives, averaged over ranks."""
-        return tf.constant(self._comm.average(part(*arguments).numpy()))
 
 
 def _dot(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:

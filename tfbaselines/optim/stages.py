@@ -1,8 +1,8 @@
 """Gradient steps of several optimisers, one after another, on all rows of one batch: one compiled call.
 
 A stage takes its steps before the next one begins, and may end early, as a policy's does when it has moved far enough
-from the one that acted. Over several ranks each step is a compiled flat gradient, one Allreduce of it together with
-the statistic that ends the stage, and a compiled step; so all ranks take the same steps and end in the same one.
+from the one that acted. Over several ranks the statistic that ends the stage is averaged together with the gradient, so
+that all of them end in the same step.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.optim.update import Batch, Statistics, gradients_of, joined, taken_apart
+from tfbaselines.optim.exchange import Exchange
+from tfbaselines.optim.update import Batch, Statistics, gradients_of
 from tfbaselines.parallel import mpi
 
 
@@ -37,10 +38,10 @@ class Stage(NamedTuple):
     statistic: str | None = None
     most: float = np.inf
 
-    def gradients(self, batch: Batch) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """One gradient per variable, and the statistic; 0 without one."""
+    def gradients(self, batch: Batch) -> tuple[list[tf.Tensor], tuple]:
+        """One gradient per variable, and last the statistic, 0 without one: what is averaged over ranks."""
         gradients, statistics = gradients_of(lambda: self.loss(batch), self.variables)
-        return gradients, tf.constant(0.0) if self.statistic is None else statistics[self.statistic]
+        return [*gradients, tf.constant(0.0) if self.statistic is None else statistics[self.statistic]], ()
 
     def apply(self, gradients: list[tf.Tensor], lr: tf.Tensor) -> None:
         """Change the variables."""
@@ -75,15 +76,12 @@ class StagedUpdate:
     """
 
     def __init__(self, stages: Sequence[Stage], *, jit: bool = True, comm: mpi.Communicator | None = None) -> None:
-        self.stages, self._comm = list(stages), mpi.wrap(comm)
+        self.stages, self._exchange = list(stages), Exchange(comm, jit)
         # Of the statistics; known once the losses are traced.
         self._names: tuple[str, ...] = ()
         for stage in self.stages:
             stage.optimizer.build(stage.variables)
-        self._fused = tf.function(self._run_all, jit_compile=jit)
-        self._measure = tf.function(self._statistics, jit_compile=jit)
-        self._flat_gradients = [tf.function(_flat_gradient(stage), jit_compile=jit) for stage in self.stages]
-        self._applies = [tf.function(_apply_flat(stage), jit_compile=jit) for stage in self.stages]
+        self._fused: Any = None
 
     def __call__(self, data: dict[str, np.ndarray], **coefficients: float) -> Outcome:
         """Take all steps.
@@ -92,14 +90,13 @@ class StagedUpdate:
             data: the batch.
             coefficients: learning rates by name.
         """
-        batch = {name: tf.convert_to_tensor(array) for name, array in data.items()}
+        if self._fused is None:
+            variables = [variable for stage in self.stages for variable in stage.variables]
+            self._exchange.choose(variables, len(next(iter(data.values()))), data)
+            self._fused = self._exchange.compile(self._run_all)
         rates = {name: tf.constant(value, tf.float32) for name, value in coefficients.items()}
-        if self._comm.size == 1:
-            before, after, steps = (array.numpy() for array in self._fused(batch, rates))
-        else:
-            before = self._measure(batch).numpy()
-            steps = np.array([self._descend_over_ranks(k, batch, rates) for k in range(len(self.stages))])
-            after = self._measure(batch).numpy()
+        outcome = self._fused(self._exchange.batches(data), rates)
+        before, after, steps = (array.numpy() for array in outcome)
         before, after = (dict(zip(self._names, array.tolist(), strict=True)) for array in (before, after))
         return Outcome(before, after, steps.tolist())
 
@@ -107,10 +104,11 @@ class StagedUpdate:
         """How many times the compiled call was traced: once, unless shapes change from call to call."""
         return self._fused.experimental_get_tracing_count()
 
-    def _run_all(self, batch: Batch, rates: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        before = self._statistics(batch)
-        steps = [_descend(stage, batch, rates[stage.lr]) for stage in self.stages]
-        return before, self._statistics(batch), tf.stack(steps)
+    def _run_all(self, batches: list[Batch], rates: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        own = self._exchange.own(batches)
+        before = self._statistics(own)
+        steps = [self._descend(stage, batches, rates[stage.lr]) for stage in self.stages]
+        return before, self._statistics(own), tf.stack(steps)
 
     def _statistics(self, batch: Batch) -> tf.Tensor:
         found: Statistics = {}
@@ -119,39 +117,12 @@ class StagedUpdate:
         self._names = tuple(found)
         return tf.stack(list(found.values()))
 
-    def _descend_over_ranks(self, number: int, batch: Batch, rates: dict[str, tf.Tensor]) -> int:
-        stage, taken, reached = self.stages[number], 0, 0.0
+    def _descend(self, stage: Stage, batches: list[Batch], lr: tf.Tensor) -> tf.Tensor:
+        """Take the steps of a stage; how many they were."""
+        mean = self._exchange.mean(stage.gradients)
+        taken, reached = tf.constant(0), tf.constant(0.0)
         while taken < stage.steps and reached <= stage.most:
-            averaged = self._comm.average(self._flat_gradients[number](batch).numpy())
-            self._applies[number](tf.constant(averaged), rates[stage.lr])
-            taken, reached = taken + 1, averaged[-1]
+            (*gradients, reached), _ = mean(batches)
+            stage.apply(gradients, lr)
+            taken += 1
         return taken
-
-
-def _descend(stage: Stage, batch: Batch, lr: tf.Tensor) -> tf.Tensor:
-    """Take the steps of a stage; how many they were."""
-    taken, reached = tf.constant(0), tf.constant(0.0)
-    while taken < stage.steps and reached <= stage.most:
-        gradients, reached = stage.gradients(batch)
-        stage.apply(gradients, lr)
-        taken += 1
-    return taken
-
-
-def _flat_gradient(stage: Stage) -> Callable[[Batch], tf.Tensor]:
-    """A function of a batch: the stage's gradients end to end, and its statistic last."""
-
-    def flat_gradient(batch: Batch) -> tf.Tensor:
-        gradients, reached = stage.gradients(batch)
-        return joined([*gradients, reached])
-
-    return flat_gradient
-
-
-def _apply_flat(stage: Stage) -> Callable[[tf.Tensor, tf.Tensor], Any]:
-    """A function of what `_flat_gradient` gives, averaged, and of the learning rate."""
-
-    def apply_flat(flat: tf.Tensor, lr: tf.Tensor) -> None:
-        stage.apply(taken_apart(flat[:-1], stage.variables), lr)
-
-    return apply_flat

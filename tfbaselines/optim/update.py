@@ -1,9 +1,8 @@
 """The update: many minibatches of gradient steps as one compiled call, or averaged over MPI ranks.
 
 An algorithm brings a loss, ``loss(batch, coefficients) -> (scalar, statistics)``, and gets one call that runs every
-minibatch of an optimisation phase. Alone, the whole phase is one ``tf.function``: a call per minibatch would spend
-most of its time between Python and TensorFlow. Over several ranks each minibatch is a compiled flat gradient, one
-Allreduce of one float32 buffer, and a compiled step.
+minibatch of an optimisation phase. The whole phase is one ``tf.function``, averages over ranks included: a call per
+minibatch would spend most of its time between Python and TensorFlow.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.optim.exchange import Exchange
 from tfbaselines.parallel import mpi
 
 Batch = dict[str, tf.Tensor]
@@ -87,12 +87,12 @@ class Update:
         self._variables = list(variables)
         self._optimizer = optimizer
         self._max_grad_norm = max_grad_norm
-        self._comm = mpi.wrap(comm)
-        self._rank_weight = rank_weight
+        self._comm, self._rank_weight = mpi.wrap(comm), rank_weight
+        self._exchange = Exchange(comm, jit, rank_weight)
         # Names of the statistics, in the order of their vector: known once the loss is traced.
         self._names: tuple[str, ...] = ()
         optimizer.build(self._variables)
-        self._fused = tf.function(self._run_all, jit_compile=jit)
+        self._fused: Any = None
         self._flat_gradient = tf.function(self._gradient_of_one, jit_compile=jit)
         self._apply_flat = tf.function(self._apply_flat_gradient, jit_compile=jit)
 
@@ -107,13 +107,12 @@ class Update:
         Returns:
             The means over the K steps of the loss's statistics, each taken before its step.
         """
-        tensors = {name: tf.convert_to_tensor(array) for name, array in data.items()}
+        indices = np.asarray(indices, np.int32)
+        if self._fused is None:
+            self._exchange.choose(self._variables, indices.shape[1], data)
+            self._fused = self._exchange.compile(self._run_all)
         scalars = {name: tf.constant(value, tf.float32) for name, value in coefficients.items()}
-        if self._comm.size == 1:
-            means = self._fused(tensors, tf.convert_to_tensor(indices, tf.int32), scalars).numpy()
-        else:
-            rows = np.asarray(indices, np.int32)
-            means = np.mean([self._step_over_ranks(tensors, row, scalars) for row in rows], axis=0)
+        means = self._fused(self._exchange.batches((data, indices)), scalars).numpy()
         return dict(zip(self._names, means.tolist(), strict=True))
 
     def in_parts(self, parts: Iterable[tuple[dict[str, np.ndarray], float]], **coefficients: float) -> dict[str, float]:
@@ -144,12 +143,6 @@ class Update:
         """How many times the compiled phase was traced: once, unless shapes change from call to call."""
         return self._fused.experimental_get_tracing_count()
 
-    def _step_over_ranks(self, data: Batch, rows: np.ndarray, scalars: dict[str, tf.Tensor]) -> np.ndarray:
-        flat, statistics = self._flat_gradient(data, tf.constant(rows), scalars)
-        averaged = self._comm.average(flat.numpy(), weight=self._rank_weight)
-        self._apply_flat(tf.constant(averaged), scalars["lr"])
-        return statistics.numpy()
-
     def _gradients(self, data: Batch, rows: tf.Tensor, scalars: dict[str, tf.Tensor]) -> tuple[list, tf.Tensor]:
         batch = {name: tf.gather(array, rows) for name, array in data.items()}
         gradients, statistics = self._gradients_of(batch, scalars)
@@ -167,15 +160,19 @@ class Update:
         if self._after_step is not None:
             self._after_step()
 
-    def _run_all(self, data: Batch, indices: tf.Tensor, scalars: dict[str, tf.Tensor]) -> tf.Tensor:
-        # The first step stands outside the loop so that the loop's running sum has a known shape.
-        gradients, total = self._gradients(data, indices[0], scalars)
-        self._apply(gradients, scalars["lr"])
-        count = indices.shape[0]
-        for k in tf.range(1, count):
-            gradients, statistics = self._gradients(data, indices[k], scalars)
+    def _run_all(self, batches: list[tuple[Batch, tf.Tensor]], scalars: dict[str, tf.Tensor]) -> tf.Tensor:
+        """All steps on the data and indices of each rank that are here; the means of this rank's statistics."""
+        mean = self._exchange.mean(lambda batch, k: self._gradients(batch[0], batch[1][k], scalars))
+
+        def step(k: Any) -> tf.Tensor:
+            gradients, statistics = mean(batches, k)
             self._apply(gradients, scalars["lr"])
-            total += statistics
+            return statistics
+
+        # The first step stands outside the loop so that the loop's running sum has a known shape.
+        total, count = step(0), batches[0][1].shape[0]
+        for k in tf.range(1, count):
+            total += step(k)
         return total / count
 
     def _gradient_of_one(

@@ -7,7 +7,9 @@ that no caller asks whether there is MPI.
 
 import functools
 import hashlib
+import importlib.util
 import os
+import shutil
 import sys
 import time
 import traceback
@@ -186,6 +188,22 @@ def threads_for_rank() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     local = next((int(os.environ[name]) for name in LOCAL_SIZE_VARIABLES if os.environ.get(name)), None)
     return max(1, cores // (local or world().size))
+
+
+def start_ranks(ranks: int, words: list[str]) -> int:
+    """Become mpirun with so many Python processes; never returns. ValueError when there is no mpirun.
+
+    Args:
+        ranks: how many.
+        words: those after 'python' on the command line of each.
+    """
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
+    mpirun = shutil.which("mpirun", path=path)
+    if mpirun is None:
+        raise ValueError("there is no mpirun to start ranks with: pip install mpich mpi4py")
+    if importlib.util.find_spec("mpi4py") is None:
+        raise ValueError("ranks need mpi4py: pip install mpi4py mpich")
+    os.execv(mpirun, [mpirun, "-np", str(ranks), sys.executable, *words])
 
 
 def abort_on_exception() -> None:

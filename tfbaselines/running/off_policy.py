@@ -268,8 +268,10 @@ class OffPolicyRun(Run):
         """Take the gradient steps of a block at the present learning rates; new errors become priorities."""
         rows = block.pop("rows", None)
         statistics = self.check(self.model.train(block, **self.rates()))
-        if "td_errors" in statistics:
-            self.replay.update_priorities(rows, statistics.pop("td_errors"))
+        errors = statistics.pop("td_errors", None)
+        # Those of an update that will be dropped are no priorities.
+        if errors is not None and np.isfinite(errors).all():
+            self.replay.update_priorities(rows, errors)
         return statistics
 
     def blocks(self, steps: int) -> Iterator[dict[str, Any]]:

@@ -12,6 +12,7 @@ A run has phases, in this order:
 import contextlib
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,9 +26,11 @@ from tfbaselines.files import write_whole
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import cut_back, locked, positions
 from tfbaselines.logs.episodes import Episodes
+from tfbaselines.optim import exchange
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.precision import set_precision
 from tfbaselines.running.checkpoint import Checkpoints
+from tfbaselines.running.finite import FiniteCheck
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.plan import STOPPING, UNLIMITED, Interrupted, Plan, seed_everything
 from tfbaselines.running.progress import make_progress
@@ -69,10 +72,12 @@ class Run:
 
     def __init__(self, name: str, env: Any, config: RunConfig, plan: Plan) -> None:
         self.name, self.env, self.config, self.plan = name, env, config, plan
+        self._num_envs = getattr(env, "num_envs", 0)
         self.options, self.comm = config.options, mpi.wrap(config.comm)
         self._rates = config.schedules()
         self.num_updates = plan.total_timesteps // plan.steps_per_update
         set_precision(self.options.precision)
+        exchange.set_exchange(self.options.mpi_exchange)
         self.rng = seed_everything(config.seed, self.comm)
         self.model: PolicyModel | None = None
         self.update, self.elapsed, self.fps = 0, 0.0, 0
@@ -87,6 +92,7 @@ class Run:
         self._replay_saved = 0
         self._paused: Callable[[], AbstractContextManager] = nullcontext
         self._best = -np.inf
+        self._finite = FiniteCheck(self.options.on_nan == "skip", self.comm, self._where)
         self._signal: int | None = None
         self._stopped = False
         self._old_handlers: dict[int, Any] = {}
@@ -123,8 +129,9 @@ class Run:
             model.load(self.config.load_path)
         if self.options.resume:
             self._resume(self.options.resume)
-        self._share(model.variables())
+        mpi.share(model.variables(), self.comm)
         model.ready()
+        self._tell_ranks()
         self._begin()
 
     def acts(self, *parts: Any) -> None:
@@ -207,6 +214,7 @@ class Run:
         """The numbers of the updates still to do, from 1 (or where the resumed run stopped) to num_updates."""
         while self.update < self.num_updates and not self._stopped:
             self.update += 1
+            self._finite.begin(self.model, self._paused)
             yield self.update
 
     def finish_update(self, row: Callable[[], dict[str, Any]]) -> None:
@@ -215,6 +223,7 @@ class Run:
         Args:
             row: called when a row of the logs is due; gives its keys and values.
         """
+        self._finite.end(self.model, self.update, self._paused)
         now, plan = time.perf_counter(), self.plan
         self.elapsed = now - self._started
         self.env.merge_statistics(self.comm)
@@ -224,12 +233,14 @@ class Run:
             updates, seconds = self.update - self._logged[0], now - self._logged[1]
             self.fps = int(updates * plan.steps_per_update / max(seconds, 1e-9))
             self._logged = self.update, now
-            logger.logkvs(row())
+            logger.logkvs(row() | self._further_columns())
             logger.dumpkvs()
         if self.update % UPDATES_BETWEEN_SYNC_CHECKS == 0:
             self._check_in_step()
         if plan.save_interval and (self.update == 1 or self.update % plan.save_interval == 0):
             self.save()
+        for line in exchange.news():
+            logger.info(line)
         self._finished = self.update
         self._progress.update(self.timesteps, self.episodes.mean_reward)
         if self.options.callback is not None and self.options.callback(self) is False:
@@ -237,16 +248,18 @@ class Run:
         minutes = self.options.save_minutes
         self._agree(minutes is not None and now - self._saved_at >= 60 * minutes)
 
+    def _further_columns(self) -> dict[str, int]:
+        """What is told of some runs only."""
+        ranks = {} if self.comm.size == 1 else {"global_timesteps": self.timesteps * self.comm.size}
+        return ranks | ({"dropped_updates": self._finite.dropped} if self.options.on_nan == "skip" else {})
+
     def stop(self) -> None:
         """End the run, on every rank, after this update."""
         self._stopped = True
 
     def check(self, statistics: dict[str, Any]) -> dict[str, Any]:
-        """The statistics of an update; NotFiniteError when one of them is NaN or infinite."""
-        for name, value in statistics.items():
-            # Of constant targets there is no variance to explain.
-            if not np.isfinite(value).all() and not name.startswith("explained_variance"):
-                raise NotFiniteError(f"{name} is not finite in update {self.update}{self._where()}")
+        """The statistics of an update, none of which may be NaN or infinite; see running/finite.py."""
+        self._finite.statistics(statistics, self.update)
         return statistics
 
     def save(self, last: bool = False) -> str | None:
@@ -256,7 +269,8 @@ class Run:
         """
         self._saved_at = time.perf_counter()
         with self._paused():
-            self._check_parameters()
+            # A checkpoint of parameters that are not finite would push out good ones.
+            self._finite.parameters(self.model.variables(), self.update)
             path = self._try("checkpoint", self._save)
             due = last or self.update - self._replay_saved >= self.plan.replay_interval
             if due and self._replay is not None and self.checkpoints is not None:
@@ -298,13 +312,6 @@ class Run:
             self._best = judged.mean_reward
             self.checkpoints.mark_best(path)
         return str(path)
-
-    def _check_parameters(self) -> None:
-        """A checkpoint of parameters that are not finite would push out good ones."""
-        for variable in self.model.variables():
-            if not np.isfinite(mpi.values(variable)).all():
-                name = getattr(variable, "path", "an array")
-                raise NotFiniteError(f"parameter {name} is not finite after update {self.update}{self._where()}")
 
     def _where(self) -> str:
         saved = f"; the last good checkpoint is {self._saved:05d}" if self._saved else ""
@@ -363,9 +370,15 @@ class Run:
         except ValueError as error:
             logger.warn(f"the replay starts empty: {error}")
 
-    def _share(self, variables: list[Any]) -> None:
-        """Broadcast rank 0's values: what is initialised at random differs from rank to rank."""
-        mpi.share(variables, self.comm)
+    def _tell_ranks(self) -> None:
+        """One line at the start of a run of several."""
+        if self.comm.size > 1:
+            own = socket.gethostname(), self._num_envs, mpi.threads_for_rank()
+            hosts, envs, threads = zip(*self.comm.gather(own), strict=True)
+            logger.info(
+                f"ranks: {self.comm.size}, hosts: {len(set(hosts))}, environments in all: {sum(envs)}, "
+                f"threads a rank: {min(threads)}"
+            )
 
     def _check_in_step(self) -> None:
         if self.comm.size > 1:

@@ -6,7 +6,7 @@ from tfbaselines.envs.ids import ENV_TYPES
 from tfbaselines.envs.make import WORKERS, check_worker
 from tfbaselines.errors import bad_argument
 from tfbaselines.settings.config import Declared, arg
-from tfbaselines.settings.options import PRECISIONS
+from tfbaselines.settings.options import EXCHANGES, ON_NAN, PRECISIONS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +41,15 @@ class Flags(Declared):
     )
     overwrite: bool = arg(False, "remove what an earlier run left in log_path")
     precision: str = arg("float32", "of convolutions and matrix products", choices=PRECISIONS)
+    on_nan: str = arg(
+        "stop", "what numbers that are not finite do: end the run, or drop the update ('skip')", choices=ON_NAN
+    )
+    cpu: int | None = arg(None, "ranks that train together: starts itself under mpirun", at_least=1)
+    mpi_exchange: str = arg(
+        "auto",
+        "what ranks exchange: batches at once or gradients at each step, which give the same steps",
+        choices=EXCHANGES,
+    )
     worker: str | None = arg(None, "where environments run: in this process or in their own", choices=tuple(WORKERS))
     step_timeout: float | None = arg(
         None, "seconds after which an environment's step counts as hung, with --worker=subproc or shmem", above=0

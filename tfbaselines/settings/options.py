@@ -7,6 +7,8 @@ from typing import Any
 from tfbaselines.errors import bad_argument, unknown
 
 PRECISIONS = ("float32", "bfloat16")
+ON_NAN = ("stop", "skip")
+EXCHANGES = ("auto", "batches", "gradients")
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,9 @@ class RunOptions:
         progress: show progress; None shows it for runs from the command line only.
         precision: 'float32', or 'bfloat16' for convolutions and matrix products of half the width where the
             processor has them.
+        on_nan: what losses, gradients and parameters that are not finite do: 'stop' ends the run, 'skip' drops the
+            update, for which a copy of the model is kept.
+        mpi_exchange: how ranks average gradients: 'batches', 'gradients', or 'auto' to choose by size; the same steps.
         make_env: makes a further worker's environments from the worker's number, for algorithms with several workers.
         make_eval_env: makes environments for tests from their number; they write no files, and their statistics
             are frozen.
@@ -33,13 +38,16 @@ class RunOptions:
     callback: Callable[[Any], bool | None] | None = None
     progress: bool | None = None
     precision: str = "float32"
+    on_nan: str = "stop"
+    mpi_exchange: str = "auto"
     make_env: Callable[[int], Any] | None = None
     make_eval_env: Callable[[int], Any] | None = None
     config: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.precision not in PRECISIONS:
-            raise unknown("precision", self.precision, PRECISIONS)
+        for name, choices in (("precision", PRECISIONS), ("on_nan", ON_NAN), ("mpi_exchange", EXCHANGES)):
+            if getattr(self, name) not in choices:
+                raise unknown(name, getattr(self, name), choices)
         if self.keep_checkpoints < 1:
             raise bad_argument("keep_checkpoints", self.keep_checkpoints, "at least 1")
         if self.save_minutes is not None and not self.save_minutes > 0:

@@ -1,0 +1,134 @@
+"""How gradients are averaged over ranks from within compiled code, in one of two ways that give the same step.
+
+'gradients': every rank takes the gradient of its own batch, and each step sends one message. It pays where a gradient
+costs more than a message: convolutions, wide layers, many ranks.
+
+'batches': the ranks send each other their batches once, and each takes the gradients of all of them: no messages
+between the steps, so that the whole phase is compiled by XLA. It pays for small networks and few ranks.
+"""
+
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbaselines.parallel import mpi
+
+# Parameters x rows of the batch x other ranks, from which the other ranks' gradients take longer than a message.
+MOST_WORK = 4e6
+# Batches of all ranks together that are sent take at most this much memory.
+MOST_BYTES = 2**28
+
+Arrays = list[tf.Tensor]
+# Gives the arrays to average over ranks, and what is this rank's own.
+Function = Callable[..., tuple[Arrays, Any]]
+
+_kind = "auto"
+# What was chosen, for the logs.
+_news: list[str] = []
+
+
+def set_exchange(kind: str) -> None:
+    """Of all updates that are made from now on: 'batches', 'gradients', or 'auto' to choose by their size."""
+    global _kind
+    _kind = kind
+
+
+def news() -> list[str]:
+    """What was chosen since the last call, a line each."""
+    lines, _news[:] = list(_news), []
+    return lines
+
+
+class Exchange:
+    """Averages over ranks, for one update.
+
+    Args:
+        comm: the ranks.
+        jit: compile with XLA; see policy/precision.py.
+        weight: this rank's in the averages.
+    """
+
+    def __init__(self, comm: mpi.Communicator | None = None, jit: bool = True, weight: float = 1.0) -> None:
+        self._comm, self._jit, self._weight = mpi.wrap(comm), jit, weight
+        self._kind = _kind
+        # Each rank's part in the averages; and this one's place among the batches that are here.
+        self._parts, self._own = np.ones(1), 0
+
+    @property
+    def _messages(self) -> bool:
+        return self._comm.size > 1 and self._kind != "batches"
+
+    def choose(self, variables: Iterable[keras.Variable], rows: int, data: Any) -> None:
+        """Choose the way, before anything is compiled.
+
+        Args:
+            variables: that change.
+            rows: of the batch of one step.
+            data: this rank's arrays of a call.
+        """
+        comm = self._comm
+        if comm.size == 1:
+            return
+        nbytes = sum(array.nbytes for array in tf.nest.flatten(data))
+        ranks = comm.gather((socket.gethostname(), nbytes, self._weight))
+        hosts, sizes, weights = zip(*ranks, strict=True)
+        parameters = sum(int(np.prod(variable.shape)) for variable in variables)
+        work = parameters * rows * (comm.size - 1)
+        if self._kind == "auto":
+            # Other processors may round differently, by which ranks would drift apart.
+            small = self._jit and work <= MOST_WORK and sum(sizes) <= MOST_BYTES and len(set(hosts)) == 1
+            self._kind = "batches" if small else "gradients"
+        self._parts = np.array(weights) / np.sum(weights)
+        self._own = 0 if self._messages else comm.rank
+        _news.append(f"ranks exchange {self._kind}: {parameters:,} parameters, {rows:,} rows a step")
+
+    def batches(self, data: Any) -> list[Any]:
+        """The arrays of every rank whose gradients are taken here, as tensors."""
+        every = self._comm.gather(data) if self._comm.size > 1 and not self._messages else [data]
+        return [tf.nest.map_structure(tf.convert_to_tensor, one) for one in every]
+
+    def own(self, batches: list[Any]) -> Any:
+        """This rank's among them."""
+        return batches[self._own]
+
+    def compile(self, function: Callable) -> Any:
+        """A compiled function in which there are averages; XLA compiles it where these send no messages."""
+        return tf.function(function, jit_compile=self._jit and not self._messages)
+
+    def mean(self, function: Function) -> Callable[..., tuple[Arrays, Any]]:
+        """The average over ranks of what a function computes.
+
+        Args:
+            function: of a rank's batch and of further arguments, which all ranks have alike.
+
+        Returns:
+            Function of the batches and the further arguments that gives the averages, and what is this rank's own.
+        """
+        return self._over_messages(function) if self._messages else self._over_batches(function)
+
+    def _over_batches(self, function: Function) -> Callable[..., tuple[Arrays, Any]]:
+        def averaged(batches: Sequence[Any], *further: Any) -> tuple[Arrays, Any]:
+            found = [function(batch, *further) for batch in batches]
+            if len(found) == 1:
+                return found[0]
+            weighted = [[part * x for x in own] for part, (own, _) in zip(self._parts, found, strict=True)]
+            return [tf.add_n(parts) for parts in zip(*weighted, strict=True)], found[self._own][1]
+
+        return averaged
+
+    def _over_messages(self, function: Function) -> Callable[..., tuple[Arrays, Any]]:
+        def averaged(batches: Sequence[Any], *further: Any) -> tuple[Arrays, Any]:
+            arrays, own = function(batches[0], *further)
+            shapes = [array.shape for array in arrays]
+            part = tf.constant(self._parts[self._comm.rank], tf.float32)
+            vector = part * tf.concat([tf.reshape(array, [-1]) for array in arrays], 0)
+            total = tf.numpy_function(self._comm.sum, [vector], tf.float32)
+            total.set_shape(vector.shape)
+            parts = tf.split(total, [shape.num_elements() for shape in shapes])
+            return [tf.reshape(x, shape) for x, shape in zip(parts, shapes, strict=True)], own
+
+        return averaged
