@@ -155,7 +155,7 @@ def test_the_weight_of_the_values_in_the_fisher_matrix(eager):
         run = make_run(vf_fisher_coef=weight, value_network="copy")
         step = acktr.make_step(run)
         sizes = [size * size for size in step._factors.sizes]
-        factors = np.split(step.measure(batch())[1].numpy(), np.cumsum(sizes)[:-1])
+        factors = np.split(step.measure(batch())[0][1].numpy(), np.cumsum(sizes)[:-1])
         layers = ((run.policy.vf_layer, 9.0), (run.policy.pi_layer, 1.0))
         found.append([(factors[step._factors.numbers_of(layer.kernel)[1]], ratio) for layer, ratio in layers])
     for (one, ratio), (three, _) in zip(*found, strict=True):

@@ -1,5 +1,7 @@
 """Started by mpirun on two ranks: see test_acktr.py. Exits with 0 when every rank is satisfied."""
 
+import itertools
+
 import numpy as np
 import tensorflow as tf
 from helpers import vec
@@ -8,6 +10,7 @@ from tfbaselines.algs import acktr
 from tfbaselines.envs import tiny
 from tfbaselines.parallel import mpi
 from tfbaselines.running.on_policy import OnPolicyRun
+from tfbaselines.settings.options import RunOptions
 
 ROWS, UPDATES = 20, 15
 
@@ -36,8 +39,9 @@ def learnt(policy, step):
 
 def check_steps(world):
     """Two ranks with a batch each take the steps of one rank with both; in the background they only stay in step."""
-    for is_async in (False, True):
-        together, alone = (made(comm, is_async=is_async) for comm in (world, mpi.Communicator()))
+    for is_async, kind in itertools.product((False, True), ("batches", "gradients")):
+        options = RunOptions(mpi_exchange=kind)
+        together, alone = (made(comm, is_async=is_async, run=options) for comm in (world, mpi.Communicator()))
         for update in range(UPDATES):
             both = [data_of(rank, update) for rank in range(world.size)]
             together[1](both[world.rank], lr=0.1)

@@ -83,12 +83,12 @@ def test_updates(case):
         run.update += 1
         rates = run.rates(run.fraction_after_update)
         np.testing.assert_allclose(rates["lr"], lr, rtol=1e-12)
-        gradient, factors, _ = step.measure(tensors)
+        (gradient, factors), _ = step.measure(tensors)
         expected = joined([golden.gradients[name][call] for name in golden.pairing])
         assert_close(gradient, expected, f"gradient {call}")
         assert_factors(step, run, factors.numpy(), golden, lambda key, call=call: golden.covariances[key][call])
         statistics = step(batch, **rates)
-        assert_close(list(statistics.values()), arrays["losses"][call], f"losses {call}")
+        assert_close(list(statistics.values())[:3], arrays["losses"][call], f"losses {call}")
         divergence = step.natural(gradient, tf.constant(lr, tf.float32))[1]
         assert_close(divergence, golden.before["KFAC.vFv"][call + 1], f"divergence {call}")
         assert_after(step, run, golden, call + 1)

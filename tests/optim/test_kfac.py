@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbaselines.errors import NotFiniteError
 from tfbaselines.optim.eigen import Decomposer
-from tfbaselines.optim.kfac import Kfac, Objective
+from tfbaselines.optim.kfac import FACTORS, Kfac, Objective
 from tfbaselines.optim.kronecker import KroneckerFactors
 from tfbaselines.optim.optimizers import restore_slots, slots
 
@@ -66,7 +65,7 @@ def test_a_step_is_along_the_natural_gradient(jit):
     before, g = layer.kernel.numpy().ravel(), gradient(layer, data)
     natural = np.linalg.solve(fisher(data) + DAMPING * np.eye(g.size), g)
     error = data["x"] @ layer.kernel.numpy() - data["y"]
-    assert step(data, lr=LR) == {"loss": pytest.approx(0.5 * np.square(error).sum(axis=-1).mean(), rel=1e-5)}
+    assert step(data, lr=LR)["loss"] == pytest.approx(0.5 * np.square(error).sum(axis=-1).mean(), rel=1e-5)
     # The first step is also one of gradient descent.
     moved = before - layer.kernel.numpy().ravel() - LR * g
     np.testing.assert_allclose(moved, LR * (1 - MOMENTUM) * natural, rtol=1e-4, atol=1e-6)
@@ -191,7 +190,7 @@ def test_the_same_steps_go_on_from_what_is_saved():
 
 
 def test_a_step_is_compiled_once():
-    for is_async, names in ((False, ("_measured", "_stepped")), (True, ("_whole",))):
+    for is_async, names in ((False, ("_begun", "_ended")), (True, ("_whole",))):
         _, step = make(True, 2, is_async=is_async)
         for seed in range(6):
             step(fresh_batch(seed), lr=LR)
@@ -199,9 +198,13 @@ def test_a_step_is_compiled_once():
 
 
 def test_factors_that_are_not_finite():
+    """A statistic tells, for the run to end or to go back; the last decompositions are still there."""
     _, step = make()
-    with pytest.raises(NotFiniteError, match="factors of the Fisher matrix"):
-        step(fresh_batch(0) | {"noise": np.full((6, OUTPUTS), np.inf, np.float32)}, lr=LR)
+    assert np.isfinite(step(fresh_batch(0), lr=LR)[FACTORS])
+    before = step.eigen.numpy()
+    statistics = step(fresh_batch(0) | {"noise": np.full((6, OUTPUTS), np.inf, np.float32)}, lr=LR)
+    assert not np.isfinite(statistics[FACTORS]) and np.isfinite(statistics["loss"])
+    np.testing.assert_array_equal(step.eigen, before)
 
 
 def test_decompositions():

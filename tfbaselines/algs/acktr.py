@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.experience.returns import explained_variance
-from tfbaselines.optim.kfac import Kfac, Objective
+from tfbaselines.optim.kfac import FACTORS, Kfac, Objective
 from tfbaselines.optim.kronecker import KroneckerFactors
 from tfbaselines.optim.update import Batch
 from tfbaselines.parallel import mpi
@@ -125,5 +125,6 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
             data["noise"] = run.rng.standard_normal(returns.size, np.float32)
             statistics = run.check(step(data, **run.rates(run.fraction_after_update)))
             run.model.actor.refresh()
+            del statistics[FACTORS]
             run.log(statistics | {"explained_variance": explained_variance(rollout.values, returns)})
     return run.model

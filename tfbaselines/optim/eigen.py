@@ -6,8 +6,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.errors import NotFiniteError
-
 # Smaller ones are rounding: nothing is known of these directions.
 LEAST_EIGENVALUE = 1e-6
 
@@ -44,9 +42,7 @@ class Decomposer:
         return all(job.done() for job in self._jobs)
 
     def begin(self, matrices: np.ndarray) -> None:
-        """Start; the vector is read until the result is there."""
-        if not np.isfinite(matrices).all():
-            raise NotFiniteError("the factors of the Fisher matrix are not finite")
+        """Start with finite ones; the vector is read until the result is there."""
         parts = np.split(matrices, self._ends[:-1])
         shaped = [part.reshape(size, size) for part, size in zip(parts, self._sizes, strict=True)]
         self._jobs = [self._pool.submit(decomposed, matrix) for matrix in shaped]

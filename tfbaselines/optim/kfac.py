@@ -16,9 +16,13 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.optim.eigen import Decomposer
+from tfbaselines.optim.exchange import Exchange
 from tfbaselines.optim.kronecker import Eigen, KroneckerFactors, preconditioned
 from tfbaselines.optim.update import Batch, Statistics, joined, taken_apart
 from tfbaselines.parallel import mpi
+
+# The statistic that is finite where the factors are.
+FACTORS = "fisher_factors"
 
 
 class Objective(NamedTuple):
@@ -41,8 +45,8 @@ class Kfac:
     """Gradient steps preconditioned by the Fisher matrix, one for each batch. Leaving its context ends its threads.
 
     Gradient descent takes the first cold_steps + 1 steps, with a momentum of its own; K-FAC takes those from number
-    cold_steps on, so that two are taken by both, as in the original. Alone and asynchronously, a step is one compiled
-    call; otherwise the averages are decomposed between two of them.
+    cold_steps on, so that two are taken by both, as in the original. A step is one compiled call, or two with the
+    decompositions between them.
 
     Over several ranks gradients and new factors are averaged. Rank 0 alone decomposes them, and all ranks take its
     decompositions over in the same step, be they made in line or in the background: parameters stay bit-equal.
@@ -90,7 +94,7 @@ class Kfac:
         self._clip_kl, self._max_grad_norm, self._momentum = clip_kl, max_grad_norm, momentum
         self._damping, self._decay, self._cold_steps = damping, decay, cold_steps
         self._factors_every, self._decompose_every, self._is_async = factors_every, decompose_every, is_async
-        self._comm = mpi.wrap(comm)
+        self._comm, self._exchange, self._jit = mpi.wrap(comm), Exchange(comm, jit), jit
         self._decomposer = Decomposer(factors.sizes, threads)
         count = sum(int(np.prod(variable.shape)) for variable in self._weights)
         squares, rows = sum(size * size for size in factors.sizes), sum(factors.sizes)
@@ -100,11 +104,7 @@ class Kfac:
         self.velocity, self.cold_velocity = _zeros(count, "velocity"), _zeros(count, "cold_velocity")
         # Names of the statistics: known once the objective is traced.
         self._names: tuple[str, ...] = ()
-        alone = self._comm.size == 1
-        self._whole = tf.function(self._measure_and_step, jit_compile=jit) if alone and is_async else None
-        self._measured = tf.function(self._measure_and_average if alone else self.measure, jit_compile=jit)
-        self._averaged = tf.function(self._average, jit_compile=jit)
-        self._stepped = tf.function(self._step, jit_compile=jit)
+        self._whole = self._begun = self._ended = None
 
     def __enter__(self) -> "Kfac":
         return self
@@ -124,43 +124,40 @@ class Kfac:
             data: arrays that share their first axis.
             lr: learning rate.
         """
-        batch = {name: tf.convert_to_tensor(array) for name, array in data.items()}
-        rate, number = tf.constant(lr, tf.float32), int(self.step.numpy()) + 1
-        fresh = number <= self._cold_steps or number % self._factors_every == 0
-        since = number - self._cold_steps
+        if self._whole is None:
+            self._compile(data)
+        batches, rate, number = self._exchange.batches(data), tf.constant(lr, tf.float32), int(self.step.numpy()) + 1
+        fresh, since = number <= self._cold_steps or number % self._factors_every == 0, number - self._cold_steps
         due = since == 0 or (since > 0 and number % self._decompose_every == 0)
         if self._is_async:
             self._take_over(wait=since == 1)
-        if self._whole is not None:
-            statistics = self._whole(batch, rate, fresh)
+            statistics = self._whole(batches, rate, fresh)
+            if due:
+                self._begin()
         else:
-            gradient, factors, statistics = self._measured(batch, fresh)
-            if self._comm.size > 1:
-                gradient = self._average_over_ranks(gradient, factors)
-            if due and not self._is_async:
+            gradient, statistics = self._begun(batches, fresh)
+            if due:
                 self._take_over(wait=True)
-            self._stepped(gradient, rate)
-        if due and self._is_async:
-            self._begin()
+            self._ended(gradient, rate)
         return dict(zip(self._names, statistics.numpy().tolist(), strict=True))
 
-    def measure(self, batch: Batch, fresh: bool = True) -> tuple[tf.Tensor, tf.Tensor | None, tf.Tensor]:
-        """The gradient of the loss [P], the batch's factors end to end, or None, and the statistics.
+    def measure(self, batch: Batch, fresh: bool = True) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """The gradient of the loss [P], followed by the batch's factors end to end; and the statistics.
 
         Args:
             batch: tensors that share their first axis.
-            fresh: compute the factors.
+            fresh: compute the factors; their sum is a statistic.
         """
         values = [variable.value for variable in self._weights]
         with tf.GradientTape(persistent=True) as tape, self._factors.observed():
             measured = self._objective(batch)
-        self._names = tuple(measured.statistics)
-        gradient = joined(tape.gradient(measured.loss, values, unconnected_gradients="zero"))
-        statistics = tf.stack(list(measured.statistics.values()))
-        if not fresh:
-            return gradient, None, statistics
-        by = partial(tape.gradient, measured.likelihood, unconnected_gradients="zero")
-        return gradient, joined(self._factors.new(by, measured.rows)), statistics
+        found = [joined(tape.gradient(measured.loss, values, unconnected_gradients="zero"))]
+        if fresh:
+            by = partial(tape.gradient, measured.likelihood, unconnected_gradients="zero")
+            found.append(joined(self._factors.new(by, measured.rows)))
+        statistics = measured.statistics | {FACTORS: tf.reduce_sum(found[1]) if fresh else tf.constant(0.0)}
+        self._names = tuple(statistics)
+        return found, tf.stack(list(statistics.values()))
 
     def natural(self, gradient: tf.Tensor, lr: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """The clipped c (F + damping)^-1 g [P], and lr^2 u'g before clipping.
@@ -187,14 +184,22 @@ class Kfac:
             for size, values, vectors in zip(sizes, parts[::2], parts[1::2], strict=True)
         ]
 
-    def _measure_and_average(self, batch: Batch, fresh: bool) -> tuple[tf.Tensor, None, tf.Tensor]:
-        gradient, factors, statistics = self.measure(batch, fresh)
-        if fresh:
-            self._average(factors)
-        return gradient, None, statistics
+    def _compile(self, data: dict[str, np.ndarray]) -> None:
+        """Of what is compiled here, only what is called is traced."""
+        self._exchange.choose(self._weights, len(next(iter(data.values()))), data)
+        self._whole = self._exchange.compile(self._measure_and_step)
+        self._begun = self._exchange.compile(self._measure_and_average)
+        self._ended = tf.function(self._step, jit_compile=self._jit)
 
-    def _measure_and_step(self, batch: Batch, lr: tf.Tensor, fresh: bool) -> tf.Tensor:
-        gradient, _, statistics = self._measure_and_average(batch, fresh)
+    def _measure_and_average(self, batches: list[Batch], fresh: bool) -> tuple[tf.Tensor, tf.Tensor]:
+        """The gradient [P] over all ranks, and this rank's statistics."""
+        (gradient, *factors), statistics = self._exchange.mean(partial(self.measure, fresh=fresh))(batches)
+        if factors:
+            self._average(*factors)
+        return gradient, statistics
+
+    def _measure_and_step(self, batches: list[Batch], lr: tf.Tensor, fresh: bool) -> tf.Tensor:
+        gradient, statistics = self._measure_and_average(batches, fresh)
         self._step(gradient, lr)
         return statistics
 
@@ -218,18 +223,13 @@ class Kfac:
         for variable, part in zip(self._weights, taken_apart(change, self._weights), strict=True):
             variable.assign_sub(part)
 
-    def _average_over_ranks(self, gradient: tf.Tensor, factors: tf.Tensor | None) -> tf.Tensor:
-        """The mean gradient; the averages take in the mean factors."""
-        parts = [part.numpy() for part in (gradient, factors) if part is not None]
-        mean = self._comm.average(np.concatenate(parts))
-        if factors is not None:
-            self._averaged(tf.constant(mean[len(parts[0]) :]))
-        return tf.constant(mean[: len(parts[0])])
-
     def _begin(self) -> None:
         """Start to decompose the averages, on rank 0, unless it still is at the last ones."""
         if self._comm.rank == 0 and not self._decomposer.busy:
-            self._decomposer.begin(self.averages.numpy())
+            averages = self.averages.numpy()
+            # Of a batch that is not finite the statistics tell; the last decompositions stay.
+            if np.isfinite(averages).all():
+                self._decomposer.begin(averages)
 
     def _take_over(self, wait: bool) -> None:
         """Use the decompositions that are done.
