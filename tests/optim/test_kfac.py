@@ -207,6 +207,15 @@ def test_factors_that_are_not_finite():
     np.testing.assert_array_equal(step.eigen, before)
 
 
+def test_factors_that_do_not_fit_are_refused():
+    """Before anything is allocated: ten million inputs are a factor of 400 TB."""
+    wide = keras.layers.Dense(1, use_bias=False)
+    wide.build((None, 10**7))
+    with pytest.raises(ValueError, match=r"^Kronecker factors would take .* lower the width of") as error:
+        Kfac(None, KroneckerFactors([wide]), [wide.kernel], clip_kl=1.0)
+    assert "\n" not in str(error.value)
+
+
 def test_decompositions():
     """Eigenvalues that are not clearly positive are 0."""
     matrices = [np.diag([3.0, 1e-7, -1e-5]).astype(np.float32), np.float32([[2.0, 1.0], [1.0, 2.0]])]

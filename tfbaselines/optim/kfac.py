@@ -15,6 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.memory import require_memory
 from tfbaselines.optim.eigen import Decomposer
 from tfbaselines.optim.exchange import Exchange
 from tfbaselines.optim.kronecker import Eigen, KroneckerFactors, preconditioned
@@ -23,6 +24,9 @@ from tfbaselines.parallel import mpi
 
 # The statistic that is finite where the factors are.
 FACTORS = "fisher_factors"
+
+# float32: the averages, the eigenvectors, those of a batch, and what passes between Python and TensorFlow.
+BYTES_PER_NUMBER = 4 * 5
 
 
 class Objective(NamedTuple):
@@ -98,6 +102,7 @@ class Kfac:
         self._decomposer = Decomposer(factors.sizes, threads)
         count = sum(int(np.prod(variable.shape)) for variable in self._weights)
         squares, rows = sum(size * size for size in factors.sizes), sum(factors.sizes)
+        require_memory(squares * BYTES_PER_NUMBER, "the width of the network's layers", "Kronecker factors")
         self.step = tf.Variable(0, trainable=False, dtype=tf.int64, name="step")
         self.averages = _zeros(squares, "averages")
         self.eigen = _zeros(squares + rows, "eigen")
