@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import gymnasium
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -81,6 +82,16 @@ def test_policies_with_memory_are_refused():
     error = r"^network='lstm' is not valid: acktr trains no recurrent policies, take ppo2"
     with pytest.raises(ValueError, match=error):
         acktr.learn("lstm", fixed(), nlstm=4)
+
+
+def test_layers_without_factors_are_refused():
+    def network_fn(input_shape):
+        inputs = keras.Input(input_shape)
+        return keras.Model(inputs, keras.layers.Embedding(4, 3)(inputs))
+
+    error = r"^layer '.*' \(Embedding\) has no Kronecker factors: .* a2c and ppo2 take any$"
+    with pytest.raises(ValueError, match=error):
+        acktr.learn(lambda: network_fn, fixed(), total_timesteps=0)
 
 
 @pytest.mark.parametrize("actions", ACTIONS, ids=lambda space: type(space).__name__)
