@@ -1,11 +1,10 @@
 """The command line as a user types it: the files it leaves, stopping, resuming, playing, several ranks."""
 
 import json
-import signal
 import time
 
 import pytest
-from commands import SMALL, finish, interrupt, run, start, wait_for
+from commands import SMALL, finish, run, start
 
 from tfbaselines.logs.logger import read_csv
 from tfbaselines.run import main
@@ -71,42 +70,12 @@ def test_videos_are_recorded(tmp_path):
 
 
 @pytest.mark.slow
-def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
-    process = start(RUN, *SMALL, "--num_timesteps=1e7", "--log_interval=1", "--log_path=log", cwd=tmp_path)
-    interrupt(process, tmp_path / "log", 3)
-    before = rows(tmp_path / "log")
-    assert run(RUN, "--resume=log", f"--num_timesteps={64 * (len(before) + 5)}", cwd=tmp_path)[0] == 0
-    after = rows(tmp_path / "log")
-    assert after["misc/nupdates"].tolist() == list(range(1, len(before) + 6))
-    assert after[: len(before)].equals(before)
-    monitor = (tmp_path / "log/0.0.monitor.csv").read_text()
-    assert monitor.count("t_start") == 1
-
-
-@pytest.mark.slow
-def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path):
-    flags = ["--num_timesteps=1e7", "--log_interval=1", "--save_interval=2", "--log_path=log"]
-    process = start(RUN, *SMALL, *flags, cwd=tmp_path)
-    checkpoints = Checkpoints(tmp_path / "log/checkpoints")
-    wait_for(lambda: checkpoints.latest() is not None and int(checkpoints.latest().name) >= 4, process)
-    process.kill()
-    assert finish(process)[0] == -signal.SIGKILL
-    saved = int(checkpoints.latest().name)
-    status, _, err = run(RUN, "--resume=log", f"--num_timesteps={64 * (saved + 4)}", cwd=tmp_path)
+def test_several_ranks_leave_the_files_of_one_run_and_another_number_goes_on(tmp_path):
+    flags = ["--num_timesteps=640", "--log_interval=1", "--log_path=log", "--cpu=2"]
+    status, _, err = run(RUN, *SMALL, *flags, cwd=tmp_path)
     assert status == 0, err
-    assert rows(tmp_path / "log")["misc/nupdates"].iloc[-1] == saved + 4
-    # The rows of updates that were done again stand twice; none is missing.
-    assert set(range(1, saved + 5)) <= set(rows(tmp_path / "log")["misc/nupdates"])
-
-
-@pytest.mark.slow
-def test_two_ranks_train_one_model(tmp_path):
-    flags = ["--num_timesteps=640", "--log_interval=1", "--log_path=log", "--save_path=model"]
-    process = start(RUN, *SMALL, *flags, cwd=tmp_path, launcher=("mpirun", "-np", "2"))
-    status, _, err = finish(process)
-    assert status == 0, err
-    names = {path.name for path in (tmp_path / "log").iterdir()}
-    assert names == {
+    log = tmp_path / "log"
+    assert {path.name for path in log.iterdir()} == {
         "0.0.monitor.csv",
         "1.0.monitor.csv",
         "checkpoints",
@@ -115,11 +84,27 @@ def test_two_ranks_train_one_model(tmp_path):
         "log-rank001.txt",
         "progress.csv",
     }
-    assert json.loads((tmp_path / "log/config.json").read_text())["ranks"] == 2
+    assert json.loads((log / "config.json").read_text())["ranks"] == 2
     # Each rank has a random stream of its own, kept in the one checkpoint.
-    ranks = load_tree(Checkpoints(tmp_path / "log/checkpoints").latest())["training"]["ranks"]
+    ranks = load_tree(Checkpoints(log / "checkpoints").latest())["training"]["ranks"]
     assert ranks["0"]["rng"] != ranks["1"]["rng"]
     assert err.count("100%") == 1
+    assert rows(log)["global_timesteps"].iloc[-1] == 2 * 640
+    text = (log / "log.txt").read_text()
+    assert "ranks: 2, hosts: 1, environments in all: 2, threads a rank: " in text and "ranks exchange batches" in text
+    three = start(RUN, "--resume=log", "--num_timesteps=960", cwd=tmp_path, launcher=("mpirun", "-np", "3"))
+    status, _, err = finish(three)
+    assert status == 0, err
+    table = rows(log)
+    assert table["misc/total_timesteps"].tolist() == list(range(64, 961, 64))
+    assert table["global_timesteps"].iloc[-1] == 3 * 960
+    assert len(load_tree(Checkpoints(log / "checkpoints").latest())["training"]["ranks"]) == 3
+
+
+def test_without_mpirun_one_line_names_what_to_install(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("shutil.which", lambda *args, **kwargs: None)
+    assert main(["--cpu=2"]) == 2
+    assert capsys.readouterr().err.strip().endswith("there is no mpirun to start ranks with: pip install mpich mpi4py")
 
 
 @pytest.mark.slow

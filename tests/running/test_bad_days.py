@@ -224,5 +224,5 @@ def test_updates_that_are_not_finite_are_dropped_when_asked_to(tmp_path):
 
 def test_a_run_in_which_every_update_is_dropped_ends(tmp_path, monkeypatch):
     monkeypatch.setattr("tfbaselines.running.finite.MOST_DROPPED_IN_A_ROW", 3)
-    with pytest.raises(NotFiniteError, match="after update 3.*and 2 updates before were not finite either"):
+    with pytest.raises(NotFiniteError, match=r"in update 3.*and 2 updates before were not finite either"):
         train(tmp_path, total=16 * 9, lr=1e30, options={"on_nan": "skip"})

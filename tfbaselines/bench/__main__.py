@@ -1,8 +1,9 @@
-"""`python -m tfbaselines.bench speed` and `... scores`: how fast, and how well."""
+"""`python -m tfbaselines.bench speed`, `... scores` and `... table`: how fast, and how well."""
 
 import argparse
 import sys
 
+from tfbaselines.bench.published import SUITES
 from tfbaselines.command import Parser, exit_status
 
 
@@ -22,6 +23,15 @@ def make_parser() -> argparse.ArgumentParser:
         "dirs", nargs="+", metavar="DIR", help="log directories, directories above them, or tables to add to"
     )
     scores.add_argument("--out", default="scores", metavar="NAME", help="writes NAME.csv and NAME.png")
+    table = commands.add_parser("table", help="run what is missing of a suite, and compare with what was published")
+    table.add_argument("--suite", default="mujoco1m", help=f"{', '.join(SUITES)} (default %(default)s)")
+    table.add_argument("--algs", nargs="+", default=["ppo2"], metavar="ALG")
+    table.add_argument("--envs", nargs="+", metavar="ENV", help="some of the suite's; default: all")
+    table.add_argument("--seeds", type=int, default=5, help="runs of each cell (default %(default)s)")
+    table.add_argument("--jobs", type=int, default=1, help="runs at once (default %(default)s)")
+    table.add_argument("--num_timesteps", type=float, help="steps of a run; default: the suite's")
+    table.add_argument("--logs", default="logs", metavar="DIR", help="of runs, DIR/ALG/ENV/SEED (default %(default)s)")
+    table.add_argument("--out", metavar="NAME", help="writes NAME.csv and NAME.md; default: the suite's name")
     return parser
 
 
@@ -29,7 +39,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     parser = make_parser()
     args = parser.parse_args(argv)
-    return exit_status(parser.prog, lambda: (_speed if args.command == "speed" else _scores)(args))
+    command = {"speed": _speed, "scores": _scores, "table": _table}[args.command]
+    return exit_status(parser.prog, lambda: command(args))
 
 
 def _speed(args: argparse.Namespace) -> int:
@@ -55,6 +66,23 @@ def _scores(args: argparse.Namespace) -> int:
     print(scores.final_scores(curves).to_string(index=False))
     print("Wrote", *scores.write(curves, args.out))
     return 0
+
+
+def _table(args: argparse.Namespace) -> int:
+    from tfbaselines.bench import table
+
+    wanted = table.cells(args.suite, args.algs, args.seeds, args.envs, args.num_timesteps)
+    out, failed = args.out or args.suite, 0
+    table.write(args.suite, wanted, args.logs, out)
+    for cell, problem in table.run_missing(wanted, args.logs, args.jobs):
+        # What is done is kept whatever comes after.
+        table.write(args.suite, wanted, args.logs, out)
+        failed += problem is not None
+        print(f"{cell.alg} {cell.env} seed {cell.seed}: {problem or 'done'}", flush=True)
+    paths = table.write(args.suite, wanted, args.logs, out)
+    print(paths[1].read_text(encoding="utf-8"))
+    print("Wrote", *paths)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,192 @@
+"""Scores of a suite: runs what is missing, and tells of every cell beside what was published.
+
+A cell is an algorithm on an environment; each of its seeds is one run of the command line with its default arguments,
+in LOGS/ALG/ENV/SEED. A run that was stopped goes on; one that is done is not run again.
+"""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tfbaselines.algs.registry import get
+from tfbaselines.bench.published import SUITES
+from tfbaselines.errors import check_at_least, unknown
+from tfbaselines.files import write_whole
+
+RESULT = "result.json"
+COLUMNS = ("alg", "env", "seed", "num_timesteps", "score", "minutes", "commit")
+PAGE_COLUMNS = ("algorithm", "environment", "steps", "seeds", "mean", "deviation")
+PAGE_COLUMNS += ("interquartile mean (95 % interval)", "published", "minutes a run", "commit")
+# A score is the mean return of so many episodes, the last of training.
+EPISODES = 100
+RESAMPLES, LEVEL = 2000, 0.95
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a suite.
+
+    Attributes:
+        alg: algorithm.
+        env: environment's id.
+        seed: of the run.
+        steps: environment steps.
+    """
+
+    alg: str
+    env: str
+    seed: int
+    steps: float
+
+    def directory(self, logs: str) -> Path:
+        """Of its logs."""
+        return Path(logs) / self.alg / self.env / str(self.seed)
+
+    def result(self, logs: str) -> dict[str, object] | None:
+        """The row of a run that is done, else None."""
+        path = self.directory(logs) / RESULT
+        if not path.exists():
+            return None
+        row = json.loads(path.read_text(encoding="utf-8"))
+        return row if row["num_timesteps"] >= self.steps else None
+
+
+def cells(suite: str, algs: Iterable[str], seeds: int, envs: Iterable[str] | None, steps: float | None) -> list[Cell]:
+    """The runs that are asked for, one seed of all before the next.
+
+    Args:
+        suite: its name.
+        algs: algorithms.
+        seeds: how many: 0, 1, ...
+        envs: some of the suite's; None for all.
+        steps: None for the suite's.
+    """
+    if suite not in SUITES:
+        raise unknown("suite", suite, SUITES)
+    check_at_least(1, seeds=seeds)
+    known = SUITES[suite].envs
+    envs, algs = list(known if envs is None else envs), list(algs)
+    for env in envs:
+        if env not in known:
+            raise unknown("environment", env, known)
+    for alg in algs:
+        get(alg)
+    steps = SUITES[suite].steps if steps is None else steps
+    return [Cell(alg, env, seed, steps) for seed in range(seeds) for alg in algs for env in envs]
+
+
+def run_missing(wanted: list[Cell], logs: str, jobs: int) -> Iterator[tuple[Cell, str | None]]:
+    """Run what is not done; gives every cell when it is, with what went wrong or None.
+
+    Args:
+        wanted: the runs.
+        logs: directory of all of them.
+        jobs: runs at once; they share the cores.
+    """
+    check_at_least(1, jobs=jobs)
+    missing = [cell for cell in wanted if cell.result(logs) is None]
+    threads = str(max(1, (os.cpu_count() or 1) // jobs))
+    environment = os.environ | {"OMP_NUM_THREADS": threads, "TF_NUM_INTRAOP_THREADS": threads}
+    running: list[subprocess.Popen] = []
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = {pool.submit(_run, cell, logs, environment, running): cell for cell in missing}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BaseException:
+            # They save, and go on the next time.
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in running:
+                if process.poll() is None:
+                    process.send_signal(signal.SIGTERM)
+            raise
+
+
+def _run(cell: Cell, logs: str, environment: dict[str, str], running: list[subprocess.Popen]) -> str | None:
+    directory = cell.directory(logs)
+    directory.mkdir(parents=True, exist_ok=True)
+    words = {"alg": cell.alg, "env": cell.env, "num_timesteps": f"{cell.steps:.0f}", "seed": cell.seed}
+    words |= {"log_path": directory, "resume": "auto"}
+    command = [sys.executable, "-m", "tfbaselines.run", *(f"--{name}={value}" for name, value in words.items())]
+    with open(directory / "output.txt", "a", encoding="utf-8") as output:
+        # Ctrl-C at the terminal comes to this process alone, which passes it on once.
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
+        running.append(process)
+        status = process.wait()
+    if status:
+        return f"ended with status {status}, see {directory / 'output.txt'}"
+    write_whole(directory / RESULT, json.dumps(_row(cell, directory)))
+    return None
+
+
+def _row(cell: Cell, directory: Path) -> dict[str, object]:
+    from tfbaselines.envs.monitor import load_results
+    from tfbaselines.running.checkpoint import Checkpoints, load_tree
+
+    config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    # Of all parts of a run that was interrupted.
+    minutes = load_tree(Checkpoints(directory / "checkpoints").latest())["training"]["elapsed"] / 60
+    score = float(load_results(str(directory))["r"].tail(EPISODES).mean())
+    values = (cell.alg, cell.env, cell.seed, cell.steps, score, round(minutes, 2), config["git_commit"]["tfbaselines"])
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def interquartile_mean(scores: np.ndarray) -> float:
+    """The mean without the lowest and the highest quarter."""
+    cut = len(scores) // 4
+    return float(np.mean(np.sort(scores)[cut : len(scores) - cut]))
+
+
+def interval(scores: np.ndarray) -> tuple[float, float]:
+    """Bootstrap interval of the interquartile mean."""
+    rng = np.random.default_rng(0)
+    means = [interquartile_mean(rng.choice(scores, len(scores))) for _ in range(RESAMPLES)]
+    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def page(suite: str, rows: list[dict]) -> str:
+    """A Markdown table with a line for each cell."""
+    lines = [
+        f"# {suite}: mean return of the last {EPISODES} episodes",
+        "",
+        f"| {' | '.join(PAGE_COLUMNS)} |",
+        f"|{'---|' * len(PAGE_COLUMNS)}",
+    ]
+    keys = sorted({(row["alg"], row["env"], row["num_timesteps"]) for row in rows})
+    for alg, env, steps in keys:
+        own = [row for row in rows if (row["alg"], row["env"], row["num_timesteps"]) == (alg, env, steps)]
+        scores = np.array([row["score"] for row in own])
+        low, high = interval(scores)
+        published = SUITES[suite].published.get(alg, {}).get(env)
+        commits = ", ".join(sorted({str(row["commit"])[:7] for row in own}))
+        minutes = np.mean([row["minutes"] for row in own])
+        cells = (alg, env, f"{steps:,.0f}", len(own), f"{scores.mean():,.1f}", f"{scores.std():,.1f}")
+        cells += (f"{interquartile_mean(scores):,.1f} ({low:,.1f} to {high:,.1f})",)
+        cells += ("-" if published is None else f"{published:,.1f}", f"{minutes:.1f}", commits)
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines) + "\n"
+
+
+def write(suite: str, wanted: list[Cell], logs: str, out: str) -> list[Path]:
+    """Write OUT.csv and OUT.md from the runs that are done."""
+    rows = [row for row in (cell.result(logs) for cell in wanted) if row is not None]
+    text = io.StringIO()
+    table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    table.writeheader()
+    table.writerows(sorted(rows, key=lambda row: (row["alg"], row["env"], row["seed"])))
+    paths = [Path(f"{out}.csv"), Path(f"{out}.md")]
+    paths[0].parent.mkdir(parents=True, exist_ok=True)
+    for path, content in zip(paths, (text.getvalue(), page(suite, rows)), strict=True):
+        write_whole(path, content)
+    return paths
