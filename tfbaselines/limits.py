@@ -23,6 +23,7 @@ LIMITS: dict[str, float] = {
     # Environments and their steps.
     "num_env": 10**4,
     "num_workers": 256,
+    "nprocs": 10**4,
     "max_ep_len": 10**9,
     "num_test_episodes": 10**4,
     **dict.fromkeys(("num_iterations", "test_every"), INTERVAL),
@@ -43,6 +44,7 @@ LIMITS: dict[str, float] = {
     **dict.fromkeys(("train_pi_iters", "train_v_iters", "vf_iters"), 10**6),
     **dict.fromkeys(("cg_iters", "backtrack_iters"), 1000),
     "optim_epochs": 1000,
+    **dict.fromkeys(("stats_update", "kfac_update"), 10**6),
     "optim_batchsize": 10**7,
     **dict.fromkeys(("max_iters", "max_episodes"), INTERVAL),
     "nminibatches": 10**5,

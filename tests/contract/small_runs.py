@@ -61,6 +61,8 @@ BY_BASE = {
 }
 # Of one algorithm, over those of its base; None leaves an argument out.
 BY_NAME = {
+    # When decompositions in the background are done, nobody knows.
+    "acktr": {"is_async": False},
     # Long enough for an episode to end.
     "ppo1": {"timesteps_per_actorbatch": 2 * CYCLE},
     # The value function learns from batches of 64 alone.

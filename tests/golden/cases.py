@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
+
+from tfbaselines.envs.vec import VecEnv
 
 GOLDEN = Path(os.environ.get("TFBASELINES_GOLDEN") or Path(__file__).parents[2] / "data" / "golden")
 
@@ -30,3 +33,17 @@ def group(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     """The arrays under `prefix/` in creation order, keyed by variable name without its number."""
     keys = sorted(key for key in arrays if key.startswith(f"{prefix}/"))
     return {key.split("/", 2)[2]: arrays[key] for key in keys}
+
+
+class Spaces(VecEnv):
+    """Environments of a golden batch: their spaces alone."""
+
+    def __init__(self, num_envs, obs, actions):
+        discrete = actions.dtype.kind == "i"
+        action_space = spaces.Discrete(3) if discrete else spaces.Box(-1.0, 1.0, actions.shape[1:], np.float32)
+        super().__init__(num_envs, spaces.Box(-np.inf, np.inf, obs.shape[1:], np.float32), action_space)
+
+    def reset(self):
+        raise NotImplementedError
+
+    step_async = step_wait = reset

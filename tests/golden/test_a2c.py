@@ -2,30 +2,14 @@
 
 import numpy as np
 import pytest
-from cases import cases, group, load
-from gymnasium import spaces
+from cases import Spaces, cases, group, load
 from weights import assert_equal, assign
 
 from tfbaselines.algs import a2c
-from tfbaselines.envs.vec import VecEnv
 from tfbaselines.running.on_policy import OnPolicyRun
 from tfbaselines.settings.schedules import FRACTION_SCHEDULES
 
 CASES = [case for case in cases("a2c_*") if case != "a2c_schedules"]
-
-
-class Spaces(VecEnv):
-    """Spaces alone."""
-
-    def __init__(self, num_envs, obs, actions):
-        discrete = actions.dtype.kind == "i"
-        action_space = spaces.Discrete(3) if discrete else spaces.Box(-1.0, 1.0, actions.shape[1:], np.float32)
-        super().__init__(num_envs, spaces.Box(-np.inf, np.inf, obs.shape[1:], np.float32), action_space)
-
-    def reset(self):
-        raise NotImplementedError
-
-    step_async = step_wait = reset
 
 
 def make_run(arrays, hyper):

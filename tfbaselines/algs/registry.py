@@ -18,6 +18,12 @@ ALGORITHMS: dict[str, Algorithm] = {
             actions=("Discrete", "Box"),
         ),
         Algorithm(
+            name="acktr",
+            summary="actor-critic with Kronecker-factored trust region (Wu et al. 2017)",
+            actions=EVERY_KIND,
+            recurrent=False,
+        ),
+        Algorithm(
             name="ddpg",
             summary="deep deterministic policy gradient (Lillicrap et al. 2016), baselines' and Spinning Up's",
             actions=("bounded Box",),

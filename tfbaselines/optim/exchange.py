@@ -56,7 +56,7 @@ class Exchange:
         self._comm, self._jit, self._weight = mpi.wrap(comm), jit, weight
         self._kind = _kind
         # Each rank's part in the averages; and this one's place among the batches that are here.
-        self._parts, self._own = np.ones(1), 0
+        self._parts = np.ones(1)
         self._place = keras.Variable(0, dtype="int32", trainable=False, name="place")
 
     @property
@@ -84,8 +84,7 @@ class Exchange:
             small = self._jit and work <= MOST_WORK and sum(sizes) <= MOST_BYTES and len(set(hosts)) == 1
             self._kind = "batches" if small else "gradients"
         self._parts = np.array(weights) / np.sum(weights)
-        self._own = 0 if self._messages else comm.rank
-        self._place.assign(self._own)
+        self._place.assign(0 if self._messages else comm.rank)
         _news.append(f"ranks exchange {self._kind}: {parameters:,} parameters, {rows:,} rows a step")
 
     def batches(self, data: Any) -> list[Any]:
@@ -93,9 +92,14 @@ class Exchange:
         every = self._comm.gather(data) if self._comm.size > 1 and not self._messages else [data]
         return [tf.nest.map_structure(tf.convert_to_tensor, one) for one in every]
 
-    def own(self, batches: list[Any]) -> Any:
-        """This rank's among them."""
-        return batches[self._own]
+    def own(self, of_batches: Sequence[Any]) -> Any:
+        """This rank's among what was computed from each of the batches.
+
+        It is chosen when it runs: what is compiled alike on every rank rounds alike.
+        """
+        if len(of_batches) == 1:
+            return of_batches[0]
+        return tf.nest.map_structure(lambda *every: tf.stack(every)[self._place.value], *of_batches)
 
     def compile(self, function: Callable) -> Any:
         """A compiled function in which there are averages; XLA compiles it where these send no messages."""
@@ -118,9 +122,7 @@ class Exchange:
             if len(found) == 1:
                 return found[0]
             weighted = [[part * x for x in own] for part, (own, _) in zip(self._parts, found, strict=True)]
-            # Chosen when it runs: compiled alike on every rank, all of it rounds alike.
-            own = tf.nest.map_structure(lambda *every: tf.stack(every)[self._place.value], *(own for _, own in found))
-            return [tf.add_n(parts) for parts in zip(*weighted, strict=True)], own
+            return [tf.add_n(parts) for parts in zip(*weighted, strict=True)], self.own([own for _, own in found])
 
         return averaged
 

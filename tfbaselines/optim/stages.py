@@ -105,10 +105,12 @@ class StagedUpdate:
         return self._fused.experimental_get_tracing_count()
 
     def _run_all(self, batches: list[Batch], rates: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        own = self._exchange.own(batches)
-        before = self._statistics(own)
+        def statistics() -> tf.Tensor:
+            return self._exchange.own([self._statistics(batch) for batch in batches])
+
+        before = statistics()
         steps = [self._descend(stage, batches, rates[stage.lr]) for stage in self.stages]
-        return before, self._statistics(own), tf.stack(steps)
+        return before, statistics(), tf.stack(steps)
 
     def _statistics(self, batch: Batch) -> tf.Tensor:
         found: Statistics = {}

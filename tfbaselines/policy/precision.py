@@ -1,6 +1,8 @@
 """bfloat16 inside the networks, and float32 for everything computed from their outputs."""
 
 import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
@@ -13,6 +15,8 @@ OPTION = "auto_mixed_precision_onednn_bfloat16"
 BFLOAT16_WORK = 256**3
 # Units from which it is, where the processor has tile products (AMX).
 AMX_UNITS = 128
+
+T = TypeVar("T")
 
 
 def set_precision(precision: str) -> None:
@@ -27,6 +31,20 @@ def in_full(x: tf.Tensor) -> tf.Tensor:
     whose differences need more than eight bits. It stops at a conversion that the program itself makes.
     """
     return tf.cast(tf.cast(x, tf.float64), tf.float32) if _bfloat16() else x
+
+
+def in_float32(function: Callable[..., T]) -> Callable[..., T]:
+    """Decorator of a function of tensors, with matrix products outside of networks: it computes them in float32.
+
+    XLA, which has no others, compiles it where oneDNN would take bfloat16.
+    """
+    compiled = tf.function(function, jit_compile=True)
+
+    @functools.wraps(function)
+    def full(*args: Any, **kwargs: Any) -> T:
+        return (compiled if _bfloat16() else function)(*args, **kwargs)
+
+    return full
 
 
 def compile_with_xla(policy: BasePolicy, rows: int = 256) -> bool:

@@ -1,0 +1,69 @@
+"""Started by mpirun on two ranks: see test_acktr.py. Exits with 0 when every rank is satisfied."""
+
+import itertools
+
+import numpy as np
+import tensorflow as tf
+from helpers import vec
+
+from tfbaselines.algs import acktr
+from tfbaselines.envs import tiny
+from tfbaselines.parallel import mpi
+from tfbaselines.running.on_policy import OnPolicyRun
+from tfbaselines.settings.options import RunOptions
+
+ROWS, UPDATES = 20, 15
+
+
+def made(comm, **arguments):
+    """A step of a policy that is the same everywhere."""
+    config = acktr.Config(comm=comm, total_timesteps=ROWS, network_kwargs={"num_hidden": 8}, **arguments)
+    run = OnPolicyRun("acktr", "mlp", vec(lambda: tiny.BoxIdentityEnv((2,), 10)), config)
+    rng = np.random.default_rng(0)
+    for variable in run.policy.trainable_variables:
+        variable.assign(0.3 * rng.standard_normal(variable.shape))
+    return run.policy, acktr.make_step(run)
+
+
+def data_of(*seed):
+    rng = np.random.default_rng(seed)
+    shapes = {"obs": (ROWS, 2), "actions": (ROWS, 2), "values": (ROWS,), "returns": (ROWS,), "noise": (ROWS,)}
+    return {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def learnt(policy, step):
+    """Everything that is to be equal on all ranks."""
+    variables = [variable.numpy() for variable in (*policy.trainable_variables, *step.variables)]
+    return np.concatenate([variable.ravel() for variable in variables])
+
+
+def check_steps(world):
+    """Two ranks with a batch each take the steps of one rank with both; in the background they only stay in step."""
+    for is_async, kind in itertools.product((False, True), ("batches", "gradients")):
+        options = RunOptions(mpi_exchange=kind)
+        together, alone = (made(comm, is_async=is_async, run=options) for comm in (world, mpi.Communicator()))
+        for update in range(UPDATES):
+            both = [data_of(rank, update) for rank in range(world.size)]
+            together[1](both[world.rank], lr=0.1)
+            alone[1]({name: np.concatenate([data[name] for data in both]) for name in both[0]}, lr=0.1)
+            mpi.sync_check(learnt(*together), world)
+        assert together[1].eigen.numpy().any() and together[1].velocity.numpy().any()
+        if not is_async:
+            np.testing.assert_allclose(learnt(*together), learnt(*alone), rtol=0.0, atol=1e-3)
+            change = together[0].trainable_variables[0].numpy() - made(world)[0].trainable_variables[0].numpy()
+            assert np.abs(change).max() > 0.05
+
+
+def check_runs(world):
+    """Whole runs end with the same parameters on all ranks."""
+    for is_async in (False, True):
+        env = vec(lambda: tiny.DiscreteIdentityEnv(4, episode_len=10), seed=world.rank)
+        steps = UPDATES * ROWS
+        model = acktr.learn("mlp", env, total_timesteps=steps, seed=0, num_hidden=8, is_async=is_async)
+        mpi.sync_check(learnt(model.policy, model.optimizer), world)
+
+
+if __name__ == "__main__":
+    tf.config.run_functions_eagerly(True)
+    check_steps(mpi.world())
+    check_runs(mpi.world())

@@ -1,0 +1,243 @@
+"""Kronecker factors of a network's Fisher matrix (Martens & Grosse 2015; convolutions: Grosse & Martens 2016).
+
+The Fisher matrix of a kernel is approximated by a Kronecker product of two small matrices,
+
+    F = A (x) G,   A = sum_bt a_bt a_bt' / (B T^2),   G = T sum_bt d_bt d_bt' / B
+
+where a_bt is what the kernel multiplies at place t of row b, and d_bt the gradient of the row's log-likelihood at the
+result, before the activation. A dense layer has T = 1 place in a row, a convolution one for each position of its
+kernel. A vector that is added, such as a bias, has F = G; that of a bias is its kernel's G.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import wraps
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfbaselines.policy.precision import in_float32
+
+# Eigenvalues and eigenvectors: [n] and [n, n], the vectors as columns.
+Eigen = tuple[tf.Tensor, tf.Tensor]
+
+
+def input_factor(inputs: tf.Tensor) -> tf.Tensor:
+    """A [n, n], of what a kernel multiplies [B, T, n]."""
+    rows, places, _ = inputs.shape
+    return _products(inputs) / (rows * places**2)
+
+
+def gradient_factor(gradients: tf.Tensor) -> tf.Tensor:
+    """G [m, m], of gradients [B, T, m] of the rows' mean log-likelihood, each of which is 1 / B of its row's own."""
+    rows, places, _ = gradients.shape
+    return _products(gradients) * (rows * places)
+
+
+@in_float32
+def preconditioned(gradient: tf.Tensor, factors: Sequence[Eigen], damping: float) -> tf.Tensor:
+    """(F + damping)^-1 times a gradient, which has the shape of its variable.
+
+    Args:
+        gradient: of a kernel [..., m], or of a vector with m elements.
+        factors: of a kernel those of A and G, of a vector that of G.
+        damping: added to the eigenvalues of F.
+    """
+    *inputs, (values, vectors) = factors
+    matrix = tf.reshape(gradient, (-1, vectors.shape[0]))
+    if inputs:
+        ((input_values, input_vectors),) = inputs
+        values = input_values[:, None] * values
+        matrix = tf.matmul(input_vectors, matrix, transpose_a=True)
+    matrix = tf.matmul(tf.matmul(matrix, vectors) / (values + damping), vectors, transpose_b=True)
+    return tf.reshape(tf.matmul(input_vectors, matrix) if inputs else matrix, gradient.shape)
+
+
+class KroneckerFactors:
+    """The factors of the layers of some networks, and of vectors outside of them.
+
+    Attributes:
+        sizes: n of each factor [n, n].
+
+    Args:
+        layers: Dense, Conv2D and LayerNormalization; those without trained variables are left out.
+        vectors: variables that are added to every row of something.
+    """
+
+    def __init__(self, layers: Iterable[keras.layers.Layer], vectors: Sequence[keras.Variable] = ()) -> None:
+        trained = {id(layer): layer for layer in layers if layer.trainable_variables}
+        self._sites = [_site(layer) for layer in trained.values()]
+        self._vectors = list(vectors)
+        self.sizes: list[int] = []
+        self._numbers: dict[int, list[int]] = {}
+        for site in self._sites:
+            self._add(site.sizes, site.variables)
+        for vector in self._vectors:
+            self._add([math.prod(vector.shape)], [(vector, [0])])
+
+    def numbers_of(self, variable: keras.Variable) -> list[int]:
+        """Which factors are those of a variable: of a kernel A and G, of a vector G."""
+        if id(variable) not in self._numbers:
+            raise ValueError(f"variable '{variable.path}' belongs to no layer that has Kronecker factors: {TAKE}")
+        return self._numbers[id(variable)]
+
+    @contextmanager
+    def observed(self) -> Iterator[None]:
+        """Remember what the layers take and return inside of the context."""
+        with ExitStack() as stack:
+            for site in self._sites:
+                stack.enter_context(site.observed())
+            yield
+
+    def new(self, gradient: Callable[[Any], Any], rows: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """The factors [n, n] of the batch that was observed last.
+
+        Args:
+            gradient: gives those of the mean log-likelihood by some tensors.
+            rows: what the vectors were added to, or became [B, n], in their order.
+        """
+        *by_site, by_vector = gradient([*(site.outputs for site in self._sites), list(rows)])
+        found = [factor for site, d in zip(self._sites, by_site, strict=True) for factor in site.factors(d)]
+        return found + [gradient_factor(d[:, None]) for d in by_vector]
+
+    def _add(self, sizes: Sequence[int], variables: Iterable[tuple[keras.Variable, list[int]]]) -> None:
+        for variable, own in variables:
+            self._numbers[id(variable)] = [len(self.sizes) + number for number in own]
+        self.sizes += sizes
+
+
+TAKE = "K-FAC takes networks of Dense, Conv2D and LayerNormalization layers; a2c and ppo2 take any"
+
+
+class _Site:
+    """A layer, and what went through it last.
+
+    Attributes:
+        sizes: of its factors.
+        variables: with the numbers of their factors among these.
+        inputs: one tensor for each call.
+        outputs: the same; before the activation, where there is one.
+    """
+
+    sizes: list[int]
+    variables: list[tuple[keras.Variable, list[int]]]
+
+    def __init__(self, layer: keras.layers.Layer) -> None:
+        self.layer = layer
+        self.inputs: list[tf.Tensor] = []
+        self.outputs: list[tf.Tensor] = []
+
+    def observed(self) -> AbstractContextManager:
+        """Remember inputs and outputs inside of the context."""
+        raise NotImplementedError
+
+    def factors(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """The layer's factors, from the gradients at its outputs."""
+        raise NotImplementedError
+
+
+class _Kernel(_Site):
+    """Dense and Conv2D: A and G of the kernel, of which the bias has G too."""
+
+    def __init__(self, layer: keras.layers.Dense | keras.layers.Conv2D) -> None:
+        super().__init__(layer)
+        *inputs, width = layer.kernel.shape
+        self.sizes = [math.prod(inputs), width]
+        self.variables = [(layer.kernel, [0, 1]), *([(layer.bias, [1])] if layer.use_bias else [])]
+
+    @contextmanager
+    def observed(self) -> Iterator[None]:
+        """See _Site."""
+        self.inputs, self.outputs = [], []
+        # What enters the activation is the output before it.
+        with _noted(self.layer, "call", self.inputs), _noted(self.layer, "activation", self.outputs):
+            yield
+
+    def factors(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """See _Site."""
+        inputs = [self._patches(x) for x in self.inputs]
+        return [input_factor(_places(inputs)), gradient_factor(_places(gradients))]
+
+    def _patches(self, x: tf.Tensor) -> tf.Tensor:
+        """What the kernel multiplies, [B, ..., n]."""
+        if isinstance(self.layer, keras.layers.Dense):
+            return x
+        sizes, strides, rates = (
+            (1, *numbers, 1) for numbers in (self.layer.kernel_size, self.layer.strides, self.layer.dilation_rate)
+        )
+        return tf.image.extract_patches(x, sizes, strides, rates, self.layer.padding.upper())
+
+
+class _Normalization(_Site):
+    """LayerNormalization: G of its gain and of its offset."""
+
+    def __init__(self, layer: keras.layers.LayerNormalization) -> None:
+        super().__init__(layer)
+        vectors = layer.trainable_variables
+        self.sizes = [math.prod(vector.shape) for vector in vectors]
+        self.variables = [(vector, [number]) for number, vector in enumerate(vectors)]
+
+    @contextmanager
+    def observed(self) -> Iterator[None]:
+        """See _Site."""
+        self.inputs, self.outputs = [], []
+        with _noted(self.layer, "call", self.inputs, self.outputs):
+            yield
+
+    def factors(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """See _Site."""
+        offset, gain = _places(gradients), _places([self._normalized(x) for x in self.inputs])
+        by_name = {"gamma": offset * gain, "beta": offset}
+        return [gradient_factor(by_name[vector.name]) for vector, _ in self.variables]
+
+    def _normalized(self, x: tf.Tensor) -> tf.Tensor:
+        mean, variance = tf.nn.moments(x, axes=[-1], keepdims=True)
+        return (x - mean) * tf.math.rsqrt(variance + self.layer.epsilon)
+
+
+@contextmanager
+def _noted(layer: keras.layers.Layer, name: str, taken: list, returned: list | None = None) -> Iterator[None]:
+    """Append what a layer's function takes first, and what it returns, to lists, inside of the context."""
+    function, own = getattr(layer, name), name in vars(layer)
+
+    @wraps(function)
+    def noting(x: tf.Tensor, *args: Any, **kwargs: Any) -> tf.Tensor:
+        taken.append(x)
+        y = function(x, *args, **kwargs)
+        if returned is not None:
+            returned.append(y)
+        return y
+
+    setattr(layer, name, noting)
+    try:
+        yield
+    finally:
+        if own:
+            setattr(layer, name, function)
+        else:
+            # The class's own shows again.
+            delattr(layer, name)
+
+
+def _site(layer: keras.layers.Layer) -> _Site:
+    kinds = keras.layers
+    plain = getattr(layer, "data_format", "channels_last") == "channels_last" and getattr(layer, "groups", 1) == 1
+    if isinstance(layer, kinds.Dense | kinds.Conv2D) and plain:
+        return _Kernel(layer)
+    if isinstance(layer, kinds.LayerNormalization) and layer.axis == [-1] and not layer.rms_scaling:
+        return _Normalization(layer)
+    raise ValueError(f"layer '{layer.name}' ({type(layer).__name__}) has no Kronecker factors: {TAKE}")
+
+
+def _places(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Tensors [B, ..., n] of several calls as [B, T, n]: what a layer does at several places, or over and over."""
+    return tf.concat([tf.reshape(x, (x.shape[0], -1, x.shape[-1])) for x in tensors], axis=1)
+
+
+@in_float32
+def _products(x: tf.Tensor) -> tf.Tensor:
+    """The sum [n, n] of x_bt x_bt' over all places [B, T, n]."""
+    rows = tf.reshape(x, (-1, x.shape[-1]))
+    return tf.matmul(rows, rows, transpose_a=True)
