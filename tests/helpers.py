@@ -59,6 +59,11 @@ def vec(maker, count=1, seed=0):
     return DummyVecEnv([make(rank) for rank in range(count)])
 
 
+def enough(bar):
+    """The mean return of episodes of IDENTITY from which a run need not go on to its end to pass its bar."""
+    return 100 * bar + 3.0
+
+
 def reward_per_step(model, env, steps=1000):
     """Mean reward per step of the sampled policy."""
     state, done = None, np.zeros(env.num_envs, bool)

@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
-from helpers import IDENTITY, mean_return, reward_per_step, vec
+from helpers import IDENTITY, enough, mean_return, reward_per_step, vec
 from small_runs import identity
 
 from tfbaselines.algs import ppo2
@@ -17,14 +17,15 @@ TINY = {"nsteps": 16, "nminibatches": 2, "noptepochs": 2, "num_hidden": 8, "seed
 @IDENTITY
 def test_identity(maker, bar):
     env = vec(maker)
-    model = ppo2.learn("mlp", env, 30_000, seed=0, gamma=0.9, lr=1e-3, nsteps=64, ent_coef=0.0)
+    arguments = {"gamma": 0.9, "lr": 1e-3, "nsteps": 64, "ent_coef": 0.0}
+    model = ppo2.learn("mlp", env, 30_000, seed=0, max_total_reward=enough(bar), **arguments)
     assert reward_per_step(model, env) >= bar
 
 
 @pytest.mark.slow
 def test_cartpole():
     env = vec(lambda: gymnasium.make("CartPole-v1", disable_env_checker=True))
-    model = ppo2.learn("mlp", env, 30_000, seed=0, gamma=1.0, value_network="copy")
+    model = ppo2.learn("mlp", env, 30_000, seed=0, gamma=1.0, value_network="copy", max_total_reward=130.0)
     assert mean_return(model, env) >= 100
 
 
@@ -34,7 +35,8 @@ def test_fixed_sequence_with_memory():
 
     def reached(seed):
         env = vec(lambda: tiny.FixedSequenceEnv(10, episode_len=5))
-        model = ppo2.learn("lstm", env, 50_000, seed=seed, nsteps=10, ent_coef=0.0, nminibatches=1)
+        arguments = {"nsteps": 10, "ent_coef": 0.0, "nminibatches": 1, "max_total_reward": 4.0}
+        model = ppo2.learn("lstm", env, 50_000, seed=seed, **arguments)
         return reward_per_step(model, env)
 
     assert np.median([reached(seed) for seed in range(3)]) >= 0.7
