@@ -27,7 +27,7 @@ RESULT = "result.json"
 COLUMNS = ("alg", "env", "seed", "num_timesteps", "score", "minutes", "commit")
 PAGE_COLUMNS = ("algorithm", "environment", "steps", "seeds", "mean", "deviation")
 PAGE_COLUMNS += ("interquartile mean (95 % interval)", "published", "minutes a run", "commit")
-# A score is the mean return of so many episodes, the last of training.
+# A score is the mean return of these last episodes of training.
 EPISODES = 100
 RESAMPLES, LEVEL = 2000, 0.95
 

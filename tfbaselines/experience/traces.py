@@ -24,8 +24,8 @@ from tfbaselines.policy.encoding import is_image, observation_dtype
 
 EPISODES = "whole episodes"
 
-# A larger batch of traces is learnt from in parts of so many bytes of observations, of which each counts for at least
-# LEAST_ROW: what networks compute from a small one is larger.
+# A batch of traces with more bytes of observations than these is learnt from in parts. Each observation counts for at
+# least LEAST_ROW: what networks compute from a small one is larger.
 PART_BYTES = 2**26
 LEAST_ROW = 2**10
 # A part's memory while it is learnt from, in units of its observations.

@@ -10,7 +10,7 @@ from tfbaselines.policy.encoding import encode_numpy, observation_dtype
 from tfbaselines.policy.population import Population
 from tfbaselines.policy.protocol import ActingPolicy
 
-# An episode of so many steps is taken for one without end.
+# A longer episode is taken for one without end.
 LONGEST_EPISODE = 10**7
 
 

@@ -9,7 +9,7 @@ from tfbaselines.logs.episodes import safe_mean
 
 
 class DeepQRows:
-    """A row for every so many episodes; see Plan.log_episodes.
+    """A row whenever some number of episodes ended; see Plan.log_episodes.
 
     Args:
         run: the OffPolicyRun whose rows they are.

@@ -155,7 +155,7 @@ class NaturalGradient:
         damping: added to the diagonal of F.
         search: shortens the step; None takes the whole of it.
         prepare: called once with the batch of each step; what it returns is measured.
-        every: F is estimated from every so-manieth row.
+        every: F is estimated from rows 0, every, 2 * every, ...
         tolerance: see conjugate_gradient.
         epsilon: added to the denominators of the conjugate gradient and of the step's size.
         jit: compile with XLA; see policy/precision.py.

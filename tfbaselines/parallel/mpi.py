@@ -191,7 +191,7 @@ def threads_for_rank() -> int:
 
 
 def start_ranks(ranks: int, words: list[str]) -> int:
-    """Become mpirun with so many Python processes; never returns. ValueError when there is no mpirun.
+    """Become mpirun with some number of Python processes; never returns. ValueError when there is no mpirun.
 
     Args:
         ranks: how many.

@@ -40,7 +40,9 @@ class BoundedHead:
 
     def __init__(self, space: spaces.Box) -> None:
         if not (isinstance(space, spaces.Box) and space.is_bounded()):
-            raise ValueError(f"continuous actions need bounds, {space} has none: wrap the environment in RescaleAction")
+            box = isinstance(space, spaces.Box)
+            advice = "wrap it so that they are finite" if box else "an algorithm for it is ppo2, acer, deepq or sac"
+            raise ValueError(f"continuous actions need bounds, {space} has none: {advice}")
         self.width = int(np.prod(space.shape))
         self.action_shape = tuple(space.shape)
         self.action_dtype = np.dtype(np.float32)

@@ -11,7 +11,7 @@ from tfbaselines.errors import NotFiniteError
 from tfbaselines.logs import logger
 from tfbaselines.parallel import mpi
 
-# After so many updates in a row that were dropped nothing is learnt any more.
+# When this many updates in a row were dropped, nothing is learnt any more.
 MOST_DROPPED_IN_A_ROW = 100
 
 

@@ -20,8 +20,8 @@ from tfbaselines.envs.vec.base import StepResult, VecEnv
 SIZE = 84
 NOOP, FIRE, AFTER_FIRE = 0, 1, 2
 
-# Seeding a game loads its ROM, which takes as long as some hundred steps; playing it again when a run resumes takes at
-# most so many and those of a game.
+# Seeding a game loads its ROM, which takes as long as some hundred steps. When a run resumes, what came since the last
+# seeding is played again: at most these steps and those of a game.
 STEPS_BETWEEN_SEEDS = 10_000
 # Among a game's actions: it begins anew.
 BEGIN = 255
@@ -34,7 +34,7 @@ class NativeAtariVecEnv(VecEnv):
         game: the ROM's name, such as 'pong'.
         num_envs: how many games.
         seed: of the games' random streams; None for any.
-        noop_max: at most so many frames of doing nothing at a game's start.
+        noop_max: the most frames of doing nothing at a game's start.
         episode_life: end an episode with each lost life.
         clip_rewards: rewards are -1, 0 or 1; the 'episode' info keeps the game's own.
         max_frames: frames after which a game is cut off.
