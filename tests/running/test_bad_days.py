@@ -226,3 +226,11 @@ def test_a_run_in_which_every_update_is_dropped_ends(tmp_path, monkeypatch):
     monkeypatch.setattr("tfbaselines.running.finite.MOST_DROPPED_IN_A_ROW", 3)
     with pytest.raises(NotFiniteError, match=r"in update 3.*and 2 updates before were not finite either"):
         train(tmp_path, total=16 * 9, lr=1e30, options={"on_nan": "skip"})
+
+
+def test_a_saved_model_is_no_checkpoint(tmp_path):
+    model = train(tmp_path, total=16)
+    model.save(tmp_path / "checkpoints" / "00009")
+    with pytest.raises(ValueError, match=r"cannot resume: .*00009' is no checkpoint of a run") as error:
+        train(tmp_path, resume=str(tmp_path))
+    assert "\n" not in str(error.value)

@@ -22,7 +22,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tfbaselines.errors import NotFiniteError
-from tfbaselines.files import write_whole
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import cut_back, locked, positions
 from tfbaselines.logs.episodes import Episodes
@@ -31,6 +30,7 @@ from tfbaselines.parallel import mpi
 from tfbaselines.policy.precision import set_precision
 from tfbaselines.running.checkpoint import Checkpoints
 from tfbaselines.running.finite import FiniteCheck
+from tfbaselines.running.kept_replay import KeptReplay
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.plan import STOPPING, UNLIMITED, Interrupted, Plan, seed_everything
 from tfbaselines.running.progress import make_progress
@@ -88,11 +88,10 @@ class Run:
         self._before = 0, 0
         self._finished = self._saved = 0
         self.episodes, self.eval_episodes = Episodes(), Episodes()
-        self._replay: Any = None
+        self._replay: KeptReplay | None = None
         # What acts in the environments, and where a resumed run's stood.
         self._acting: list[Any] = []
         self._acted: list[dict[str, Any]] = []
-        self._replay_saved = 0
         self._paused: Callable[[], AbstractContextManager] = nullcontext
         self._best = -np.inf
         self._finite = FiniteCheck(self.options.on_nan == "skip", self.comm, self._where)
@@ -123,7 +122,8 @@ class Run:
             replay: experience that is saved beside the checkpoints and restored, by save(path) and load(path).
             paused: gives a context in which nothing else changes what is saved.
         """
-        self.model, self._replay, self._paused = model, replay, paused
+        self.model, self._paused = model, paused
+        self._replay = None if replay is None else KeptReplay(replay, self.comm.rank)
         if self.directory and self.is_root:
             self._closing.enter_context(locked(self.directory))
             self.checkpoints.remove_leftovers()
@@ -289,10 +289,10 @@ class Run:
             # A checkpoint of parameters that are not finite would push out good ones.
             self._finite.parameters(self.model.variables(), self.update)
             path = self._try("checkpoint", self._save)
-            due = last or self.update - self._replay_saved >= self.plan.replay_interval
-            if due and self._replay is not None and self.checkpoints is not None:
+            replay, most = self._replay, self.plan.replay_interval
+            if replay is not None and self.checkpoints is not None and (last or self.update - replay.saved >= most):
                 # After the checkpoint, which its failure must not cost.
-                self._try("replay", self._save_replay)
+                self._try("replay", lambda: replay.save(self.checkpoints, self.update))
         return path
 
     def _try(self, what: str, save: Callable[[], Any]) -> Any:
@@ -340,7 +340,26 @@ class Run:
         if path is None:
             raise ValueError(f"cannot resume: {checkpoints.describe()}")
         self.model.take(tree, path)
-        saved = tree["training"]
+        try:
+            saved = tree["training"]
+            self._take_up(saved)
+        except (LookupError, TypeError, AttributeError) as error:
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            raise ValueError(f"cannot resume: '{path}' is no checkpoint of a run ({reason})") from None
+        if self.is_root and self.directory and os.path.realpath(directory) == os.path.realpath(self.directory):
+            # Before any warning of this run is in the log.
+            cut_back(self.directory, saved.get("files") or positions(self.directory))
+        if self._replay is not None:
+            self._replay.load(checkpoints, self.update, self.env.restored)
+        if warning:
+            logger.warn(warning)
+        if not self.env.restored:
+            logger.warn("the episodes under way begin anew: the checkpoint lacks the state of their environments")
+        if self.update >= self.num_updates:
+            logger.warn(f"nothing left to train: {self.timesteps} steps are done; a larger total goes on from there")
+
+    def _take_up(self, saved: dict[str, Any]) -> None:
+        """Counters, episodes, random streams and environments as a checkpoint has them."""
         self.elapsed = saved["elapsed"]
         self.episodes.restore(saved["episodes"])
         self.eval_episodes.restore(saved["eval_episodes"])
@@ -353,17 +372,6 @@ class Run:
             self.env.restore(mine["env"])
             acting = mine.get("acting", {})
             self._acted = [acting[number] for number in sorted(acting, key=int)]
-        if self.is_root and self.directory and os.path.realpath(directory) == os.path.realpath(self.directory):
-            # Before any warning of this run is in the log.
-            cut_back(self.directory, saved.get("files") or positions(self.directory))
-        if self._replay is not None:
-            self._resume_replay(self._replay_path(checkpoints))
-        if warning:
-            logger.warn(warning)
-        if not self.env.restored:
-            logger.warn("the episodes under way begin anew: the checkpoint lacks the state of their environments")
-        if self.update >= self.num_updates:
-            logger.warn(f"nothing left to train: {self.timesteps} steps are done; a larger total goes on from there")
 
     def _go_on_from(self, update: int, timesteps: int) -> None:
         """Count on from where a saved run stopped, whose episodes were just restored."""
@@ -376,26 +384,6 @@ class Run:
         if self.plan.total_timesteps >= UNLIMITED:
             return None
         return self.timesteps + (self.num_updates - self.update) * self.plan.steps_per_update
-
-    def _replay_path(self, checkpoints: Checkpoints) -> str:
-        return os.path.join(checkpoints.directory, os.pardir, "replay", f"{self.comm.rank:03d}")
-
-    def _save_replay(self) -> None:
-        path = self._replay_path(self.checkpoints)
-        self._replay.save(path)
-        self._replay_saved = self.update
-        write_whole(f"{path}.update", f"{self.update}\n")
-
-    def _resume_replay(self, path: str) -> None:
-        """A replay that is missing or damaged costs experience, not the run."""
-        same = False
-        try:
-            # One that was saved with an earlier checkpoint does not end where the environments stand.
-            with contextlib.suppress(OSError), open(f"{path}.update", encoding="ascii") as file:
-                same = file.read().strip() == str(self.update)
-            self._replay.load(path, episodes_continue=same and self.env.restored)
-        except ValueError as error:
-            logger.warn(f"the replay starts empty: {error}")
 
     def _tell_ranks(self) -> None:
         """One line at the start of a run of several."""
