@@ -26,6 +26,11 @@ def decorated(config, **texts):
     return learn
 
 
+@pytest.fixture(autouse=True)
+def environments_as_they_are(monkeypatch):
+    monkeypatch.setattr("tfbaselines.settings.takes.as_vec_env", lambda env, *_: env)
+
+
 @pytest.fixture(params=ALGORITHMS)
 def config(request):
     return get(request.param).config

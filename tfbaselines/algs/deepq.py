@@ -270,14 +270,12 @@ def make_update(policy: QNetwork, averaged: AveragedPolicy, config: Config, comm
     return BlockUpdate([phase], prepare=prepare, jit=compile_with_xla(policy, config.batch_size), comm=comm)
 
 
-@takes(Config)
+@takes(Config, flatten=False)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> ActWrapper:
     """Train a Q-network with DQN; of the actions, only those that an 'action_mask' in the infos allows.
 
     baselines' order of the first two arguments, env before network, is accepted too.
     """
-    if hasattr(network, "action_space"):
-        network, env = env, network
     config = Config.of(kwargs)
     config = replace(config, load_path=model_in(config.checkpoint_path) or config.load_path)
     env, eval_env = with_action_masks(env), config.eval_env and with_action_masks(config.eval_env)

@@ -172,7 +172,7 @@ def make_update(
     return BlockUpdate(phases, prepare=prepare, together=True, after=averaged.step, jit=jit, comm=comm)
 
 
-@takes(Config)
+@takes(Config, flatten=False)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
     """Train a policy with SAC; of discrete actions, only those that an 'action_mask' in the infos allows."""
     config = Config.of(kwargs)

@@ -116,9 +116,9 @@ def _monitor_path(logger_dir: str | None, mpi_rank: int, subrank: int) -> str | 
 
 def make_vec_env(
     env_id: str,
-    env_type: str,
-    num_env: int,
-    seed: int | None,
+    env_type: str | None = None,
+    num_env: int = 1,
+    seed: int | None = None,
     wrapper_kwargs: dict[str, Any] | None = None,
     env_kwargs: dict[str, Any] | None = None,
     start_index: int = 0,
@@ -137,8 +137,8 @@ def make_vec_env(
     """Make several environments that are stepped together.
 
     Args:
-        env_id: a registered id.
-        env_type: see env_type_of.
+        env_id: a registered id, or 'module:id'.
+        env_type: see env_type_of; None for what the registry says.
         num_env: how many.
         seed: of the first; rank r adds 10,000 r and environment i adds i.
         wrapper_kwargs: see make_env.
@@ -162,6 +162,8 @@ def make_vec_env(
     if worker is not None and worker not in WORKERS:
         raise unknown("worker", worker, WORKERS)
     check_worker(worker, step_timeout, restart_workers)
+    if env_type is None:
+        env_type, env_id = env_type_of(env_id)
     seed = None if seed is None else seed + 10_000 * mpi_rank
     game = _native_game(env_id) if env_type == "atari" else None
     plain = not (force_dummy or worker or env_kwargs or initializer or start_index or gamestate or reward_scale != 1)

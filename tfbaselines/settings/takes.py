@@ -5,20 +5,26 @@ import functools
 import inspect
 import textwrap
 from collections.abc import Callable
+from numbers import Integral
 from typing import Annotated, Any, Union, get_args, get_origin
 
+from tfbaselines.envs.adapt import as_vec_env
 from tfbaselines.settings.config import Config
 
 WIDTH = 100
 
 NETWORK = "a registered network's name, or a network builder"
-ENV = "the environments, a VecEnv"
+ENV = "the environments: a VecEnv, a Gymnasium environment, an id, a function that makes one, or a list of functions"
+# From those of training.
+EVAL_SEEDS_APART = 5_000
 NETWORK_KWARGS = "the network builder's own arguments"
 SCHEDULE = """A schedule is a number, a text SHAPE_NUMBER such as 'linear_3e-4', which falls from 3e-4 to 0 over
 training, or a function of the fraction of training left, from 1 down to 0."""
 
 
-def takes(config: type[Config], env: str = ENV) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def takes(
+    config: type[Config], env: str = ENV, flatten: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator of ``def learn(network, env, **kwargs)``: name, document and sort its arguments.
 
     Arguments given by position after network and env get their names from the Config's order, and reach the function
@@ -27,6 +33,7 @@ def takes(config: type[Config], env: str = ENV) -> Callable[[Callable[..., Any]]
     Args:
         config: declares the arguments.
         env: meaning of `env`.
+        flatten: Dict and Tuple observations of environments that are made or wrapped here become one flat Box.
     """
 
     def decorate(learn: Callable[..., Any]) -> Callable[..., Any]:
@@ -43,7 +50,18 @@ def takes(config: type[Config], env: str = ENV) -> Callable[[Callable[..., Any]]
             twice = sorted(by_position.keys() & named.keys())
             if twice:
                 raise ValueError(f"argument '{twice[0]}' is given twice, by position and by name")
-            return learn(network, env, **by_position, **named)
+            arguments = by_position | named
+            if hasattr(network, "action_space"):
+                # baselines' deepq has them the other way round.
+                network, env = env, network
+            seed = arguments.get("seed")
+            # A seed of another type is refused with the other arguments.
+            seed = seed if isinstance(seed, Integral) else None
+            env = as_vec_env(env, seed, flatten)
+            if arguments.get("eval_env") is not None:
+                seed = None if seed is None else seed + EVAL_SEEDS_APART
+                arguments["eval_env"] = as_vec_env(arguments["eval_env"], seed, flatten, "eval_env")
+            return learn(network, env, **arguments)
 
         with_names.__signature__ = _signature(learn, config)
         with_names.__doc__ = _documentation(learn, config, env)

@@ -1,0 +1,116 @@
+"""Whatever a user trains on becomes a VecEnv, and learn takes it."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from small_runs import network_of, small, steps_of_update
+
+from tfbaselines.algs.registry import get
+from tfbaselines.envs import tiny
+from tfbaselines.envs.adapt import as_vec_env
+from tfbaselines.envs.monitor import Monitor
+from tfbaselines.envs.vec import DummyVecEnv
+
+
+def cartpole():
+    return gymnasium.make("CartPole-v1")
+
+
+@pytest.mark.parametrize(
+    ("given", "count"),
+    [
+        (cartpole, 1),
+        (cartpole(), 1),
+        ("CartPole-v1", 1),
+        ("gymnasium.envs.classic_control:CartPole-v1", 1),
+        ([cartpole, cartpole], 2),
+        (lambda: DummyVecEnv([cartpole]), 1),
+        (gymnasium.make_vec("CartPole-v1", num_envs=3, vectorization_mode="sync"), 3),
+        (gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="async"), 2),
+        (DummyVecEnv([cartpole]), 1),
+    ],
+    ids=[
+        "function",
+        "environment",
+        "id",
+        "module and id",
+        "functions",
+        "function of a VecEnv",
+        "sync",
+        "async",
+        "VecEnv",
+    ],
+)
+def test_everything_becomes_a_vec_env(given, count):
+    env = as_vec_env(given, seed=1)
+    assert env.num_envs == count and env.reset().shape == (count, 4)
+    infos = [env.step(np.zeros(count, np.int64))[3] for _ in range(30)]
+    if not isinstance(given, DummyVecEnv) and count > 1:
+        # Monitored, though nobody asked for it.
+        assert any("episode" in info for of_step in infos for info in of_step)
+
+
+def test_one_seed_gives_one_course_and_each_environment_its_own():
+    def course(seed):
+        return as_vec_env([cartpole, cartpole], seed).reset()
+
+    np.testing.assert_array_equal(course(3), course(3))
+    assert not np.array_equal(course(3), course(4)) and not np.array_equal(*course(3))
+
+
+def test_actions_are_clipped_and_observations_flattened():
+    class Strict(gymnasium.Env):
+        observation_space = spaces.Dict({"a": spaces.Box(-1, 1, (2,)), "b": spaces.Discrete(3)})
+        action_space = spaces.Box(-1.0, 1.0, (1,))
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return {"a": np.zeros(2, np.float32), "b": 1}, {}
+
+        def step(self, action):
+            assert action in self.action_space
+            return {"a": np.zeros(2, np.float32), "b": 1}, 0.0, False, False, {}
+
+    env = as_vec_env(Strict())
+    assert env.reset().shape == (1, 5)
+    env.step(np.array([[1.57]], np.float32))
+    assert isinstance(as_vec_env(Strict(), flatten=False).observation_space, spaces.Dict)
+
+
+def test_wrappers_that_are_there_are_not_added_again():
+    monitored = Monitor(cartpole(), None)
+    env = as_vec_env(monitored)
+    assert env.envs[0] is monitored
+
+
+class Foreign(gymnasium.vector.VectorEnv):
+    """One of gymnasium's that does not keep the functions that made its environments."""
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (3, "env='int' is not valid: a VecEnv, a Gymnasium environment, an id, a function"),
+        ([], "env='list' is not valid"),
+        ([cartpole, 3], "env='list' is not valid"),
+        (Foreign(), "env='Foreign' is not valid: of gymnasium.vector SyncVectorEnv and AsyncVectorEnv"),
+        (lambda: 3, "env='int' is not valid: its functions make Gymnasium environments"),
+        ("CartPol-v1", "did you mean 'CartPole-v1'"),
+    ],
+)
+def test_anything_else_is_refused_in_one_line(given, message):
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")) as error:
+        as_vec_env(given)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("alg", ["a2c", "ddpg"])
+def test_learn_takes_an_environment_and_one_for_tests(alg, eager):
+    def make():
+        return tiny.DiscreteIdentityEnv(3, episode_len=5) if alg == "a2c" else tiny.BoxIdentityEnv((1,), episode_len=5)
+
+    env, tests = make(), {"num_test_episodes": 2} if alg == "ddpg" else {}
+    steps = 2 * steps_of_update(alg, 1, small(alg))
+    model = get(alg).learn(network_of(alg), env, **small(alg) | {"total_timesteps": steps, "eval_env": make()} | tests)
+    assert model.act(env.reset()[0])[0].shape == env.action_space.shape

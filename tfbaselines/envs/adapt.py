@@ -1,0 +1,85 @@
+"""Whatever a user trains on, as a VecEnv."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import gymnasium
+from gymnasium import spaces
+
+from tfbaselines.envs.make import make_vec_env
+from tfbaselines.envs.monitor import Monitor
+from tfbaselines.envs.vec import DummyVecEnv, VecEnv
+from tfbaselines.envs.wrappers import ClipActions, flattened
+from tfbaselines.errors import bad_argument
+from tfbaselines.parallel import mpi
+
+ACCEPTED = "a VecEnv, a Gymnasium environment, an id, a function that makes one, or a list of such functions"
+ACCEPTED_OF_VECTORS = "of gymnasium.vector SyncVectorEnv and AsyncVectorEnv, of others a list of functions"
+
+
+def as_vec_env(env: Any, seed: int | None = None, flatten: bool = True, name: str = "env") -> Any:
+    """The environments as algorithms take them.
+
+    Environments are monitored, actions are clipped to their bounds, and Dict and Tuple observations are flattened where
+    the algorithm has no encoder for them; a VecEnv, or a list of several workers' VecEnvs, stays as it is.
+
+    Args:
+        env: a VecEnv, a Gymnasium environment, an id, a function that makes one, a list of such functions, or one of
+            gymnasium.vector's that keeps such a list.
+        seed: of the first environment that is seeded here, those of an id or of functions; None for any.
+        flatten: show Dict and Tuple observations as one flat Box.
+        name: of the argument, for errors.
+    """
+    if _is_vec_env(env) or (isinstance(env, list | tuple) and env and all(map(_is_vec_env, env))):
+        return env
+    first = None if seed is None else seed + 10_000 * mpi.world().rank
+    if isinstance(env, str):
+        # Seeds of ranks are apart there.
+        return make_vec_env(env, seed=seed, flatten_dict_observations=flatten, mpi_rank=mpi.world().rank)
+    if isinstance(env, gymnasium.Env):
+        return DummyVecEnv([lambda: _monitored(env, flatten)])
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        makers = getattr(env.unwrapped, "env_fns", None)
+        if makers is None:
+            raise bad_argument(name, type(env).__name__, ACCEPTED_OF_VECTORS)
+        env = makers
+    if isinstance(env, list | tuple) and env and all(map(callable, env)):
+        return DummyVecEnv([partial(_made, make, i, first, flatten) for i, make in enumerate(env)])
+    if callable(env):
+        made = env()
+        return made if _is_vec_env(made) else DummyVecEnv([partial(_made, lambda: made, 0, first, flatten)])
+    raise bad_argument(name, type(env).__name__, ACCEPTED)
+
+
+def _is_vec_env(env: Any) -> bool:
+    """Also of one that only behaves like it."""
+    return isinstance(env, VecEnv) or (hasattr(env, "step_wait") and not isinstance(env, gymnasium.vector.VectorEnv))
+
+
+def _made(make: Callable[[], Any], number: int, seed: int | None, flatten: bool) -> gymnasium.Env:
+    env = make()
+    if not isinstance(env, gymnasium.Env):
+        raise bad_argument("env", type(env).__name__, "its functions make Gymnasium environments")
+    env = _monitored(env, flatten)
+    if seed is not None:
+        env.reset(seed=seed + number)
+        env.action_space.seed(seed + number)
+    return env
+
+
+def _monitored(env: gymnasium.Env, flatten: bool) -> gymnasium.Env:
+    if not _has(env, Monitor):
+        env = Monitor(env, None, allow_early_resets=True)
+    if flatten:
+        env = flattened(env)
+    return ClipActions(env) if isinstance(env.action_space, spaces.Box) and not _has(env, ClipActions) else env
+
+
+def _has(env: Any, wrapper: type) -> bool:
+    """Whether an environment has a wrapper of a class."""
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, wrapper):
+            return True
+        env = env.env
+    return False
