@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfbaselines.logs import formats as log_formats
+from tfbaselines.logs.event_file import read_events
 from tfbaselines.logs.formats import CSVOutputFormat, HumanOutputFormat, JSONOutputFormat, make_output_format
 from tfbaselines.logs.logger import read_csv, read_json, read_tb
 
@@ -115,6 +116,15 @@ def test_tensorboard_steps_go_on_when_resumed_and_begin_anew_otherwise(tmp_path)
     output.writekvs({"a": np.float32(7)})
     output.close()
     assert read_tb(tmp_path / "tb")["a"].tolist() == [7.0]
+
+
+def test_tensorboards_axis_is_of_environment_steps(tmp_path):
+    output = make_output_format("tensorboard", tmp_path)
+    for steps in (2048, 4096):
+        output.writekvs({"loss": 1.0, "misc/total_timesteps": steps, "fps": 3})
+    output.close()
+    (path,) = (tmp_path / "tb").glob("events.*")
+    assert [step for step, values in read_events(path) if values] == [2048, 4096]
 
 
 def test_tensorboard_resumes_beside_a_damaged_file(tmp_path):

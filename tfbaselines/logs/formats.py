@@ -203,8 +203,17 @@ class CSVOutputFormat(FileWriter):
         return csv.writer(file, delimiter=self._separator, lineterminator="\n")
 
 
+# Columns that count environment steps, of all families.
+STEPS = (
+    *("misc/total_timesteps", "total_timesteps", "TotalEnvInteracts", "TimestepsSoFar", "total/steps", "timesteps"),
+    "steps",
+)
+
+
 class TensorBoardOutputFormat(KVWriter):
-    """Event files for TensorBoard: the n-th dump is step n. Texts go to its text tab.
+    """Event files for TensorBoard, over the environment steps that a dump has, else the number of dumps.
+
+    Texts go to its text tab.
 
     Args:
         directory: where the event files are; a new one is begun at the first dump.
@@ -225,7 +234,8 @@ class TensorBoardOutputFormat(KVWriter):
         if self._writer is None:
             self._writer = EventWriter(self.directory)
         drawn = {key: _drawn(value) for key, value in kvs.items() if _drawable(value)}
-        self._writer.write(self.step, drawn)
+        steps = next((drawn[name] for name in STEPS if name in drawn), self.step)
+        self._writer.write(int(steps), drawn)
         self.step += 1
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from tfbaselines.envs.monitor import get_monitor_files
 from tfbaselines.envs.monitor import load_results as load_monitor
 from tfbaselines.errors import unknown
+from tfbaselines.logs.formats import STEPS
 from tfbaselines.logs.logger import read_csv, read_json
 from tfbaselines.plot.smoothing import moving_average
 
@@ -20,10 +21,7 @@ if TYPE_CHECKING:
 
 # What the algorithms call the steps so far and the return, in order of preference. `steps` and `r` are of monitor
 # files.
-XAXES = (
-    *("misc/total_timesteps", "total_timesteps", "TotalEnvInteracts", "TimestepsSoFar", "total/steps", "timesteps"),
-    *("steps", "Epoch"),
-)
+XAXES = (*STEPS, "Epoch")
 RETURNS = (
     *("eprewmean", "EpRewMean", "AverageTestEpRet", "AverageEpRet", "mean 100 episode reward", "mean_episode_reward"),
     *("eval/return", "rollout/return", "test/success_rate", "r"),

@@ -149,6 +149,12 @@ class Run:
         self._acting += parts
 
     @property
+    def mean_reward(self) -> float:
+        """What counts: the mean return of the latest tests, or of training where there are none; NaN before any."""
+        tests = self.eval_episodes.mean_reward
+        return tests if np.isfinite(tests) else self.episodes.mean_reward
+
+    @property
     def is_root(self) -> bool:
         """Whether this rank writes files and shows progress."""
         return self.comm.rank == 0
@@ -249,7 +255,7 @@ class Run:
         for line in exchange.news():
             logger.info(line)
         self._finished = self.update
-        self._progress.update(self.done, self.episodes.mean_reward)
+        self._progress.update(self.done, self.mean_reward)
         if self.options.callback is not None and self.options.callback(self) is False:
             self._stopped = True
         minutes = self.options.save_minutes
@@ -324,9 +330,8 @@ class Run:
         if self.options.config and not os.path.exists(os.path.join(self.directory, FILE_NAME)):
             # Without it a directory that was removed meanwhile could not be evaluated.
             write_config(self.directory, self.options.config)
-        judged = self.eval_episodes if np.isfinite(self.eval_episodes.mean_reward) else self.episodes
-        if judged.mean_reward > self._best:
-            self._best = judged.mean_reward
+        if self.mean_reward > self._best:
+            self._best = self.mean_reward
             self.checkpoints.mark_best(path)
         return str(path)
 
