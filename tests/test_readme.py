@@ -8,6 +8,7 @@ import commands
 import pytest
 
 import tfbaselines
+from tfbaselines.logs.logger import read_csv
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -84,3 +85,19 @@ def test_the_environment_is_learnt_from(tmp_path):
     flags = ("--env=corridor:Corridor-v0", "--nsteps=16", "--num_hidden=8", "--num_timesteps=32", "--log_path=log")
     status, _, err = commands.run("tfbaselines.run", *flags, cwd=tmp_path)
     assert status == 0, err
+
+
+@pytest.mark.slow
+def test_the_first_command_learns_and_names_the_next_ones(tmp_path):
+    """Without its installation; then the commands as they are printed."""
+    (line,) = re.findall(r'^pip install -e "\.\[all\]" && (python -m tfbaselines\.run .*)$', README, re.MULTILINE)
+    status, out, err = commands.finish(commands.start_shell(f"{line} --seed=0", tmp_path), timeout=300)
+    assert status == 0, err
+    assert read_csv(tmp_path / "logs/cartpole/progress.csv")["eprewmean"].iloc[-1] >= 475
+    following = [one.split(":", 1)[1].strip() for one in out.splitlines()[-3:]]
+    assert [one.split()[2] for one in following] == [f"tfbaselines.{name}" for name in ("plot", "evaluate", "run")]
+    for one in following[:2]:
+        status, _, err = commands.finish(commands.start_shell(one, tmp_path))
+        assert status == 0, err
+    assert (tmp_path / "logs/cartpole/plot.png").exists() and list((tmp_path / "videos").glob("*.mp4"))
+    assert following[2].endswith("--num_timesteps=400000 --max_total_reward=None")

@@ -138,9 +138,26 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
         return 128 + stop.signal
     if args.save_path is not None and comm.rank == 0:
         model.save(args.save_path)
+    if directory and comm.rank == 0 and args.total_timesteps:
+        _name_what_is_next(args)
     if args.play and comm.rank == 0:
         _play(model, args, config)
     return 0
+
+
+def _name_what_is_next(args: Arguments) -> None:
+    """Commands for a run that is over."""
+    run = shlex.quote(args.log_path) + (" --trust" if needs_trust(args.flags | args.learn) else "")
+    # What ended this run would end the next one at once.
+    bounds = [name for name in ("max_total_reward", "stop_max_score") if args.learn.get(name) is not None]
+    further = f"--num_timesteps={2 * args.total_timesteps:g}" + "".join(f" --{name}=None" for name in bounds)
+    with contextlib.suppress(OSError):
+        print(
+            f"\nplot it:        python -m tfbaselines.plot {shlex.quote(args.log_path)}"
+            f"\nsee it:         python -m tfbaselines.evaluate {run} --episodes 5 --video videos"
+            f"\ntrain it more:  python -m tfbaselines.run --resume={run} {further}",
+            flush=True,
+        )
 
 
 def _seed(seed: int | None) -> int:

@@ -242,7 +242,8 @@ class Run:
         now, plan = time.perf_counter(), self.plan
         self.elapsed = now - self._started
         self.env.merge_statistics(self.comm)
-        if self._row_is_due():
+        # A run that ends because it is good enough shows that it is.
+        if self._row_is_due() or self._stopped:
             steps, seconds = self.timesteps - self._logged[0], now - self._logged[1]
             self.fps = int(steps / max(seconds, 1e-9))
             self._logged = self.timesteps, now
