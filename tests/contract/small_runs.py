@@ -39,7 +39,7 @@ BY_BASE = {
         "optim_epochs": 2,
         "optim_batchsize": CYCLE // 2,
     },
-    EpochConfig: {"steps_per_epoch": CYCLE, "train_v_iters": 2},
+    EpochConfig: {"steps_per_epoch": CYCLE, "train_pi_iters": 2, "train_v_iters": 2},
     ReplayConfig: {
         "replay_size": 200,
         "batch_size": 8,
