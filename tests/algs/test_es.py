@@ -1,6 +1,7 @@
 """Evolution strategies: the step of the formula, ranks that take the step of one, and what is learnt."""
 
-import sys
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -129,9 +130,11 @@ def test_the_running_mean_is_of_all_members_observations(tmp_path):
 @pytest.mark.slow
 def test_two_ranks_take_the_steps_of_one_bit_for_bit(tmp_path):
     """With mirrored members on different ranks, and statistics of observations."""
-    (tmp_path / "script.py").write_text(RANKS.format(paths=sys.path[:4]))
+    (tmp_path / "script.py").write_text(RANKS)
+    here = Path(__file__).parent
+    paths = os.pathsep.join(map(str, (tmp_path, here, here.parent, here.parent / "contract", here.parents[1])))
     for launcher in ((), ("mpirun", "-np", "2")):
-        status, _, err = finish(start("script", cwd=tmp_path, launcher=launcher), timeout=300)
+        status, _, err = finish(start("script", cwd=tmp_path, launcher=launcher, PYTHONPATH=paths), timeout=300)
         assert status == 0, err
     alone, one, other = (np.load(tmp_path / f"{name}.npy") for name in ("1-0", "2-0", "2-1"))
     assert np.isfinite(alone).all() and alone.std() > 0
@@ -140,8 +143,6 @@ def test_two_ranks_take_the_steps_of_one_bit_for_bit(tmp_path):
 
 
 RANKS = """
-import sys
-sys.path[:0] = {paths!r}
 import numpy as np
 from test_es import Choosing
 from helpers import vec
@@ -152,7 +153,7 @@ from tfbaselines.policy.population import flat_parameters
 own = dict(num_agents=10, num_iterations=5, optimizer="adam", num_hidden=32, weight_decay=0.01, seed=3)
 policy = es.learn("mlp", vec(Choosing, 2), normalize_observations=True, **own).policy
 numbers = [flat_parameters(policy), policy.normalizer.mean, policy.normalizer.std]
-np.save(f"{{mpi.world().size}}-{{mpi.world().rank}}", np.concatenate(numbers))
+np.save(f"{mpi.world().size}-{mpi.world().rank}", np.concatenate(numbers))
 """
 
 
