@@ -45,7 +45,7 @@ def test_without_noise_the_actor_acts(noise_type):
     model, exploration = make(noise_type)
     np.testing.assert_array_equal(actions_of(exploration)[0], chosen(model))
     assert exploration.perturbed is None
-    assert exploration.state() == {"param_noise_stddev": None, "action_noise": {}, "perturbed": None}
+    assert exploration.state() == {"param_noise_stddev": None, "action_noise": {}}
 
 
 def test_noise_of_actions_is_in_units_of_their_bounds_and_ends_there():
