@@ -5,18 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbaselines.optim import exchange
 from tfbaselines.optim.blocks import BlockUpdate, Merged, Phase
 from tfbaselines.parallel.mpi import Communicator
 
-
-@pytest.fixture(autouse=True)
-def one_message_a_step():
-    """The communicators here average, but have no batches of other ranks."""
-    exchange.set_exchange("gradients")
-    yield
-    exchange.set_exchange("auto")
-    exchange.news()
+pytestmark = pytest.mark.usefixtures("one_message_a_step")
 
 
 class Other(Communicator):

@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbaselines.optim import exchange
 from tfbaselines.optim.update import Update
 from tfbaselines.parallel import mpi
 
@@ -11,13 +10,7 @@ ROWS, INPUTS = 24, 3
 compiled = pytest.mark.parametrize("jit", [False, True], ids=["graph", "jit"])
 
 
-@pytest.fixture(autouse=True)
-def one_message_a_step():
-    """The communicators here average, but have no batches of other ranks."""
-    exchange.set_exchange("gradients")
-    yield
-    exchange.set_exchange("auto")
-    exchange.news()
+pytestmark = pytest.mark.usefixtures("one_message_a_step")
 
 
 class TwoAlike(mpi.Communicator):

@@ -153,14 +153,18 @@ class Trial:
         assert process.poll() == status, f"ended with status {process.poll()}, not {status}: {self.output()[-300:]}"
         assert seconds <= SECONDS_TO_END, f"took {seconds:.0f} s to end"
 
+    def stop(self, process: subprocess.Popen) -> None:
+        """SIGTERM, and check that the process ends as it should."""
+        os.kill(process.pid, signal.SIGTERM)
+        self.ended(process, 128 + signal.SIGTERM)
+
     def goes_on(self) -> None:
         """Check that the run is resumed where its latest checkpoint was, learns, and stops with finite parameters."""
         before = self.saved()
         assert before, "no checkpoint was left"
         with self.start(f"--resume={self.log}", "--num_timesteps=1e9") as process:
             self.until_saved(process, before)
-            os.kill(process.pid, signal.SIGTERM)
-            self.ended(process, 128 + signal.SIGTERM)
+            self.stop(process)
         assert "Traceback" not in self.output(), self.output()[-300:]
         self.finite()
 
@@ -210,8 +214,7 @@ def full_disk(trial: Trial) -> None:
         before = trial.saved()
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         trial.until_saved(process, before)
-        os.kill(process.pid, signal.SIGTERM)
-        trial.ended(process, 128 + signal.SIGTERM)
+        trial.stop(process)
     trial.goes_on()
 
 
@@ -222,8 +225,7 @@ def removed_directory(trial: Trial) -> None:
         before = trial.saved()
         shutil.rmtree(trial.log, ignore_errors=True)
         trial.until_saved(process, before)
-        os.kill(process.pid, signal.SIGTERM)
-        trial.ended(process, 128 + signal.SIGTERM)
+        trial.stop(process)
     trial.goes_on()
 
 
@@ -232,8 +234,7 @@ def damaged(trial: Trial) -> None:
     with trial.run() as process:
         trial.until_saved(process)
         trial.until_saved(process, trial.saved())
-        os.kill(process.pid, signal.SIGTERM)
-        trial.ended(process, 128 + signal.SIGTERM)
+        trial.stop(process)
     latest = Checkpoints(trial.log / "checkpoints").latest()
     os.truncate(latest, latest.stat().st_size // 2)
     trial.goes_on()
