@@ -17,6 +17,7 @@ from tfbaselines.settings.command_line import Arguments, parse, split
 from tfbaselines.settings.config_file import make_config, read_config, write_config
 from tfbaselines.settings.help import help_text
 from tfbaselines.settings.stored import given_again, needs_trust
+from tfbaselines.settings.takes import EVAL_SEEDS_APART
 
 # Without a display --play ends by itself.
 EPISODES_WITHOUT_DISPLAY = 10
@@ -209,7 +210,7 @@ def _test_env(args: Arguments, config: dict[str, Any], count: int) -> Any:
     """Environments for tests in training: other seeds than those that are learnt from, and no files."""
     from tfbaselines.envs.make import build_env
 
-    own = {"num_env": count, "seed": args.seed + 5_000, "worker": None}
+    own = {"num_env": count, "seed": args.seed + EVAL_SEEDS_APART, "worker": None}
     return build_env(config["env"] | own, training=False, mpi_rank=mpi.world().rank)
 
 

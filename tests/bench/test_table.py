@@ -1,4 +1,4 @@
-"""Suites: what is missing is run once, and told of beside what was published."""
+"""Suites: missing runs are made once, and their scores stand beside the published ones."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Scores of a suite: runs what is missing, and tells of every cell beside what was published.
+"""Scores of a suite: runs what is missing, and sets every cell beside the published score.
 
 A cell is an algorithm on an environment; each of its seeds is one run of the command line with its default arguments,
 in LOGS/ALG/ENV/SEED. A run that was stopped goes on; one that is done is not run again.

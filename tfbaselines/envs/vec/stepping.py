@@ -29,7 +29,7 @@ def step_same(env: gymnasium.Env, action: Any) -> tuple[Any, float, bool, dict[s
 
 
 def limited(env: gymnasium.Env, steps: int) -> gymnasium.Env:
-    """An environment whose episodes are cut off after `steps`, below its Monitor, which then tells of them."""
+    """An environment whose episodes are cut off after `steps`, below its Monitor, so that it records them."""
     spec = env.spec
     if spec is not None and spec.max_episode_steps is not None and spec.max_episode_steps <= steps:
         return env
