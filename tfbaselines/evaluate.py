@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.algs.registry import get
-from tfbaselines.command import Parser, exit_status, load_tensorflow
+from tfbaselines.command import Parser, exit_status, leave, load_tensorflow
 from tfbaselines.errors import check_at_least
 from tfbaselines.running.checkpoint import Checkpoints, load_tree
 from tfbaselines.settings.config_file import read_config
@@ -161,4 +161,4 @@ def in_words(result: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

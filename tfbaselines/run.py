@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tfbaselines.algs.registry import ALGORITHMS
-from tfbaselines.command import exit_status, load_tensorflow
+from tfbaselines.command import exit_status, leave, load_tensorflow
 from tfbaselines.logs.directory import clear, has_checkpoint, holds_run, locked
 from tfbaselines.parallel import mpi
 from tfbaselines.settings.command_line import Arguments, parse, split
@@ -258,12 +258,8 @@ def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
 def console() -> None:
     """The `tfbaselines` command."""
     status = main()
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError, AttributeError):
-        # Whoever read the output has left; Python's own flush at the end must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    sys.exit(status)
+    mpi.finalize()
+    leave(status)
 
 
 if __name__ == "__main__":
