@@ -53,7 +53,7 @@ def evaluate(
     from tfbaselines.running.play import limit_as_trained
 
     algorithm = get(config["alg"])
-    env = _environments(config, num_env, seed, {"render_mode": "rgb_array"} if video else None)
+    env = _environments(config, num_env, seed, "rgb_array" if video else None)
     limit_as_trained(env, algorithm, config["learn"])
     if video:
         env = VecVideoRecorder(env, video, lambda step: step == 0, video_length=sys.maxsize)
@@ -122,12 +122,13 @@ def _found(path: str | Path, checkpoint: str, trust: bool) -> tuple[dict[str, An
     return config, path
 
 
-def _environments(config: dict[str, Any], num_env: int, seed: int, env_kwargs: dict[str, Any] | None = None) -> Any:
+def _environments(config: dict[str, Any], num_env: int, seed: int, render_mode: str | None = None) -> Any:
     """Those of a run, with other numbers and seeds."""
-    from tfbaselines.envs.make import build_env
+    from tfbaselines.envs.make import build_env, rendered
 
-    own = {"num_env": num_env, "seed": seed, "worker": None, "env_kwargs": env_kwargs}
-    return get(config["alg"]).wrap(build_env(config["env"] | own, training=False))
+    own = config["env"] | {"num_env": num_env, "seed": seed, "worker": None}
+    env = build_env(rendered(own, render_mode) if render_mode else own, training=False)
+    return get(config["alg"]).wrap(env)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -15,7 +15,9 @@ from tfbaselines.logs.directory import clear, has_checkpoint, holds_run, locked
 from tfbaselines.parallel import mpi
 from tfbaselines.settings.command_line import Arguments, parse, split
 from tfbaselines.settings.config_file import make_config, read_config, write_config
+from tfbaselines.settings.config_text import config_text
 from tfbaselines.settings.help import help_text
+from tfbaselines.settings.sections import below
 from tfbaselines.settings.stored import given_again, needs_trust
 from tfbaselines.settings.takes import EVAL_SEEDS_APART
 
@@ -42,40 +44,45 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _main(argv: list[str]) -> int:
-    given = {"help": True} if argv in (["-h"], ["help"]) else split(argv)
-    if "help" in given:
-        alg, network = (given[name] if isinstance(given.get(name), str) else None for name in ("alg", "network"))
+    typed = {"help": True} if argv in (["-h"], ["help"]) else split(argv)
+    if "help" in typed:
+        alg, network = (typed[name] if isinstance(typed.get(name), str) else None for name in ("alg", "network"))
         sys.stdout.write(help_text(ALGORITHMS, alg, network))
         return 0
-    given = _resumed(given)
-    args = parse(given, ALGORITHMS)
+    typed, stored = _resumed(typed)
+    added, origins = below(typed, stored)
+    args = parse({**stored, **added, **typed}, ALGORITHMS)
+    if args.print_config:
+        origins = dict.fromkeys(stored, "config.json") | origins | dict.fromkeys(typed, "command line")
+        sys.stdout.write(config_text(args, origins))
+        return 0
     _check_save_path(args.save_path)
     if args.cpu is not None and args.cpu > 1 and not mpi.launched():
         return mpi.start_ranks(args.cpu, ["-m", "tfbaselines.run", *argv])
     return _run(args)
 
 
-def _resumed(given: dict[str, str | bool]) -> dict[str, str | bool]:
-    """With --resume, what the run was started with; what is given now comes on top."""
-    resume = given.get("resume")
+def _resumed(typed: dict[str, str | bool]) -> tuple[dict[str, str | bool], dict[str, str | bool]]:
+    """The command line, and below it, with --resume, what the run was started with."""
+    resume = typed.get("resume")
     if resume is None:
-        return given
+        return typed, {}
     if resume is True:
         raise ValueError("--resume needs a value: the log directory of the run to continue")
     if resume == "auto":
-        resume = given.get("log_path")
+        resume = typed.get("log_path")
         if not isinstance(resume, str):
             raise ValueError("--resume=auto needs --log_path: the directory in which there may be a run to continue")
         if not has_checkpoint(resume):
-            return {name: value for name, value in given.items() if name != "resume"} | {"overwrite": True}
+            return {name: value for name, value in typed.items() if name != "resume"} | {"overwrite": True}, {}
     config = read_config(resume)
-    if given.get("alg", config["alg"]) != config["alg"]:
-        raise ValueError(f"--alg={given['alg']}: a run's algorithm cannot change, '{resume}' is one of {config['alg']}")
+    if typed.get("alg", config["alg"]) != config["alg"]:
+        raise ValueError(f"--alg={typed['alg']}: a run's algorithm cannot change, '{resume}' is one of {config['alg']}")
     stored = config["given"]
-    if "save_path" in stored and "save_path" not in given:
+    if "save_path" in stored and "save_path" not in typed:
         path = stored["save_path"]
         print(f"tfbaselines: the run's save_path is not kept: give --save_path={path!r:.200} again", file=sys.stderr)
-    return given_again(stored, given) | {"log_path": resume, "resume": resume}
+    return typed | {"log_path": resume, "resume": resume}, given_again(stored, typed)
 
 
 def _check_save_path(path: str | None) -> None:
@@ -216,12 +223,12 @@ def _test_env(args: Arguments, config: dict[str, Any], count: int) -> Any:
 
 def _training_env(args: Arguments, config: dict[str, Any], directory: str, worker: int = 0) -> Any:
     """The environments of this rank, or of a further worker beside it, with seeds and monitor files of their own."""
-    from tfbaselines.envs.make import build_env
+    from tfbaselines.envs.make import build_env, rendered
     from tfbaselines.envs.vec import VecVideoRecorder
 
     rank = mpi.world().rank + worker
     films = args.save_video_interval > 0 and rank == 0
-    env_config = config["env"] | ({"env_kwargs": {"render_mode": "rgb_array"}} if films else {})
+    env_config = rendered(config["env"], "rgb_array") if films else config["env"]
     env = build_env(env_config, logger_dir=directory, append=args.resume is not None, mpi_rank=rank)
     if not films:
         return env
@@ -231,7 +238,7 @@ def _training_env(args: Arguments, config: dict[str, Any], directory: str, worke
 
 def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
     """Run the policy, in a window where there is a display."""
-    from tfbaselines.envs.make import build_env
+    from tfbaselines.envs.make import build_env, rendered
     from tfbaselines.envs.vec.viewer import has_display
     from tfbaselines.running.play import episodes, limit_as_trained
 
@@ -241,8 +248,8 @@ def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
             f"no display: playing {EPISODES_WITHOUT_DISPLAY} episodes unseen; --save_video_interval=N records videos",
             flush=True,
         )
-    kwargs = {"render_mode": "human"} if shown else None
-    env = build_env(config["env"] | {"num_env": 1, "worker": None, "env_kwargs": kwargs}, training=False)
+    env_config = rendered(config["env"], "human") if shown else config["env"]
+    env = build_env(env_config | {"num_env": 1, "worker": None}, training=False)
     limit_as_trained(env, args.algorithm, args.learn)
     env = args.algorithm.wrap(env)
     model.attach(env, config)

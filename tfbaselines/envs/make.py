@@ -259,6 +259,11 @@ def _native_atari(
     return NativeAtariVecEnv(game, num_env, seed, writers=writers, **options)
 
 
+def rendered(config: dict[str, Any], render_mode: str) -> dict[str, Any]:
+    """A config of `build_env` whose environments render."""
+    return config | {"env_kwargs": {**(config.get("env_kwargs") or {}), "render_mode": render_mode}}
+
+
 def build_env(
     config: dict[str, Any],
     training: bool = True,

@@ -19,6 +19,10 @@ from tfbaselines.settings.signatures import Network, network_named
 OF_THE_RUN = ("total_timesteps", "seed", "eval_env", "run")
 
 
+# Before the names of the environment's own arguments.
+ENV_KWARGS = "env_kwargs."
+
+
 @dataclass
 class Arguments:
     """A checked command line.
@@ -77,9 +81,9 @@ def parse(given: dict[str, str | bool], algorithms: Mapping[str, Algorithm]) -> 
     Returns:
         The checked arguments; ValueError in one line names the first mistake.
     """
-    flags = vars(
-        Flags(**{name: parse_value(FLAGS[name], text) for name, text in given.items() if name in FLAGS})
-    ).copy()
+    env_kwargs = _env_kwargs(given)
+    typed = {name: parse_value(FLAGS[name], text) for name, text in given.items() if name in FLAGS}
+    flags = vars(Flags(**typed, env_kwargs=env_kwargs)).copy()
     algorithm = named(algorithms, flags["alg"])
     env_type, env_id = env_type_of(flags["env"], flags["env_type"])
     if flags["network"] is None:
@@ -91,12 +95,24 @@ def parse(given: dict[str, str | bool], algorithms: Mapping[str, Algorithm]) -> 
     known = (algorithm.config.arguments().keys() | network.arguments.keys()) - {"network"}
     learn = {name: value for name, value in algorithm.config.defaults_for(env_type).items() if name in known}
     for name, text in given.items():
-        if name not in FLAGS:
+        if name not in FLAGS and not name.startswith(ENV_KWARGS):
             learn[name] = parse_value(_argument(name, algorithm, network), text)
     by_length = "num_timesteps" not in given and not learn.keys().isdisjoint(algorithm.length_arguments)
     total_timesteps = None if by_length else flags["num_timesteps"]
     check_arguments(learn | {"seed": flags["seed"], "total_timesteps": total_timesteps}, algorithm, network)
     return Arguments(algorithm, flags, learn, total_timesteps, dict(given), env_type, env_id)
+
+
+def _env_kwargs(given: Mapping[str, str | bool]) -> dict[str, Any] | None:
+    """The environment's own arguments: numbers, lists, True, False and None where the text is one, else text."""
+    kwargs = {}
+    for name, text in given.items():
+        if name == ENV_KWARGS[:-1] or name == ENV_KWARGS:
+            raise ValueError("an environment's argument has its name behind a dot: write --env_kwargs.NAME=VALUE")
+        if name.startswith(ENV_KWARGS):
+            value = None if text is True else _literal(text)
+            kwargs[name.removeprefix(ENV_KWARGS)] = text if value is None and text != "None" else value
+    return kwargs or None
 
 
 def check_arguments(learn: dict[str, Any], algorithm: Algorithm, network: Network) -> None:

@@ -1,6 +1,7 @@
 """The flags of the command: what a run is, besides the arguments of its algorithm and its network."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from tfbaselines.envs.ids import ENV_TYPES
 from tfbaselines.envs.make import WORKERS, check_worker
@@ -15,8 +16,14 @@ class Flags(Declared):
 
     env: str = arg("CartPole-v1", "environment id; 'module:id' imports the module first")
     env_type: str | None = arg(None, "type of environment, where the registry does not have it", choices=ENV_TYPES)
+    env_kwargs: dict[str, Any] | None = arg(None, "arguments of the environment, each as --env_kwargs.NAME=VALUE")
     seed: int | None = arg(None, "seed of everything random; None draws one and keeps it in config.json", at_least=0)
     alg: str = arg("ppo2", "algorithm")
+    tuned: bool = arg(False, "take the settings known to solve the environment, where nothing else is given")
+    config: str | None = arg(
+        None, "YAML file of arguments: a section 'default', and sections of types of environments and of environments"
+    )
+    print_config: bool = arg(False, "print every argument and where its value comes from, and train nothing")
     num_timesteps: float = arg(1e6, "environment steps to train for; 0 trains nothing", at_least=0)
     network: str | None = arg(None, "network; 'module:name' imports the module first; None for the algorithm's default")
     gamestate: str | None = arg(None, "game state to load (retro only)")
@@ -60,7 +67,7 @@ class Flags(Declared):
 
     def check(self) -> None:
         """See Declared."""
-        for name in ("log_path", "save_path", "resume"):
+        for name in ("log_path", "save_path", "resume", "config"):
             path = getattr(self, name)
             if path is not None and not path.strip():
                 raise bad_argument(name, path, "a path, not an empty text")
