@@ -51,7 +51,7 @@ def _main(argv: list[str]) -> int:
         return 0
     typed, stored = _resumed(typed)
     added, origins = below(typed, stored)
-    args = parse({**stored, **added, **typed}, ALGORITHMS)
+    args = parse({**stored, **added, **typed}, ALGORITHMS, {name: origins[name] for name in origins.keys() - typed})
     if args.print_config:
         origins = dict.fromkeys(stored, "config.json") | origins | dict.fromkeys(typed, "command line")
         sys.stdout.write(config_text(args, origins))

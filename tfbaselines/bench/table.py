@@ -1,8 +1,8 @@
 """Scores of a suite: runs what is missing, and sets every cell beside the published score.
 
 A cell is an algorithm on an environment; each of its seeds is one run of the command line in LOGS/ALG/ENV/SEED, with
-its default arguments or, in the suite 'tuned', with --tuned. A run that was stopped goes on; one that is done is not run
-again.
+its default arguments or, in the suite 'tuned', with --tuned. A run that was stopped goes on; one that is done is not
+run again.
 """
 
 import csv

@@ -1,10 +1,11 @@
 """The command line: flags of the run, arguments of the algorithm and of its network, checked before anything starts."""
 
 import ast
+import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,18 +72,25 @@ def split(argv: list[str]) -> dict[str, str | bool]:
     return given
 
 
-def parse(given: dict[str, str | bool], algorithms: Mapping[str, Algorithm]) -> Arguments:
+def parse(
+    given: dict[str, str | bool], algorithms: Mapping[str, Algorithm], origins: Mapping[str, str] | None = None
+) -> Arguments:
     """Check a split command line against the flags, the algorithm and the network.
 
     Args:
         given: from `split`.
         algorithms: those there are, by name.
+        origins: where arguments that are not typed come from, for errors.
 
     Returns:
         The checked arguments; ValueError in one line names the first mistake.
     """
     env_kwargs = _env_kwargs(given)
-    typed = {name: parse_value(FLAGS[name], text) for name, text in given.items() if name in FLAGS}
+    origins = origins or {}
+    typed = {}
+    for name in given.keys() & FLAGS.keys():
+        with _from(origins.get(name)):
+            typed[name] = parse_value(FLAGS[name], given[name])
     flags = vars(Flags(**typed, env_kwargs=env_kwargs)).copy()
     algorithm = named(algorithms, flags["alg"])
     env_type, env_id = env_type_of(flags["env"], flags["env_type"])
@@ -96,11 +104,21 @@ def parse(given: dict[str, str | bool], algorithms: Mapping[str, Algorithm]) -> 
     learn = {name: value for name, value in algorithm.config.defaults_for(env_type).items() if name in known}
     for name, text in given.items():
         if name not in FLAGS and not name.startswith(ENV_KWARGS):
-            learn[name] = parse_value(_argument(name, algorithm, network), text)
+            with _from(origins.get(name)):
+                learn[name] = parse_value(_argument(name, algorithm, network), text)
     by_length = "num_timesteps" not in given and not learn.keys().isdisjoint(algorithm.length_arguments)
     total_timesteps = None if by_length else flags["num_timesteps"]
     check_arguments(learn | {"seed": flags["seed"], "total_timesteps": total_timesteps}, algorithm, network)
     return Arguments(algorithm, flags, learn, total_timesteps, dict(given), env_type, env_id)
+
+
+@contextlib.contextmanager
+def _from(origin: str | None) -> Iterator[None]:
+    """An error begins with the place that the argument comes from."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{origin}: {error}" if origin else str(error)) from None
 
 
 def _env_kwargs(given: Mapping[str, str | bool]) -> dict[str, Any] | None:

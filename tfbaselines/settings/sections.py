@@ -116,7 +116,7 @@ def tuned_algorithms() -> list[str]:
 def _own_sections(given: Mapping[str, str | bool]) -> list[str]:
     """Names of the sections that are an environment's own, the more general one first: its type, its id."""
     env, env_type = str(given.get("env", FLAGS["env"].default)), given.get("env_type")
-    kind, env_id = env_type_of(env, None if env_type in (None, True) else env_type)
+    kind, env_id = env_type_of(env, None if env_type in (None, True, "None", "none") else env_type)
     return list(dict.fromkeys([kind, env_id, env]))
 
 

@@ -61,7 +61,8 @@ def needs_trust(arguments: Mapping[str, Any]) -> str | None:
     One that names a module to import, other than this package's own, or one of the environment that names a file.
     """
     of_env = arguments.get("env_kwargs")
-    flat = {**arguments, **{f"env_kwargs.{name}": value for name, value in (of_env or {}).items()}}
+    of_env = of_env if isinstance(of_env, dict) else {}
+    flat = {**arguments, **{f"env_kwargs.{name}": value for name, value in of_env.items()}}
     for name, value in flat.items():
         if not isinstance(value, str):
             continue
