@@ -17,6 +17,7 @@ ALGORITHMS = tuple(_REGISTRY)
 _PUBLIC_MODULES = {
     "logger": "tfbaselines.logs.logger",
     "vec_env": "tfbaselines.envs.vec",
+    "callbacks": "tfbaselines.running.callbacks",
     "plot_util": "tfbaselines.plot.plot_util",
     **{name: f"tfbaselines.algs.{name}" for name in ALGORITHMS},
 }

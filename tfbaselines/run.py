@@ -21,6 +21,9 @@ from tfbaselines.settings.sections import below
 from tfbaselines.settings.stored import given_again, needs_trust
 from tfbaselines.settings.takes import EVAL_SEEDS_APART
 
+# Arguments that end a run before its steps are done.
+ENDING = ("max_total_reward", "stop_max_score", "stop_at", "stop_without_gain")
+
 # Without a display --play ends by itself.
 EPISODES_WITHOUT_DISPLAY = 10
 
@@ -157,7 +160,8 @@ def _name_what_is_next(args: Arguments) -> None:
     """Commands for a run that is over."""
     run = shlex.quote(args.log_path) + (" --trust" if needs_trust(args.flags | args.learn) else "")
     # What ended this run would end the next one at once.
-    bounds = [name for name in ("max_total_reward", "stop_max_score") if args.learn.get(name) is not None]
+    given = args.flags | args.learn
+    bounds = [name for name in ENDING if given.get(name) is not None]
     further = f"--num_timesteps={2 * args.total_timesteps:g}" + "".join(f" --{name}=None" for name in bounds)
     with contextlib.suppress(OSError):
         print(
@@ -190,6 +194,7 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
     env = _training_env(args, config, directory)
     options = RunOptions(
         resume=args.resume,
+        callback=_callbacks(args, config),
         keep_checkpoints=args.keep_checkpoints,
         save_minutes=args.save_minutes,
         progress=True,
@@ -211,6 +216,19 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
         )
     finally:
         env.close()
+
+
+def _callbacks(args: Arguments, config: dict[str, Any]) -> list[Any]:
+    """The callbacks that flags ask for."""
+    from tfbaselines.running.callbacks import EvaluateEvery, SaveEvery, StopAt, StopWithoutGain
+
+    callbacks: list[Any] = []
+    if args.evaluate_every is not None:
+        count = args.evaluate_episodes
+        make = lambda: args.algorithm.wrap(_test_env(args, config, count))
+        callbacks.append(EvaluateEvery(args.evaluate_every, make, count))
+    further = {SaveEvery: args.save_every, StopAt: args.stop_at, StopWithoutGain: args.stop_without_gain}
+    return callbacks + [callback(value) for callback, value in further.items() if value is not None]
 
 
 def _test_env(args: Arguments, config: dict[str, Any], count: int) -> Any:

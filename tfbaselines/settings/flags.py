@@ -46,6 +46,19 @@ class Flags(Declared):
     save_minutes: float | None = arg(
         10.0, "minutes between checkpoints; None for only those of the algorithm's own interval", above=0
     )
+    save_every: float | None = arg(None, "environment steps between checkpoints, beside the above", at_least=1)
+    stop_at: float | None = arg(
+        None, "mean return of the latest test, or without tests of the latest 100 episodes, that ends the run"
+    )
+    stop_without_gain: float | None = arg(
+        None, "environment steps without a better mean return after which the run ends", at_least=1
+    )
+    evaluate_every: float | None = arg(
+        None,
+        "environment steps between tests of the deterministic policy, for algorithms without tests too",
+        at_least=1,
+    )
+    evaluate_episodes: int = arg(10, "episodes of each of these tests", at_least=1)
     overwrite: bool = arg(False, "remove what an earlier run left in log_path")
     precision: str = arg("float32", "of convolutions and matrix products", choices=PRECISIONS)
     on_nan: str = arg(
