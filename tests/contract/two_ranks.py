@@ -1,4 +1,4 @@
-"""Trains on each rank of mpirun, stops, resumes, and writes what each rank has learnt: ``python -m two_ranks ALG ...``."""
+"""Trains on each rank of mpirun, stops, resumes, writes what each rank has learnt: ``python -m two_ranks ALG ...``."""
 
 import sys
 

@@ -30,7 +30,7 @@ TUNED_SUITE = "tuned"
 COLUMNS = ("alg", "env", "seed", "num_timesteps", "score", "minutes", "commit")
 PAGE_COLUMNS = ("algorithm", "environment", "steps", "seeds", "mean", "deviation")
 PAGE_COLUMNS += ("interquartile mean (95 % interval)", "published", "minutes a run", "commit")
-# A score is the mean return of these last episodes of training.
+# A score is the mean return of the last episodes of training; of tuned settings, that of a test after it.
 EPISODES = 100
 RESAMPLES, LEVEL = 2000, 0.95
 
@@ -151,15 +151,28 @@ def _run(cell: Cell, logs: str, environment: dict[str, str], running: list[subpr
 
 
 def _row(cell: Cell, directory: Path) -> dict[str, object]:
-    from tfbaselines.envs.monitor import load_results
     from tfbaselines.running.checkpoint import Checkpoints, load_tree
 
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     # Of all parts of a run that was interrupted.
     minutes = load_tree(Checkpoints(directory / "checkpoints").latest())["training"]["elapsed"] / 60
-    score = float(load_results(str(directory))["r"].tail(EPISODES).mean())
+    score = (_evaluated if cell.tuned else _last_of_training)(directory)
     values = (cell.alg, cell.env, cell.seed, cell.steps, score, round(minutes, 2), config["git_commit"]["tfbaselines"])
     return dict(zip(COLUMNS, values, strict=True))
+
+
+def _last_of_training(directory: Path) -> float:
+    from tfbaselines.envs.monitor import load_results
+
+    return float(load_results(str(directory))["r"].tail(EPISODES).mean())
+
+
+def _evaluated(directory: Path) -> float:
+    """Of the trained policy without exploration: many runs have too few episodes, and learn until the last one."""
+    command = [sys.executable, "-m", "tfbaselines.evaluate", str(directory), "--deterministic", "--json"]
+    command += [f"--episodes={EPISODES}", "--num_env=10", "--seed=1000"]
+    result = subprocess.run(command, stdout=subprocess.PIPE, check=True, start_new_session=True)
+    return float(json.loads(result.stdout)["mean"])
 
 
 def interquartile_mean(scores: np.ndarray) -> float:
@@ -178,8 +191,9 @@ def interval(scores: np.ndarray) -> tuple[float, float]:
 
 def page(suite: str, rows: list[dict]) -> str:
     """A Markdown table with a line for each cell."""
+    which = "after training" if suite == TUNED_SUITE else "the last ones"
     lines = [
-        f"# {suite}: mean return of the last {EPISODES} episodes",
+        f"# {suite}: mean return of {EPISODES} episodes, {which}",
         "",
         f"| {' | '.join(PAGE_COLUMNS)} |",
         f"|{'---|' * len(PAGE_COLUMNS)}",

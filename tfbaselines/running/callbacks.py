@@ -6,8 +6,8 @@
 
 What a callback may look at and do is documented with Run (running/run.py): run.timesteps, run.update, run.mean_reward,
 run.judged_return, run.episodes, run.model, run.config, run.save(), run.stop(), run.columns. It may have further
-methods: begin(run), called before the first update; close(), called at the end; state() and restore(state), with which a
-resumed run goes on as if it had not been interrupted.
+methods: begin(run), called before the first update; close(), called at the end; state() and restore(state), with
+which a resumed run goes on as if there had been no interruption.
 """
 
 import math
