@@ -18,6 +18,8 @@ extras = {
     "plot": ["matplotlib>=3.8", "imageio[ffmpeg]>=2.34", "gymnasium[classic-control]>=1.1,<2"],
     "test": ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "ruff>=0.17,<0.18"],
 }
+# Logs go there where they are asked for (--log_format=wandb); not in [all].
+services = {"wandb": ["wandb>=0.17"], "mlflow": ["mlflow-skinny>=2.14"]}
 extras["all"] = sorted({requirement for group in extras.values() for requirement in group})
 
 setup(
@@ -28,6 +30,7 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     packages=find_packages(include=["tfbaselines", "tfbaselines.*"]),
+    package_data={"tfbaselines": ["tuned/*.yaml"]},
     python_requires=">=3.10,<3.14",
     install_requires=[
         "tensorflow>=2.18,<2.22",
@@ -39,7 +42,9 @@ setup(
         "cloudpickle>=3",
         "pandas>=2",
         "tqdm>=4.66",
+        # --config, --tuned.
+        "pyyaml>=6",
     ],
-    extras_require=extras,
+    extras_require=extras | services,
     entry_points={"console_scripts": ["tfbaselines = tfbaselines.run:console"]},
 )

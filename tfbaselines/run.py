@@ -12,13 +12,14 @@ from typing import Any
 from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.command import exit_status, leave, load_tensorflow
 from tfbaselines.logs.directory import clear, has_checkpoint, holds_run, locked
+from tfbaselines.logs.formats import check_format
 from tfbaselines.parallel import mpi
 from tfbaselines.settings.command_line import Arguments, parse, split
 from tfbaselines.settings.config_file import make_config, read_config, write_config
 from tfbaselines.settings.config_text import config_text
 from tfbaselines.settings.help import help_text
 from tfbaselines.settings.sections import below
-from tfbaselines.settings.stored import given_again, needs_trust
+from tfbaselines.settings.stored import NOT_KEPT, given_again, needs_trust
 from tfbaselines.settings.takes import EVAL_SEEDS_APART
 
 # Arguments that end a run before its steps are done.
@@ -60,6 +61,8 @@ def _main(argv: list[str]) -> int:
         sys.stdout.write(config_text(args, origins))
         return 0
     _check_save_path(args.save_path)
+    for name in filter(None, (args.log_format or "").split(",")):
+        check_format(name.strip(), "--log_format")
     if args.cpu is not None and args.cpu > 1 and not mpi.launched():
         return mpi.start_ranks(args.cpu, ["-m", "tfbaselines.run", *argv])
     return _run(args)
@@ -128,12 +131,15 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
     """The run, with its logs."""
     from tfbaselines.logs import logger
 
-    logger.configure(directory, comm=comm if comm.size > 1 else None, resume=args.resume is not None)
+    formats = args.log_format if comm.rank == 0 else None
+    logger.configure(directory, formats, comm if comm.size > 1 else None, resume=args.resume is not None)
     # Values are means over this rank's episodes, as in the original; only rank 0 logs them.
     logger.get_current().set_comm(None)
     config = make_config(args, comm.size)
     if comm.rank == 0:
         write_config(logger.get_dir(), config)
+        own = {name: value for name, value in args.flags.items() if name not in NOT_KEPT}
+        logger.get_current().describe(own | args.learn)
     _start_tensorflow(comm)
 
     from tfbaselines.running.plan import Interrupted

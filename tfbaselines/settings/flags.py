@@ -35,6 +35,11 @@ class Flags(Declared):
     save_video_interval: int = arg(0, "steps between videos; 0 for none", at_least=0)
     save_video_length: int = arg(200, "steps in a video", at_least=1)
     log_path: str | None = arg(None, "directory of logs and checkpoints")
+    log_format: str | None = arg(
+        None,
+        "what is logged to, with commas between: stdout, log, csv, json, tensorboard, wandb, mlflow; None for the "
+        "variable OPENAI_LOG_FORMAT, else stdout,log,csv",
+    )
     play: bool = arg(False, "run the trained policy afterwards, in a window where there is a display")
     resume: str | None = arg(
         None,
