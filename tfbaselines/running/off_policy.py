@@ -241,7 +241,9 @@ class OffPolicyRun(Run):
         self.start(model, normalized=env, replay=self.replay if config.save_replay_buffer else None)
         start = -(-config.start_steps // env.num_envs)
         collector = Collector(env, model.policy, self.replay, self.rng, behave, start, on_end, reward_scale, render)
-        self.acts(collector, *acting)
+        # An epoch's row has numbers of before a checkpoint in its middle.
+        unfinished = getattr(rows, "unfinished", None)
+        self.acts(collector, *acting, *([] if unfinished is None else [unfinished]))
         for _ in self.updates():
             before = (self.timesteps - self.plan.steps_per_update) // env.num_envs
             episodes = collector.run(course.collected, before)
