@@ -215,6 +215,7 @@ class OffPolicyRun(Run):
         replay: ReplayProtocol | None = None,
         on_end: Callable[[np.ndarray], None] | None = None,
         on_cycle: Callable[[], None] | None = None,
+        observed: Callable[[], Any] | None = None,
         acting: Sequence[Any] = (),
         reward_scale: float = 1.0,
         render: bool = False,
@@ -229,6 +230,7 @@ class OffPolicyRun(Run):
             replay: keeps the experience; None for the latest transitions, drawn uniformly.
             on_end: see Collector.
             on_cycle: called after the collection of every cycle.
+            observed: gives what the policy's running mean takes in after a cycle; None for the cycle's observations.
             acting: parts of `behave` that are each rank's own; see Run.acts.
             reward_scale: see Collector.
             render: see Collector.
@@ -242,6 +244,7 @@ class OffPolicyRun(Run):
         start = -(-config.start_steps // env.num_envs)
         collector = Collector(env, model.policy, self.replay, self.rng, behave, start, on_end, reward_scale, render)
         self.acts(collector, *acting)
+        observed = observed or (lambda: self.replay.latest(course.collected)[0])
         for _ in self.updates():
             before = (self.timesteps - self.plan.steps_per_update) // env.num_envs
             episodes = collector.run(course.collected, before)
@@ -249,7 +252,7 @@ class OffPolicyRun(Run):
             rows.collected(episodes)
             if on_cycle is not None:
                 on_cycle()
-            model.observe(lambda: self.replay.latest(course.collected)[0])
+            model.observe(observed)
             if course.gradient_steps and self.enough():
                 yield course.gradient_steps
             self.finish_update(rows)
@@ -287,9 +290,9 @@ class OffPolicyRun(Run):
         for _ in range(steps // count):
             yield self.draw(count)
 
-    def test(self) -> list[dict[str, Any]]:
-        """Run the deterministic policy; the episodes' infos."""
-        episodes = self._tester.run(self.model)
+    def test(self, model: Any = None) -> list[dict[str, Any]]:
+        """Run the deterministic policy, of `model` in place of the trained one; the episodes' infos."""
+        episodes = self._tester.run(self.model if model is None else model)
         self.eval_episodes.extend(episodes)
         return episodes
 

@@ -139,23 +139,29 @@ class EpochConfig(RolloutConfig):
 class ReplayConfig(RunConfig):
     """Of algorithms that learn from a replay of single steps.
 
-    The run also reads `replay_size`, `start_steps` and `update_after`: arguments, or properties where an algorithm has
-    other names for them.
+    The run also reads `replay_size`, `start_steps`, `update_after` and `num_test_episodes`: arguments, or properties
+    where an algorithm has other names for them.
     """
 
     eval_env: Any = arg(None, "environments for tests; the command line makes them itself")
     gamma: float = arg(0.99, "discount per step", at_least=0, at_most=1)
     batch_size: int = arg(100, "transitions, or sequences, in a gradient step", at_least=1)
-    num_test_episodes: int = arg(10, "episodes of a test at an epoch's end; 0 for no tests", at_least=0)
     max_ep_len: int | None = arg(
         1000, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
     )
-    n_step: int = arg(1, "steps of reward in a return before it bootstraps", at_least=1)
     save_replay_buffer: bool = arg(True, "save the replay beside the checkpoints")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpinupReplayConfig(ReplayConfig):
+class StepReplayConfig(ReplayConfig):
+    """Of those whose replay returns the rewards of several steps."""
+
+    num_test_episodes: int = arg(10, "episodes of a test at an epoch's end; 0 for no tests", at_least=0)
+    n_step: int = arg(1, "steps of reward in a return before it bootstraps", at_least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpinupReplayConfig(StepReplayConfig):
     """Spinning Up's names for the replay's size and for when learning begins."""
 
     total_timesteps: float | None = arg(None, "environment steps of this rank; None for all epochs", at_least=0)

@@ -85,14 +85,15 @@ def parse(given: dict[str, str | bool], algorithms: Mapping[str, Algorithm]) -> 
     if flags["network"] is None:
         flags["network"] = algorithm.default_network(env_type)
     network = network_named(flags["network"])
-    if flags["num_env"] is None:
-        flags["num_env"] = (os.cpu_count() or 1) if env_type == "atari" else 1
     # Defaults for a network that was not chosen do not count.
     known = (algorithm.config.arguments().keys() | network.arguments.keys()) - {"network"}
     learn = {name: value for name, value in algorithm.config.defaults_for(env_type).items() if name in known}
     for name, text in given.items():
         if name not in FLAGS:
             learn[name] = parse_value(_argument(name, algorithm, network), text)
+    if flags["num_env"] is None:
+        usual = learn.get("rollout_batch_size") or algorithm.num_env
+        flags["num_env"] = (os.cpu_count() or 1) if env_type == "atari" else usual
     by_length = "num_timesteps" not in given and not learn.keys().isdisjoint(algorithm.length_arguments)
     total_timesteps = None if by_length else flags["num_timesteps"]
     check_arguments(learn | {"seed": flags["seed"], "total_timesteps": total_timesteps}, algorithm, network)
