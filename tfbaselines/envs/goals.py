@@ -60,13 +60,12 @@ def goal_reward(env: VecEnv) -> GoalReward:
     """compute_reward of environments with goals, scaled as their rewards are; ValueError where there are no goals."""
     check_goals(env)
     one, scale = env.unwrapped.example(), 1.0
-    compute = getattr(one.unwrapped, "compute_reward", None)
-    if compute is None:
-        raise bad_argument("env", type(one.unwrapped).__name__, "an environment with goals has a compute_reward")
-    while isinstance(one, gymnasium.Wrapper):
+    while isinstance(one, gymnasium.Wrapper) and not hasattr(one, "compute_reward"):
         scale *= one.scale if isinstance(one, RewardScaler) else 1.0
         one = one.env
-    return GoalReward(compute, scale)
+    if not hasattr(one, "compute_reward"):
+        raise bad_argument("env", type(one).__name__, "an environment with goals has a compute_reward")
+    return GoalReward(one.compute_reward, scale)
 
 
 def check_goals(env: VecEnv) -> None:
