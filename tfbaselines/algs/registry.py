@@ -97,6 +97,7 @@ ALGORITHMS: dict[str, Algorithm] = {
             summary="twin delayed deep deterministic policy gradient (Fujimoto et al. 2018)",
             actions=("bounded Box",),
             normalized_environments=False,
+            dict_observations=True,
             length_arguments=("epochs",),
         ),
         Algorithm(

@@ -280,7 +280,7 @@ class PointReachEnv(_Tiny):
         episode_len: steps in an episode.
     """
 
-    STEP, NEAR = 0.3, 0.2
+    STEP, NEAR = 0.2, 0.05
 
     def __init__(self, episode_len: int = 15) -> None:
         super().__init__(episode_len, timeout=True)

@@ -202,6 +202,23 @@ class OffPolicyConfig(SpinupReplayConfig):
     normalize_observations: bool = arg(
         False, "scale observations by a running mean and deviation kept inside the policy"
     )
+    replay: str = arg(
+        "uniform",
+        "'uniform', or 'hindsight' for environments with goals: most transitions with one that the episode achieves "
+        "later",
+        choices=("uniform", "hindsight"),
+    )
+    replay_k: float | None = arg(
+        None, "of replay='hindsight': transitions with a new goal for each with its own; None for 4", at_least=0
+    )
+
+    def check(self) -> None:
+        """See Config."""
+        super().check()
+        if self.replay_k is not None and self.replay != "hindsight":
+            raise bad_argument("replay_k", self.replay_k, "needs replay='hindsight'")
+        if self.replay == "hindsight" and self.n_step != 1:
+            raise bad_argument("n_step", self.n_step, "1 with replay='hindsight', which changes rewards step by step")
 
 
 @dataclass(frozen=True, kw_only=True)
