@@ -34,22 +34,20 @@ def test_every_transition_is_replayed(tmp_path):
     np.savez(tmp_path / "demo.npz", **arrays())
     replay, told = read(tmp_path / "demo.npz"), arrays()
     batch = replay.sample(np.random.default_rng(0), 1, 500)
-    found = {
-        tuple(np.round(np.concatenate(row), 5))
-        for row in zip(
-            batch["obs"]["observation"][0], batch["actions"][0], batch["next_obs"]["observation"][0], strict=True
-        )
-    }
+    columns = batch["obs"]["observation"][0], batch["actions"][0], batch["next_obs"]["observation"][0]
+    found = {written(row) for row in zip(*columns, strict=True)}
     places = told["obs/observation"]
     expected = {
-        tuple(np.round(np.concatenate([places[e, t], told["acs"][e, t], places[e, t + 1]]), 5))
-        for e in range(EPISODES)
-        for t in range(STEPS)
+        written([places[e, t], told["acs"][e, t], places[e, t + 1]]) for e in range(EPISODES) for t in range(STEPS)
     }
     assert found == expected
     rewards = POINT.compute_reward(batch["next_obs"]["achieved_goal"], batch["obs"]["desired_goal"], {})
     np.testing.assert_array_equal(batch["rewards"], rewards)
     assert (batch["discount"] == np.float32(0.9)).all()
+
+
+def written(parts):
+    return tuple(f"{number:.4f}" for number in np.concatenate(parts))
 
 
 def test_fewer_episodes_than_the_file_has(tmp_path):

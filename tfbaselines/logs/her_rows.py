@@ -29,15 +29,21 @@ class HerRows:
         """Nothing depends on the statistics of observations."""
 
     def state(self) -> dict[str, Any]:
-        """The best success rate, and the epoch's episodes so far."""
-        best = self._best if np.isfinite(self._best) else None
-        return {"success": {"best": best, "epoch": np.array(self._successes, np.float64)}}
+        """The best success rate, and the epoch so far."""
+        return {
+            "rows": {
+                "best": self._best if np.isfinite(self._best) else None,
+                "successes": np.array(self._successes, np.float64),
+                "losses": {name: np.concatenate(arrays) for name, arrays in self._losses.items()},
+            }
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what `state` gave."""
-        best = state["success"]["best"]
-        self._best = -np.inf if best is None else best
-        self._successes = state["success"]["epoch"].tolist()
+        own = state["rows"]
+        self._best = -np.inf if own["best"] is None else own["best"]
+        self._successes = own["successes"].tolist()
+        self._losses = {name: [array] for name, array in own["losses"].items()}
 
     def collected(self, episodes: list[dict[str, Any]]) -> None:
         """Remember how a cycle's episodes ended."""
