@@ -5,7 +5,6 @@ import time
 import gymnasium
 import numpy as np
 import pytest
-from commands import finish, start
 from helpers import vec
 from small_runs import Goals, joined, learn, own_identity, rows, small, table, train, weights
 
@@ -327,9 +326,9 @@ def test_hindsight_with_other_algorithms(alg):
 @pytest.mark.slow
 def test_values_go_on_after_a_time_limit():
     """An actor that stands still never reaches the goal, which costs 1 / (1 - gamma), not what an episode costs."""
-    own = {"replay_strategy": "none", "gamma": 0.9, "clip_return": False, "random_eps": 0.0, "noise_eps": 0.0}
-    own |= {"pi_lr": 0.0, "Q_lr": 1e-2, "max_ep_len": 3, "polyak": 0.8}
-    model = her.learn("dense", points(), 60 * 6, **QUICK | own)
+    own = {"replay_strategy": "none", "gamma": 0.9, "random_eps": 0.0, "noise_eps": 0.0}
+    own |= {"pi_lr": 0.0, "Q_lr": 3e-3, "max_ep_len": 3, "polyak": 0.3}
+    model = her.learn("dense", points(), 80 * 6, **QUICK | own)
     assert np.mean(model.value(points(50, 9).reset())) == pytest.approx(-10.0, rel=0.1)
 
 
@@ -366,15 +365,13 @@ def test_hindsight_on_the_command_line(alg, eager, capsys, tmp_path):
 
 
 @pytest.mark.slow
-def test_fetch_reach_with_two_ranks(tmp_path):
+def test_fetch_reach(tmp_path):
+    """The original's bar, within three epochs."""
     pytest.importorskip("gymnasium_robotics")
-    words = ("--alg=her", "--env=FetchReach-v4", "--num_timesteps=2000", "--seed=0", "--log_path=log")
-    process = start("tfbaselines.run", *words, cwd=tmp_path, launcher=("mpirun", "-np", "2"), OPENAI_LOG_FORMAT="csv")
-    status, _, err = finish(process, timeout=500)
-    assert status == 0, err
-    assert table(tmp_path / "log")["test/success_rate"].max() > 0.9
-    header = (tmp_path / "log/0.0.monitor.csv").read_text().splitlines()[1]
-    assert header == "r,l,t,is_success"
+    log = tmp_path / "log"
+    assert main(["--alg=her", "--env=FetchReach-v4", "--num_timesteps=3000", "--seed=0", f"--log_path={log}"]) == 0
+    assert table(log)["test/success_rate"].max() > 0.9
+    assert (log / "0.0.monitor.csv").read_text().splitlines()[1] == "r,l,t,is_success"
 
 
 def test_parameters_do_not_change_without_gradient_steps():
