@@ -308,7 +308,8 @@ class PointReachEnv(_Tiny):
         return self._observe(), self.compute_reward(self._position, self._goal, {})
 
     def _observe(self) -> dict[str, np.ndarray]:
-        return {"observation": self._position, "achieved_goal": self._position, "desired_goal": self._goal}
+        shown = {"observation": self._position, "achieved_goal": self._position, "desired_goal": self._goal}
+        return {name: part.copy() for name, part in shown.items()}
 
 
 class ConstantRewardEnv(_Tiny):
@@ -372,16 +373,21 @@ ENVIRONMENTS = {
     "Target1D": Target1DEnv,
     "ImageClassification": ImageClassificationEnv,
     "SparseMaze": SparseMazeEnv,
+    "PointReach": PointReachEnv,
     "ConstantReward": ConstantRewardEnv,
     "NaN": NaNEnv,
     "Crashing": CrashingEnv,
 }
 
-for _name, _entry_point in ENVIRONMENTS.items():
-    gymnasium.register(f"tfbaselines/{_name}-v0", entry_point=f"{__name__}:{_entry_point.__name__}")
+# Where the algorithms need to know the length of an episode.
+LIMITS = {"PointReach": 15}
 
-# Algorithms for goals read the length of an episode from the limit.
-gymnasium.register("tfbaselines/PointReach-v0", entry_point=f"{__name__}:PointReachEnv", max_episode_steps=15)
+for _name, _entry_point in ENVIRONMENTS.items():
+    gymnasium.register(
+        f"tfbaselines/{_name}-v0",
+        entry_point=f"{__name__}:{_entry_point.__name__}",
+        max_episode_steps=LIMITS.get(_name),
+    )
 
 gymnasium.register(
     "tfbaselines/Target1DContinuous-v0", entry_point=f"{__name__}:Target1DEnv", kwargs={"continuous": True}
