@@ -10,7 +10,8 @@ HERE = Path(__file__).parent
 extras = {
     "atari": ["ale-py>=0.11,<0.13", "opencv-python-headless>=4.9"],
     "mujoco": ["gymnasium[mujoco]>=1.1,<2", "mujoco>=3.1.5"],
-    "robotics": ["gymnasium-robotics>=1.3,<2"],
+    # The check of joint types in gymnasium-robotics 1.4 fails with later versions of mujoco.
+    "robotics": ["gymnasium-robotics>=1.3,<2", "mujoco>=3.1.5,<3.12"],
     "box2d": ["gymnasium[box2d]>=1.1,<2"],
     # mpirun and libmpi for a machine that has none.
     "mpi": ["mpich>=4.2"],

@@ -91,7 +91,7 @@ def test_a_file_that_is_not_there_is_one_line(capsys):
 
 def test_tuned_settings_of_something_else_name_what_there_is(capsys):
     line = mistake(capsys, "--tuned", "--alg=qlearning", "--env=CartPole-v1")
-    assert "qlearning has them for MountainCar-v0" in line and "for CartPole-v1 there are deepq, " in line
+    assert "qlearning has them for MountainCar-v0" in line and "for CartPole-v1 there are a2c, " in line
 
 
 def test_tuned_settings_stand_below_those_of_a_file(tmp_path, monkeypatch):

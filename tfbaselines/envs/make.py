@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +21,9 @@ from tfbaselines.errors import bad_argument, unknown
 WORKERS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
 
 ATARI_FRAME_STACK = 4
+
+# Environments whose infos have is_success, which baselines writes to the monitor's file.
+WITH_SUCCESS = re.compile("Fetch|Hand")
 
 # Between the seeds of an environment and of the one that replaces it.
 SEEDS_APART = 1_000_003
@@ -67,7 +71,9 @@ def make_env(
     if flatten_dict_observations:
         env = flattened(env)
     # The monitor sits under everything that changes rewards.
-    env = Monitor(env, _monitor_path(logger_dir, mpi_rank, subrank), allow_early_resets=True, append=append)
+    success = ("is_success",) if env_type == "robotics" and WITH_SUCCESS.match(env_id) else ()
+    path = _monitor_path(logger_dir, mpi_rank, subrank)
+    env = Monitor(env, path, allow_early_resets=True, info_keywords=success, append=append)
     # Seeding begins an episode, which EpisodicLifeEnv must not go on with: the wrappers come after it.
     env_seed = None if seed is None else seed + subrank
     env.reset(seed=env_seed)
@@ -211,6 +217,10 @@ class _Maker:
     def __call__(self) -> gymnasium.Env:
         gymnasium.registry.setdefault(self.spec.id, self.spec)
         return self.make(subrank=self.subrank, seed=self.seed, append=self.append)
+
+    def example(self) -> gymnasium.Env:
+        """The environment without its monitor file."""
+        return self.make(subrank=self.subrank, seed=self.seed, logger_dir=None)
 
     def again(self, number: int) -> "_Maker":
         """Of the environment that replaces this one: it does not repeat its episodes, nor overwrite its file."""

@@ -11,7 +11,7 @@ from tfbaselines.settings.config import Config
 from tfbaselines.settings.declared import config_of
 
 # The originals' algorithms, and further ones, that are not built yet.
-PLANNED = ("bc", "gail", "her")
+PLANNED = ("bc", "gail")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +28,8 @@ class Algorithm:
         values: it learns values of observations.
         normalized_environments: MuJoCo environments are wrapped in VecNormalize.
         dict_observations: Dict observations are not flattened.
+        goals: observations have goals (envs/goals.py).
+        num_env: environments on the command line, unless it says how many.
         action_masks: environments are wrapped so that infos' action masks stand beside the observations.
         length_arguments: arguments that set the length of training in place of total_timesteps.
     """
@@ -40,6 +42,8 @@ class Algorithm:
     values: bool = True
     normalized_environments: bool = True
     dict_observations: bool = False
+    goals: bool = False
+    num_env: int = 1
     action_masks: bool = False
     length_arguments: tuple[str, ...] = ()
 

@@ -97,8 +97,6 @@ def parse(
     if flags["network"] is None:
         flags["network"] = algorithm.default_network(env_type)
     network = network_named(flags["network"])
-    if flags["num_env"] is None:
-        flags["num_env"] = (os.cpu_count() or 1) if env_type == "atari" else 1
     # Defaults for a network that was not chosen do not count.
     known = (algorithm.config.arguments().keys() | network.arguments.keys()) - {"network"}
     learn = {name: value for name, value in algorithm.config.defaults_for(env_type).items() if name in known}
@@ -106,6 +104,9 @@ def parse(
         if name not in FLAGS and not name.startswith(ENV_KWARGS):
             with _from(origins.get(name)):
                 learn[name] = parse_value(_argument(name, algorithm, network), text)
+    if flags["num_env"] is None:
+        usual = learn.get("rollout_batch_size") or algorithm.num_env
+        flags["num_env"] = (os.cpu_count() or 1) if env_type == "atari" else usual
     by_length = "num_timesteps" not in given and not learn.keys().isdisjoint(algorithm.length_arguments)
     total_timesteps = None if by_length else flags["num_timesteps"]
     check_arguments(learn | {"seed": flags["seed"], "total_timesteps": total_timesteps}, algorithm, network)
