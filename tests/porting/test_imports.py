@@ -102,6 +102,12 @@ def test_unknown_names_are_errors_as_of_any_module():
         run("import baselines.common.nothing")
 
 
+def test_everything_at_once():
+    namespace = run("from baselines.common.vec_env import *")
+    assert {"VecEnv", "SubprocVecEnv", "VecNormalize"} <= namespace.keys()
+    assert "learn" in run("from baselines.ppo2.ppo2 import *")
+
+
 def test_nothing_loads_tensorflow_before_it_is_needed():
     lines = [
         "from tfbaselines import bench, deepq, logger, sac, ppo2",

@@ -89,7 +89,7 @@ def mpi_statistics_scalar(x: Any, with_min_and_max: bool = False) -> tuple[float
     comm = mpi.world()
     total, count = comm.sum(np.array([x.sum(), x.size], np.float64))
     mean = total / count
-    std = np.sqrt(float(comm.sum(np.square(x - mean).sum())) / count)
+    std = np.sqrt(comm.sum(np.square(x - mean).sum()).item() / count)
     if not with_min_and_max:
         return float(mean), float(std)
     low, high = -comm.max(np.array([-x.min(initial=np.inf), x.max(initial=-np.inf)])) * (1, -1)

@@ -38,9 +38,13 @@ class PortedModule(ModuleType):
     """A module of the originals: its names are loaded from where they are here, on first use."""
 
     def __getattr__(self, name: str) -> Any:
+        path = self.__name__.partition(".")[2]
+        if name == "__all__":
+            port = TABLE.get(path, Port())
+            return [*port.places(), *(_public_names(port.rest) if port.rest else ())]
         if name.startswith("__"):
             raise AttributeError(name)
-        return find(self.__name__.partition(".")[2], name)
+        return find(path, name)
 
     def __dir__(self) -> list[str]:
         path = self.__name__.partition(".")[2]
@@ -88,6 +92,11 @@ def public() -> list[str]:
 def names_of(path: str) -> Callable[[str], Any]:
     """``__getattr__`` of a module that exists, for the originals' names in it."""
     return lambda name: find(path, name)
+
+
+def _public_names(module: str) -> list[str]:
+    loaded = _module(module)
+    return getattr(loaded, "__all__", [name for name in vars(loaded) if not name.startswith("_")])
 
 
 def _load(place: str) -> Any:

@@ -18,8 +18,9 @@ from tfbaselines.logs.epoch_logger import EpochTable, default_directory
 from tfbaselines.parallel import mpi
 from tfbaselines.settings.activations import ACTIVATIONS
 from tfbaselines.settings.argument import shown
-from tfbaselines.settings.command_line import OF_THE_RUN, parse
+from tfbaselines.settings.command_line import OF_THE_RUN, check_arguments, parse
 from tfbaselines.settings.config_file import make_config, read_config, write_config
+from tfbaselines.settings.signatures import network_named
 
 NETWORK = "dense"
 
@@ -71,6 +72,7 @@ def _function(name: str) -> Callable[..., Any]:
         defaults = {key: value for key, value in get(name).config.defaults_for("").items() if key != "network"}
         arguments = defaults | _network_arguments(ac_kwargs or {}) | {"seed": seed}
         arguments |= _ddpg_arguments(kwargs) if name == "ddpg" else kwargs
+        check_arguments(arguments, get(name), network_named(NETWORK))
         output_dir = default_directory((logger_kwargs or {}).get("output_dir"))
         env = env_fn()
         config = _config(name, env, arguments, logger_kwargs or {})
