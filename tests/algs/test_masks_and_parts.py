@@ -12,7 +12,7 @@ from tfbaselines.envs.vec import DummyVecEnv
 from tfbaselines.envs.vec.packed import with_packed_observations
 from tfbaselines.policy.policy import build_policy
 
-IMAGE = spaces.Box(0, 255, (24, 24, 1), np.uint8)
+IMAGE = spaces.Box(0, 255, (36, 36, 1), np.uint8)
 VECTOR = spaces.Box(-1.0, 1.0, (3,), np.float32)
 SMALL = {"nsteps": 8, "nminibatches": 2, "noptepochs": 2, "total_timesteps": 32, "seed": 0}
 
@@ -21,7 +21,7 @@ class Guarded(gymnasium.Env):
     """Refuses what its mask forbids: all but two of five actions, which change with time.
 
     Args:
-        where: of the mask: 'obs', 'infos', 'steps' (no mask after a reset), or 'none'.
+        where: of the mask: 'obs', 'infos', or 'steps', without one after a reset, where anything goes.
         kind: of the observations beside it.
     """
 
@@ -41,7 +41,7 @@ class Guarded(gymnasium.Env):
         return obs, {} if self.where == "steps" else info
 
     def step(self, action):
-        assert self.where == "none" or self.mask[action - 2], "a forbidden action"
+        assert self.where == "steps" or self.mask[action - 2], "a forbidden action"
         self.time += 1
         obs, info = self._show()
         return obs, float(action == 2 + self.time % 5), self.time == 6, False, info
@@ -52,8 +52,9 @@ class Guarded(gymnasium.Env):
         sample = {name: self.random.uniform(0, 1, part.shape).astype(part.dtype) for name, part in self.parts.items()}
         if self.where == "obs":
             return {**sample, "action_mask": self.mask}, {}
-        info = {} if self.where == "none" else {"action_mask": self.mask}
-        return (sample if isinstance(self.observation_space, spaces.Dict) else sample["vector"]), info
+        return (sample if isinstance(self.observation_space, spaces.Dict) else sample["vector"]), {
+            "action_mask": self.mask
+        }
 
 
 def masked_policy(network="mlp", **own):
@@ -153,7 +154,7 @@ def test_tuple_observations(alg, eager):
     from small_runs import small
 
     algorithm = get(alg)
-    model = algorithm.learn("dense" if alg in ("sac", "td3") else "mlp", Pair, **small(alg), total_timesteps=20)
+    model = algorithm.learn("dense" if alg in ("sac", "td3", "ddpg") else "mlp", Pair, **small(alg), total_timesteps=20)
     names = ["0", "1"]
     obs = dict(zip(names, Pair.observation_space.sample(), strict=True))
     assert model.act(obs)[0].shape == (1,)

@@ -74,7 +74,12 @@ class NamedParts(gymnasium.ObservationWrapper):
 
     def observation(self, observation: Any) -> dict[str, Any]:
         """The parts of an observation by name."""
-        return dict(_leaves(observation, dict | tuple))
+        return named_parts(observation)
+
+
+def named_parts(observation: Any) -> Any:
+    """A Tuple or nested observation as a dictionary of its parts; any other as it is."""
+    return dict(_leaves(observation, dict | tuple)) if isinstance(observation, dict | tuple) else observation
 
 
 def named_parts_of(space: spaces.Space) -> spaces.Dict:

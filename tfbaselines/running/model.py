@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 from tfbaselines.envs.vec.observations import parts_of, parts_of_obs
 from tfbaselines.envs.vec.packed import PackedSpace, opened, unpacked
+from tfbaselines.envs.wrappers import named_parts
 from tfbaselines.errors import bad_argument
 from tfbaselines.logs import logger
 from tfbaselines.optim.average import AveragedPolicy
@@ -99,6 +100,7 @@ class PolicyModel:
         Returns:
             The action (or a batch of them) and the new recurrent state (None for a feed-forward policy).
         """
+        obs = self._named(obs)
         single = self._is_single(obs)
         batch = self._batch(_alone(obs) if single else obs)
         count = _length(batch)
@@ -222,6 +224,10 @@ class PolicyModel:
         normalization = self._env.normalization() if self._env is not None else self._env_state
         export_saved_model(self.policy, normalization, os.path.expanduser(directory))
 
+    def _named(self, obs: Any) -> Any:
+        """Tuple and nested observations by the names that their parts have in the policy's space."""
+        return named_parts(obs) if isinstance(opened(self.policy.observation_space), spaces.Dict) else obs
+
     def _is_single(self, obs: Any) -> bool:
         """Whether it is one observation, not a batch of them."""
         space = self.policy.observation_space
@@ -229,7 +235,7 @@ class PolicyModel:
         return np.ndim(parts_of_obs(obs)[name]) == len(part.shape)
 
     def _batch(self, obs: Any) -> Any:
-        space = self.policy.observation_space
+        space, obs = self.policy.observation_space, self._named(obs)
         if isinstance(space, PackedSpace) and isinstance(obs, Mapping):
             return space.pack({name: _checked(obs[name], part) for name, part in space.parts.spaces.items()})
         if isinstance(space, spaces.Dict):

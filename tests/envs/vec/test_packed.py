@@ -1,5 +1,7 @@
 """Observations of several parts as rows of bytes, and back; Tuple and nested observations by names."""
 
+import copy
+
 import gymnasium
 import numpy as np
 import pytest
@@ -26,7 +28,7 @@ class Several(gymnasium.Env):
     action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
 
     def __init__(self, space):
-        self.observation_space = space
+        self.observation_space = copy.deepcopy(space)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
