@@ -1,26 +1,19 @@
 """The algorithms of OpenAI baselines and Spinning Up on TensorFlow 2, Keras and Gymnasium.
 
 ``tfbaselines.ppo2``, ``tfbaselines.logger`` and the rest of the public modules are imported when they
-are first used, so that ``import tfbaselines`` itself is immediate and never loads TensorFlow.
+are first used, so that ``import tfbaselines`` itself is immediate and never loads TensorFlow. So are the originals' own
+import paths; see porting/table.py.
 """
 
-import importlib
-from types import ModuleType
 from typing import Any
 
 from tfbaselines.algs.registry import ALGORITHMS as _REGISTRY
+from tfbaselines.porting import find as _find
+from tfbaselines.porting import public as _public
 
 __version__ = "0.1.0"
 
 ALGORITHMS = tuple(_REGISTRY)
-
-_PUBLIC_MODULES = {
-    "logger": "tfbaselines.logs.logger",
-    "vec_env": "tfbaselines.envs.vec",
-    "callbacks": "tfbaselines.running.callbacks",
-    "plot_util": "tfbaselines.plot.plot_util",
-    **{name: f"tfbaselines.algs.{name}" for name in ALGORITHMS},
-}
 
 
 def load(path: str, env: Any = None, checkpoint: str = "last", trust: bool = False) -> Any:
@@ -42,11 +35,9 @@ def load(path: str, env: Any = None, checkpoint: str = "last", trust: bool = Fal
     return load_saved(path, env, checkpoint, trust)
 
 
-def __getattr__(name: str) -> ModuleType:
-    if name in _PUBLIC_MODULES:
-        return importlib.import_module(_PUBLIC_MODULES[name])
-    raise AttributeError(f"module 'tfbaselines' has no attribute '{name}'")
+def __getattr__(name: str) -> Any:
+    return _find("", name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC_MODULES])
+    return sorted([*globals(), *_public()])

@@ -231,7 +231,7 @@ def _callbacks(args: Arguments, config: dict[str, Any]) -> list[Any]:
     callbacks: list[Any] = []
     if args.evaluate_every is not None:
         count = args.evaluate_episodes
-        make = lambda: args.algorithm.wrap(_test_env(args, config, count))
+        make = lambda: _test_env(args, config, count)
         callbacks.append(EvaluateEvery(args.evaluate_every, make, count))
     further = {SaveEvery: args.save_every, StopAt: args.stop_at, StopWithoutGain: args.stop_without_gain}
     return callbacks + [callback(value) for callback, value in further.items() if value is not None]

@@ -129,7 +129,7 @@ def test_mistakes(arguments, words):
 
 
 def test_its_public_names():
-    assert tfbaselines.deepq is deepq
+    assert tfbaselines.deepq.learn is deepq.learn
     for name in ("ReplayBuffer", "PrioritizedReplayBuffer", "LinearSchedule", "PiecewiseSchedule", "ConstantSchedule"):
         assert name in deepq.__all__
     assert all(hasattr(deepq, name) for name in deepq.__all__)

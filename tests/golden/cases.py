@@ -44,6 +44,9 @@ class Spaces(VecEnv):
         super().__init__(num_envs, spaces.Box(-np.inf, np.inf, obs.shape[1:], np.float32), action_space)
 
     def reset(self):
+        return np.zeros((self.num_envs, *self.observation_space.shape), np.float32)
+
+    def step_async(self, actions):
         raise NotImplementedError
 
-    step_async = step_wait = reset
+    step_wait = step_async

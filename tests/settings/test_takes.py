@@ -41,6 +41,8 @@ def test_positions_have_names(config):
     assert learn("mlp", 1, *range(len(names))) == ("mlp", 1, dict(zip(names, range(len(names)), strict=True)))
     assert learn("mlp", 1, 30_000, width=2) == ("mlp", 1, {names[0]: 30_000, "width": 2})
     assert learn(network="mlp", env=1, width=2) == ("mlp", 1, {"width": 2})
+    # As in baselines' deepq.
+    assert learn(1, network="mlp", width=2) == ("mlp", 1, {"width": 2})
 
 
 def test_too_many_positions_and_doubled_arguments_are_named_in_one_line(config):

@@ -19,6 +19,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.packed import with_packed_observations
 from tfbaselines.errors import bad_argument
 from tfbaselines.experience.traces import Parts, valid_steps
 from tfbaselines.logs.acer_rows import ACERRows
@@ -225,7 +226,8 @@ def learn(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], **kwargs: Any) -
     """Train a policy with ACER; several workers take a list with the environments of each."""
     config = Config.of(kwargs)
     comm = mpi.wrap(config.comm)
-    with workers_environments(env, config.num_workers, config.options, comm) as envs:
+    with workers_environments(env, config.num_workers, config.options, comm) as given:
+        envs = [with_packed_observations(one) for one in given]
         plan = Plan.of(config, envs[0].num_envs)
         replays = [make_replay(one, config) if config.replay_ratio else None for one in envs]
         crew = Crew([lambda number=number: workers[number].turn() for number in range(len(envs))])

@@ -15,6 +15,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.observations import is_image
 from tfbaselines.errors import bad_argument
 from tfbaselines.experience.exploration import Exploration
 from tfbaselines.logs.ddpg_rows import DDPGRows
@@ -26,7 +27,6 @@ from tfbaselines.optim.popart import ReturnStatistics, rescaled
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.bounded import DeterministicHead
-from tfbaselines.policy.encoding import is_image
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.build import make_actor_critic
 from tfbaselines.running.off_policy import Course, OffPolicyModel, OffPolicyRun

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.action_mask import refuse_action_masks
 from tfbaselines.errors import bad_argument
 from tfbaselines.experience.collector import random_actions
 from tfbaselines.experience.rollout import continues
@@ -130,6 +131,7 @@ class Learner:
         start, width = int(env.action_space.start), table.shape[1]
         if self._obs is None:
             self._obs = env.reset()
+            refuse_action_masks(env, "qlearning")
         if self.tried is not None:
             self.tried.fill(0.0)
         obs, cells, errors, over = self._obs, policy.cells.of(self._obs), [], False

@@ -1,11 +1,14 @@
 """Wrappers of one environment that are not about a particular kind of it."""
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+
+from tfbaselines.envs.vec.observations import MASK, is_image
 
 
 class ClipActions(gymnasium.Wrapper):
@@ -61,8 +64,57 @@ class TimeLimit(gymnasium.wrappers.TimeLimit):
         super().__init__(env, sys.maxsize if max_episode_steps is None else max_episode_steps)
 
 
+class NamedParts(gymnasium.ObservationWrapper):
+    """Tuple and nested observations as a Dict of their parts, named by their places: '0', '1', 'camera.left'.
+
+    Args:
+        env: the environment.
+    """
+
+    def __init__(self, env: gymnasium.Env) -> None:
+        super().__init__(env)
+        self.observation_space = named_parts_of(env.observation_space)
+
+    def observation(self, observation: Any) -> dict[str, Any]:
+        """The parts of an observation by name."""
+        return named_parts(observation)
+
+
+def named_parts(observation: Any) -> Any:
+    """A Tuple or nested observation as a dictionary of its parts; any other as it is."""
+    return dict(_leaves(observation, dict | tuple)) if isinstance(observation, dict | tuple) else observation
+
+
+def named_parts_of(space: spaces.Space) -> spaces.Dict:
+    """The space of observations of NamedParts."""
+    return spaces.Dict(dict(_leaves(space, spaces.Dict | spaces.Tuple)))
+
+
+def _leaves(value: Any, kinds: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    if not isinstance(value, kinds):
+        yield name, value
+        return
+    for key, inner in value.items() if isinstance(value, dict | spaces.Dict) else enumerate(value):
+        yield from _leaves(inner, kinds, f"{name}.{key}" if name else str(key))
+
+
+def with_named_parts(env: gymnasium.Env) -> gymnasium.Env:
+    """The environment with NamedParts around it where its observations are a Tuple or nested."""
+    space = env.observation_space
+    nested = isinstance(space, spaces.Dict) and any(
+        isinstance(part, spaces.Dict | spaces.Tuple) for part in space.spaces.values()
+    )
+    return NamedParts(env) if nested or isinstance(space, spaces.Tuple) else env
+
+
 def flattened(env: gymnasium.Env) -> gymnasium.Env:
-    """The environment with Dict or Tuple observations as one flat Box; others as they are."""
-    if isinstance(env.observation_space, spaces.Dict | spaces.Tuple):
-        return gymnasium.wrappers.FlattenObservation(env)
-    return env
+    """The environment with Dict or Tuple observations as one flat Box; others as they are.
+
+    Images and action masks would be lost in it: observations with one of these stay a Dict.
+    """
+    if not isinstance(env.observation_space, spaces.Dict | spaces.Tuple):
+        return env
+    parts = named_parts_of(env.observation_space).spaces
+    if MASK in parts or any(map(is_image, parts.values())):
+        return with_named_parts(env)
+    return gymnasium.wrappers.FlattenObservation(env)

@@ -16,11 +16,12 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.envs.vec import VecEnv, VecFrameStack, find_wrapper
+from tfbaselines.envs.vec.observations import is_image
 from tfbaselines.experience.frames import FramePacker, PlainPacker
 from tfbaselines.experience.rollout import Runner
 from tfbaselines.experience.saved_traces import FENCES, Sequence, check_layout, counts_of, flatten, unflatten
 from tfbaselines.memory import in_units, require_memory
-from tfbaselines.policy.encoding import is_image, observation_dtype
+from tfbaselines.policy.encoding import observation_dtype
 
 EPISODES = "whole episodes"
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.action_mask import refuse_action_masks
 from tfbaselines.policy.encoding import encode_numpy, observation_dtype
 from tfbaselines.policy.population import Population
 from tfbaselines.policy.protocol import ActingPolicy
@@ -82,6 +83,7 @@ class Trials:
 
         # Nothing of the iteration before is left, so that a resumed run needs nothing of it either.
         obs = env.reset()
+        refuse_action_masks(env, "es")
         for row in range(rows):
             stepped -= place(row)
         population.ready()

@@ -13,6 +13,7 @@ An epoch:
 import atexit
 import json
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -20,12 +21,40 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfbaselines.errors import bad_argument, nearest
+from tfbaselines.errors import bad_argument, nearest, unknown
 from tfbaselines.files import write_whole
 from tfbaselines.logs.formats import CSVOutputFormat, KVWriter, check_format, make_output_format
 from tfbaselines.logs.logger import Logger
 from tfbaselines.parallel import mpi
 from tfbaselines.settings.jsonable import to_jsonable
+
+# Codes of terminals for letters; of what is behind them they are 10 larger.
+COLORS = {
+    "gray": 30,
+    "red": 31,
+    "green": 32,
+    "yellow": 33,
+    "blue": 34,
+    "magenta": 35,
+    "cyan": 36,
+    "white": 37,
+    "crimson": 38,
+}
+
+
+def colorize(string: str, color: str, bold: bool = False, highlight: bool = False) -> str:
+    """A text in color, for terminals.
+
+    Args:
+        string: the text.
+        color: one of COLORS.
+        bold: in heavier letters.
+        highlight: color what is behind the letters.
+    """
+    if color not in COLORS:
+        raise unknown("color", color, COLORS)
+    codes = [str(COLORS[color] + 10 * highlight), *(["1"] if bold else [])]
+    return f"\x1b[{';'.join(codes)}m{string}\x1b[0m"
 
 
 class Statistics(NamedTuple):
@@ -165,7 +194,7 @@ class EpochLogger(EpochTable):
     ):
         super().__init__(comm)
         self.exp_name = exp_name
-        self.output_dir = _directory(output_dir)
+        self.output_dir = default_directory(output_dir)
         for name in format_strs:
             check_format(name)
         outputs: list[KVWriter] = []
@@ -178,9 +207,9 @@ class EpochLogger(EpochTable):
         atexit.register(self.logger.close)
         self.log(f"Logging data to {os.path.join(self.output_dir, output_fname)}")
 
-    def log(self, msg: str) -> None:
-        """Print a message (on rank 0)."""
-        self.logger.log(msg)
+    def log(self, msg: str, color: str = "green") -> None:
+        """Print a message (on rank 0), in color on a terminal."""
+        self.logger.log(colorize(msg, color, bold=True) if sys.stdout.isatty() else msg)
 
     def dump_tabular(self) -> dict[str, Any]:
         """Write this epoch's row, and return it. The first one decides which columns there are."""
@@ -226,7 +255,8 @@ def _moments(values: np.ndarray) -> Moments:
     return Moments(values.size, mean, square, float(values.min()), float(values.max()))
 
 
-def _directory(output_dir: str | os.PathLike | None) -> str:
+def default_directory(output_dir: str | os.PathLike | None) -> str:
+    """The directory, or experiments/<seconds since 1970> in the system's temporary one."""
     if output_dir is None:
         return os.path.join(tempfile.gettempdir(), "experiments", str(int(time.time())))
     output_dir = os.fspath(output_dir)

@@ -190,20 +190,27 @@ def threads_for_rank() -> int:
     return max(1, cores // (local or world().size))
 
 
-def start_ranks(ranks: int, words: list[str]) -> int:
-    """Become mpirun with some number of Python processes; never returns. ValueError when there is no mpirun.
-
-    Args:
-        ranks: how many.
-        words: those after 'python' on the command line of each.
-    """
+def mpirun_command(ranks: int) -> list[str]:
+    """The words that start some number of ranks of what follows them; ValueError when there is no mpirun."""
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
     mpirun = shutil.which("mpirun", path=path)
     if mpirun is None:
         raise ValueError("there is no mpirun to start ranks with: pip install mpich mpi4py")
     if importlib.util.find_spec("mpi4py") is None:
         raise ValueError("ranks need mpi4py: pip install mpi4py mpich")
-    os.execv(mpirun, [mpirun, "-np", str(ranks), sys.executable, *words])
+    return [mpirun, "-np", str(ranks)]
+
+
+def start_ranks(ranks: int, words: list[str], options: Iterable[str] = ()) -> int:
+    """Become mpirun with some number of Python processes; never returns. ValueError when there is no mpirun.
+
+    Args:
+        ranks: how many.
+        words: those after 'python' on the command line of each.
+        options: further ones of mpirun.
+    """
+    command = [*mpirun_command(ranks), *options, sys.executable, *words]
+    os.execv(command[0], command)
 
 
 def abort_on_exception() -> None:

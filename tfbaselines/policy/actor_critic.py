@@ -21,15 +21,13 @@ from tfbaselines.policy.networks import (
     get_network_builder,
     run_network,
 )
+from tfbaselines.policy.parts import FORBIDDEN, without_mask
 from tfbaselines.policy.precision import in_full
 from tfbaselines.policy.protocol import Head, Outputs
-from tfbaselines.policy.trunk import NetworkTrunk, Trunk, takes_observations, trunk_maker, without_mask
+from tfbaselines.policy.trunk import NetworkTrunk, Trunk, takes_observations, trunk_maker
 
 # Units of the layer over features and actions of critics whose network takes the observation alone.
 JOINT_UNITS = 256
-
-# Added to the logits of actions that the action mask forbids.
-FORBIDDEN = -1e9
 
 
 class View(NamedTuple):

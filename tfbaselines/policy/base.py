@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.envs.vec.packed import opened
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.encoding import describe_space, encode, spaces_differ
 from tfbaselines.policy.mirror import Mirror
@@ -49,7 +50,7 @@ class BasePolicy(abc.ABC):
         comm: mpi.Communicator | None = None,
     ) -> None:
         self.observation_space, self.action_space, self.head = observation_space, action_space, head
-        self.normalizer = make_normalizer(observation_space, comm) if normalize_observations else None
+        self.normalizer = make_normalizer(opened(observation_space), comm) if normalize_observations else None
         self.clip = CLIP_NORMALIZED if clip_observations is None and normalize_observations else clip_observations
 
     @property
@@ -97,7 +98,9 @@ class BasePolicy(abc.ABC):
         if self.clip is None:
             return encoded
         if isinstance(encoded, dict):
-            return encoded | {name: self._clipped(encoded[name]) for name in numeric_parts(self.observation_space)}
+            return encoded | {
+                name: self._clipped(encoded[name]) for name in numeric_parts(opened(self.observation_space))
+            }
         return self._clipped(encoded)
 
     def _clipped(self, x: tf.Tensor) -> tf.Tensor:

@@ -6,10 +6,8 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-
-def is_image(space: spaces.Space) -> bool:
-    """Whether observations are pixels: uint8 of rank 3, which the convolutional networks scale themselves."""
-    return isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3
+from tfbaselines.envs.vec.observations import is_image
+from tfbaselines.envs.vec.packed import PackedSpace, opened
 
 
 def observation_dtype(space: spaces.Space) -> np.dtype:
@@ -34,15 +32,17 @@ def encoded_shape(space: spaces.Space) -> tuple[int, ...]:
         return tuple(space.shape)
     raise ValueError(
         f"observation space {space} is not supported: accepted are Box, Discrete, MultiDiscrete and MultiBinary "
-        "(Dict and Tuple are flattened by make_vec_env)"
+        "(of Dict and Tuple, those without images: they are flattened)"
     )
 
 
 def encode(obs: Any, space: spaces.Space) -> Any:
     """Observations [B, ...] as float32 [B, *encoded_shape]; pixels keep their type.
 
-    Discrete becomes one-hot, MultiDiscrete a row of one-hots, and a Dict a dictionary of encoded parts.
+    Discrete becomes one-hot, MultiDiscrete a row of one-hots, and a Dict, packed or not, a dictionary of encoded parts.
     """
+    if isinstance(space, PackedSpace):
+        return encode(obs if isinstance(obs, dict) else _parts_in(obs, space), space.parts)
     if isinstance(space, spaces.Dict):
         return {name: encode(obs[name], part) for name, part in space.spaces.items()}
     if is_image(space):
@@ -55,6 +55,16 @@ def encode(obs: Any, space: spaces.Space) -> Any:
         one_hots = [tf.one_hot(c - int(s), int(n)) for c, s, n in zip(columns, starts, parts, strict=True)]
         return tf.concat(one_hots, axis=-1)
     return tf.cast(obs, tf.float32)
+
+
+def _parts_in(rows: tf.Tensor, space: PackedSpace) -> dict[str, tf.Tensor]:
+    """The parts of packed observations [B, bytes]."""
+    parts = {}
+    for name, (start, end, dtype, shape) in space.places.items():
+        several = () if dtype.itemsize == 1 else (dtype.itemsize,)
+        part = tf.reshape(rows[:, start:end], (-1, *shape, *several))
+        parts[name] = tf.bitcast(part, tf.as_dtype(dtype))
+    return parts
 
 
 def encode_numpy(obs: np.ndarray, space: spaces.Space) -> np.ndarray:
@@ -73,6 +83,7 @@ def encode_numpy(obs: np.ndarray, space: spaces.Space) -> np.ndarray:
 
 def describe_space(space: spaces.Space) -> dict[str, Any]:
     """A space as JSON, for saved files."""
+    space = opened(space)
     if isinstance(space, spaces.Dict):
         return {"type": "Dict", "spaces": {name: describe_space(part) for name, part in space.spaces.items()}}
     if isinstance(space, spaces.Box):

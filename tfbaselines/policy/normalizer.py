@@ -6,10 +6,12 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
+from tfbaselines.envs.vec.observations import is_image
 from tfbaselines.errors import bad_argument
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.moments import MpiRunningMeanStd
-from tfbaselines.policy.encoding import encoded_shape, is_image
+from tfbaselines.policy.encoding import encoded_shape
 
 
 class Normalizer:
@@ -123,5 +125,6 @@ def make_normalizer(space: spaces.Space, comm: mpi.Communicator | None) -> Norma
 
 
 def numeric_parts(space: spaces.Dict) -> dict[str, spaces.Box]:
-    """The Box parts of a Dict that are not images."""
-    return {name: part for name, part in space.items() if isinstance(part, spaces.Box) and not is_image(part)}
+    """The Box parts of a Dict that are neither images nor action masks."""
+    numeric = {name: part for name, part in space.items() if isinstance(part, spaces.Box) and not is_image(part)}
+    return {name: part for name, part in numeric.items() if name != ACTION_MASK}

@@ -10,13 +10,16 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
+from tfbaselines.envs.vec.observations import ONLY, parts_of
+from tfbaselines.envs.vec.packed import PackedSpace, opened
 from tfbaselines.errors import bad_argument
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.base import BasePolicy, memory_tensors
 from tfbaselines.policy.distributions import make_pdtype
-from tfbaselines.policy.encoding import encoded_shape
 from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import NetworkFn, NetworkSpec, flat_width, get_network_builder, run_network
+from tfbaselines.policy.parts import FORBIDDEN, network_over, without_mask
 from tfbaselines.policy.precision import in_full
 from tfbaselines.policy.protocol import Outputs
 
@@ -51,9 +54,10 @@ class Policy(BasePolicy):
         super().__init__(
             observation_space, action_space, head, normalize_observations=normalize_observations, comm=comm
         )
-        shape = encoded_shape(observation_space)
-        self.network = policy_network(shape)
-        self.value_network = value_network(shape) if value_network else None
+        space = opened(observation_space)
+        self.masked, self._seen = ACTION_MASK in parts_of(space), without_mask(space)
+        self.network = network_over(policy_network, self._seen)
+        self.value_network = network_over(value_network, self._seen) if value_network else None
         self._pi_states = getattr(self.network, "state_size", None) or 0
         self.state_size = self._pi_states + (getattr(self.value_network, "state_size", None) or 0)
         latent_width = flat_width(self.network)
@@ -100,7 +104,7 @@ class Policy(BasePolicy):
 
     def mirror(self) -> Mirror | None:
         """See BasePolicy."""
-        if self.recurrent:
+        if self.recurrent or isinstance(self.observation_space, PackedSpace):
             return None
         actor = [self.network] if self.pi_layer is None else [self.network, self.pi_layer]
         value = [self.value_network or self.network, self.vf_layer]
@@ -108,7 +112,8 @@ class Policy(BasePolicy):
 
     def forward(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
         """See ActingPolicy; features are the latent of the value layer."""
-        x = self.preprocess(obs)
+        encoded = self.preprocess(obs)
+        x = self._seen_of(encoded)
         episode_start, states = memory_tensors(episode_start, states)
         pi_states = None if states is None else states[:, : self._pi_states]
         vf_states = None if states is None else states[:, self._pi_states :]
@@ -119,6 +124,8 @@ class Policy(BasePolicy):
         pi = latent if self.pi_layer is None else self.pi_layer(latent)
         flat = pi if self.logstd is None else tf.concat([pi, tf.zeros_like(pi) + self.logstd.value], axis=-1)
         flat, value = in_full(flat), in_full(self.vf_layer(vf_latent))
+        if self.masked:
+            flat += FORBIDDEN * (1.0 - encoded[ACTION_MASK])
         new_states = [s for s in (new_pi_states, new_vf_states) if s is not None]
         return Outputs(
             flat,
@@ -126,6 +133,13 @@ class Policy(BasePolicy):
             tf.concat(new_states, axis=-1) if new_states else None,
             vf_latent,
         )
+
+    def _seen_of(self, encoded: Any) -> Any:
+        """What the networks take: all but the action mask."""
+        if not self.masked:
+            return encoded
+        rest = {name: part for name, part in encoded.items() if name != ACTION_MASK}
+        return rest if isinstance(self._seen, spaces.Dict) else rest[ONLY]
 
 
 def build_policy(

@@ -8,10 +8,9 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
-from tfbaselines.envs.vec.observations import ONLY, parts_of, parts_of_obs
+from tfbaselines.envs.vec.observations import ONLY, is_image, parts_of, parts_of_obs
 from tfbaselines.errors import unknown
-from tfbaselines.policy.encoding import encoded_shape, is_image
+from tfbaselines.policy.encoding import encoded_shape
 from tfbaselines.policy.networks import NetworkFn, flat_width, get_network_builder, has_convolutions, run_network
 from tfbaselines.policy.recurrent import MaskedLSTM
 
@@ -150,12 +149,3 @@ def takes_observations(network_fn: NetworkFn, space: spaces.Space) -> bool:
             "Dict observations need a dense network: vis_encode_type and memory_size choose encoders and memory"
         )
     return whole
-
-
-def without_mask(space: spaces.Space) -> spaces.Space:
-    """The observation space of the networks: all parts but the action mask."""
-    parts = parts_of(space)
-    if ACTION_MASK not in parts:
-        return space
-    rest = {name: part for name, part in parts.items() if name != ACTION_MASK}
-    return rest[ONLY] if list(rest) == [ONLY] else spaces.Dict(rest)

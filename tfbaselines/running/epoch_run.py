@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.packed import with_packed_observations
 from tfbaselines.experience.rollout import Rollout
 from tfbaselines.logs.spinup_rows import SpinupRows
 from tfbaselines.losses.policy_gradient import squared_value_loss
@@ -63,9 +64,10 @@ class EpochRun(OnPolicyRun):
         statistics: tuple[str, ...],
         recurrent: bool = True,
     ) -> None:
+        env = with_packed_observations(env)
         plan = plan_of_epochs(config, env.num_envs, mpi.wrap(config.comm).size)
         super().__init__(name, network, env, config, lambda _: self.rows(), plan, recurrent)
-        self._tester = Tester(env, config.eval_env, config, self.options)
+        self._tester = Tester(env, self._evaluated_env, config, self.options, with_packed_observations)
         self.eval_env = self._tester.env
         # Whole episodes of it, in place of as many steps as of training.
         self._evaluated_env = None

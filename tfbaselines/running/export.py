@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.envs.vec.packed import opened
 from tfbaselines.files import replace_directory
 from tfbaselines.policy.encoding import observation_spec
 from tfbaselines.policy.protocol import ActingPolicy
@@ -50,7 +51,7 @@ class _ServedPolicy(tf.Module):
         self.parameters = [variable.value for variable in policy.trainable_variables]
         if policy.normalizer:
             self.statistics = policy.normalizer.variables
-        spec = observation_spec(policy.observation_space)
+        spec = observation_spec(opened(policy.observation_space))
         if normalization.get("ob"):
             # VecNormalize shows the policy normalised numbers; the served policy takes the raw ones.
             spec = tf.TensorSpec(spec.shape, tf.float32)

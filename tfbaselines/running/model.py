@@ -9,6 +9,8 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.envs.vec.observations import parts_of, parts_of_obs
+from tfbaselines.envs.vec.packed import PackedSpace, opened, unpacked
+from tfbaselines.envs.wrappers import named_parts
 from tfbaselines.errors import bad_argument
 from tfbaselines.logs import logger
 from tfbaselines.optim.average import AveragedPolicy
@@ -87,7 +89,7 @@ class PolicyModel:
         deterministic: bool = False,
         mask: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Choose actions: sampled, or the most likely ones.
+        """Choose actions: sampled, or the most likely ones; of a Box within its bounds.
 
         Args:
             obs: one observation or a batch of them.
@@ -98,12 +100,16 @@ class PolicyModel:
         Returns:
             The action (or a batch of them) and the new recurrent state (None for a feed-forward policy).
         """
-        name, space = next(iter(parts_of(self.policy.observation_space).items()))
-        single = np.ndim(parts_of_obs(obs)[name]) == len(space.shape)
+        obs = self._named(obs)
+        single = self._is_single(obs)
         batch = self._batch(_alone(obs) if single else obs)
         count = _length(batch)
         noise = None if deterministic else self.policy.head.draw_noise(self.rng, (count,))
         actions, states = self.actor.choose(batch, *self._memory(count, state, mask), noise)
+        space = self.policy.action_space
+        if isinstance(space, spaces.Box):
+            # Gaussians know no bounds; environments may insist on them.
+            actions = np.clip(actions, space.low, space.high)
         return (actions[0] if single else actions), states
 
     def predict(
@@ -147,7 +153,7 @@ class PolicyModel:
             observations: gives them, [B, ...]; called only where there is a running mean, since rows are a copy.
         """
         if self.policy.normalizer:
-            self.policy.normalizer.update(observations())
+            self.policy.normalizer.update(unpacked(observations(), self.policy.observation_space))
             self.observed()
 
     def observed(self) -> None:
@@ -218,8 +224,20 @@ class PolicyModel:
         normalization = self._env.normalization() if self._env is not None else self._env_state
         export_saved_model(self.policy, normalization, os.path.expanduser(directory))
 
-    def _batch(self, obs: Any) -> Any:
+    def _named(self, obs: Any) -> Any:
+        """Tuple and nested observations by the names that their parts have in the policy's space."""
+        return named_parts(obs) if isinstance(opened(self.policy.observation_space), spaces.Dict) else obs
+
+    def _is_single(self, obs: Any) -> bool:
+        """Whether it is one observation, not a batch of them."""
         space = self.policy.observation_space
+        name, part = next(iter(parts_of(opened(space) if isinstance(obs, Mapping) else space).items()))
+        return np.ndim(parts_of_obs(obs)[name]) == len(part.shape)
+
+    def _batch(self, obs: Any) -> Any:
+        space, obs = self.policy.observation_space, self._named(obs)
+        if isinstance(space, PackedSpace) and isinstance(obs, Mapping):
+            return space.pack({name: _checked(obs[name], part) for name, part in space.parts.spaces.items()})
         if isinstance(space, spaces.Dict):
             return {name: _checked(obs[name], part) for name, part in space.spaces.items()}
         return _checked(obs, space)

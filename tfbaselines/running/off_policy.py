@@ -197,7 +197,7 @@ class OffPolicyRun(Run):
             replay_interval=int(UNSAVED_PART * config.replay_size / steps_per_cycle),
         )
         super().__init__(name, env, config, plan)
-        self.course, self._train_env = course, env
+        self.course, self._train_env, self.wrap = course, env, wrap
         self._tester = Tester(env, eval_env, config, self.options, wrap)
         self.eval_env = self._tester.env
         if self.eval_env is not None:

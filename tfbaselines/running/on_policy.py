@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.packed import with_packed_observations
 from tfbaselines.errors import bad_argument
 from tfbaselines.experience.rollout import Rollout, Runner, env_major
 from tfbaselines.logs.on_policy_rows import columns
@@ -54,10 +55,12 @@ class OnPolicyRun(Run):
         plan: Plan | None = None,
         recurrent: bool = True,
     ) -> None:
+        env, eval_env = with_packed_observations(env), getattr(config, "eval_env", None)
         super().__init__(name, env, config, plan or Plan.of(config, env.num_envs))
-        self._train_env = env
+        self._train_env, self.wrap = env, with_packed_observations
         # On which as many steps are taken as on those of training, for the logs.
-        self.eval_env = self._evaluated_env = getattr(config, "eval_env", None)
+        self._evaluated_env: VecEnv | None = eval_env and with_packed_observations(eval_env)
+        self.eval_env = self._evaluated_env
         self.policy = make_policy(network, env, config, self.comm)
         if self.policy.recurrent and not recurrent:
             accepted = f"{name} trains no recurrent policies, take ppo2 or acer, or a network without memory"

@@ -30,7 +30,9 @@ class Algorithm:
         dict_observations: Dict observations are not flattened.
         goals: observations have goals (envs/goals.py).
         num_env: environments on the command line, unless it says how many.
+        encodes_images: Dict observations with images reach it as they are, and each image passes through an encoder.
         action_masks: environments are wrapped so that infos' action masks stand beside the observations.
+        packed_observations: so are they, and observations of several parts become one row each; see envs/vec/packed.py.
         length_arguments: arguments that set the length of training in place of total_timesteps.
     """
 
@@ -44,8 +46,20 @@ class Algorithm:
     dict_observations: bool = False
     goals: bool = False
     num_env: int = 1
+    encodes_images: bool = False
     action_masks: bool = False
+    packed_observations: bool = False
     length_arguments: tuple[str, ...] = ()
+
+    @property
+    def several_observations(self) -> bool:
+        """Whether images and vectors together reach its networks, each image through an encoder."""
+        return self.dict_observations or self.packed_observations or self.encodes_images
+
+    @property
+    def takes_masks(self) -> bool:
+        """Whether it gives environments only the discrete actions that action masks allow."""
+        return self.action_masks or self.packed_observations
 
     @property
     def config(self) -> type[Config]:
@@ -64,6 +78,10 @@ class Algorithm:
 
     def wrap(self, env: Any) -> Any:
         """The environments with what the algorithm puts around them."""
+        if self.packed_observations:
+            from tfbaselines.envs.vec.packed import with_packed_observations
+
+            return with_packed_observations(env)
         if not self.action_masks:
             return env
         from tfbaselines.envs.vec.action_mask import with_action_masks

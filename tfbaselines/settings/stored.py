@@ -152,7 +152,7 @@ def _is_words(value: Any) -> bool:
 
 # Every entry that there may be, and what it must be.
 FORM = {
-    **dict.fromkeys(("alg", "network", "started", "host", "platform"), _is_text),
+    **dict.fromkeys(("alg", "network", "started", "host", "platform", "exp_name"), _is_text),
     **dict.fromkeys(("learn", "arguments", "env"), _is_values),
     **dict.fromkeys(("versions", "git_commit"), _is_texts),
     "given": _is_given,

@@ -37,22 +37,17 @@ def takes(
     """
 
     def decorate(learn: Callable[..., Any]) -> Callable[..., Any]:
-        names = tuple(config.arguments())
+        names = ("network", "env", *config.arguments())
 
         @functools.wraps(learn)
-        def with_names(network: Any, env: Any, *positional: Any, **named: Any) -> Any:
-            if len(positional) > len(names):
-                raise ValueError(
-                    f"learn takes at most {2 + len(names)} arguments by position, not {2 + len(positional)}: "
-                    f"{names[-1]} is the last"
-                )
-            by_position = dict(zip(names, positional, strict=False))
-            twice = sorted(by_position.keys() & named.keys())
-            if twice:
-                raise ValueError(f"argument '{twice[0]}' is given twice, by position and by name")
-            arguments = by_position | named
+        def with_names(*positional: Any, **named: Any) -> Any:
+            if positional and "network" in named and "env" not in named:
+                # baselines' deepq: learn(env, network="mlp").
+                positional = (named.pop("network"), *positional)
+            arguments = _by_name(names, positional, named)
+            network, env = arguments.pop("network"), arguments.pop("env")
             if hasattr(network, "action_space"):
-                # baselines' deepq has them the other way round.
+                # baselines' deepq: learn(env, "mlp").
                 network, env = env, network
             seed = arguments.get("seed")
             # A seed of another type is refused with the other arguments.
@@ -68,6 +63,23 @@ def takes(
         return with_names
 
     return decorate
+
+
+def _by_name(names: tuple[str, ...], positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """All arguments by name; ValueError for one that is given twice or missing, and for too many."""
+    if len(positional) > len(names):
+        raise ValueError(
+            f"learn takes at most {len(names)} arguments by position, not {len(positional)}: {names[-1]} is the last"
+        )
+    by_position = dict(zip(names, positional, strict=False))
+    twice = sorted(by_position.keys() & named.keys())
+    if twice:
+        raise ValueError(f"argument '{twice[0]}' is given twice, by position and by name")
+    arguments = by_position | named
+    missing = [name for name in names[:2] if name not in arguments]
+    if missing:
+        raise TypeError(f"argument '{missing[0]}' is missing: learn(network, env, ...)")
+    return arguments
 
 
 def _signature(learn: Callable[..., Any], config: type[Config]) -> inspect.Signature:

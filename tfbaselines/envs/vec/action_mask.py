@@ -6,9 +6,7 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper, find_wrapper
-from tfbaselines.envs.vec.observations import ONLY, parts_of
-
-MASK = "action_mask"
+from tfbaselines.envs.vec.observations import MASK, ONLY, parts_of
 
 
 class VecActionMask(VecEnvWrapper):
@@ -19,8 +17,7 @@ class VecActionMask(VecEnvWrapper):
     """
 
     def __init__(self, venv: VecEnv) -> None:
-        space = venv.action_space
-        self._width = int(space.n) if isinstance(space, spaces.Discrete) else int(np.sum(space.nvec))
+        self._width = choices_of(venv.action_space)
         parts = parts_of(venv.observation_space)
         super().__init__(venv, spaces.Dict({**parts, MASK: spaces.MultiBinary(self._width)}))
 
@@ -53,12 +50,39 @@ class VecActionMask(VecEnvWrapper):
         return row.astype(np.int8)
 
 
+def choices_of(space: spaces.Discrete | spaces.MultiDiscrete) -> int:
+    """How many choices an action mask is about."""
+    return int(space.n) if isinstance(space, spaces.Discrete) else int(np.sum(space.nvec))
+
+
 def with_action_masks(env: VecEnv) -> VecEnv:
-    """The environments with VecActionMask around them if their infos have masks; they are reset to find out."""
-    if find_wrapper(env, _Begun) or not isinstance(env.action_space, spaces.Discrete | spaces.MultiDiscrete):
+    """The environments with VecActionMask around them if their infos have masks; they are reset to find out.
+
+    Where Dict observations have an 'action_mask' already, the environments stay as they are.
+    """
+    parts, actions = parts_of(env.observation_space), env.action_space
+    if MASK in parts:
+        _check_part(parts[MASK], actions)
+        return env
+    if find_wrapper(env, _Begun) or not isinstance(actions, spaces.Discrete | spaces.MultiDiscrete):
         return env
     begun = _Begun(env)
     return VecActionMask(begun) if all(MASK in info for info in begun.reset_infos) else begun
+
+
+def refuse_action_masks(env: VecEnv, algorithm: str) -> None:
+    """ValueError when environments that were just reset have action masks, which an algorithm does not take."""
+    if any(MASK in info for info in env.reset_infos) or MASK in parts_of(env.observation_space):
+        raise ValueError(f"{algorithm} takes no action masks, which the environments have: take deepq, ppo2 or sac")
+
+
+def _check_part(part: spaces.Space, actions: spaces.Space) -> None:
+    if not isinstance(actions, spaces.Discrete | spaces.MultiDiscrete):
+        raise ValueError(
+            f"observations have an '{MASK}': masks are for Discrete and MultiDiscrete actions, not {actions}"
+        )
+    if part.shape != (choices_of(actions),):
+        raise ValueError(f"the observations' '{MASK}' is {part}: the actions have {choices_of(actions)} choices")
 
 
 class _Begun(VecEnvWrapper):
@@ -67,6 +91,7 @@ class _Begun(VecEnvWrapper):
     def __init__(self, venv: VecEnv) -> None:
         super().__init__(venv)
         self._first = venv.reset()
+        self._stepped = False
 
     def reset(self) -> Any:
         """See VecEnv."""
@@ -76,7 +101,13 @@ class _Begun(VecEnvWrapper):
     def step_wait(self) -> StepResult:
         """See VecEnv."""
         self._first = None
-        return self.venv.step_wait()
+        result = self.venv.step_wait()
+        if not self._stepped:
+            self._stepped = True
+            missing = [info for info in self.reset_infos if MASK not in info]
+            if missing and any(MASK in info for info in result[-1]):
+                raise ValueError(f"infos of steps have an '{MASK}', those of reset have none: it is needed after both")
+        return result
 
     def restore(self, state: dict[str, Any]) -> None:
         """See VecEnv; an episode that began before is not of the run that goes on."""

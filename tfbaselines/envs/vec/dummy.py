@@ -18,6 +18,7 @@ from tfbaselines.envs.vec.stepping import (
     separate_states,
     step_same,
 )
+from tfbaselines.envs.wrappers import with_named_parts
 from tfbaselines.errors import NotFiniteError, WorkerError
 
 
@@ -29,7 +30,7 @@ class DummyVecEnv(VecEnv):
     """
 
     def __init__(self, env_fns: Sequence[Callable[[], gymnasium.Env]]) -> None:
-        self.envs = [make() for make in env_fns]
+        self.envs = [with_named_parts(make()) for make in env_fns]
         first = self.envs[0]
         super().__init__(len(self.envs), first.observation_space, first.action_space)
         self._names = [environment_name(i, id_of(env)) for i, env in enumerate(self.envs)]

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+# The part of Dict observations, and the entry of infos, that says which actions are allowed.
+MASK = "action_mask"
 # The name of an observation that is not a Dict.
 ONLY = "all"
 
@@ -14,6 +16,11 @@ ONLY = "all"
 def parts_of(space: spaces.Space) -> dict[str, spaces.Space]:
     """The spaces of a Dict by name; any other space under the name ONLY."""
     return dict(space.spaces) if isinstance(space, spaces.Dict) else {ONLY: space}
+
+
+def is_image(space: spaces.Space) -> bool:
+    """Whether observations are pixels: uint8 of rank 3, which the convolutional networks scale themselves."""
+    return isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3
 
 
 def parts_of_obs(obs: Any) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ import gymnasium
 from tfbaselines.envs.vec.base import CloudpickleWrapper
 from tfbaselines.envs.vec.checks import check_fits, environment_name, id_of
 from tfbaselines.envs.vec.stepping import full_state, limited, picture, restore_full_state, step_same
+from tfbaselines.envs.wrappers import with_named_parts
 from tfbaselines.errors import ObservationError
 
 # How a worker hands on an observation: given the environment's number within the worker's share and the observation.
@@ -106,7 +107,7 @@ class _Share:
     def make(self, makers: list[Callable[[], gymnasium.Env]]) -> None:
         for i, make in enumerate(makers):
             self._present = i
-            self.envs.append(make())
+            self.envs.append(with_named_parts(make()))
 
     def describe(self) -> tuple[gymnasium.Space, gymnasium.Space, list[str]]:
         """Spaces, and the environments' ids."""

@@ -95,3 +95,61 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 
     def _set(self, idxes: Any, priorities: Any) -> None:
         self._it_sum[idxes] = self._it_min[idxes] = priorities**self._alpha
+
+
+class Memory:
+    """The replay of baselines' ddpg: the latest transitions, drawn uniformly.
+
+    As in the original, the last two transitions are not drawn.
+
+    Args:
+        limit: transitions to keep.
+        action_shape: of one action.
+        observation_shape: of one observation.
+        rng: numpy generator; None for NumPy's global one.
+    """
+
+    def __init__(
+        self,
+        limit: float,
+        action_shape: tuple[int, ...],
+        observation_shape: tuple[int, ...],
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        self.limit, self._rng, self._count = int(limit), rng, 0
+        shapes = {"obs0": observation_shape, "obs1": observation_shape, "actions": action_shape}
+        shapes |= {"rewards": (1,), "terminals1": (1,)}
+        self._columns = {name: np.zeros((self.limit, *shape), np.float32) for name, shape in shapes.items()}
+
+    @property
+    def nb_entries(self) -> int:
+        """Transitions in it."""
+        return min(self._count, self.limit)
+
+    def append(self, obs0: Any, action: Any, reward: float, obs1: Any, terminal1: Any, training: bool = True) -> None:
+        """Store one transition in place of the oldest if the memory is full.
+
+        Args:
+            obs0: the observation.
+            action: the action taken.
+            reward: its reward.
+            obs1: the observation after it.
+            terminal1: whether the episode ended there.
+            training: False stores nothing.
+        """
+        if not training:
+            return
+        row = self._count % self.limit
+        values = {"obs0": obs0, "actions": action, "rewards": reward, "obs1": obs1, "terminals1": terminal1}
+        for name, value in values.items():
+            self._columns[name][row] = value
+        self._count += 1
+
+    def sample(self, batch_size: int) -> dict[str, np.ndarray]:
+        """Float32 arrays [B, ...]: obs0, obs1, actions, rewards [B, 1], terminals1 [B, 1]; needs 3 transitions."""
+        if self.nb_entries < 3:
+            raise ValueError(f"sample({batch_size}): the memory holds {self.nb_entries} transitions and needs 3")
+        draw = np.random.randint if self._rng is None else self._rng.integers
+        # Counted from the oldest.
+        rows = (self._count - self.nb_entries + draw(self.nb_entries - 2, size=batch_size)) % self.limit
+        return {name: column[rows] for name, column in self._columns.items()}

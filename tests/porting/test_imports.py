@@ -1,0 +1,134 @@
+"""Every import line found in scripts for the originals works with the package's name changed."""
+
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tfbaselines
+from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.porting import Absent
+from tfbaselines.porting.page import migration_page
+from tfbaselines.porting.table import PACKAGES, SPINNING_UP, TABLE
+
+# Their lines work when they are built.
+PLANNED = ("gail", "her")
+
+LINES = (Path(__file__).parent / "import_lines.txt").read_text().splitlines()
+
+OWN_LINES = [
+    "from tfbaselines.vec_env import DummyVecEnv, VecNormalize",
+    "from tfbaselines.logger import configure, logkv",
+    "import tfbaselines.logger",
+    "import tfbaselines.common.tf_util as U",
+    "from tfbaselines.ppo2 import learn",
+    "from tfbaselines.deepq import learn, ActWrapper, load_act",
+    "from tfbaselines.algos.tf1.sac.sac import sac",
+    "import tfbaselines.algos.tf1.sac.core as core",
+    "from tfbaselines.plot_util import plot_results",
+]
+
+
+def run(line):
+    """An import line in a namespace; what it imports."""
+    line = re.sub(r"^(from|import) (baselines|spinup)", r"\1 tfbaselines", line)
+    namespace = {}
+    exec(line, namespace)
+    return namespace
+
+
+@pytest.mark.parametrize("line", [*LINES, *OWN_LINES])
+def test_it_works(line):
+    waiting = [name for name in PLANNED if name not in ALGORITHMS and re.search(rf"\b{name}(\.dataset| import)", line)]
+    try:
+        names = {name: value for name, value in run(line).items() if name != "__builtins__"}
+        assert names
+        for name, value in names.items():
+            assert isinstance(value, Absent) == (name == "make_retro"), name
+            assert inspect.ismodule(value) or callable(value)
+            assert not waiting or value.learn
+    except ImportError as error:
+        assert str(error) == f"algorithm '{waiting[0]}' is not built yet; tfbaselines.ALGORITHMS lists those that are"
+
+
+@pytest.mark.parametrize("path", sorted(TABLE))
+def test_every_place_of_the_table_exists(path):
+    module = importlib.import_module(f"tfbaselines.{path}") if path != "bench" else tfbaselines.bench
+    for name in TABLE[path].everything():
+        assert getattr(module, name) is not None
+    rest = TABLE[path].rest
+    if rest and rest.removeprefix("algs.") in ALGORITHMS:
+        assert callable(module.learn)
+
+
+def test_algorithms_of_spinning_up_are_functions():
+    for name in SPINNING_UP:
+        for variant in (name, f"{name}_tf1", f"{name}_pytorch"):
+            assert getattr(tfbaselines, variant).learn is getattr(tfbaselines, name).learn
+            with pytest.raises(ValueError, match="env_fn=3 is not valid"):
+                getattr(tfbaselines, variant)(env_fn=3)
+    with pytest.raises(ValueError, match=r"is a module: call tfbaselines.ppo2.learn\(network, env"):
+        tfbaselines.ppo2("mlp", None)
+
+
+@pytest.mark.parametrize(
+    ("line", "use", "words"),
+    [
+        ("from baselines.common.retro_wrappers import make_retro", "make_retro('Airstriker')", "stable-retro"),
+        ("import baselines.common.tf_util as U", "U.initialize()", "no sessions"),
+        ("from baselines.common.mpi_adam import MpiAdam", "MpiAdam([])", "Update"),
+        ("from baselines.common.cmd_util import make_mujoco_env", "make_mujoco_env('Hopper-v2', 0)", r"make_env\("),
+        ("from spinup.utils.logx import restore_tf_graph", "restore_tf_graph(None, 'x')", r"tfbaselines.load\(path\)"),
+        ("import spinup.algos.tf1.ppo.core as core", "core.mlp_actor_critic(None)", r"learn\(network, env"),
+    ],
+)
+def test_what_has_no_counterpart_names_what_to_use(line, use, words):
+    namespace = run(line)
+    with pytest.raises(ValueError, match=words) as error:
+        eval(use, namespace)
+    assert "\n" not in str(error.value)
+
+
+def test_unknown_names_are_errors_as_of_any_module():
+    with pytest.raises(AttributeError, match="module 'tfbaselines' has no attribute 'ppo3'"):
+        tfbaselines.ppo3  # noqa: B018
+    with pytest.raises(ImportError):
+        run("from baselines.common.schedules import CubicSchedule")
+    with pytest.raises(ModuleNotFoundError):
+        run("import baselines.common.nothing")
+
+
+def test_everything_at_once():
+    namespace = run("from baselines.common.vec_env import *")
+    assert {"VecEnv", "SubprocVecEnv", "VecNormalize"} <= namespace.keys()
+    assert "learn" in run("from baselines.ppo2.ppo2 import *")
+
+
+def test_nothing_loads_tensorflow_before_it_is_needed():
+    lines = [
+        "from tfbaselines import bench, deepq, logger, sac, ppo2",
+        "from tfbaselines.common.schedules import LinearSchedule",
+        "from tfbaselines.bench import Monitor",
+        "from tfbaselines.utils.run_utils import ExperimentGrid, setup_logger_kwargs",
+        "from tfbaselines.utils.mpi_tools import mpi_fork",
+        "import sys; print('tensorflow' in sys.modules)",
+    ]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]
+
+
+def test_modules_that_exist_keep_their_places():
+    assert importlib.import_module("tfbaselines.logger") is importlib.import_module("tfbaselines.logs.logger")
+    for path in PACKAGES:
+        file = Path(tfbaselines.__file__).parent / path.replace(".", "/")
+        real = file.with_suffix(".py").exists() or (file / "__init__.py").exists()
+        assert real == (path == "bench"), path
+
+
+def test_the_migration_page_is_what_the_table_says():
+    page = (Path(__file__).parents[2] / "MIGRATION.md").read_text(encoding="utf-8")
+    assert page == migration_page(), "python -m tfbaselines.porting > MIGRATION.md"
