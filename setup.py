@@ -12,6 +12,8 @@ extras = {
     "mujoco": ["gymnasium[mujoco]>=1.1,<2", "mujoco>=3.1.5"],
     "robotics": ["gymnasium-robotics>=1.3,<2"],
     "box2d": ["gymnasium[box2d]>=1.1,<2"],
+    # Minari datasets as demonstrations.
+    "demos": ["minari[hdf5]>=0.5,<0.6"],
     # mpirun and libmpi for a machine that has none.
     "mpi": ["mpich>=4.2"],
     # Curves, videos and windows.

@@ -25,7 +25,7 @@ ROOMS = (
         "settings",
         "logs",
     ),
-    *("running", "algs", "plot", "bench", "evaluate", "run", "__main__"),
+    *("running", "algs", "plot", "bench", "evaluate", "record", "run", "__main__"),
 )
 
 

@@ -24,6 +24,14 @@ ALGORITHMS: dict[str, Algorithm] = {
             recurrent=False,
         ),
         Algorithm(
+            name="bc",
+            summary="behaviour cloning: the policy imitates demonstrations (Pomerleau 1991)",
+            actions=EVERY_KIND,
+            values=False,
+            normalized_environments=False,
+            length_arguments=("num_iterations",),
+        ),
+        Algorithm(
             name="ddpg",
             summary="deep deterministic policy gradient (Lillicrap et al. 2016), baselines' and Spinning Up's",
             actions=("bounded Box",),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 XAXES = (*STEPS, "Epoch")
 RETURNS = (
     *("eprewmean", "EpRewMean", "AverageTestEpRet", "AverageEpRet", "mean 100 episode reward", "mean_episode_reward"),
-    *("eval/return", "rollout/return", "test/success_rate", "r"),
+    *("eval/return", "rollout/return", "test/success_rate", "test_reward", "r"),
 )
 # Spinning Up's name for "how well it does".
 PERFORMANCE = "Performance"

@@ -11,7 +11,7 @@ from tfbaselines.settings.config import Config
 from tfbaselines.settings.declared import config_of
 
 # The originals' algorithms, and further ones, that are not built yet.
-PLANNED = ("bc", "gail", "her")
+PLANNED = ("gail", "her")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -221,3 +221,14 @@ class SearchConfig(RunConfig):
     )
     log_interval: int = arg(1, "updates between rows of the logs", at_least=1)
     save_interval: int = arg(0, "updates between checkpoints; 0 for only the last", at_least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemonstrationConfig(Config):
+    """Of algorithms that learn from demonstrations."""
+
+    demo_path: str | None = arg(
+        None, "demonstrations: a file of `python -m tfbaselines.record`, baselines' expert npz, or minari:ID"
+    )
+    traj_limitation: int | None = arg(None, "the first episodes of it that are used; None for all", at_least=1)
+    subsample: int = arg(1, "every how many steps of an episode one is used", at_least=1)

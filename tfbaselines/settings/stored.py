@@ -13,7 +13,7 @@ from tfbaselines.settings.flags import FLAGS
 from tfbaselines.settings.signatures import network_named
 
 # Arguments of a run that are not kept when it is resumed: paths, and the user's consent.
-NOT_KEPT = ("log_path", "save_path", "load_path", "resume", "overwrite", "trust")
+NOT_KEPT = ("log_path", "save_path", "load_path", "demo_path", "resume", "overwrite", "trust")
 
 # Arguments that may name a module to import, as 'module:name'.
 IMPORTING = ("env", "network", "value_network")
