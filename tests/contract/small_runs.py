@@ -74,6 +74,8 @@ BY_NAME = {
     "ppo1": {"timesteps_per_actorbatch": 2 * CYCLE},
     # The value function learns from batches of 64 alone.
     "trpo_mpi": {"timesteps_per_batch": 7 * CYCLE},
+    # And of 128; it begins with behaviour cloning.
+    "gail": {"timesteps_per_batch": 13 * CYCLE, "g_step": 2, "d_step": 2, "pretrained": True, "BC_max_iter": 2},
     "deepq": {
         "buffer_size": 200,
         "learning_starts": 10,
@@ -185,7 +187,7 @@ def steps_of_update(alg, num_envs, arguments):
     # Epochs are shared out over ranks.
     ranks = mpi.world().size if issubclass(get(alg).config, EpochConfig) else 1
     for steps in (arguments[name] // ranks for name in batch if name in arguments):
-        return -(-steps // num_envs) * num_envs
+        return -(-steps // num_envs) * num_envs * arguments.get("g_step", 1)
     return arguments.get("nsteps", arguments.get("nb_rollout_steps", CYCLE)) * num_envs
 
 

@@ -54,6 +54,15 @@ ALGORITHMS: dict[str, Algorithm] = {
             length_arguments=("num_iterations",),
         ),
         Algorithm(
+            name="gail",
+            summary="generative adversarial imitation learning (Ho and Ermon 2016): demonstrations in place of rewards",
+            actions=EVERY_KIND,
+            recurrent=False,
+            values=False,
+            normalized_environments=False,
+            length_arguments=("max_episodes", "max_iters"),
+        ),
+        Algorithm(
             name="qlearning",
             summary="Q-learning with a table, of discrete observations or of a grid (Watkins and Dayan 1992)",
             actions=("Discrete",),

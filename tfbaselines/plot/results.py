@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 # files.
 XAXES = (*STEPS, "Epoch")
 RETURNS = (
-    *("eprewmean", "EpRewMean", "AverageTestEpRet", "AverageEpRet", "mean 100 episode reward", "mean_episode_reward"),
-    *("eval/return", "rollout/return", "test/success_rate", "test_reward", "r"),
+    *("eprewmean", "EpTrueRewMean", "EpRewMean", "AverageTestEpRet", "AverageEpRet", "mean 100 episode reward"),
+    *("mean_episode_reward", "eval/return", "rollout/return", "test/success_rate", "test_reward", "r"),
 )
 # Spinning Up's name for "how well it does".
 PERFORMANCE = "Performance"

@@ -11,7 +11,7 @@ from tfbaselines.settings.config import Config
 from tfbaselines.settings.declared import config_of
 
 # The originals' algorithms, and further ones, that are not built yet.
-PLANNED = ("gail", "her")
+PLANNED = ("her",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class Algorithm:
         actions: kinds of action spaces: Discrete, MultiDiscrete, MultiBinary, Box, bounded Box.
         recurrent: its policies may have a memory.
         tabular: its policies are tables; the network is 'table'.
-        values: it learns values of observations.
+        values: it learns what observations are worth in the environment's rewards.
         normalized_environments: MuJoCo environments are wrapped in VecNormalize.
         dict_observations: Dict observations are not flattened.
         action_masks: environments are wrapped so that infos' action masks stand beside the observations.

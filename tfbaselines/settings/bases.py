@@ -113,6 +113,23 @@ class BatchConfig(RolloutConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrustRegionConfig(BatchConfig):
+    """Of baselines' algorithms whose policy takes TRPO's step."""
+
+    timesteps_per_batch: int = arg(1024, "steps of all environments of this rank in a step of the policy", at_least=1)
+    max_kl: float = arg(1e-3, "KL divergence of a step", above=0)
+    cg_iters: int = arg(10, "iterations of the conjugate gradient", at_least=1)
+    cg_damping: float = arg(1e-2, "added to the diagonal of the Fisher matrix", at_least=0)
+    vf_stepsize: float = arg(3e-4, "learning rate of the value function", at_least=0)
+    vf_iters: int = arg(3, "passes of the value function over each batch", at_least=0)
+
+    @property
+    def batch_steps(self) -> int:
+        """See BatchConfig."""
+        return self.timesteps_per_batch
+
+
+@dataclass(frozen=True, kw_only=True)
 class EpochConfig(RolloutConfig):
     """Of Spinning Up's on-policy algorithms, which learn once an epoch."""
 
