@@ -148,8 +148,7 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
         model = _learn(args, config, logger.get_dir())
     except Interrupted as stop:
         if comm.rank == 0:
-            trust = " --trust" if needs_trust(args.flags | args.learn) else ""
-            again = f"python -m tfbaselines.run --resume={shlex.quote(logger.get_dir())}{trust}"
+            again = f"python -m tfbaselines.run --resume={shlex.quote(logger.get_dir())}{_given_again(args)}"
             with contextlib.suppress(OSError):
                 print(f"\n{stop}\nto continue: {again}", flush=True)
         return 128 + stop.signal
@@ -164,7 +163,8 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
 
 def _name_what_is_next(args: Arguments) -> None:
     """Commands for a run that is over."""
-    run = shlex.quote(args.log_path) + (" --trust" if needs_trust(args.flags | args.learn) else "")
+    run = shlex.quote(args.log_path)
+    trusted = run + (" --trust" if needs_trust(args.flags | args.learn) else "")
     # What ended this run would end the next one at once.
     given = args.flags | args.learn
     bounds = [name for name in ENDING if given.get(name) is not None]
@@ -172,10 +172,17 @@ def _name_what_is_next(args: Arguments) -> None:
     with contextlib.suppress(OSError):
         print(
             f"\nplot it:        python -m tfbaselines.plot {shlex.quote(args.log_path)}"
-            f"\nsee it:         python -m tfbaselines.evaluate {run} --episodes 5 --video videos"
-            f"\ntrain it more:  python -m tfbaselines.run --resume={run} {further}",
+            f"\nsee it:         python -m tfbaselines.evaluate {trusted} --episodes 5 --video videos"
+            f"\ntrain it more:  python -m tfbaselines.run --resume={run}{_given_again(args)} {further}",
             flush=True,
         )
+
+
+def _given_again(args: Arguments) -> str:
+    """Flags that a run is resumed with beside --resume: those that config.json does not keep."""
+    demo_path = args.learn.get("demo_path")
+    demonstrations = f" --demo_path={shlex.quote(demo_path)}" if demo_path else ""
+    return demonstrations + (" --trust" if needs_trust(args.flags | args.learn) else "")
 
 
 def _seed(seed: int | None) -> int:
