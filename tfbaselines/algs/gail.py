@@ -68,6 +68,7 @@ class Config(DemonstrationConfig, TrustRegionConfig):
 
     def check(self) -> None:
         """See Config."""
+        super().check()
         if self.d_step > self.timesteps_per_batch:
             accepted = f"at most timesteps_per_batch={self.timesteps_per_batch}"
             raise bad_argument("d_step", self.d_step, accepted)

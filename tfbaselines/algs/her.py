@@ -107,6 +107,7 @@ class Config(ReplayConfig):
             if name not in self.arguments():
                 raise unknown("parameter of override_params", name, self.arguments())
             object.__setattr__(self, name, self.arguments()[name].checked(value))
+        super().check()
         if self.q_filter and not self.bc_loss:
             raise bad_argument("q_filter", self.q_filter, "needs bc_loss=True, whose demonstrations it is about")
         if self.bc_loss and self.demo_batch_size >= self.batch_size:

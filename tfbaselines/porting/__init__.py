@@ -95,27 +95,15 @@ def names_of(path: str) -> Callable[[str], Any]:
 
 
 def _public_names(module: str) -> list[str]:
-    loaded = _module(module)
+    loaded = importlib.import_module(f"{PACKAGE}.{module}")
     return getattr(loaded, "__all__", [name for name in vars(loaded) if not name.startswith("_")])
 
 
 def _load(place: str) -> Any:
     """'module:name' of this package; a place without a name is a module."""
     module, _, name = place.partition(":")
-    loaded = _module(module)
+    loaded = importlib.import_module(f"{PACKAGE}.{module}")
     return getattr(loaded, name) if name else loaded
-
-
-def _module(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(f"{PACKAGE}.{name}")
-    except ModuleNotFoundError as error:
-        algorithm = name.removeprefix("algs.")
-        if algorithm == name or error.name != f"{PACKAGE}.{name}":
-            raise
-        raise ImportError(
-            f"algorithm '{algorithm}' is not built yet; {PACKAGE}.ALGORITHMS lists those that are"
-        ) from None
 
 
 class _Finder(MetaPathFinder, Loader):
