@@ -77,8 +77,10 @@ def find(path: str, name: str) -> Any:
         return _load(port.places()[name])
     if name in port.instead:
         return Absent(whole, port.instead[name])
-    if port.rest is not None and hasattr(_module(port.rest), name):
-        return getattr(_module(port.rest), name)
+    if port.rest is not None:
+        module = importlib.import_module(f"{PACKAGE}.{port.rest}")
+        if hasattr(module, name):
+            return getattr(module, name)
     if port.nothing is not None:
         return Absent(whole, port.nothing)
     raise AttributeError(f"module '{PACKAGE}.{path}'".rstrip(".'") + f"' has no attribute '{name}'")
@@ -122,7 +124,7 @@ class _Finder(MetaPathFinder, Loader):
         """Replace the module by this package's own where it is the same."""
         same = TABLE.get(module.__name__.partition(".")[2], Port()).same
         if same is not None:
-            sys.modules[module.__name__] = _module(same)
+            sys.modules[module.__name__] = importlib.import_module(f"{PACKAGE}.{same}")
 
 
 if not any(type(finder).__qualname__ == _Finder.__qualname__ for finder in sys.meta_path):
