@@ -13,6 +13,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from tfbaselines.command import load_tensorflow
 from tfbaselines.porting.table import PACKAGES, TABLE, Port
 
 PACKAGE = __name__.partition(".")[0]
@@ -107,6 +108,8 @@ def _load(place: str) -> Any:
 
 
 def _module(name: str) -> ModuleType:
+    if name.startswith("algs.") and "tensorflow" not in sys.modules:
+        load_tensorflow()
     try:
         return importlib.import_module(f"{PACKAGE}.{name}")
     except ModuleNotFoundError as error:
