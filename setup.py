@@ -10,7 +10,8 @@ HERE = Path(__file__).parent
 extras = {
     "atari": ["ale-py>=0.11,<0.13", "opencv-python-headless>=4.9"],
     "mujoco": ["gymnasium[mujoco]>=1.1,<2", "mujoco>=3.1.5"],
-    "robotics": ["gymnasium-robotics>=1.3,<2"],
+    # The check of joint types in gymnasium-robotics 1.4 fails with later versions of mujoco.
+    "robotics": ["gymnasium-robotics>=1.3,<2", "mujoco>=3.1.5,<3.12"],
     "box2d": ["gymnasium[box2d]>=1.1,<2"],
     # mpirun and libmpi for a machine that has none.
     "mpi": ["mpich>=4.2"],
@@ -18,6 +19,8 @@ extras = {
     "plot": ["matplotlib>=3.8", "imageio[ffmpeg]>=2.34", "gymnasium[classic-control]>=1.1,<2"],
     "test": ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "ruff>=0.17,<0.18"],
 }
+# Logs go there where they are asked for (--log_format=wandb); not in [all].
+services = {"wandb": ["wandb>=0.17"], "mlflow": ["mlflow-skinny>=2.14"]}
 extras["all"] = sorted({requirement for group in extras.values() for requirement in group})
 
 setup(
@@ -28,6 +31,7 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     packages=find_packages(include=["tfbaselines", "tfbaselines.*"]),
+    package_data={"tfbaselines": ["tuned/*.yaml"]},
     python_requires=">=3.10,<3.14",
     install_requires=[
         "tensorflow>=2.18,<2.22",
@@ -39,7 +43,9 @@ setup(
         "cloudpickle>=3",
         "pandas>=2",
         "tqdm>=4.66",
+        # --config, --tuned.
+        "pyyaml>=6",
     ],
-    extras_require=extras,
+    extras_require=extras | services,
     entry_points={"console_scripts": ["tfbaselines = tfbaselines.run:console"]},
 )

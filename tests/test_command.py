@@ -1,6 +1,8 @@
 """Errors are one line, and what C libraries print is kept back only while nothing fails."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -62,3 +64,16 @@ def test_noise_is_shown_when_something_fails(capfd):
         os.write(2, b"the reason\n")
         raise RuntimeError
     assert capfd.readouterr().err == "the reason\n"
+
+
+def test_a_library_that_aborts_at_the_very_end_does_not_change_the_status():
+    script = (
+        "import atexit, ctypes\n"
+        "from tfbaselines.command import leave\n"
+        "libc = ctypes.CDLL(None)\n"
+        "libc.__cxa_atexit(ctypes.cast(libc.abort, ctypes.c_void_p), None, None)\n"
+        "atexit.register(print, 'closed')\n"
+        "leave(7)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (result.returncode, result.stdout, result.stderr) == (7, "closed\n", "")

@@ -1,6 +1,8 @@
-"""README's examples of how to add things, as they stand there."""
+"""README's examples and commands, as they stand there."""
 
+import importlib
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -8,10 +10,15 @@ import commands
 import pytest
 
 import tfbaselines
+from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.logs.logger import read_csv
+from tfbaselines.settings.command_line import parse, split
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+# Commands that are one file; others are packages with a __main__.
+ONE_FILE = ("tfbaselines.evaluate", "tfbaselines.check_env", "tfbaselines.record")
 
 ENTRY = """
 ALGORITHMS["reinforce"] = {}
@@ -101,3 +108,35 @@ def test_the_first_command_learns_and_names_the_next_ones(tmp_path):
         assert status == 0, err
     assert (tmp_path / "logs/cartpole/plot.png").exists() and list((tmp_path / "videos").glob("*.mp4"))
     assert following[2].endswith("--num_timesteps=400000 --max_total_reward=None")
+
+
+def commands_of_readme():
+    """Every command of the blocks for a shell, without comments, its lines joined."""
+    for block in re.findall(r"```bash\n(.*?)```", README, re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            module = next((word for word in words if word.startswith("tfbaselines.")), None)
+            if module is not None:
+                yield pytest.param(module, words[words.index(module) + 1 :], id=" ".join(words[-4:]))
+
+
+@pytest.mark.parametrize(("module", "words"), commands_of_readme())
+def test_every_command_is_one_that_there_is(module, words, tmp_path, monkeypatch):
+    """Hours of training are not done: the arguments are checked as the command checks them first."""
+    monkeypatch.setattr("tfbaselines.settings.sections.read_sections", lambda path: {"default": {}})
+    if module == "tfbaselines.run":
+        typed = {name: value for name, value in split(words).items() if name != "resume"}
+        if ":" not in typed.get("env", "") + typed.get("network", ""):
+            parse(typed, ALGORITHMS)
+        return
+    command = importlib.import_module(module if module in ONE_FILE else f"{module}.__main__")
+    # A parser that takes the words goes on to the command, which is not called.
+    monkeypatch.setattr(command, "exit_status", lambda name, function: 0)
+    assert command.main(words) == 0
+
+
+def test_the_callbacks_are_called(tmp_path):
+    (tmp_path / "stop.py").write_text(example("Ends, tests and checkpoints of a run"))
+    status, out, err = commands.run("stop", cwd=tmp_path)
+    assert status == 0, err
+    assert len(re.findall(r"^2560 [\d.]+ [\d.]+$", out, re.MULTILINE)) == 1

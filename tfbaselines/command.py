@@ -1,6 +1,7 @@
 """What the commands share: a parser whose mistakes are one line, and errors that are one line."""
 
 import argparse
+import atexit
 import contextlib
 import os
 import re
@@ -72,3 +73,17 @@ def exit_status(name: str, command: Callable[[], int]) -> int:
         with contextlib.suppress(OSError):
             print(f"{name}: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 3 if isinstance(error, NotFiniteError) else 2
+
+
+def leave(status: int) -> NoReturn:
+    """End the process of a command with this exit status, whatever C++ libraries would do at the very end.
+
+    Now and then TensorFlow's destructors abort ("free(): invalid pointer") after everything is written, and the
+    process ends with SIGABRT's status in place of its own. Python's exit functions run; destructors do not.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        # Whoever read the output may have left.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(status)

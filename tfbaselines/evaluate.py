@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.algs.registry import get
-from tfbaselines.command import Parser, exit_status, load_tensorflow
+from tfbaselines.command import Parser, exit_status, leave, load_tensorflow
 from tfbaselines.errors import check_at_least
 from tfbaselines.running.checkpoint import Checkpoints, load_tree
 from tfbaselines.settings.config_file import read_config
@@ -55,7 +55,7 @@ def evaluate(
     from tfbaselines.running.play import limit_as_trained
 
     algorithm = get(config["alg"])
-    env = _environments(config, num_env, seed, {"render_mode": "rgb_array"} if video else None)
+    env = _environments(config, num_env, seed, "rgb_array" if video else None)
     limit_as_trained(env, algorithm, config["learn"])
     if video:
         env = VecVideoRecorder(env, video, lambda step: step == 0, video_length=sys.maxsize)
@@ -128,12 +128,13 @@ def _found(path: str | Path, checkpoint: str, trust: bool) -> tuple[dict[str, An
     return config, path
 
 
-def _environments(config: dict[str, Any], num_env: int, seed: int, env_kwargs: dict[str, Any] | None = None) -> Any:
+def _environments(config: dict[str, Any], num_env: int, seed: int, render_mode: str | None = None) -> Any:
     """Those of a run, with other numbers and seeds."""
-    from tfbaselines.envs.make import build_env
+    from tfbaselines.envs.make import build_env, rendered
 
-    own = {"num_env": num_env, "seed": seed, "worker": None, "env_kwargs": env_kwargs}
-    return get(config["alg"]).wrap(build_env(config["env"] | own, training=False))
+    own = config["env"] | {"num_env": num_env, "seed": seed, "worker": None}
+    env = build_env(rendered(own, render_mode) if render_mode else own, training=False)
+    return get(config["alg"]).wrap(env)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -173,4 +174,4 @@ def in_words(result: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

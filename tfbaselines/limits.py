@@ -16,6 +16,7 @@ LIMITS: dict[str, float] = {
     **dict.fromkeys(
         ("log_interval", "save_interval", "save_freq", "save_video_interval", "save_video_length"), INTERVAL
     ),
+    "policy_save_interval": INTERVAL,
     **dict.fromkeys(("print_freq", "checkpoint_freq", "target_network_update_freq"), INTERVAL),
     **dict.fromkeys(("start_steps", "update_after", "buffer_init_steps", "replay_start", "learning_starts"), INTERVAL),
     "keep_checkpoints": 10**6,
@@ -25,7 +26,8 @@ LIMITS: dict[str, float] = {
     "num_workers": 256,
     "nprocs": 10**4,
     "max_ep_len": 10**9,
-    "num_test_episodes": 10**4,
+    **dict.fromkeys(("num_test_episodes", "n_test_rollouts"), 10**4),
+    "rollout_batch_size": 10**4,
     **dict.fromkeys(("num_iterations", "test_every"), INTERVAL),
     "num_agents": 10**6,
     **dict.fromkeys(("nsteps", "timesteps_per_batch", "timesteps_per_actorbatch"), 10**8),
@@ -34,12 +36,15 @@ LIMITS: dict[str, float] = {
     **dict.fromkeys(("replay_size", "buffer_size", "buffer_len"), SIZE),
     **dict.fromkeys(("sequence_length", "trace_length"), 10**6),
     "n_step": 1000,
+    "replay_k": 10**6,
+    "num_demo": 10**6,
     "replay_ratio": 10**4,
     "prioritized_replay_beta_iters": STEPS,
     "grid_size": 10**6,
     "bounds_steps": 10**9,
     # Gradient steps.
-    "batch_size": 10**7,
+    **dict.fromkeys(("batch_size", "demo_batch_size"), 10**7),
+    **dict.fromkeys(("n_cycles", "n_batches"), 10**6),
     "noptepochs": 1000,
     **dict.fromkeys(("train_pi_iters", "train_v_iters", "vf_iters"), 10**6),
     **dict.fromkeys(("cg_iters", "backtrack_iters"), 1000),
@@ -51,8 +56,8 @@ LIMITS: dict[str, float] = {
     **dict.fromkeys(("num_update", "nb_train_steps", "param_noise_adaption_interval"), 10**6),
     **dict.fromkeys(("policy_delay", "delay_policy_update"), 10**6),
     # Networks.
-    "num_layers": 100,
-    **dict.fromkeys(("num_hidden", "hidden_sizes", "hiddens", "nlstm", "memory_size", "depths"), 2**14),
+    **dict.fromkeys(("num_layers", "layers"), 100),
+    **dict.fromkeys(("num_hidden", "hidden", "hidden_sizes", "hiddens", "nlstm", "memory_size", "depths"), 2**14),
     "convs": 2**12,
     "num_atoms": 1000,
 }

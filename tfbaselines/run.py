@@ -10,14 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from tfbaselines.algs.registry import ALGORITHMS
-from tfbaselines.command import exit_status, load_tensorflow
+from tfbaselines.command import exit_status, leave, load_tensorflow
 from tfbaselines.logs.directory import clear, has_checkpoint, holds_run, locked
+from tfbaselines.logs.formats import check_format
 from tfbaselines.parallel import mpi
 from tfbaselines.settings.command_line import Arguments, parse, split
 from tfbaselines.settings.config_file import make_config, read_config, write_config
+from tfbaselines.settings.config_text import config_text
 from tfbaselines.settings.help import help_text
-from tfbaselines.settings.stored import given_again, needs_trust
+from tfbaselines.settings.sections import below
+from tfbaselines.settings.stored import NOT_KEPT, given_again, needs_trust
 from tfbaselines.settings.takes import EVAL_SEEDS_APART
+
+# Arguments that end a run before its steps are done.
+ENDING = ("max_total_reward", "stop_max_score", "stop_at", "stop_without_gain")
 
 # Without a display --play ends by itself.
 EPISODES_WITHOUT_DISPLAY = 10
@@ -42,40 +48,47 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _main(argv: list[str]) -> int:
-    given = {"help": True} if argv in (["-h"], ["help"]) else split(argv)
-    if "help" in given:
-        alg, network = (given[name] if isinstance(given.get(name), str) else None for name in ("alg", "network"))
+    typed = {"help": True} if argv in (["-h"], ["help"]) else split(argv)
+    if "help" in typed:
+        alg, network = (typed[name] if isinstance(typed.get(name), str) else None for name in ("alg", "network"))
         sys.stdout.write(help_text(ALGORITHMS, alg, network))
         return 0
-    given = _resumed(given)
-    args = parse(given, ALGORITHMS)
+    typed, stored = _resumed(typed)
+    added, origins = below(typed, stored)
+    args = parse({**stored, **added, **typed}, ALGORITHMS, {name: origins[name] for name in origins.keys() - typed})
+    if args.print_config:
+        origins = dict.fromkeys(stored, "config.json") | origins | dict.fromkeys(typed, "command line")
+        sys.stdout.write(config_text(args, origins))
+        return 0
     _check_save_path(args.save_path)
+    for name in filter(None, (args.log_format or "").split(",")):
+        check_format(name.strip(), "--log_format")
     if args.cpu is not None and args.cpu > 1 and not mpi.launched():
         return mpi.start_ranks(args.cpu, ["-m", "tfbaselines.run", *argv])
     return _run(args)
 
 
-def _resumed(given: dict[str, str | bool]) -> dict[str, str | bool]:
-    """With --resume, what the run was started with; what is given now comes on top."""
-    resume = given.get("resume")
+def _resumed(typed: dict[str, str | bool]) -> tuple[dict[str, str | bool], dict[str, str | bool]]:
+    """The command line, and below it, with --resume, what the run was started with."""
+    resume = typed.get("resume")
     if resume is None:
-        return given
+        return typed, {}
     if resume is True:
         raise ValueError("--resume needs a value: the log directory of the run to continue")
     if resume == "auto":
-        resume = given.get("log_path")
+        resume = typed.get("log_path")
         if not isinstance(resume, str):
             raise ValueError("--resume=auto needs --log_path: the directory in which there may be a run to continue")
         if not has_checkpoint(resume):
-            return {name: value for name, value in given.items() if name != "resume"} | {"overwrite": True}
+            return {name: value for name, value in typed.items() if name != "resume"} | {"overwrite": True}, {}
     config = read_config(resume)
-    if given.get("alg", config["alg"]) != config["alg"]:
-        raise ValueError(f"--alg={given['alg']}: a run's algorithm cannot change, '{resume}' is one of {config['alg']}")
+    if typed.get("alg", config["alg"]) != config["alg"]:
+        raise ValueError(f"--alg={typed['alg']}: a run's algorithm cannot change, '{resume}' is one of {config['alg']}")
     stored = config["given"]
-    if "save_path" in stored and "save_path" not in given:
+    if "save_path" in stored and "save_path" not in typed:
         path = stored["save_path"]
         print(f"tfbaselines: the run's save_path is not kept: give --save_path={path!r:.200} again", file=sys.stderr)
-    return given_again(stored, given) | {"log_path": resume, "resume": resume}
+    return typed | {"log_path": resume, "resume": resume}, given_again(stored, typed)
 
 
 def _check_save_path(path: str | None) -> None:
@@ -118,12 +131,15 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
     """The run, with its logs."""
     from tfbaselines.logs import logger
 
-    logger.configure(directory, comm=comm if comm.size > 1 else None, resume=args.resume is not None)
+    formats = args.log_format if comm.rank == 0 else None
+    logger.configure(directory, formats, comm if comm.size > 1 else None, resume=args.resume is not None)
     # Values are means over this rank's episodes, as in the original; only rank 0 logs them.
     logger.get_current().set_comm(None)
     config = make_config(args, comm.size)
     if comm.rank == 0:
         write_config(logger.get_dir(), config)
+        own = {name: value for name, value in args.flags.items() if name not in NOT_KEPT}
+        logger.get_current().describe(own | args.learn)
     _start_tensorflow(comm)
 
     from tfbaselines.running.plan import Interrupted
@@ -150,7 +166,8 @@ def _name_what_is_next(args: Arguments) -> None:
     """Commands for a run that is over."""
     run = shlex.quote(args.log_path) + (" --trust" if needs_trust(args.flags | args.learn) else "")
     # What ended this run would end the next one at once.
-    bounds = [name for name in ("max_total_reward", "stop_max_score") if args.learn.get(name) is not None]
+    given = args.flags | args.learn
+    bounds = [name for name in ENDING if given.get(name) is not None]
     further = f"--num_timesteps={2 * args.total_timesteps:g}" + "".join(f" --{name}=None" for name in bounds)
     with contextlib.suppress(OSError):
         print(
@@ -183,6 +200,7 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
     env = _training_env(args, config, directory)
     options = RunOptions(
         resume=args.resume,
+        callback=_callbacks(args, config),
         keep_checkpoints=args.keep_checkpoints,
         save_minutes=args.save_minutes,
         progress=True,
@@ -206,6 +224,19 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
         env.close()
 
 
+def _callbacks(args: Arguments, config: dict[str, Any]) -> list[Any]:
+    """The callbacks that flags ask for."""
+    from tfbaselines.running.callbacks import EvaluateEvery, SaveEvery, StopAt, StopWithoutGain
+
+    callbacks: list[Any] = []
+    if args.evaluate_every is not None:
+        count = args.evaluate_episodes
+        make = lambda: args.algorithm.wrap(_test_env(args, config, count))
+        callbacks.append(EvaluateEvery(args.evaluate_every, make, count))
+    further = {SaveEvery: args.save_every, StopAt: args.stop_at, StopWithoutGain: args.stop_without_gain}
+    return callbacks + [callback(value) for callback, value in further.items() if value is not None]
+
+
 def _test_env(args: Arguments, config: dict[str, Any], count: int) -> Any:
     """Environments for tests in training: other seeds than those that are learnt from, and no files."""
     from tfbaselines.envs.make import build_env
@@ -216,12 +247,12 @@ def _test_env(args: Arguments, config: dict[str, Any], count: int) -> Any:
 
 def _training_env(args: Arguments, config: dict[str, Any], directory: str, worker: int = 0) -> Any:
     """The environments of this rank, or of a further worker beside it, with seeds and monitor files of their own."""
-    from tfbaselines.envs.make import build_env
+    from tfbaselines.envs.make import build_env, rendered
     from tfbaselines.envs.vec import VecVideoRecorder
 
     rank = mpi.world().rank + worker
     films = args.save_video_interval > 0 and rank == 0
-    env_config = config["env"] | ({"env_kwargs": {"render_mode": "rgb_array"}} if films else {})
+    env_config = rendered(config["env"], "rgb_array") if films else config["env"]
     env = build_env(env_config, logger_dir=directory, append=args.resume is not None, mpi_rank=rank)
     if not films:
         return env
@@ -231,7 +262,7 @@ def _training_env(args: Arguments, config: dict[str, Any], directory: str, worke
 
 def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
     """Run the policy, in a window where there is a display."""
-    from tfbaselines.envs.make import build_env
+    from tfbaselines.envs.make import build_env, rendered
     from tfbaselines.envs.vec.viewer import has_display
     from tfbaselines.running.play import episodes, limit_as_trained
 
@@ -241,8 +272,8 @@ def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
             f"no display: playing {EPISODES_WITHOUT_DISPLAY} episodes unseen; --save_video_interval=N records videos",
             flush=True,
         )
-    kwargs = {"render_mode": "human"} if shown else None
-    env = build_env(config["env"] | {"num_env": 1, "worker": None, "env_kwargs": kwargs}, training=False)
+    env_config = rendered(config["env"], "human") if shown else config["env"]
+    env = build_env(env_config | {"num_env": 1, "worker": None}, training=False)
     limit_as_trained(env, args.algorithm, args.learn)
     env = args.algorithm.wrap(env)
     model.attach(env, config)
@@ -258,12 +289,8 @@ def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
 def console() -> None:
     """The `tfbaselines` command."""
     status = main()
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError, AttributeError):
-        # Whoever read the output has left; Python's own flush at the end must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    sys.exit(status)
+    mpi.finalize()
+    leave(status)
 
 
 if __name__ == "__main__":

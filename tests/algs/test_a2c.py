@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
-from helpers import ACTIONS, IDENTITY, Guess, enough, mean_return, reward_per_step, vec
+from helpers import IDENTITY, enough, mean_return, reward_per_step, vec
 
 from tfbaselines.algs import a2c, ppo2
 from tfbaselines.envs import tiny
@@ -80,27 +80,6 @@ def test_a_shape_of_the_learning_rate_may_be_a_function(monkeypatch):
     monkeypatch.setattr(a2c, "make_step", recording)
     a2c.learn("mlp", identity(), total_timesteps=20, lr=2.0, lrschedule=lambda left: left**2, **TINY)
     np.testing.assert_allclose(seen, [2.0 * (1 - n / 20) ** 2 for n in (4, 9, 14, 19)])
-
-
-def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
-    def fixed():
-        return vec(lambda: tiny.FixedSequenceEnv(4, episode_len=5))
-
-    whole = train(tmp_path / "whole", fixed())
-    train(tmp_path / "half", fixed(), run=RunOptions(callback=lambda run: run.update < 10))
-    resumed = train(tmp_path / "half", fixed(), run=RunOptions(resume=str(tmp_path / "half")), seed=99)
-    assert rows(tmp_path / "whole").equals(rows(tmp_path / "half"))
-    np.testing.assert_array_equal(weights(whole), weights(resumed))
-
-
-@pytest.mark.parametrize("actions", ACTIONS, ids=lambda space: type(space).__name__)
-@pytest.mark.parametrize("network", ["mlp", "lstm"])
-def test_every_action_space_and_memory(actions, network, eager):
-    env = vec(lambda: Guess(actions), 2)
-    own = {"nlstm": 4} if network == "lstm" else {"num_hidden": 4}
-    start = weights(a2c.learn(network, env, total_timesteps=0, seed=0, **own))
-    end = weights(a2c.learn(network, env, total_timesteps=20, seed=0, **own))
-    assert np.isfinite(end).all() and (start != end).any()
 
 
 def test_time_outs_are_bootstrapped():

@@ -5,13 +5,12 @@ import numpy as np
 import pytest
 from commands import finish, start
 from gymnasium import spaces
-from helpers import ACTIONS, Guess, mean_return, vec
+from helpers import Guess, mean_return, vec
 
 from tfbaselines.algs import ppo, vpg
 from tfbaselines.envs import tiny
 from tfbaselines.logs import logger
 from tfbaselines.logs.logger import read_csv
-from tfbaselines.settings.options import RunOptions
 
 ALGORITHMS = pytest.mark.parametrize("alg", [vpg, ppo], ids=["vpg", "ppo"])
 NETWORK = {"hidden_sizes": (64, 64), "activation": "tanh"}
@@ -103,38 +102,10 @@ def test_positions_are_the_originals(alg):
 
 
 @ALGORITHMS
-def test_one_seed_gives_one_curve(alg, eager, tmp_path):
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        train(tmp_path / name, alg, identity(2, seed), seed=seed)
-    assert rows(tmp_path / "a").equals(rows(tmp_path / "b"))
-    assert not rows(tmp_path / "a").equals(rows(tmp_path / "c"))
-
-
-@ALGORITHMS
-def test_a_resumed_run_equals_an_uninterrupted_one(alg, eager, tmp_path):
-    def fixed():
-        return vec(lambda: tiny.FixedSequenceEnv(4, episode_len=20))
-
-    whole = train(tmp_path / "whole", alg, fixed(), 4, pi_lr="linear_1e-2")
-    stop = RunOptions(callback=lambda run: run.update < 2)
-    train(tmp_path / "half", alg, fixed(), 4, pi_lr="linear_1e-2", run=stop)
-    resume = RunOptions(resume=str(tmp_path / "half"))
-    resumed = train(tmp_path / "half", alg, fixed(), 4, pi_lr="linear_1e-2", run=resume, seed=9)
-    assert rows(tmp_path / "whole").equals(rows(tmp_path / "half"))
-    np.testing.assert_array_equal(weights(whole), weights(resumed))
-
-
-@ALGORITHMS
-@pytest.mark.parametrize("actions", ACTIONS, ids=lambda space: type(space).__name__)
-@pytest.mark.parametrize("network", ["dense", "lstm"])
-def test_every_action_space_and_memory(alg, actions, network, eager):
-    env = vec(lambda: Guess(actions), 2)
-    own = {"nlstm": 4} if network == "lstm" else {"hidden_sizes": (4,)}
-    common = {"steps_per_epoch": 12, "train_v_iters": 2, "max_ep_len": 4, "seed": 0} | own
-    first, last = (alg.learn(network, env, epochs=epochs, **common) for epochs in (0, 2))
-    assert np.isfinite(weights(last)).all() and (weights(first) != weights(last)).any()
-    if isinstance(actions, spaces.Box):
-        np.testing.assert_array_equal(first.policy.logstd, np.full((1, 2), -0.5))
+def test_the_deviation_of_actions_begins_as_in_the_original(alg, eager):
+    env = vec(lambda: Guess(spaces.Box(-1.0, 1.0, (2,), np.float32)))
+    model = alg.learn("dense", env, epochs=0, **TINY)
+    np.testing.assert_array_equal(model.policy.logstd, np.full((1, 2), -0.5))
 
 
 @ALGORITHMS
@@ -157,11 +128,9 @@ def test_steps_of_an_epoch_are_shared_out(eager, tmp_path):
     assert rows(tmp_path)["TotalEnvInteracts"].tolist() == [20, 40]
 
 
-@ALGORITHMS
-def test_ranks_stay_in_step(alg, tmp_path):
-    name = alg.__name__.rsplit(".", 1)[1]
+def test_ranks_share_an_epoch(tmp_path):
     flags = "--env=CartPole-v1 --epochs=2 --steps_per_epoch=100 --train_v_iters=3 --hidden_sizes=[8] --seed=0"
-    command = [f"--alg={name}", *flags.split(), "--num_test_episodes=1", f"--log_path={tmp_path / 'log'}"]
+    command = ["--alg=vpg", *flags.split(), "--num_test_episodes=1", f"--log_path={tmp_path / 'log'}"]
     status, _, err = finish(
         start("tfbaselines.run", *command, cwd=tmp_path, launcher=("mpirun", "-np", "2")), timeout=300
     )

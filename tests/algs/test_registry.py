@@ -16,6 +16,7 @@ from tfbaselines.running.build import saved_model
 from tfbaselines.settings.signatures import networks
 
 FILES = {path.stem for path in Path(registry.__file__).parent.glob("*.py")} - {"__init__", "registry"}
+GOALS = ("observation", "achieved_goal", "desired_goal")
 KINDS = {"Discrete", "MultiDiscrete", "MultiBinary", "Box", "bounded Box"}
 
 
@@ -71,10 +72,14 @@ def test_models_are_built_from_what_config_json_keeps(algorithm):
     network, sizes, action, shape = "mlp", {"num_hidden": 4, "num_layers": 1}, ACTIONS[algorithm.actions[0]], (2, 4)
     if algorithm.tabular:
         network, sizes, shape = "table", {"grid_size": 5}, (25, 3)
-    model = saved_model(algorithm, network, Small(action), sizes | {"seed": 3})
+    small = Small(action)
+    if algorithm.goals:
+        small.observation_space = spaces.Dict(dict.fromkeys(GOALS, Small.observation_space))
+        shape = (4, 4)
+    model = saved_model(algorithm, network, small, sizes | {"seed": 3})
     assert model.policy.trainable_variables[0].shape == shape
     with pytest.raises(ValueError) as caught:
-        saved_model(algorithm, network, Small(action), sizes | {"dropped_argument": 3})
+        saved_model(algorithm, network, small, sizes | {"dropped_argument": 3})
     assert "'dropped_argument'" in str(caught.value) and len(str(caught.value).splitlines()) == 1
 
 

@@ -13,7 +13,6 @@ from tfbaselines.algs import ppo1, trpo, trpo_mpi
 from tfbaselines.envs import tiny
 from tfbaselines.logs import logger
 from tfbaselines.logs.logger import read_csv
-from tfbaselines.settings.options import RunOptions
 
 ALGORITHMS = {"trpo_mpi": trpo_mpi, "trpo": trpo, "ppo1": ppo1}
 SMALL = {
@@ -95,12 +94,9 @@ def test_cartpole_of_spinning_ups_trpo(algo):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_columns_and_one_seed_gives_one_curve(tmp_path, name, eager):
-    for directory, seed in (("a", 1), ("b", 1), ("c", 2)):
-        train(tmp_path / directory, name, seed=seed)
-    assert rows(tmp_path / "a").equals(rows(tmp_path / "b"))
-    assert not rows(tmp_path / "a").equals(rows(tmp_path / "c"))
-    header = (tmp_path / "a" / "progress.csv").read_text().splitlines()[0]
+def test_columns(tmp_path, name, eager):
+    train(tmp_path, name)
+    header = (tmp_path / "progress.csv").read_text().splitlines()[0]
     assert header == ",".join(sorted(COLUMNS[name].split()))
 
 
@@ -110,43 +106,11 @@ def test_npg_tries_one_step(tmp_path, eager):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-@pytest.mark.parametrize("space", SPACES)
-def test_action_spaces_and_several_environments(name, space, eager):
-    model = learn(name, vec(SPACES[space], 3))
-    assert np.isfinite(weights(model)).all()
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
 def test_policies_with_memory_are_refused(name):
     with pytest.raises(
         ValueError, match=rf"^network='lstm' is not valid: {name} trains no recurrent policies, take ppo2"
     ):
         ALGORITHMS[name].learn("lstm", identity(), nlstm=4, **SMALL[name])
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, name, eager):
-    """The environment's episodes end where the run is stopped, and its start does not depend on chance."""
-
-    def fixed():
-        return vec(lambda: tiny.FixedSequenceEnv(4, episode_len=16))
-
-    longer = {"epochs": 6} if name == "trpo" else {"max_iters": 6}
-    whole = train(tmp_path / "whole", name, fixed(), **longer)
-    train(tmp_path / "half", name, fixed(), **longer, run=RunOptions(callback=lambda run: run.update < 3))
-    resume = RunOptions(resume=str(tmp_path / "half"))
-    resumed = train(tmp_path / "half", name, fixed(), **longer, run=resume, seed=99)
-    assert rows(tmp_path / "whole").equals(rows(tmp_path / "half"))
-    np.testing.assert_array_equal(weights(whole), weights(resumed))
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_save_and_load_give_the_same_policy(tmp_path, name, eager):
-    model = learn(name)
-    model.save(tmp_path / "model")
-    none = {"epochs": 0} if name == "trpo" else {"max_iters": 0, "total_timesteps": 0}
-    loaded = learn(name, load_path=str(tmp_path / "model"), **none)
-    np.testing.assert_array_equal(weights(model), weights(loaded))
 
 
 @pytest.mark.parametrize("name", ["trpo_mpi", "ppo1"])

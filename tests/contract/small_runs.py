@@ -75,6 +75,8 @@ BY_NAME = {
         "print_freq": 1,
         "hiddens": [8],
     },
+    # A cycle is an episode.
+    "her": {"buffer_size": 200, "n_cycles": 2, "n_batches": 2, "n_test_rollouts": 0, "max_ep_len": 15},
     "ddpg": {"nb_epoch_cycles": EPOCH // CYCLE, "nb_rollout_steps": CYCLE, "nb_train_steps": 2, "update_every": None},
 }
 NETWORKS = {
@@ -104,6 +106,8 @@ ACTIONS = {
 # What the command line trains on.
 ENVIRONMENTS = {"Discrete": "CartPole-v1", "Box": "Pendulum-v1", "bounded Box": "Pendulum-v1"}
 
+WITH_GOALS = "tfbaselines.envs.tiny:tfbaselines/PointReach-v0"
+
 
 def small(alg, network=None):
     """The arguments of a small run: an algorithm's network by default, or another one."""
@@ -128,6 +132,11 @@ def takes(alg, kind):
     return {kind, kind.removeprefix("bounded ")} & set(get(alg).actions)
 
 
+def suited(alg, make):
+    """A function that makes an environment, with goals where the algorithm needs them."""
+    return (lambda: Goals(make())) if get(alg).goals else make
+
+
 def first_kind(alg):
     """The kind of actions that the algorithm's declaration begins with."""
     return get(alg).actions[0]
@@ -135,6 +144,8 @@ def first_kind(alg):
 
 def steps_of_update(alg, num_envs, arguments):
     """Environment steps of one update of this rank, or one cycle."""
+    if get(alg).goals:
+        return arguments["max_ep_len"] * num_envs
     if "update_every" in arguments or "train_freq" in arguments:
         # Rounded to whole steps of all environments by the run.
         return CYCLE
@@ -169,7 +180,8 @@ def train(directory, alg, env, *args, **kwargs):
 
 def flags(alg, *more, **changed):
     """The small run on the command line; None leaves an argument out."""
-    values = {"alg": alg, "env": ENVIRONMENTS[first_kind(alg)], "network": network_of(alg)} | small(alg)
+    env = WITH_GOALS if get(alg).goals else ENVIRONMENTS[first_kind(alg)]
+    values = {"alg": alg, "env": env, "num_env": 1, "network": network_of(alg)} | small(alg)
     declared = get(alg).config.arguments()
     values |= {name: value for name, value in {"max_ep_len": 15, "num_test_episodes": 2}.items() if name in declared}
     values |= changed
@@ -292,6 +304,38 @@ class Seeing(gymnasium.Env):
         return self.observation_space.sample(), 1.0 + 0.1 * float(np.sum(action)), self.time >= 3, False, {}
 
 
+class Goals(gymnasium.Wrapper):
+    """What an environment shows, and as goals the first numbers of the last action, and those it is to have.
+
+    Args:
+        env: the environment.
+    """
+
+    DESIRED = np.array([0.5, 0.25], np.float32)
+
+    def __init__(self, env):
+        super().__init__(env)
+        goal = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+        self.observation_space = spaces.Dict(observation=env.observation_space, achieved_goal=goal, desired_goal=goal)
+
+    def reset(self, **kwargs):
+        obs, info = self.env.reset(**kwargs)
+        return self._shown(obs, np.zeros(2)), info
+
+    def step(self, action):
+        obs, _, terminated, truncated, info = self.env.step(action)
+        obs = self._shown(obs, np.ravel(action))
+        reward = self.compute_reward(obs["achieved_goal"], self.DESIRED, {})
+        return obs, reward, terminated, truncated, info | {"is_success": reward == 0}
+
+    def compute_reward(self, achieved, desired, info):
+        return -np.any(np.abs(achieved - desired) > 0.5, axis=-1).astype(np.float32)
+
+    def _shown(self, obs, action):
+        achieved = np.resize(action, 2).astype(np.float32)
+        return {"observation": obs, "achieved_goal": achieved, "desired_goal": self.DESIRED}
+
+
 class Masked(Seeing):
     """Tells which of its choices are allowed, at least one of each kind, and refuses the others."""
 
@@ -331,6 +375,8 @@ def identity(count=1, seed=0, dim=4):
 
 def own_identity(alg, count=1, seed=0):
     """An identity environment with actions that the algorithm takes."""
+    if get(alg).goals:
+        return vec(lambda: Goals(tiny.BoxIdentityEnv((2,), episode_len=10)), count, seed)
     return (identity if takes(alg, "Discrete") else box)(count, seed)
 
 

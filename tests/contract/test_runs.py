@@ -5,10 +5,12 @@ import gc
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers import vec
 from small_runs import (
     ACTIONS,
     EVERY,
     WITH_MEMORY,
+    Still,
     first_kind,
     learn,
     own_identity,
@@ -16,8 +18,8 @@ from small_runs import (
     rows,
     small,
     steps_of_update,
-    still,
     stop_after,
+    suited,
     train,
     weights,
 )
@@ -72,7 +74,7 @@ def assert_as_uninterrupted(directory, alg, updates=8, **kwargs):
     """As many updates at once, and with a stop at half of them."""
 
     def env():
-        return still(actions=ACTIONS[first_kind(alg)])
+        return vec(suited(alg, lambda: Still(ACTIONS[first_kind(alg)])))
 
     whole = train(directory / "whole", alg, env(), updates, **kwargs)
     train(directory / "half", alg, env(), updates, run=stop_after(updates // 2), **kwargs)

@@ -1,4 +1,4 @@
-"""Trains on each rank of mpirun, stops, resumes, and writes what each rank has learnt: ``python -m two_ranks ALG``."""
+"""Trains on each rank of mpirun, stops, resumes, writes what each rank has learnt: ``python -m two_ranks ALG ...``."""
 
 import sys
 
@@ -10,12 +10,21 @@ from tfbaselines.parallel import mpi
 from tfbaselines.running.checkpoint import save_tree
 from tfbaselines.settings.options import RunOptions
 
-alg, world = sys.argv[1], mpi.world()
-numbers = not takes(alg, "Discrete")
-own = {"normalize_observations": True} if numbers and "normalize_observations" in get(alg).config.arguments() else {}
-own |= {"sac": {"alpha": "auto"}, "ddpg": {"normalize_returns": True, "popart": True}}.get(alg, {})
-for updates, options in ((4, RunOptions()), (8, RunOptions(resume="log"))):
-    logger.configure("log", ["csv", "log"], comm=world, resume=options.resume is not None)
-    logger.get_current().set_comm(None)
-    model = learn(alg, own_identity(alg, seed=10_000 * world.rank), updates, run=options, **own)
-save_tree(f"rank{world.rank}", {"model": model.state(), "drawn": float(model.rng.random())})
+world = mpi.world()
+
+
+def train(alg):
+    numbers = not takes(alg, "Discrete")
+    own = (
+        {"normalize_observations": True} if numbers and "normalize_observations" in get(alg).config.arguments() else {}
+    )
+    own |= {"sac": {"alpha": "auto"}, "ddpg": {"normalize_returns": True, "popart": True}}.get(alg, {})
+    for updates, options in ((4, RunOptions()), (8, RunOptions(resume=alg))):
+        logger.configure(alg, ["csv", "log"], comm=world, resume=options.resume is not None)
+        logger.get_current().set_comm(None)
+        model = learn(alg, own_identity(alg, seed=10_000 * world.rank), updates, run=options, **own)
+    save_tree(f"{alg}/rank{world.rank}", {"model": model.state(), "drawn": float(model.rng.random())})
+
+
+for name in sys.argv[1:]:
+    train(name)

@@ -162,3 +162,16 @@ def test_load_results_refuses_foreign_files(tmp_path, text):
     (tmp_path / "monitor.csv").write_text(text)
     with pytest.raises(ValueError, match=r"monitor.csv is not a monitor file"):
         load_results(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["is_success", "success"])
+def test_an_episode_tells_whether_its_goal_was_reached(tmp_path, name):
+    class Reaching(Fixed):
+        def step(self, action):
+            *step, info = super().step(action)
+            return *step, info | {name: np.bool_(self.t == 2)}
+
+    assert play(Monitor(Reaching([1.0, 2.0]), tmp_path / "0"))["is_success"] == 1.0
+    assert play(Monitor(Reaching([1.0]), None))["is_success"] == 0.0
+    assert "is_success" not in play(Monitor(Fixed([1.0]), None))
+    assert (tmp_path / "0.monitor.csv").read_text().splitlines()[1] == "r,l,t"

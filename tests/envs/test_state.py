@@ -73,6 +73,12 @@ def test_mujoco_goes_on_with_its_normalization(env_id, tmp_path):
     assert_goes_on(built(env_id), tmp_path, before=30, after=200)
 
 
+@pytest.mark.parametrize("env_id", ["FetchReach-v4", "FetchPush-v4"])
+def test_robots_go_on_to_their_goals(env_id, tmp_path):
+    pytest.importorskip("gymnasium_robotics")
+    assert assert_goes_on(built(env_id, flatten=False), tmp_path, before=20, after=80)
+
+
 @pytest.mark.parametrize("worker", [None, "dummy"])
 @pytest.mark.parametrize("env_id", ATARI)
 def test_atari_goes_on_with_its_frames_lives_and_games(env_id, worker, tmp_path, monkeypatch):

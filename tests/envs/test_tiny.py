@@ -136,3 +136,20 @@ def test_the_broken_ones_break_when_they_should():
     env.step(0), env.step(0)
     with pytest.raises(RuntimeError, match="the simulator gave up"):
         env.step(0)
+
+
+def test_a_point_is_where_it_moved_and_is_paid_for_being_near_its_goal():
+    env = tiny.PointReachEnv()
+    straight = lambda obs, _: (obs["desired_goal"] - obs["achieved_goal"]) / env.STEP
+    total, length, end, shown = episode(env, straight)
+    assert (length, end) == (15, "truncated")
+    assert -10 <= total < 0
+    *_, last = shown
+    np.testing.assert_allclose(last["observation"], last["desired_goal"], atol=1e-5)
+    moves = np.diff([obs["achieved_goal"] for obs in shown], axis=0)
+    assert np.abs(moves).max() == pytest.approx(env.STEP, rel=1e-4)
+    # Step by step, the rewards are those that compute_reward gives for all at once.
+    achieved, desired = (np.array([obs[f"{name}_goal"] for obs in shown[1:]]) for name in ("achieved", "desired"))
+    assert env.compute_reward(achieved, desired, {}).sum() == total
+    assert episode(env, lambda obs, _: np.zeros(2, np.float32))[0] == -15
+    assert env.step(np.zeros(2))[-1] == {"is_success": False}

@@ -1,12 +1,19 @@
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import matplotlib.image
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import tfbaselines
+from tfbaselines.plot import panels
 from tfbaselines.plot.__main__ import main
+from tfbaselines.plot.results import Curve
+
+LOOKS = {"a": ("C0", "-"), "b": ("C1", "-")}
 
 
 @pytest.fixture
@@ -48,13 +55,13 @@ def test_options(logs, capsys):
     ]
     assert main([str(logs / "pong"), *options, "--out", str(out)]) == 0
     assert main([str(logs)]) == 0
-    assert size(out)[0] == 2 * size(logs / "plot.png")[0]
+    assert size(out)[1] == 2 * size(logs / "plot.png")[1] and size(out)[1] >= 1000
 
 
 def drawn(monkeypatch, *argv):
     """The panels that would be drawn."""
     panels = []
-    monkeypatch.setattr("tfbaselines.plot.__main__.draw", lambda given, out: panels.extend(given))
+    monkeypatch.setattr("tfbaselines.plot.panels.draw", lambda given, out: panels.extend(given))
     assert main([*map(str, argv)]) == 0
     return panels
 
@@ -122,3 +129,47 @@ def test_as_a_user_types_it(logs):
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"Wrote {logs / 'p.png'}\n"), done.stderr
     assert (logs / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_each_environment_has_a_panel(logs, monkeypatch):
+    for number, env in enumerate(("Pong", "Hopper-v5", "Pong")):
+        (logs / f"pong-{number}/config.json").write_text(json.dumps({"env": {"env": env}}))
+    panels = drawn(monkeypatch, logs)
+    assert [(panel.title, panel.curves[0].label) for panel in panels] == [("Pong", "pong (2)"), ("Hopper-v5", "pong")]
+
+
+def test_the_monitor_files_name_the_environment(tmp_path, monkeypatch):
+    (tmp_path / "0.monitor.csv").write_text('# {"t_start": 0.0, "env_id": "Pendulum-v1"} \nr,l,t\n1,2,3\n')
+    assert drawn(monkeypatch, tmp_path)[0].title == "Pendulum-v1"
+
+
+def test_what_is_at_the_bottom_has_short_names(tmp_path, monkeypatch):
+    (tmp_path / "progress.csv").write_text(
+        "total_timesteps,TimeElapsed,EpisodesSoFar,eprewmean\n8,60,2,1\n16,120,4,2\n"
+    )
+    found = {axis: drawn(monkeypatch, tmp_path, "--xaxis", axis)[0] for axis in ("steps", "time", "episodes")}
+    assert [panel.xlabel for panel in found.values()] == ["total_timesteps", "TimeElapsed", "EpisodesSoFar"]
+
+
+def test_twenty_curves_are_told_apart(monkeypatch):
+    curve = Curve("", *np.zeros((4, 3)))
+    looks = panels._styles([panels.Panel("x", "y", [curve._replace(label=f"run{i} (3)") for i in range(25)])])
+    assert len(set(looks.values())) == len(looks) == 25
+
+
+def test_axes_have_names_and_units(tmp_path):
+    curve = Curve("a", np.array([0.0, 3600.0]), *np.zeros((3, 2)))
+    dot = Curve("b", *np.full((4, 1), 600.0))
+    figure = Figure()
+    axis = figure.subplots()
+    panels._draw(axis, panels.Panel("TimeElapsed", "eprewmean", [curve, dot], "Pong"), panels._styles([]) | LOOKS)
+    assert (axis.get_xlabel(), axis.get_ylabel(), axis.get_title()) == ("minutes", "mean return", "Pong")
+    assert axis.lines[0].get_xdata().tolist() == [0.0, 60.0]
+    assert [text.get_text() for text in axis.get_legend().get_texts()] == ["a", "b: one row so far"]
+    assert panels.readable("loss/of_its_own") == "loss/of_its_own"
+
+
+def test_without_matplotlib_there_is_one_line(logs, monkeypatch, capsys):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main([str(logs)]) == 2
+    assert capsys.readouterr().err.endswith("error: plots need matplotlib: pip install matplotlib\n")

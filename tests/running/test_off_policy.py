@@ -1,6 +1,8 @@
 """What surrounds off-policy learning: what is learnt from and when, tests and checkpoints."""
 
 import json
+import os
+import signal
 from collections import defaultdict
 
 import numpy as np
@@ -15,6 +17,7 @@ from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.running import off_policy
 from tfbaselines.running.checkpoint import Checkpoints
 from tfbaselines.running.off_policy import Course
+from tfbaselines.running.plan import Interrupted
 from tfbaselines.settings.bases import OffPolicyConfig
 from tfbaselines.settings.options import RunOptions
 
@@ -431,3 +434,19 @@ def test_the_course_over_several_environments():
     # Shorter than a cycle: an epoch has at least one, and a cycle one step of each.
     short = Course.of(OffPolicyConfig(steps_per_epoch=1, update_every=1), 4)
     assert (short.collected, short.gradient_steps, short.cycles_per_epoch) == (1, 4, 1)
+
+
+@pytest.mark.parametrize("alg", ["ddpg", "td3"])
+def test_a_row_has_what_came_before_a_checkpoint_in_its_epoch(alg, eager, tmp_path):
+    """An epoch has two cycles; the run is stopped after the first one of its third epoch."""
+
+    def interrupt(run):
+        if run.update == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    train(tmp_path / "whole", alg, still(), 8)
+    with pytest.raises(Interrupted):
+        train(tmp_path / "parts", alg, still(), 8, run=RunOptions(callback=interrupt))
+    train(tmp_path / "parts", alg, still(), 8, run=RunOptions(resume=str(tmp_path / "parts")))
+    assert len(rows(tmp_path / "whole")) == 4
+    assert rows(tmp_path / "parts").equals(rows(tmp_path / "whole"))

@@ -161,7 +161,7 @@ def test_defaults_of_an_environments_type(alg, env_type):
     known = config.arguments().keys() | networks()[args.network].arguments.keys() | {"network"}
     own = {name: value for name, value in config.defaults_for(env_type).items() if name in known}
     assert args.learn | {"network": args.network} == {"network": "cnn" if env_type == "atari" else "mlp", **own}
-    assert args.num_env == (os.cpu_count() if env_type == "atari" else 1)
+    assert args.num_env == (os.cpu_count() if env_type == "atari" else ALGORITHMS[alg].num_env)
 
 
 @pytest.mark.parametrize(

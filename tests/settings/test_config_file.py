@@ -75,7 +75,8 @@ def test_learns_arguments_are_rebuilt_from_it(tmp_path, args):
 
 
 @pytest.mark.parametrize(
-    ("alg", "normalize", "flatten"), [("ppo2", True, True), ("td3", False, True), ("sac", False, False)]
+    ("alg", "normalize", "flatten"),
+    [("ppo2", True, True), ("ddpg", True, True), ("td3", False, False), ("sac", False, False)],
 )
 def test_environments_are_those_that_the_algorithm_takes(alg, normalize, flatten):
     config = env_config(parse({"alg": alg}, ALGORITHMS))

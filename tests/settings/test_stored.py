@@ -109,7 +109,8 @@ def test_added_names_are_one_line(tmp_path, config, evil):
             for wrong in WRONG:
                 (tmp_path / FILE_NAME).write_text(json.dumps(put(config, (*path, name), wrong)))
                 error = outcome(tmp_path)
-                assert error or path == ("learn",) or path == ("given",) or name in ("env", "seed")
+                right = name in ("env", "seed") or (name == "env_kwargs" and isinstance(wrong, dict | None))
+                assert error or right or path in (("learn",), ("given",))
     assert not (evil / "ran").exists()
 
 
@@ -211,3 +212,14 @@ def test_python_needs_trust_too(evil, config):
         evaluate(str(evil), checkpoint="best")
     with pytest.raises(ValueError, match="unknown environment 'Env'"):
         evaluate(str(evil), checkpoint="best", trust=True)
+
+
+def test_a_file_that_an_environment_would_open_needs_trust(config):
+    config["env"]["env_kwargs"] = {"map_name": "8x8", "size": 3}
+    check_run(config, ALGORITHMS["ppo2"], trust=False)
+    config["env"]["env_kwargs"] = {"xml_file": "/etc/passwd"}
+    with pytest.raises(ValueError, match=r"env_kwargs.xml_file='/etc/passwd', and the environment may open that file"):
+        check_run(config, ALGORITHMS["ppo2"], trust=False)
+    with pytest.raises(ValueError, match=r"may open that file: add --trust"):
+        given_again(config["given"] | {"env_kwargs.xml_file": "../x.xml"}, {})
+    check_run(config, ALGORITHMS["ppo2"], trust=True)

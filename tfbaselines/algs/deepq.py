@@ -36,7 +36,7 @@ from tfbaselines.running.best import BestPolicy, model_in
 from tfbaselines.running.build import check_network
 from tfbaselines.running.off_policy import Course, OffPolicyModel, OffPolicyRun
 from tfbaselines.running.plan import UNLIMITED
-from tfbaselines.settings.bases import ReplayConfig
+from tfbaselines.settings.bases import StepReplayConfig
 from tfbaselines.settings.config import NetworkSpec, Schedule, arg
 from tfbaselines.settings.schedules import ConstantSchedule, LinearSchedule, PiecewiseSchedule
 from tfbaselines.settings.takes import takes
@@ -99,7 +99,7 @@ Callback = Callable[[dict[str, Any], dict[str, Any]], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(ReplayConfig):
+class Config(StepReplayConfig):
     """Arguments of DQN: baselines', then those that make it Rainbow."""
 
     total_timesteps: float = arg(1e5, "environment steps of this rank", at_least=0)

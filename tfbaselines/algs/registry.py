@@ -50,6 +50,16 @@ ALGORITHMS: dict[str, Algorithm] = {
             length_arguments=("num_iterations",),
         ),
         Algorithm(
+            name="her",
+            summary="hindsight experience replay with DDPG, for environments with goals (Andrychowicz et al. 2017)",
+            actions=("bounded Box",),
+            recurrent=False,
+            normalized_environments=False,
+            dict_observations=True,
+            goals=True,
+            num_env=2,
+        ),
+        Algorithm(
             name="qlearning",
             summary="Q-learning with a table, of discrete observations or of a grid (Watkins and Dayan 1992)",
             actions=("Discrete",),
@@ -95,6 +105,7 @@ ALGORITHMS: dict[str, Algorithm] = {
             actions=("bounded Box",),
             encodes_images=True,
             normalized_environments=False,
+            dict_observations=True,
             length_arguments=("epochs",),
         ),
         Algorithm(

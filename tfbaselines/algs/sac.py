@@ -57,7 +57,7 @@ class Config(OffPolicyConfig):
         seed total_timesteps eval_env steps_per_epoch epochs replay_size gamma polyak lr alpha batch_size
         start_steps update_after update_every num_test_episodes max_ep_len logger_kwargs save_freq
         target_entropy num_update train_interval buffer_init_steps n_step memory_size sequence_length
-        vis_encode_type normalize_observations save_replay_buffer load_path comm run
+        vis_encode_type normalize_observations save_replay_buffer load_path comm run replay replay_k
     """
     env_defaults: ClassVar = {
         "all": {"network": "dense"},

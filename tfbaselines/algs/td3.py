@@ -46,7 +46,7 @@ class Config(OffPolicyConfig):
         seed total_timesteps eval_env steps_per_epoch epochs replay_size gamma polyak pi_lr q_lr batch_size
         start_steps update_after update_every act_noise target_noise noise_clip policy_delay num_test_episodes
         max_ep_len logger_kwargs save_freq num_update n_step memory_size sequence_length vis_encode_type
-        normalize_observations save_replay_buffer load_path comm run
+        normalize_observations save_replay_buffer load_path comm run replay replay_k
     """
     env_defaults: ClassVar = {"all": {"network": "dense"}}
 
@@ -86,7 +86,7 @@ def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, c
     return BlockUpdate(phases, prepare=prepare, after=averaged.step, after_every=delay, jit=jit, comm=comm)
 
 
-@takes(Config)
+@takes(Config, flatten=False)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
     """Train a policy with TD3."""
     config = Config.of(kwargs)

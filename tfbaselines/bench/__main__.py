@@ -28,7 +28,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     scores.add_argument("--out", default="scores", metavar="NAME", help="writes NAME.csv and NAME.png")
     table = commands.add_parser("table", help="run what is missing of a suite, and compare with what was published")
-    table.add_argument("--suite", default="mujoco1m", help=f"{', '.join(SUITES)} (default %(default)s)")
+    table.add_argument("--suite", default="mujoco1m", help=f"{', '.join(SUITES)}, tuned (default %(default)s)")
     table.add_argument("--algs", nargs="+", default=["ppo2"], metavar="ALG")
     table.add_argument("--envs", nargs="+", metavar="ENV", help="some of the suite's; default: all")
     table.add_argument("--seeds", type=int, default=5, help="runs of each cell (default %(default)s)")

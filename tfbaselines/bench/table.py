@@ -1,7 +1,8 @@
 """Scores of a suite: runs what is missing, and sets every cell beside the published score.
 
-A cell is an algorithm on an environment; each of its seeds is one run of the command line with its default arguments,
-in LOGS/ALG/ENV/SEED. A run that was stopped goes on; one that is done is not run again.
+A cell is an algorithm on an environment; each of its seeds is one run of the command line in LOGS/ALG/ENV/SEED, with
+its default arguments or, in the suite 'tuned', with --tuned. A run that was stopped goes on; one that is done is not
+run again.
 """
 
 import csv
@@ -22,12 +23,14 @@ from tfbaselines.algs.registry import get
 from tfbaselines.bench.published import SUITES
 from tfbaselines.errors import check_at_least, unknown
 from tfbaselines.files import write_whole
+from tfbaselines.settings.sections import DEFAULT, TUNED, read_sections
 
 RESULT = "result.json"
+TUNED_SUITE = "tuned"
 COLUMNS = ("alg", "env", "seed", "num_timesteps", "score", "minutes", "commit")
 PAGE_COLUMNS = ("algorithm", "environment", "steps", "seeds", "mean", "deviation")
 PAGE_COLUMNS += ("interquartile mean (95 % interval)", "published", "minutes a run", "commit")
-# A score is the mean return of these last episodes of training.
+# A score is the mean return of the last episodes of training; of tuned settings, that of a test after it.
 EPISODES = 100
 RESAMPLES, LEVEL = 2000, 0.95
 
@@ -40,13 +43,15 @@ class Cell:
         alg: algorithm.
         env: environment's id.
         seed: of the run.
-        steps: environment steps.
+        steps: environment steps; at most, where the settings end a run that is good enough.
+        tuned: with the settings of tfbaselines/tuned.
     """
 
     alg: str
     env: str
     seed: int
     steps: float
+    tuned: bool = False
 
     def directory(self, logs: str) -> Path:
         """Of its logs."""
@@ -71,18 +76,34 @@ def cells(suite: str, algs: Iterable[str], seeds: int, envs: Iterable[str] | Non
         envs: some of the suite's; None for all.
         steps: None for the suite's.
     """
-    if suite not in SUITES:
-        raise unknown("suite", suite, SUITES)
+    if suite not in (*SUITES, TUNED_SUITE):
+        raise unknown("suite", suite, (*SUITES, TUNED_SUITE))
     check_at_least(1, seeds=seeds)
-    known = SUITES[suite].envs
-    envs, algs = list(known if envs is None else envs), list(algs)
-    for env in envs:
-        if env not in known:
-            raise unknown("environment", env, known)
+    algs = list(algs)
     for alg in algs:
         get(alg)
-    steps = SUITES[suite].steps if steps is None else steps
-    return [Cell(alg, env, seed, steps) for seed in range(seeds) for alg in algs for env in envs]
+    tuned = suite == TUNED_SUITE
+    of_alg = _tuned_steps if tuned else lambda alg: dict.fromkeys(SUITES[suite].envs, SUITES[suite].steps)
+    wanted = {alg: of_alg(alg) for alg in algs}
+    known = {env for of_env in wanted.values() for env in of_env}
+    envs = None if envs is None else list(envs)
+    for env in envs or ():
+        if env not in known:
+            raise unknown("environment", env, known)
+    return [
+        Cell(alg, env, seed, own if steps is None else steps, tuned)
+        for seed in range(seeds)
+        for alg in algs
+        for env, own in wanted[alg].items()
+        if envs is None or env in envs
+    ]
+
+
+def _tuned_steps(alg: str) -> dict[str, float]:
+    """The environments that an algorithm is tuned for, and the steps of a run."""
+    path = TUNED / f"{alg}.yaml"
+    sections = read_sections(path) if path.exists() else {}
+    return {env: float(section["num_timesteps"]) for env, section in sections.items() if env != DEFAULT}
 
 
 def run_missing(wanted: list[Cell], logs: str, jobs: int) -> Iterator[tuple[Cell, str | None]]:
@@ -116,7 +137,7 @@ def _run(cell: Cell, logs: str, environment: dict[str, str], running: list[subpr
     directory = cell.directory(logs)
     directory.mkdir(parents=True, exist_ok=True)
     words = {"alg": cell.alg, "env": cell.env, "num_timesteps": f"{cell.steps:.0f}", "seed": cell.seed}
-    words |= {"log_path": directory, "resume": "auto"}
+    words |= {"log_path": directory, "resume": "auto"} | ({"tuned": True} if cell.tuned else {})
     command = [sys.executable, "-m", "tfbaselines.run", *(f"--{name}={value}" for name, value in words.items())]
     with open(directory / "output.txt", "a", encoding="utf-8") as output:
         # Ctrl-C at the terminal comes to this process alone, which passes it on once.
@@ -130,15 +151,28 @@ def _run(cell: Cell, logs: str, environment: dict[str, str], running: list[subpr
 
 
 def _row(cell: Cell, directory: Path) -> dict[str, object]:
-    from tfbaselines.envs.monitor import load_results
     from tfbaselines.running.checkpoint import Checkpoints, load_tree
 
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     # Of all parts of a run that was interrupted.
     minutes = load_tree(Checkpoints(directory / "checkpoints").latest())["training"]["elapsed"] / 60
-    score = float(load_results(str(directory))["r"].tail(EPISODES).mean())
+    score = (_evaluated if cell.tuned else _last_of_training)(directory)
     values = (cell.alg, cell.env, cell.seed, cell.steps, score, round(minutes, 2), config["git_commit"]["tfbaselines"])
     return dict(zip(COLUMNS, values, strict=True))
+
+
+def _last_of_training(directory: Path) -> float:
+    from tfbaselines.envs.monitor import load_results
+
+    return float(load_results(str(directory))["r"].tail(EPISODES).mean())
+
+
+def _evaluated(directory: Path) -> float:
+    """Of the trained policy without exploration: many runs have too few episodes, and learn until the last one."""
+    command = [sys.executable, "-m", "tfbaselines.evaluate", str(directory), "--deterministic", "--json"]
+    command += [f"--episodes={EPISODES}", "--num_env=10", "--seed=1000"]
+    result = subprocess.run(command, stdout=subprocess.PIPE, check=True, start_new_session=True)
+    return float(json.loads(result.stdout)["mean"])
 
 
 def interquartile_mean(scores: np.ndarray) -> float:
@@ -157,8 +191,9 @@ def interval(scores: np.ndarray) -> tuple[float, float]:
 
 def page(suite: str, rows: list[dict]) -> str:
     """A Markdown table with a line for each cell."""
+    which = "after training" if suite == TUNED_SUITE else "the last ones"
     lines = [
-        f"# {suite}: mean return of the last {EPISODES} episodes",
+        f"# {suite}: mean return of {EPISODES} episodes, {which}",
         "",
         f"| {' | '.join(PAGE_COLUMNS)} |",
         f"|{'---|' * len(PAGE_COLUMNS)}",
@@ -168,7 +203,7 @@ def page(suite: str, rows: list[dict]) -> str:
         own = [row for row in rows if (row["alg"], row["env"], row["num_timesteps"]) == (alg, env, steps)]
         scores = np.array([row["score"] for row in own])
         low, high = interval(scores)
-        published = SUITES[suite].published.get(alg, {}).get(env)
+        published = SUITES[suite].published.get(alg, {}).get(env) if suite in SUITES else None
         commits = ", ".join(sorted({str(row["commit"])[:7] for row in own}))
         minutes = np.mean([row["minutes"] for row in own])
         cells = (alg, env, f"{steps:,.0f}", len(own), f"{scores.mean():,.1f}", f"{scores.std():,.1f}")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +21,9 @@ from tfbaselines.errors import bad_argument, unknown
 WORKERS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
 
 ATARI_FRAME_STACK = 4
+
+# Environments whose infos have is_success, which baselines writes to the monitor's file.
+WITH_SUCCESS = re.compile("Fetch|Hand")
 
 # Between the seeds of an environment and of the one that replaces it.
 SEEDS_APART = 1_000_003
@@ -67,7 +71,9 @@ def make_env(
     if flatten_dict_observations:
         env = flattened(env)
     # The monitor sits under everything that changes rewards.
-    env = Monitor(env, _monitor_path(logger_dir, mpi_rank, subrank), allow_early_resets=True, append=append)
+    success = ("is_success",) if env_type == "robotics" and WITH_SUCCESS.match(env_id) else ()
+    path = _monitor_path(logger_dir, mpi_rank, subrank)
+    env = Monitor(env, path, allow_early_resets=True, info_keywords=success, append=append)
     # Seeding begins an episode, which EpisodicLifeEnv must not go on with: the wrappers come after it.
     env_seed = None if seed is None else seed + subrank
     env.reset(seed=env_seed)
@@ -212,6 +218,10 @@ class _Maker:
         gymnasium.registry.setdefault(self.spec.id, self.spec)
         return self.make(subrank=self.subrank, seed=self.seed, append=self.append)
 
+    def example(self) -> gymnasium.Env:
+        """The environment without its monitor file."""
+        return self.make(subrank=self.subrank, seed=self.seed, logger_dir=None)
+
     def again(self, number: int) -> "_Maker":
         """Of the environment that replaces this one: it does not repeat its episodes, nor overwrite its file."""
         seed = None if self.seed is None else self.seed + number * SEEDS_APART
@@ -257,6 +267,11 @@ def _native_atari(
         paths = [_monitor_path(logger_dir, mpi_rank, i) for i in range(num_env)]
         writers = [ResultsWriter(path, header, append=append) for path in paths]
     return NativeAtariVecEnv(game, num_env, seed, writers=writers, **options)
+
+
+def rendered(config: dict[str, Any], render_mode: str) -> dict[str, Any]:
+    """A config of `build_env` whose environments render."""
+    return config | {"env_kwargs": {**(config.get("env_kwargs") or {}), "render_mode": render_mode}}
 
 
 def build_env(

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 EXTENSION = "monitor.csv"
 COLUMNS = ("r", "l", "t")
 
+# Names in the infos of whether an episode's goal is achieved.
+SUCCESS = ("is_success", "success")
+
 
 class LoadMonitorResultsError(Exception):
     """A directory has no monitor files."""
@@ -33,6 +36,8 @@ class LoadMonitorResultsError(Exception):
 
 class Monitor(gymnasium.Wrapper):
     """Counts an episode's reward and length; its last step's info gets `episode` = {'r', 'l', 't', ...}.
+
+    Where the info says whether the episode's goal is achieved, so does `episode`, as 'is_success', 1 or 0.
 
     Meant to be the innermost wrapper, where the rewards are still those of the environment.
 
@@ -144,6 +149,10 @@ class Monitor(gymnasium.Wrapper):
         episode.update(self._of_reset)
         if self.results_writer is not None:
             self.results_writer.write_row(episode)
+        # Beside the columns of the file.
+        for key in SUCCESS:
+            if key in info:
+                episode.setdefault("is_success", float(info[key]))
         info["episode"] = episode
 
 

@@ -89,6 +89,8 @@ def _ways(kind: type) -> tuple[Take, Give] | None:
     """How the state of a class's instances is taken and given back; None where nobody knows."""
     if kind.__module__.startswith("gymnasium.envs.mujoco."):
         return _take_mujoco, _give_mujoco
+    if kind.__module__.startswith("gymnasium_robotics.envs.fetch."):
+        return _take_fetch, _give_fetch
     if (kind.__module__, kind.__name__) == ("ale_py.env", "AtariEnv"):
         return _take_atari, _give_atari
     for name in (f"{kind.__module__}.{kind.__qualname__}", kind.__module__):
@@ -167,6 +169,15 @@ def _give_mujoco(env: Any, state: dict[str, Any]) -> None:
     for name, array in _derived(env.data).items():
         if name in saved and saved[name].size == array.size:
             array[...] = saved[name].reshape(array.shape)
+
+
+def _take_fetch(env: Any) -> dict[str, Any]:
+    return _take_mujoco(env) | {"goal": env.goal}
+
+
+def _give_fetch(env: Any, state: dict[str, Any]) -> None:
+    _give_mujoco(env, state)
+    env.goal = state["goal"]
 
 
 def _derived(data: Any) -> dict[str, np.ndarray]:

@@ -273,6 +273,45 @@ class SparseMazeEnv(gymnasium.Env):
         return self._room.copy(), float(found), found, not found and self._time >= self._episode_len, {}
 
 
+class PointReachEnv(_Tiny):
+    """A point in a square moves to where it is to be: 0 near the goal, -1 elsewhere; a time limit ends the episode.
+
+    Args:
+        episode_len: steps in an episode.
+    """
+
+    STEP, NEAR = 0.2, 0.05
+
+    def __init__(self, episode_len: int = 15) -> None:
+        super().__init__(episode_len, timeout=True)
+        place = spaces.Box(-1.0, 1.0, (2,), np.float32)
+        self.observation_space = spaces.Dict(observation=place, achieved_goal=place, desired_goal=place)
+        self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+    def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: Any) -> np.ndarray:
+        """Rewards [...] of achieved and desired goals [..., 2]."""
+        return -(np.linalg.norm(achieved_goal - desired_goal, axis=-1) > self.NEAR).astype(np.float32)
+
+    def step(self, action: Any) -> Step:
+        """Move; the info has whether the goal is reached."""
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, reward, terminated, truncated, info | {"is_success": reward == 0.0}
+
+    def _begin(self) -> dict[str, np.ndarray]:
+        self._goal = self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32)
+        self._position = np.zeros(2, np.float32)
+        return self._observe()
+
+    def _react(self, action: Any) -> tuple[dict[str, np.ndarray], float]:
+        moved = self._position + self.STEP * np.clip(action, -1.0, 1.0)
+        self._position = np.clip(moved, -1.0, 1.0).astype(np.float32)
+        return self._observe(), self.compute_reward(self._position, self._goal, {})
+
+    def _observe(self) -> dict[str, np.ndarray]:
+        shown = {"observation": self._position, "achieved_goal": self._position, "desired_goal": self._goal}
+        return {name: part.copy() for name, part in shown.items()}
+
+
 class ConstantRewardEnv(_Tiny):
     """Reward 1 whatever is done, cut off by a time limit: worth 1 / (1 - gamma) from anywhere.
 
@@ -334,13 +373,21 @@ ENVIRONMENTS = {
     "Target1D": Target1DEnv,
     "ImageClassification": ImageClassificationEnv,
     "SparseMaze": SparseMazeEnv,
+    "PointReach": PointReachEnv,
     "ConstantReward": ConstantRewardEnv,
     "NaN": NaNEnv,
     "Crashing": CrashingEnv,
 }
 
+# Where the algorithms need to know the length of an episode.
+LIMITS = {"PointReach": 15}
+
 for _name, _entry_point in ENVIRONMENTS.items():
-    gymnasium.register(f"tfbaselines/{_name}-v0", entry_point=f"{__name__}:{_entry_point.__name__}")
+    gymnasium.register(
+        f"tfbaselines/{_name}-v0",
+        entry_point=f"{__name__}:{_entry_point.__name__}",
+        max_episode_steps=LIMITS.get(_name),
+    )
 
 gymnasium.register(
     "tfbaselines/Target1DContinuous-v0", entry_point=f"{__name__}:Target1DEnv", kwargs={"continuous": True}

@@ -37,16 +37,19 @@ class RewardScaler(gymnasium.Wrapper):
     Args:
         env: the environment.
         scale: the number.
+
+    Attributes:
+        scale: the number.
     """
 
     def __init__(self, env: gymnasium.Env, scale: float = 0.01) -> None:
         super().__init__(env)
-        self._scale = scale
+        self.scale = scale
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Step and scale."""
         obs, reward, terminated, truncated, info = self.env.step(action)
-        return obs, reward * self._scale, terminated, truncated, info
+        return obs, reward * self.scale, terminated, truncated, info
 
 
 class TimeLimit(gymnasium.wrappers.TimeLimit):

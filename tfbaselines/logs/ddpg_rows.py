@@ -46,6 +46,39 @@ def reference_statistics(
     }
 
 
+class Epoch:
+    """Numbers of an epoch: values as they came, in lists that grow."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin the next one."""
+        self.returns: list[float] = []
+        self.lengths: list[float] = []
+        self.distances: list[float] = []
+        self.eval_returns: list[float] = []
+        self.actions: list[np.ndarray] = []
+        self.values: list[np.ndarray] = []
+        self.eval_values: list[np.ndarray] = []
+        self.losses: dict[str, list[np.ndarray]] = {"loss_actor": [], "loss_critic": []}
+
+    def state(self) -> dict[str, Any]:
+        """All of it, each list as one array."""
+        lists = {name: value for name, value in vars(self).items() if isinstance(value, list)} | self.losses
+        return {name: np.concatenate([np.atleast_1d(one) for one in value]) for name, value in lists.items() if value}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take it back."""
+        for name, value in state.items():
+            if name in self.losses:
+                self.losses[name] = [value]
+            else:
+                # Numbers are added to one by one, arrays as arrays.
+                arrays = name in ("actions", "values", "eval_values")
+                setattr(self, name, [value] if arrays else value.tolist())
+
+
 class DDPGRows:
     """Collects the numbers of an epoch's row.
 
@@ -72,7 +105,7 @@ class DDPGRows:
         self._statistics = tf.function(lambda batch: reference_statistics(policy, batch, perturbed, return_range))
         # A batch that the rows report on as long as the run goes on.
         self._reference: dict[str, Any] | None = None
-        self._new_epoch()
+        self.unfinished = Epoch()
 
     def ready(self) -> None:
         """Nothing follows the parameters."""
@@ -91,42 +124,44 @@ class DDPGRows:
 
     def collected(self, episodes: list[dict[str, Any]]) -> None:
         """Remember a cycle's episodes, actions and values."""
-        self._returns += [episode["r"] for episode in episodes]
-        self._lengths += [episode["l"] for episode in episodes]
+        epoch = self.unfinished
+        epoch.returns += [episode["r"] for episode in episodes]
+        epoch.lengths += [episode["l"] for episode in episodes]
         obs, actions = self._run.replay.latest(self._run.course.collected)
-        self._actions.append(self._model.policy.head.unit_numpy(actions))
+        epoch.actions.append(self._model.policy.head.unit_numpy(actions))
         if not self._model.policy.recurrent:
             # Values need the memory of each step, which is not kept.
-            self._values.append(self._model.value(obs))
+            epoch.values.append(self._model.value(obs))
         if self._eval_env is not None:
             self._evaluate()
 
     def learnt(self, statistics: dict[str, np.ndarray]) -> None:
         """Remember the statistics of gradient steps."""
         for name, values in statistics.items():
-            self._losses[name].append(values)
+            self.unfinished.losses[name].append(values)
 
     def moved(self, distance: float) -> None:
         """Remember how far noise in the parameters moved actions."""
-        self._distances.append(distance)
+        self.unfinished.distances.append(distance)
 
     def __call__(self) -> dict[str, Any]:
         """End the epoch, and give its row: means over ranks."""
-        run = self._run
+        run, epoch = self._run, self.unfinished
+        actions = np.concatenate(epoch.actions)
         tested = [episode["r"] for episode in run.test()]
         row = self._reference_row() | {
-            "rollout/return": safe_mean(self._returns),
-            "rollout/return_std": float(np.std(self._returns)) if self._returns else float("nan"),
+            "rollout/return": safe_mean(epoch.returns),
+            "rollout/return_std": float(np.std(epoch.returns)) if epoch.returns else float("nan"),
             "rollout/return_history": run.episodes.mean_reward,
             "rollout/return_history_std": run.episodes.std_reward,
-            "rollout/episode_steps": safe_mean(self._lengths),
-            "rollout/episodes": len(self._returns),
-            "rollout/actions_mean": safe_mean(np.concatenate(self._actions)),
-            "rollout/actions_std": float(np.std(np.concatenate(self._actions))),
-            "rollout/Q_mean": safe_mean(np.concatenate(self._values)) if self._values else float("nan"),
-            "train/loss_actor": _mean_of(self._losses["loss_actor"]),
-            "train/loss_critic": _mean_of(self._losses["loss_critic"]),
-            "train/param_noise_distance": safe_mean(self._distances),
+            "rollout/episode_steps": safe_mean(epoch.lengths),
+            "rollout/episodes": len(epoch.returns),
+            "rollout/actions_mean": safe_mean(actions),
+            "rollout/actions_std": float(np.std(actions)),
+            "rollout/Q_mean": _mean_of(epoch.values),
+            "train/loss_actor": _mean_of(epoch.losses["loss_actor"]),
+            "train/loss_critic": _mean_of(epoch.losses["loss_critic"]),
+            "train/param_noise_distance": safe_mean(epoch.distances),
             "total/duration": run.elapsed,
             "total/steps_per_second": run.fps,
             "total/episodes": run.episodes.count,
@@ -135,28 +170,18 @@ class DDPGRows:
             row["eval/return"] = safe_mean(tested)
         if self._eval_env is not None:
             row |= {
-                "eval/return": safe_mean(self._eval_returns),
+                "eval/return": safe_mean(epoch.eval_returns),
                 "eval/return_history": run.eval_episodes.mean_reward,
-                "eval/Q": safe_mean(np.concatenate(self._eval_values)) if self._eval_values else float("nan"),
-                "eval/episodes": len(self._eval_returns),
+                "eval/Q": _mean_of(epoch.eval_values),
+                "eval/episodes": len(epoch.eval_returns),
             }
         comm = self._run.comm
         means = comm.sum(np.array(list(row.values()), np.float64)) / comm.size
-        self._new_epoch()
+        epoch.clear()
         return dict(zip(row, means.tolist(), strict=True)) | {
             "total/epochs": -(-run.update // self._run.course.cycles_per_epoch),
             "total/steps": run.timesteps,
         }
-
-    def _new_epoch(self) -> None:
-        self._returns: list[float] = []
-        self._lengths: list[float] = []
-        self._actions: list[np.ndarray] = []
-        self._values: list[np.ndarray] = []
-        self._distances: list[float] = []
-        self._losses: dict[str, list[np.ndarray]] = {"loss_actor": [], "loss_critic": []}
-        self._eval_returns: list[float] = []
-        self._eval_values: list[np.ndarray] = []
 
     def _reference_row(self) -> dict[str, float]:
         model, row = self._model, {}
@@ -183,13 +208,13 @@ class DDPGRows:
             self._eval_first = np.ones(env.num_envs, bool)
         for _ in range(self._eval_steps):
             obs = self._eval_obs
-            self._eval_values.append(model.value(obs, self._eval_states, self._eval_first))
+            self.unfinished.eval_values.append(model.value(obs, self._eval_states, self._eval_first))
             actions, self._eval_states = model.act(obs, self._eval_states, True, self._eval_first)
             self._eval_obs, _, self._eval_first, infos = env.step(actions)
             if self._render:
                 env.render()
             ended = [info["episode"] for info in infos if "episode" in info]
-            self._eval_returns += [episode["r"] for episode in ended]
+            self.unfinished.eval_returns += [episode["r"] for episode in ended]
             self._run.eval_episodes.extend(ended)
 
 

@@ -129,6 +129,16 @@ class EpochTable:
         stats = self._statistics(key)
         return stats.mean, stats.std
 
+    def state(self) -> dict[str, Any]:
+        """What was stored in the epoch under way."""
+        stored = {key: np.concatenate(values) for key, values in self._stored.items()}
+        return {"stored": stored, "described": {key: np.array(parts) for key, parts in self._described.items()}}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take it back."""
+        self._stored = {key: [values] for key, values in state["stored"].items()}
+        self._described = {key: [Moments(*part) for part in parts] for key, parts in state["described"].items()}
+
     def take_row(self) -> dict[str, Any]:
         """This epoch's row, and a new one begins. The first decides which columns there are; one left out is empty."""
         self._columns = self._columns or list(self._row)

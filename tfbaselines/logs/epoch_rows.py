@@ -31,6 +31,11 @@ class EpochRows:
         self._run, self._values, self._losses = run, values, losses
         self._table = make_table(run, logger_kwargs)
 
+    @property
+    def unfinished(self) -> EpochTable:
+        """What has a state in the middle of an epoch."""
+        return self._table
+
     def collected(self, episodes: list[dict[str, Any]]) -> None:
         """Remember episodes that ended."""
         for episode in episodes:

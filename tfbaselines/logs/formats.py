@@ -6,7 +6,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -27,6 +27,9 @@ class KVWriter:
     def writekvs(self, kvs: dict[str, Any]) -> None:
         """Write one row; `kvs` holds Python or NumPy scalars, strings and None."""
         raise NotImplementedError
+
+    def describe(self, parameters: Mapping[str, Any]) -> None:
+        """Note the run's arguments, where the output has a place for them."""
 
     def close(self) -> None:
         """Let go of what is open; called once more it does nothing."""
@@ -238,6 +241,13 @@ class TensorBoardOutputFormat(KVWriter):
         self._writer.write(int(steps), drawn)
         self.step += 1
 
+    def describe(self, parameters: Mapping[str, Any]) -> None:
+        """A table under 'hyper-parameters' in the text tab."""
+        if self._writer is None:
+            self._writer = EventWriter(self.directory)
+        rows = [f"| {name} | {str(value).replace('|', chr(92) + '|')} |" for name, value in parameters.items()]
+        self._writer.write(0, {"hyper-parameters": "\n".join(["| argument | value |", "|---|---|", *rows])})
+
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
@@ -267,7 +277,7 @@ def _open(path: str | os.PathLike, append: bool) -> TextIO:
     return open(path, "a" if append else "w", encoding="utf-8", newline="")
 
 
-FORMATS = ("stdout", "log", "csv", "json", "tensorboard")
+FORMATS = ("stdout", "log", "csv", "json", "tensorboard", "wandb", "mlflow")
 
 
 def check_format(name: str, source: str = "format_strs") -> None:
@@ -280,7 +290,7 @@ def make_output_format(name: str, directory: str | os.PathLike, log_suffix: str 
     """The output called `name` (one of FORMATS) with its file in `directory`, which is made if missing.
 
     Args:
-        name: 'stdout', 'log', 'csv', 'json' or 'tensorboard'.
+        name: one of FORMATS.
         directory: the log directory.
         log_suffix: put before the file's extension, e.g. '-rank001'.
         append: continue existing files.
@@ -297,4 +307,8 @@ def make_output_format(name: str, directory: str | os.PathLike, log_suffix: str 
         return CSVOutputFormat(directory / f"progress{log_suffix}.csv", append)
     if name == "json":
         return JSONOutputFormat(directory / f"progress{log_suffix}.json", append)
-    return TensorBoardOutputFormat(directory / f"tb{log_suffix}", append)
+    if name == "tensorboard":
+        return TensorBoardOutputFormat(directory / f"tb{log_suffix}", append)
+    from tfbaselines.logs.services import SERVICES
+
+    return SERVICES[name](directory, append)

@@ -89,6 +89,12 @@ class Logger:
         self.name2cnt.clear()
         return row
 
+    def describe(self, parameters: Mapping[str, Any]) -> None:
+        """Note a run's arguments in the outputs that have a place for them."""
+        for output in self.output_formats:
+            if isinstance(output, KVWriter):
+                self._write(output, lambda output=output: output.describe(parameters))
+
     def log(self, *args: Any, level: int = INFO) -> None:
         """Write a message of the words `args` when `level` is at or above the logger's."""
         if self.level <= level:
@@ -172,8 +178,8 @@ def configure(
     Args:
         dir: log directory, made if missing. Default: the variable OPENAI_LOGDIR, else a dated directory
             `openai-%Y-%m-%d-%H-%M-%S-%f` in the system's temporary one.
-        format_strs: some of 'stdout', 'log', 'csv', 'json', 'tensorboard'. Default: the comma list in
-            OPENAI_LOG_FORMAT (else stdout, log, csv); on ranks above 0 in OPENAI_LOG_FORMAT_MPI (else log).
+        format_strs: some of 'stdout', 'log', 'csv', 'json', 'tensorboard', 'wandb', 'mlflow'. Default: the comma list
+            in OPENAI_LOG_FORMAT (else stdout, log, csv); on ranks above 0 in OPENAI_LOG_FORMAT_MPI (else log).
         comm: values are averaged over the ranks of this communicator at each dump.
         log_suffix: put before the extension of the file names; ranks above 0 add '-rank001' and so on.
         resume: continue the files of an earlier run instead of beginning them anew.

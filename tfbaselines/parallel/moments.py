@@ -85,18 +85,26 @@ class MpiRunningMeanStd:
     """Mean and standard deviation from running sums, every batch merged over ranks (sums float64, results float32).
 
     Args:
-        epsilon: the count and sum of squares to start from.
+        epsilon: the sum of squares to start from.
         shape: of one observation.
         comm: the ranks whose observations are merged.
+        count: the count to start from; None for epsilon.
+        least_std: the standard deviation is at least this, so that a constant component is not blown up.
     """
 
     def __init__(
-        self, epsilon: float = 1e-2, shape: tuple[int, ...] = (), comm: mpi.Communicator | None = None
+        self,
+        epsilon: float = 1e-2,
+        shape: tuple[int, ...] = (),
+        comm: mpi.Communicator | None = None,
+        count: float | None = None,
+        least_std: float = 0.1,
     ) -> None:
         self._comm = mpi.wrap(comm)
         self._sum = np.zeros(shape, np.float64)
         self._sumsq = np.full(shape, epsilon, np.float64)
-        self._count = float(epsilon)
+        self._count = float(epsilon if count is None else count)
+        self._least_variance = np.float32(least_std**2)
 
     @property
     def mean(self) -> np.ndarray:
@@ -105,9 +113,9 @@ class MpiRunningMeanStd:
 
     @property
     def std(self) -> np.ndarray:
-        """Standard deviation, at least 0.1 so that a constant component is not blown up."""
+        """Standard deviation, at least `least_std`."""
         variance = np.asarray(self._sumsq / self._count, np.float32) - np.square(self.mean)
-        return np.sqrt(np.maximum(variance, 1e-2))
+        return np.sqrt(np.maximum(variance, self._least_variance))
 
     def update(self, x: np.ndarray) -> None:
         """Merge this rank's batch [B, ...] and the other ranks'; every rank must call it."""

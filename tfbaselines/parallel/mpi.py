@@ -226,6 +226,13 @@ def abort_on_exception() -> None:
     sys.excepthook = hook
 
 
+def finalize() -> None:
+    """Take leave of the other ranks, where this process has any."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
+        mpi.Finalize()
+
+
 def without_launcher(environment: dict[str, str]) -> dict[str, str]:
     """A copy of an environment without the launcher's variables, for child processes that must not join the job."""
     return {name: value for name, value in environment.items() if not name.startswith(LAUNCHER_PREFIXES)}

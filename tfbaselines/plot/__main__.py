@@ -1,27 +1,22 @@
 """`python -m tfbaselines.plot DIR [DIR ...]`: learning curves of runs as a PNG."""
 
 import argparse
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tfbaselines.command import Parser, exit_status
 from tfbaselines.errors import bad_argument
 
 if TYPE_CHECKING:
-    from tfbaselines.plot.results import Curve, Run
+    from tfbaselines.plot.panels import Panel
+    from tfbaselines.plot.results import Run
 
 ESTIMATES = ("mean", "max", "min")
-PANEL_SIZE = (7.0, 4.5)
-
-
-class Panel(NamedTuple):
-    """One set of axes."""
-
-    xlabel: str
-    ylabel: str
-    curves: list["Curve"]
+# Short names of what may be at the bottom.
+XAXES = {"steps": "STEPS", "time": "TIMES", "episodes": "EPISODES"}
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -33,7 +28,9 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("dirs", nargs="+", metavar="DIR", help="log directory, or the beginning of several; searched")
     parser.add_argument("--out", metavar="FILE.png", help="the picture (default: plot.png in the first DIR)")
-    parser.add_argument("--xaxis", metavar="COLUMN", help="what is at the bottom (default: environment steps)")
+    parser.add_argument(
+        "--xaxis", metavar="COLUMN", help="what is at the bottom: steps (the default), time, episodes, or a column"
+    )
     parser.add_argument("--value", nargs="+", metavar="COLUMN", help="what is drawn (default: the mean return)")
     parser.add_argument("--smooth", type=int, metavar="S", help="average over S points (default: 1; 21 episodes)")
     parser.add_argument("--legend", nargs="+", metavar="NAME", help="a name for each DIR")
@@ -51,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     def command() -> int:
+        check_matplotlib()
         print(f"Wrote {(plot_table if args.table else plot)(args)}")
         return 0
 
@@ -60,6 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def plot(args: argparse.Namespace) -> str:
     """Read, merge, draw; returns the path of the picture."""
     from tfbaselines.plot import results
+    from tfbaselines.plot.panels import draw
 
     if args.smooth is not None and args.smooth < 1:
         raise bad_argument("--smooth", args.smooth, "a number of points, at least 1")
@@ -67,9 +66,17 @@ def plot(args: argparse.Namespace) -> str:
     runs = select_runs(args)
     for option, names in (("--xaxis", [args.xaxis]), ("--value", args.value or [])):
         for name in names:
-            if name not in (None, results.PERFORMANCE):
+            if name not in (None, results.PERFORMANCE, *(XAXES if option == "--xaxis" else ())):
                 results.check_column(runs, name, option)
-    panels = [make_panel(runs, value, args) for value in dict.fromkeys(args.value or [results.PERFORMANCE])]
+    environments: dict[str, list[Run]] = {}
+    for run in runs:
+        environments.setdefault(run.env, []).append(run)
+    values = dict.fromkeys(args.value or [results.PERFORMANCE])
+    panels = [make_panel(own, value, args) for own in environments.values() for value in values]
+    panels = [panel for panel in panels if panel is not None]
+    if not panels:
+        beside = f" beside '{args.xaxis}'" if args.xaxis else ""
+        raise ValueError(f"no run has values of {', '.join(values)}{beside}")
     out = os.path.expanduser(args.out) if args.out else os.path.join(results.expand(args.dirs[0])[0], "plot.png")
     draw(panels, out)
     return out
@@ -90,6 +97,12 @@ def plot_table(args: argparse.Namespace) -> str:
     out = os.path.expanduser(args.out) if args.out else os.path.join(beside, "table.png")
     draw_table(read_table(path), out)
     return out
+
+
+def check_matplotlib() -> None:
+    """ValueError where there is nothing to draw with."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ValueError("plots need matplotlib: pip install matplotlib")
 
 
 def check_out(args: argparse.Namespace) -> None:
@@ -122,12 +135,24 @@ def select_runs(args: argparse.Namespace) -> list["Run"]:
     return kept
 
 
-def make_panel(runs: Sequence["Run"], value: str, args: argparse.Namespace) -> Panel:
-    """A curve per group, or per run with --count; runs without the value are named on stderr and left out."""
+def make_panel(runs: Sequence["Run"], value: str, args: argparse.Namespace) -> "Panel | None":
+    """A curve per group, or per run with --count; runs without the value are named on stderr and left out.
+
+    Args:
+        runs: of one environment.
+        value: the column, or 'Performance'.
+        args: the command's.
+
+    Returns:
+        The panel; None when no run has the value.
+    """
     from tfbaselines.plot import results
+    from tfbaselines.plot.panels import Panel
 
     values = results.RETURNS if value == results.PERFORMANCE else [value]
-    xaxes = [args.xaxis] if args.xaxis else results.XAXES
+    xaxes = (
+        getattr(results, XAXES[args.xaxis]) if args.xaxis in XAXES else [args.xaxis] if args.xaxis else results.XAXES
+    )
     groups: dict[str, list] = {}
     for run in runs:
         series = results.series(run, xaxes, values, args.smooth)
@@ -136,35 +161,13 @@ def make_panel(runs: Sequence["Run"], value: str, args: argparse.Namespace) -> P
             continue
         groups.setdefault(f"{run.group}: {run.dirname}" if args.count else run.group, []).append(series)
     if not groups:
-        beside = f" beside '{args.xaxis}'" if args.xaxis else ""
-        raise ValueError(f"no run has values of '{value}'{beside}")
+        return None
     drawn = [series for of_group in groups.values() for series in of_group]
     y_names = {series.y_name for series in drawn}
     names = {label: f"{label} ({len(of_group)})" if len(of_group) > 1 else label for label, of_group in groups.items()}
     curves = [results.merge(names[label], of_group, args.est or ESTIMATES[0]) for label, of_group in groups.items()]
-    return Panel(drawn[0].x_name, y_names.pop() if len(y_names) == 1 else value, curves)
-
-
-def draw(panels: Sequence[Panel], out: str) -> None:
-    """The panels one below the other, written to the PNG `out`; no display is needed."""
-    from matplotlib.figure import Figure
-
-    from tfbaselines.plot.picture import save
-
-    figure = Figure(figsize=(PANEL_SIZE[0], PANEL_SIZE[1] * len(panels)), layout="constrained")
-    axes = figure.subplots(len(panels), 1, squeeze=False)[:, 0]
-    for axis, panel in zip(axes, panels, strict=True):
-        for number, curve in enumerate(panel.curves):
-            color = f"C{number % 10}"
-            # A run of one row is a dot, not an invisible line.
-            axis.plot(curve.x, curve.y, color=color, label=curve.label, marker="o" if len(curve.x) == 1 else None)
-            axis.fill_between(curve.x, curve.low, curve.high, color=color, alpha=0.2, linewidth=0)
-        axis.set(xlabel=panel.xlabel, ylabel=panel.ylabel)
-        if max(curve.x.max() for curve in panel.curves) > 5e3:
-            axis.ticklabel_format(style="sci", axis="x", scilimits=(0, 0))
-        axis.grid(alpha=0.3)
-        axis.legend(loc="best", fontsize="small")
-    save(figure, out)
+    ylabel = y_names.pop() if len(y_names) == 1 else "return" if value == results.PERFORMANCE else value
+    return Panel(drawn[0].x_name, ylabel, curves, runs[0].env)
 
 
 if __name__ == "__main__":

@@ -129,7 +129,8 @@ def _read_progress(dirname: str, files: Sequence[str], say: Callable[..., None])
             continue
         if len(frame):
             return frame
-    say(f"no progress file with rows in {dirname}")
+    if {"progress.json", "progress.csv"} & set(files):
+        say(f"no progress file with rows in {dirname}")
     return None
 
 

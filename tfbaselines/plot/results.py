@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # What the algorithms call the steps so far and the return, in order of preference. `steps` and `r` are of monitor
 # files.
 XAXES = (*STEPS, "Epoch")
+TIMES = ("misc/time_elapsed", "time_elapsed", "TimeElapsed", "Time", "total/duration", "t")
+EPISODES = ("total/episodes", "EpisodesSoFar", "episodes")
 RETURNS = (
     *("eprewmean", "EpRewMean", "AverageTestEpRet", "AverageEpRet", "mean 100 episode reward", "mean_episode_reward"),
     *("eval/return", "rollout/return", "test/success_rate", "r"),
@@ -46,11 +48,13 @@ class Run(NamedTuple):
         dirname: the directory.
         group: runs of one group are repetitions of one experiment.
         tables: frames by kind ('progress' before 'monitor'), those with rows only.
+        env: the environment's id; empty when no file names it.
     """
 
     dirname: str
     group: str
     tables: dict[str, "pandas.DataFrame"]
+    env: str = ""
 
 
 class Series(NamedTuple):
@@ -94,7 +98,7 @@ def find_runs(root: str, legend: str | None = None) -> list[Run]:
         tables = {"progress": _read_progress(dirname, files), "monitor": _read_monitor(dirname)}
         tables = {kind: table for kind, table in tables.items() if table is not None and len(table)}
         if tables:
-            runs.append(Run(dirname, legend or group_of(dirname), tables))
+            runs.append(Run(dirname, legend or group_of(dirname), tables, _environment(dirname, tables)))
     return runs
 
 
@@ -111,7 +115,26 @@ def _read_monitor(dirname: str) -> "pandas.DataFrame | None":
         return None
     episodes = load_monitor(dirname)
     episodes["timesteps"] = episodes["l"].cumsum()
+    episodes["episodes"] = np.arange(1, len(episodes) + 1)
     return episodes
+
+
+def _config(dirname: str) -> dict[str, Any]:
+    """A run's config.json; empty when there is none that can be read."""
+    try:
+        config = json.loads(Path(dirname, "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
+def _environment(dirname: str, tables: dict[str, "pandas.DataFrame"]) -> str:
+    """What config.json or the monitor files name."""
+    env = _config(dirname).get("env")
+    names = [env.get("env") if isinstance(env, dict) else None]
+    if "monitor" in tables:
+        names += [header.get("env_id") for header in tables["monitor"].headers]
+    return next((name for name in names if isinstance(name, str)), "")
 
 
 def group_of(dirname: str) -> str:
@@ -119,13 +142,9 @@ def group_of(dirname: str) -> str:
 
     `logs/pong-2`, `logs/pong_s2`, `logs/pong/seed2` and `logs/pong/2` are all `pong`.
     """
-    try:
-        config = json.loads(Path(dirname, "config.json").read_text(encoding="utf-8"))
-        if isinstance(config, dict) and isinstance(config.get("exp_name"), str):
-            return config["exp_name"]
-    except (OSError, ValueError):
-        # No readable config: the directory's name has to do.
-        pass
+    name = _config(dirname).get("exp_name")
+    if isinstance(name, str):
+        return name
     path = Path(dirname).resolve()
     name = re.sub(r"(^|[-_.])(s|seed|run)?[-_.]?\d+$", "", path.name)
     return name or path.parent.name or path.name

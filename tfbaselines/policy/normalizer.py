@@ -20,10 +20,11 @@ class Normalizer:
     Args:
         shape: of one encoded observation.
         comm: communicator over which batches are merged.
+        start: what the statistics start from; see MpiRunningMeanStd.
     """
 
-    def __init__(self, shape: tuple[int, ...], comm: mpi.Communicator | None) -> None:
-        self._statistics = MpiRunningMeanStd(shape=shape, comm=mpi.wrap(comm))
+    def __init__(self, shape: tuple[int, ...], comm: mpi.Communicator | None, **start: float) -> None:
+        self._statistics = MpiRunningMeanStd(shape=shape, comm=mpi.wrap(comm), **start)
         self._mean = tf.Variable(self._statistics.mean, dtype=tf.float32, trainable=False)
         self._std = tf.Variable(self._statistics.std, dtype=tf.float32, trainable=False)
 
@@ -76,10 +77,19 @@ class DictNormalizer:
     Args:
         space: of observations.
         comm: see Normalizer.
+        start: see Normalizer.
     """
 
-    def __init__(self, space: spaces.Dict, comm: mpi.Communicator | None) -> None:
-        self._parts = {name: Normalizer(encoded_shape(part), comm) for name, part in numeric_parts(space).items()}
+    def __init__(self, space: spaces.Dict, comm: mpi.Communicator | None, **start: float) -> None:
+        self._parts = {
+            name: Normalizer(encoded_shape(part), comm, **start) for name, part in numeric_parts(space).items()
+        }
+
+    def __getitem__(self, name: str) -> Normalizer:
+        return self._parts[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._parts
 
     @property
     def variables(self) -> list[tf.Variable]:

@@ -248,6 +248,7 @@ SPINUP: dict[str, Port] = {
 
 # Our own short names.
 OWN: dict[str, Port] = {
+    "callbacks": Port(same="running.callbacks"),
     "plot_util": Port(same="plot.plot_util"),
     "vec_env": Port(same="envs.vec"),
     **{name: Port(rest=f"algs.{name}") for name in ALGORITHMS},

@@ -12,10 +12,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.envs.goals import goal_reward
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument
 from tfbaselines.experience.collector import Behave, Collector
-from tfbaselines.experience.replay import Replay, ReplayProtocol
+from tfbaselines.experience.replay import HindsightReplay, Replay, ReplayProtocol
 from tfbaselines.logs import logger
 from tfbaselines.memory import require_memory
 from tfbaselines.optim.average import AveragedPolicy
@@ -34,6 +35,9 @@ BLOCK_BYTES = 2**26
 # A batch as arrays, as tensors, as float32 and its gradient; what networks compute from a small observation is larger.
 BATCH_COPIES = 6
 LEAST_ROW = 2**12
+
+# Of a replay in hindsight: transitions with a new goal for each with its own.
+REPLAY_K = 4
 
 # A crash loses at most this part of the replay.
 UNSAVED_PART = 0.1
@@ -215,6 +219,7 @@ class OffPolicyRun(Run):
         replay: ReplayProtocol | None = None,
         on_end: Callable[[np.ndarray], None] | None = None,
         on_cycle: Callable[[], None] | None = None,
+        observed: Callable[[], Any] | None = None,
         acting: Sequence[Any] = (),
         reward_scale: float = 1.0,
         render: bool = False,
@@ -229,6 +234,7 @@ class OffPolicyRun(Run):
             replay: keeps the experience; None for the latest transitions, drawn uniformly.
             on_end: see Collector.
             on_cycle: called after the collection of every cycle.
+            observed: gives what the policy's running mean takes in after a cycle; None for the cycle's observations.
             acting: parts of `behave` that are each rank's own; see Run.acts.
             reward_scale: see Collector.
             render: see Collector.
@@ -241,7 +247,10 @@ class OffPolicyRun(Run):
         self.start(model, normalized=env, replay=self.replay if config.save_replay_buffer else None)
         start = -(-config.start_steps // env.num_envs)
         collector = Collector(env, model.policy, self.replay, self.rng, behave, start, on_end, reward_scale, render)
-        self.acts(collector, *acting)
+        # An epoch's row has numbers of before a checkpoint in its middle.
+        unfinished = getattr(rows, "unfinished", None)
+        self.acts(collector, *acting, *([] if unfinished is None else [unfinished]))
+        observed = observed or (lambda: self.replay.latest(course.collected)[0])
         for _ in self.updates():
             before = (self.timesteps - self.plan.steps_per_update) // env.num_envs
             episodes = collector.run(course.collected, before)
@@ -249,7 +258,7 @@ class OffPolicyRun(Run):
             rows.collected(episodes)
             if on_cycle is not None:
                 on_cycle()
-            model.observe(lambda: self.replay.latest(course.collected)[0])
+            model.observe(observed)
             if course.gradient_steps and self.enough():
                 yield course.gradient_steps
             self.finish_update(rows)
@@ -259,8 +268,10 @@ class OffPolicyRun(Run):
         return self.timesteps // steps > (self.timesteps - self.plan.steps_per_update) // steps
 
     def _make_replay(self, policy: BasePolicy) -> Replay:
-        config = self.config
-        replay = Replay(self._train_env, int(config.replay_size), config.gamma, config.n_step, policy.state_size)
+        config, env = self.config, self._train_env
+        if getattr(config, "replay", "uniform") == "hindsight":
+            return _hindsight(env, policy, config)
+        replay = Replay(env, int(config.replay_size), config.gamma, config.n_step, policy.state_size)
         if policy.recurrent and replay.size < self.sequence_length * self._train_env.num_envs:
             accepted = f"a replay of {replay.size} transitions is too small: raise replay_size"
             raise bad_argument("sequence_length", self.sequence_length, accepted)
@@ -287,9 +298,9 @@ class OffPolicyRun(Run):
         for _ in range(steps // count):
             yield self.draw(count)
 
-    def test(self) -> list[dict[str, Any]]:
-        """Run the deterministic policy; the episodes' infos."""
-        episodes = self._tester.run(self.model)
+    def test(self, model: Any = None) -> list[dict[str, Any]]:
+        """Run the deterministic policy, of `model` in place of the trained one; the episodes' infos."""
+        episodes = self._tester.run(self.model if model is None else model)
         self.eval_episodes.extend(episodes)
         return episodes
 
@@ -319,3 +330,11 @@ class OffPolicyRun(Run):
     def _batch_rows(self, policy: BasePolicy) -> int:
         """Observations in a batch."""
         return self.config.batch_size * (self.sequence_length if policy.recurrent else 2)
+
+
+def _hindsight(env: VecEnv, policy: BasePolicy, config: OffPolicyConfig) -> HindsightReplay:
+    if policy.recurrent:
+        raise bad_argument("replay", config.replay, "a policy without memory: sequences keep the goals that they had")
+    replay_k = REPLAY_K if config.replay_k is None else config.replay_k
+    size = int(config.replay_size)
+    return HindsightReplay(env, size, config.gamma, compute_reward=goal_reward(env), replay_k=replay_k)

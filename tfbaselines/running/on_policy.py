@@ -59,7 +59,7 @@ class OnPolicyRun(Run):
         super().__init__(name, env, config, plan or Plan.of(config, env.num_envs))
         self._train_env = env
         # On which as many steps are taken as on those of training, for the logs.
-        self._evaluated_env: VecEnv | None = eval_env and with_packed_observations(eval_env)
+        self.eval_env = self._evaluated_env = eval_env and with_packed_observations(eval_env)
         self.policy = make_policy(network, env, config, self.comm)
         if self.policy.recurrent and not recurrent:
             accepted = f"{name} trains no recurrent policies, take ppo2 or acer, or a network without memory"
@@ -122,19 +122,11 @@ class OnPolicyRun(Run):
             self.model.observe(partial(env_major, rollout.obs))
             if evaluation is not None:
                 self.eval_episodes.extend(evaluation.run().episodes)
-            if self._good_enough():
-                self.stop()
             self.finish_update(lambda: self._columns(self) | self._row())
 
     def collected(self, episodes: list[dict[str, Any]]) -> None:
         """Remember the infos' 'episode' entries of the episodes that ended in a rollout."""
         self.episodes.extend(episodes)
-
-    def _good_enough(self) -> bool:
-        """Whether the mean over the latest episodes, of tests if there are any, reaches max_total_reward."""
-        bound = getattr(self.config, "max_total_reward", None)
-        judged = self.eval_episodes if self.eval_episodes.count else self.episodes
-        return bound is not None and judged.full and judged.mean_reward >= bound
 
     def log(self, row: dict[str, Any] | Callable[[], dict[str, Any]]) -> None:
         """What this update adds to the row of the logs, or a function that gives it, called when a row is due."""

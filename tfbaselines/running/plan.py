@@ -1,7 +1,8 @@
-"""What a run starts from and how it may end: its plan, its seed, and the signals that stop it."""
+"""What a run starts from and how it may end: its plan, its seed, its ranks, and the end by a signal."""
 
 import random
 import signal
+import socket
 from dataclasses import dataclass
 
 import keras
@@ -9,9 +10,6 @@ import numpy as np
 
 from tfbaselines.parallel import mpi
 from tfbaselines.settings.bases import PolicyConfig
-
-# Ctrl-C, service managers, and batch systems that announce the end of a job.
-STOPPING = tuple(getattr(signal, f"SIG{name}") for name in ("INT", "TERM", "HUP", "USR1", "USR2"))
 
 # Steps of a run that something else ends.
 UNLIMITED = 10**15
@@ -86,3 +84,18 @@ def seed_everything(seed: int | None, comm: mpi.Communicator) -> np.random.Gener
     np.random.seed(seed)
     keras.utils.set_random_seed(seed)
     return np.random.default_rng(seed)
+
+
+def ranks_text(comm: mpi.Communicator, num_envs: int) -> str:
+    """What a run of several ranks is made of, in one line.
+
+    Args:
+        comm: the ranks.
+        num_envs: environments of this one.
+    """
+    own = socket.gethostname(), num_envs, mpi.threads_for_rank()
+    hosts, envs, threads = zip(*comm.gather(own), strict=True)
+    return (
+        f"ranks: {comm.size}, hosts: {len(set(hosts))}, environments in all: {sum(envs)}, "
+        f"threads a rank: {min(threads)}"
+    )

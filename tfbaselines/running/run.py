@@ -11,9 +11,6 @@ A run has phases, in this order:
 
 import contextlib
 import os
-import signal
-import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -24,16 +21,19 @@ import numpy as np
 from tfbaselines.errors import NotFiniteError
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import cut_back, locked, positions
-from tfbaselines.logs.episodes import Episodes
+from tfbaselines.logs.episodes import EPISODES_IN_MEAN, Episodes, safe_mean
 from tfbaselines.optim import exchange
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.precision import set_precision
+from tfbaselines.running.callbacks import Callbacks, StopAt
 from tfbaselines.running.checkpoint import Checkpoints
 from tfbaselines.running.finite import FiniteCheck
 from tfbaselines.running.kept_replay import KeptReplay
 from tfbaselines.running.model import PolicyModel
-from tfbaselines.running.plan import STOPPING, UNLIMITED, Interrupted, Plan, seed_everything
+from tfbaselines.running.plan import UNLIMITED, Interrupted, Plan, ranks_text, seed_everything
 from tfbaselines.running.progress import make_progress
+from tfbaselines.running.row_clock import RowClock
+from tfbaselines.running.signals import StopSignals
 from tfbaselines.settings.bases import RunConfig
 from tfbaselines.settings.config_file import FILE_NAME, write_config
 
@@ -47,7 +47,7 @@ EXPECTED = (Interrupted, NotFiniteError)
 
 
 class Run:
-    """See the module. A callback gets this object after every update.
+    """See the module. A callback gets this object after every update; see running/callbacks.py.
 
     Attributes:
         unit: in which progress is shown.
@@ -63,6 +63,8 @@ class Run:
         fps: environment steps per second since the last row of the logs.
         episodes: the latest episodes of training.
         eval_episodes: the latest episodes of tests.
+        eval_env: environments for tests, or None.
+        columns: further columns of the logs, by name: a callback's numbers.
 
     Args:
         name: the algorithm's name.
@@ -88,6 +90,12 @@ class Run:
         self._before = 0, 0
         self._finished = self._saved = 0
         self.episodes, self.eval_episodes = Episodes(), Episodes()
+        self.eval_env: Any = None
+        self.columns: dict[str, float] = {}
+        # Episodes of a test, by which the run is judged; None for none.
+        self._num_tests: int | None = None
+        bounds = (getattr(config, name, None) for name in ("max_total_reward", "stop_max_score"))
+        self._callbacks = Callbacks(self.options.callback, *(StopAt(bound) for bound in bounds if bound is not None))
         self._replay: KeptReplay | None = None
         # What acts in the environments, and where a resumed run's stood.
         self._acting: list[Any] = []
@@ -95,9 +103,8 @@ class Run:
         self._paused: Callable[[], AbstractContextManager] = nullcontext
         self._best = -np.inf
         self._finite = FiniteCheck(self.options.on_nan == "skip", self.comm, self._where)
-        self._signal: int | None = None
-        self._stopped = False
-        self._old_handlers: dict[int, Any] = {}
+        self._signals, self._rows = StopSignals(), RowClock(plan)
+        self._stopped = self._save_wanted = self._calling_back = False
         self._progress: Any = None
         self._closing = contextlib.ExitStack()
         self.directory = logger.configured_dir()
@@ -123,6 +130,8 @@ class Run:
             paused: gives a context in which nothing else changes what is saved.
         """
         self.model, self._paused = model, paused
+        if self.eval_env is not None:
+            self._num_tests = getattr(self.config, "num_test_episodes", 0) or EPISODES_IN_MEAN
         self._replay = None if replay is None else KeptReplay(replay, self.comm.rank)
         if self.directory and self.is_root:
             self._closing.enter_context(locked(self.directory))
@@ -134,7 +143,8 @@ class Run:
             self._resume(self.options.resume)
         mpi.share(model.variables(), self.comm)
         model.ready()
-        self._tell_ranks()
+        if self.comm.size > 1:
+            logger.info(ranks_text(self.comm, self._num_envs))
         self._begin()
 
     def acts(self, *parts: Any) -> None:
@@ -153,6 +163,23 @@ class Run:
         """What counts: the mean return of the latest tests, or of training where there are none; NaN before any."""
         tests = self.eval_episodes.mean_reward
         return tests if np.isfinite(tests) else self.episodes.mean_reward
+
+    @property
+    def judged_return(self) -> float:
+        """The mean return by which the run is judged: of the latest test, or else of the latest 100 episodes.
+
+        NaN before there are as many episodes.
+        """
+        count = self._num_tests or EPISODES_IN_MEAN
+        rewards = (self.episodes if self._num_tests is None else self.eval_episodes).rewards[-count:]
+        return safe_mean(rewards) if len(rewards) == count else float("nan")
+
+    def judge_by_tests(self, episodes: int) -> bool:
+        """Judge the run by a callback's tests of this many episodes, unless it has its own; whether it does."""
+        if self._num_tests is None:
+            self._num_tests = episodes
+            return True
+        return False
 
     @property
     def is_root(self) -> bool:
@@ -194,8 +221,8 @@ class Run:
             if self._progress is None:
                 return
             self._progress.close()
-            for number, handler in self._old_handlers.items():
-                signal.signal(number, handler)
+            self._signals.release()
+            self._callbacks.close()
             if kind is None:
                 if self.update > self._first:
                     self._check_in_step()
@@ -207,17 +234,16 @@ class Run:
 
     def _begin(self) -> None:
         """Catch signals, show progress, and start the clock."""
-        if threading.current_thread() is threading.main_thread():
-            for number in STOPPING:
-                self._old_handlers[number] = signal.signal(number, self._on_signal)
+        self._signals.catch()
         end = self._end()
         show = bool(self.options.progress) and self.is_root and end is not None
         self._progress = make_progress(show, self.name, self.done, end or 0, self.unit)
         now = time.perf_counter()
         self._started = now - self.elapsed
         self._first = self._finished = self._saved = self.update
-        # When the last row was logged, and the last checkpoint saved: fps is of the steps since the row.
-        self._logged, self._saved_at, self._episodes_seen = (self.timesteps, now), now, self.episodes.count
+        self._saved_at = now
+        self._callbacks.begin(self)
+        self._rows.begin(self.timesteps, now, self.episodes.count)
 
     def _rescue(self) -> None:
         """Save the model after an exception, as of the last update that was finished."""
@@ -242,12 +268,11 @@ class Run:
         now, plan = time.perf_counter(), self.plan
         self.elapsed = now - self._started
         self.env.merge_statistics(self.comm)
+        self._call_back()
         # A run that ends because it is good enough shows that it is.
-        if self._row_is_due() or self._stopped:
-            steps, seconds = self.timesteps - self._logged[0], now - self._logged[1]
-            self.fps = int(steps / max(seconds, 1e-9))
-            self._logged = self.timesteps, now
-            logger.logkvs(row() | self._further_columns())
+        if self._rows.due(self.update, self.num_updates, self.episodes.count) or self._stopped:
+            self.fps = self._rows.speed(self.timesteps, now)
+            logger.logkvs(row() | self._further_columns() | self.columns)
             logger.dumpkvs()
         if self.update % UPDATES_BETWEEN_SYNC_CHECKS == 0:
             self._check_in_step()
@@ -257,20 +282,16 @@ class Run:
             logger.info(line)
         self._finished = self.update
         self._progress.update(self.done, self.mean_reward)
-        if self.options.callback is not None and self.options.callback(self) is False:
-            self._stopped = True
         minutes = self.options.save_minutes
-        self._agree(minutes is not None and now - self._saved_at >= 60 * minutes)
+        due = minutes is not None and now - self._saved_at >= 60 * minutes
+        self._agree(due or self._save_wanted)
 
-    def _row_is_due(self) -> bool:
-        plan = self.plan
-        if plan.log_episodes is not None:
-            before, self._episodes_seen = self._episodes_seen, self.episodes.count
-            first = self._episodes_seen < plan.log_episodes and self.update == self.num_updates
-            return first or self._episodes_seen // plan.log_episodes > before // plan.log_episodes
-        # Of epochs the last one may be a part of one; without them the first row comes early.
-        extra = 1 if plan.log_first else self.num_updates
-        return self.update == extra or self.update % plan.log_interval == 0
+    def _call_back(self) -> None:
+        self._save_wanted, self._calling_back = False, True
+        try:
+            self._stopped = not self._callbacks(self) or self._stopped
+        finally:
+            self._calling_back = False
 
     def _further_columns(self) -> dict[str, int]:
         """What is told of some runs only."""
@@ -289,8 +310,12 @@ class Run:
     def save(self, last: bool = False) -> str | None:
         """Write a checkpoint (rank 0 writes, with every rank's own state in it); returns its path on rank 0.
 
-        A save that fails is a warning: the checkpoint before it stays, and the next interval tries again.
+        A save that fails is a warning: the checkpoint before it stays, and the next interval tries again. Called by a
+        callback, it comes at the end of the update, after the row of the logs that belongs to it.
         """
+        if self._calling_back:
+            self._save_wanted = True
+            return None
         self._saved_at = time.perf_counter()
         with self._paused():
             # A checkpoint of parameters that are not finite would push out good ones.
@@ -310,7 +335,7 @@ class Run:
             return None
 
     def _save(self) -> str | None:
-        own = {"rng": self.rng.bit_generator.state, "env": self.env.state()}
+        own = {"rng": self.rng.bit_generator.state, "env": self.env.state(), "callbacks": self._callbacks.state()}
         own["acting"] = {str(number): part.state() for number, part in enumerate(self._acting)}
         ranks = self.comm.gather(own)
         if not self.is_root or self.checkpoints is None:
@@ -376,6 +401,7 @@ class Run:
         if mine is not None:
             self.rng.bit_generator.state = mine["rng"]
             self.env.restore(mine["env"])
+            self._callbacks.restore(mine.get("callbacks", {}))
             acting = mine.get("acting", {})
             self._acted = [acting[number] for number in sorted(acting, key=int)]
 
@@ -391,31 +417,15 @@ class Run:
             return None
         return self.timesteps + (self.num_updates - self.update) * self.plan.steps_per_update
 
-    def _tell_ranks(self) -> None:
-        """One line at the start of a run of several."""
-        if self.comm.size > 1:
-            own = socket.gethostname(), self._num_envs, mpi.threads_for_rank()
-            hosts, envs, threads = zip(*self.comm.gather(own), strict=True)
-            logger.info(
-                f"ranks: {self.comm.size}, hosts: {len(set(hosts))}, environments in all: {sum(envs)}, "
-                f"threads a rank: {min(threads)}"
-            )
-
     def _check_in_step(self) -> None:
         if self.comm.size > 1:
             mpi.sync_check(
                 np.concatenate([mpi.values(variable).ravel() for variable in self.model.variables()]), self.comm
             )
 
-    def _on_signal(self, number: int, _frame: Any) -> None:
-        if self._signal is not None:
-            # A second one does not wait for the update to end.
-            raise KeyboardInterrupt
-        self._signal = number
-
     def _agree(self, save_due: bool) -> None:
         """Save and stop on every rank in the same update, whichever of them it is due on."""
-        wish = -1 if self._stopped else (self._signal or 0)
+        wish = -1 if self._stopped else self._signals.number
         wishes = self.comm.gather((wish, save_due)) if self.comm.size > 1 else [(wish, save_due)]
         number = max(wish for wish, _ in wishes)
         if number > 0:

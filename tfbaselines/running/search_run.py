@@ -77,8 +77,6 @@ class SearchRun(Run):
                 self.stop()
             if over or self.iterations // self.config.test_every > tests:
                 self.eval_episodes.extend(self._tester.run(self.model))
-            if self._good_enough():
-                self.stop()
             self.finish_update(lambda: columns(self) | self._row)
 
     def learnt(self, steps: int, episodes: list[dict[str, Any]], statistics: dict[str, float]) -> None:
@@ -131,9 +129,3 @@ class SearchRun(Run):
 
     def _iterations_after(self, update: int) -> int:
         return self.episodes.count if self._of_episodes else update
-
-    def _good_enough(self) -> bool:
-        """Whether the mean return of the latest test, or else of the latest 100 episodes, reaches stop_max_score."""
-        bound = self.config.stop_max_score
-        judged = self.episodes if self.eval_env is None else self.eval_episodes
-        return bound is not None and judged.full and judged.mean_reward >= bound

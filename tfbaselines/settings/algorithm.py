@@ -11,7 +11,7 @@ from tfbaselines.settings.config import Config
 from tfbaselines.settings.declared import config_of
 
 # The originals' algorithms, and further ones, that are not built yet.
-PLANNED = ("bc", "gail", "her")
+PLANNED = ("bc", "gail")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +29,8 @@ class Algorithm:
         normalized_environments: MuJoCo environments are wrapped in VecNormalize.
         dict_observations: Dict observations are not flattened.
         encodes_images: Dict observations with images reach it as they are, and each image passes through an encoder.
+        goals: observations have goals (envs/goals.py).
+        num_env: environments on the command line, unless it says how many.
         action_masks: environments are wrapped so that infos' action masks stand beside the observations.
         packed_observations: so are they, and observations of several parts become one row each; see envs/vec/packed.py.
         length_arguments: arguments that set the length of training in place of total_timesteps.
@@ -43,6 +45,8 @@ class Algorithm:
     normalized_environments: bool = True
     dict_observations: bool = False
     encodes_images: bool = False
+    goals: bool = False
+    num_env: int = 1
     action_masks: bool = False
     packed_observations: bool = False
     length_arguments: tuple[str, ...] = ()
@@ -50,7 +54,7 @@ class Algorithm:
     @property
     def several_observations(self) -> bool:
         """Whether images and vectors together reach its networks, each image through an encoder."""
-        return self.dict_observations or self.packed_observations or self.encodes_images
+        return not self.goals and (self.dict_observations or self.packed_observations or self.encodes_images)
 
     @property
     def takes_masks(self) -> bool:

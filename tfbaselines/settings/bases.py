@@ -139,23 +139,29 @@ class EpochConfig(RolloutConfig):
 class ReplayConfig(RunConfig):
     """Of algorithms that learn from a replay of single steps.
 
-    The run also reads `replay_size`, `start_steps` and `update_after`: arguments, or properties where an algorithm has
-    other names for them.
+    The run also reads `replay_size`, `start_steps`, `update_after` and `num_test_episodes`: arguments, or properties
+    where an algorithm has other names for them.
     """
 
     eval_env: Any = arg(None, "environments for tests; the command line makes them itself")
     gamma: float = arg(0.99, "discount per step", at_least=0, at_most=1)
     batch_size: int = arg(100, "transitions, or sequences, in a gradient step", at_least=1)
-    num_test_episodes: int = arg(10, "episodes of a test at an epoch's end; 0 for no tests", at_least=0)
     max_ep_len: int | None = arg(
         1000, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
     )
-    n_step: int = arg(1, "steps of reward in a return before it bootstraps", at_least=1)
     save_replay_buffer: bool = arg(True, "save the replay beside the checkpoints")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpinupReplayConfig(ReplayConfig):
+class StepReplayConfig(ReplayConfig):
+    """Of those whose replay returns the rewards of several steps."""
+
+    num_test_episodes: int = arg(10, "episodes of a test at an epoch's end; 0 for no tests", at_least=0)
+    n_step: int = arg(1, "steps of reward in a return before it bootstraps", at_least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpinupReplayConfig(StepReplayConfig):
     """Spinning Up's names for the replay's size and for when learning begins."""
 
     total_timesteps: float | None = arg(None, "environment steps of this rank; None for all epochs", at_least=0)
@@ -196,6 +202,23 @@ class OffPolicyConfig(SpinupReplayConfig):
     normalize_observations: bool = arg(
         False, "scale observations by a running mean and deviation kept inside the policy"
     )
+    replay: str = arg(
+        "uniform",
+        "'uniform', or 'hindsight' for environments with goals: most transitions with one that the episode achieves "
+        "later",
+        choices=("uniform", "hindsight"),
+    )
+    replay_k: float | None = arg(
+        None, "of replay='hindsight': transitions with a new goal for each with its own; None for 4", at_least=0
+    )
+
+    def check(self) -> None:
+        """See Config."""
+        super().check()
+        if self.replay_k is not None and self.replay != "hindsight":
+            raise bad_argument("replay_k", self.replay_k, "needs replay='hindsight'")
+        if self.replay == "hindsight" and self.n_step != 1:
+            raise bad_argument("n_step", self.n_step, "1 with replay='hindsight', which changes rewards step by step")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,10 +1,11 @@
 """The command line: flags of the run, arguments of the algorithm and of its network, checked before anything starts."""
 
 import ast
+import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,10 @@ from tfbaselines.settings.signatures import Network, network_named
 
 # Arguments of learn that the command gives itself, from its flags.
 OF_THE_RUN = ("total_timesteps", "seed", "eval_env", "run")
+
+
+# Before the names of the environment's own arguments.
+ENV_KWARGS = "env_kwargs."
 
 
 @dataclass
@@ -67,36 +72,66 @@ def split(argv: list[str]) -> dict[str, str | bool]:
     return given
 
 
-def parse(given: dict[str, str | bool], algorithms: Mapping[str, Algorithm]) -> Arguments:
+def parse(
+    given: dict[str, str | bool], algorithms: Mapping[str, Algorithm], origins: Mapping[str, str] | None = None
+) -> Arguments:
     """Check a split command line against the flags, the algorithm and the network.
 
     Args:
         given: from `split`.
         algorithms: those there are, by name.
+        origins: where arguments that are not typed come from, for errors.
 
     Returns:
         The checked arguments; ValueError in one line names the first mistake.
     """
-    flags = vars(
-        Flags(**{name: parse_value(FLAGS[name], text) for name, text in given.items() if name in FLAGS})
-    ).copy()
+    env_kwargs = _env_kwargs(given)
+    origins = origins or {}
+    typed = {}
+    for name in given.keys() & FLAGS.keys():
+        with _from(origins.get(name)):
+            typed[name] = parse_value(FLAGS[name], given[name])
+    flags = vars(Flags(**typed, env_kwargs=env_kwargs)).copy()
     algorithm = named(algorithms, flags["alg"])
     env_type, env_id = env_type_of(flags["env"], flags["env_type"])
     if flags["network"] is None:
         flags["network"] = algorithm.default_network(env_type)
     network = network_named(flags["network"])
-    if flags["num_env"] is None:
-        flags["num_env"] = (os.cpu_count() or 1) if env_type == "atari" else 1
     # Defaults for a network that was not chosen do not count.
     known = (algorithm.config.arguments().keys() | network.arguments.keys()) - {"network"}
     learn = {name: value for name, value in algorithm.config.defaults_for(env_type).items() if name in known}
     for name, text in given.items():
-        if name not in FLAGS:
-            learn[name] = parse_value(_argument(name, algorithm, network), text)
+        if name not in FLAGS and not name.startswith(ENV_KWARGS):
+            with _from(origins.get(name)):
+                learn[name] = parse_value(_argument(name, algorithm, network), text)
+    if flags["num_env"] is None:
+        usual = learn.get("rollout_batch_size") or algorithm.num_env
+        flags["num_env"] = (os.cpu_count() or 1) if env_type == "atari" else usual
     by_length = "num_timesteps" not in given and not learn.keys().isdisjoint(algorithm.length_arguments)
     total_timesteps = None if by_length else flags["num_timesteps"]
     check_arguments(learn | {"seed": flags["seed"], "total_timesteps": total_timesteps}, algorithm, network)
     return Arguments(algorithm, flags, learn, total_timesteps, dict(given), env_type, env_id)
+
+
+@contextlib.contextmanager
+def _from(origin: str | None) -> Iterator[None]:
+    """An error begins with the place that the argument comes from."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{origin}: {error}" if origin else str(error)) from None
+
+
+def _env_kwargs(given: Mapping[str, str | bool]) -> dict[str, Any] | None:
+    """The environment's own arguments: numbers, lists, True, False and None where the text is one, else text."""
+    kwargs = {}
+    for name, text in given.items():
+        if name == ENV_KWARGS[:-1] or name == ENV_KWARGS:
+            raise ValueError("an environment's argument has its name behind a dot: write --env_kwargs.NAME=VALUE")
+        if name.startswith(ENV_KWARGS):
+            value = None if text is True else _literal(text)
+            kwargs[name.removeprefix(ENV_KWARGS)] = text if value is None and text != "None" else value
+    return kwargs or None
 
 
 def check_arguments(learn: dict[str, Any], algorithm: Algorithm, network: Network) -> None:

@@ -1,6 +1,7 @@
 """The flags of the command: what a run is, besides the arguments of its algorithm and its network."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from tfbaselines.envs.ids import ENV_TYPES
 from tfbaselines.envs.make import WORKERS, check_worker
@@ -15,19 +16,30 @@ class Flags(Declared):
 
     env: str = arg("CartPole-v1", "environment id; 'module:id' imports the module first")
     env_type: str | None = arg(None, "type of environment, where the registry does not have it", choices=ENV_TYPES)
+    env_kwargs: dict[str, Any] | None = arg(None, "arguments of the environment, each as --env_kwargs.NAME=VALUE")
     seed: int | None = arg(None, "seed of everything random; None draws one and keeps it in config.json", at_least=0)
     alg: str = arg("ppo2", "algorithm")
+    tuned: bool = arg(False, "take the settings known to solve the environment, where nothing else is given")
+    config: str | None = arg(
+        None, "YAML file of arguments: a section 'default', and sections of types of environments and of environments"
+    )
+    print_config: bool = arg(False, "print every argument and where its value comes from, and train nothing")
     num_timesteps: float = arg(1e6, "environment steps to train for; 0 trains nothing", at_least=0)
     network: str | None = arg(None, "network; 'module:name' imports the module first; None for the algorithm's default")
     gamestate: str | None = arg(None, "game state to load (retro only)")
     num_env: int | None = arg(
-        None, "copies of the environment; None for the number of CPUs for atari, else 1", at_least=1
+        None, "copies of the environment; None for the number of CPUs for atari, for her 2, else 1", at_least=1
     )
     reward_scale: float = arg(1.0, "rewards are multiplied by this")
     save_path: str | None = arg(None, "file for the trained model")
     save_video_interval: int = arg(0, "steps between videos; 0 for none", at_least=0)
     save_video_length: int = arg(200, "steps in a video", at_least=1)
     log_path: str | None = arg(None, "directory of logs and checkpoints")
+    log_format: str | None = arg(
+        None,
+        "what is logged to, with commas between: stdout, log, csv, json, tensorboard, wandb, mlflow; None for the "
+        "variable OPENAI_LOG_FORMAT, else stdout,log,csv",
+    )
     play: bool = arg(False, "run the trained policy afterwards, in a window where there is a display")
     resume: str | None = arg(
         None,
@@ -39,6 +51,19 @@ class Flags(Declared):
     save_minutes: float | None = arg(
         10.0, "minutes between checkpoints; None for only those of the algorithm's own interval", above=0
     )
+    save_every: float | None = arg(None, "environment steps between checkpoints, beside the above", at_least=1)
+    stop_at: float | None = arg(
+        None, "mean return of the latest test, or without tests of the latest 100 episodes, that ends the run"
+    )
+    stop_without_gain: float | None = arg(
+        None, "environment steps without a better mean return after which the run ends", at_least=1
+    )
+    evaluate_every: float | None = arg(
+        None,
+        "environment steps between tests of the deterministic policy, for algorithms without tests too",
+        at_least=1,
+    )
+    evaluate_episodes: int = arg(10, "episodes of each of these tests", at_least=1)
     overwrite: bool = arg(False, "remove what an earlier run left in log_path")
     precision: str = arg("float32", "of convolutions and matrix products", choices=PRECISIONS)
     on_nan: str = arg(
@@ -60,7 +85,7 @@ class Flags(Declared):
 
     def check(self) -> None:
         """See Declared."""
-        for name in ("log_path", "save_path", "resume"):
+        for name in ("log_path", "save_path", "resume", "config"):
             path = getattr(self, name)
             if path is not None and not path.strip():
                 raise bad_argument(name, path, "a path, not an empty text")

@@ -1,6 +1,6 @@
 """What every algorithm's learn() takes besides its own arguments."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,8 @@ class RunOptions:
         resume: directory of an earlier run (its log directory) whose latest checkpoint is continued.
         keep_checkpoints: how many of the latest checkpoints to keep.
         save_minutes: minutes between checkpoints, beside those of the algorithm's own interval; None for only these.
-        callback: called with the Run after every update; returning False ends the run.
+        callback: called with the Run after every update, or several of such; returning False ends the run. Ready ones
+            are in tfbaselines.callbacks.
         progress: show progress; None shows it for runs from the command line only.
         precision: 'float32', or 'bfloat16' for convolutions and matrix products of half the width where the
             processor has them.
@@ -35,7 +36,7 @@ class RunOptions:
     resume: str | None = None
     keep_checkpoints: int = 5
     save_minutes: float | None = 10.0
-    callback: Callable[[Any], bool | None] | None = None
+    callback: Callable[[Any], bool | None] | Sequence[Callable[[Any], bool | None]] | None = None
     progress: bool | None = None
     precision: str = "float32"
     on_nan: str = "stop"

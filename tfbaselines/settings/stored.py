@@ -4,6 +4,7 @@ Its form is checked before anything of it is used. No module that it names is im
 and no path in it is ever used.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,8 @@ from tfbaselines.settings.flags import FLAGS
 from tfbaselines.settings.signatures import network_named
 
 # Arguments of a run that are not kept when it is resumed: paths, and the user's consent.
-NOT_KEPT = ("log_path", "save_path", "load_path", "resume", "overwrite", "trust")
+NOT_KEPT = ("log_path", "save_path", "load_path", "demo_file", "resume", "overwrite", "trust", "config", "tuned")
+NOT_KEPT += ("print_config",)
 
 # Arguments that may name a module to import, as 'module:name'.
 IMPORTING = ("env", "network", "value_network")
@@ -28,7 +30,7 @@ REQUIRED = ("alg", "network", "env", "learn", "given")
 
 ENV_NAMES = (
     *("env", "env_type", "num_env", "seed", "reward_scale", "gamestate", "worker"),
-    *("step_timeout", "restart_workers"),
+    *("step_timeout", "restart_workers", "env_kwargs"),
 )
 
 
@@ -47,22 +49,33 @@ def check_config(config: Any) -> None:
     for name in ENV_NAMES:
         if name in config["env"]:
             FLAGS[name].checked(config["env"][name])
+    if not isinstance(config["env"].get("env_kwargs"), dict | None):
+        raise ValueError("'env_kwargs' of 'env' is not a dict")
     for name in ("normalize", "flatten"):
         if not isinstance(config["env"].get(name, True), bool):
             raise ValueError(f"'{name}' of 'env' is neither true nor false")
 
 
 def needs_trust(arguments: Mapping[str, Any]) -> str | None:
-    """The first of a run's arguments whose module would be imported, other than this package's own; None for none."""
-    for name in IMPORTING:
-        value = arguments.get(name)
-        if isinstance(value, str) and ":" in value and not value.startswith(OWN_MODULES):
+    """The first of a run's arguments that needs the user's trust; None for none.
+
+    One that names a module to import, other than this package's own, or one of the environment that names a file.
+    """
+    of_env = arguments.get("env_kwargs")
+    of_env = of_env if isinstance(of_env, dict) else {}
+    flat = {**arguments, **{f"env_kwargs.{name}": value for name, value in of_env.items()}}
+    for name, value in flat.items():
+        if not isinstance(value, str):
+            continue
+        if name in IMPORTING and ":" in value and not value.startswith(OWN_MODULES):
+            return name
+        if name.startswith("env_kwargs.") and re.search(r"[/\\~]", value):
             return name
     return None
 
 
 def require_trust(arguments: Mapping[str, Any], trust: bool) -> None:
-    """ValueError when a module would be imported that a config.json names, unless the user trusts it.
+    """ValueError when a config.json names a module to import or a file to read, unless the user trusts it.
 
     Args:
         arguments: those of the config.json that the user has not given.
@@ -70,8 +83,11 @@ def require_trust(arguments: Mapping[str, Any], trust: bool) -> None:
     """
     name = None if trust else needs_trust(arguments)
     if name is not None:
+        key = name.removeprefix("env_kwargs.")
+        value = arguments[name] if name in arguments else arguments["env_kwargs"][key]
+        harm = "importing that module runs its code" if key == name else "the environment may open that file"
         raise ValueError(
-            f"the run's config.json has {name}='{arguments[name]:.200}', and importing that module runs its code: "
+            f"the run's config.json has {name}='{value:.200}', and {harm}: "
             "add --trust (in Python trust=True) if you know the run"
         )
 
@@ -90,7 +106,8 @@ def given_again(stored: Mapping[str, str | bool], typed: Mapping[str, str | bool
 def check_run(config: dict[str, Any], algorithm: Algorithm, trust: bool) -> None:
     """ValueError unless the algorithm and the network of a run take its arguments, and its modules may be imported."""
     learn, own = config["learn"], algorithm.config.arguments()
-    require_trust({**learn, "network": config["network"], "env": config["env"]["env"]}, trust)
+    env = {name: config["env"].get(name) for name in ("env", "env_kwargs")}
+    require_trust({**learn, "network": config["network"], **env}, trust)
     for name in learn:
         if name in OF_THE_RUN or (name in own and not own[name].settable):
             raise ValueError(f"the run's config.json has an argument '{name:.80}', which cannot be stored")
@@ -109,9 +126,11 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _is_value(value: Any, depth: int = 2) -> bool:
-    """Whether it is a number, text, True, False, None, or a list of them, such as the layers of a network."""
+    """Whether it is a number, text, True, False, None, or a list (layers of a network) or dict of them."""
     if isinstance(value, list):
         return depth > 0 and all(_is_value(item, depth - 1) for item in value)
+    if isinstance(value, dict):
+        return depth > 0 and all(_is_text(name) and _is_value(item, depth - 1) for name, item in value.items())
     return _is_scalar(value)
 
 

@@ -126,3 +126,38 @@ def test_after_loading_goals_are_of_the_episodes_that_were_saved(size, tmp_path)
             assert goal in source.later(number)
             old, fresh = old + (source is diary), fresh + (source is new)
     assert old > 50 and fresh > 50
+
+
+def test_episodes_that_go_on_after_loading(tmp_path):
+    """Goals of an open episode may come from both sides of the stop, and of no other episode."""
+    replay, other = make(), make()
+    diary = Diary(replay, (4, 30))
+    diary.run(12)
+    replay.save(tmp_path / "replay")
+    other.load(tmp_path / "replay", episodes_continue=True)
+    diary.replay = other
+    diary.run(9)
+    across = 0
+    for number, goal, _, paid in rows_of(other.sample(np.random.default_rng(0), 1, 2000)):
+        if paid != -7:
+            assert goal in diary.later(number)
+            across += number % 1000 < 12 <= goal % 1000
+    assert across > 50
+
+
+def test_the_latest_transitions():
+    replay = make(replay_k=1)
+    diary = Diary(replay, (5,))
+    diary.run(20)
+    batch = replay.sample_latest(np.random.default_rng(0), 6)
+    numbers = batch["obs"]["achieved_goal"].ravel() % 1000
+    assert len(numbers) == 12 and numbers.min() >= min(one % 1000 for one in diary.numbers) - 8
+    assert 0 < np.mean(batch["rewards"] != -7) < 1
+    # No more than there are.
+    assert len(make_one_step().sample_latest(np.random.default_rng(0), 6)["rewards"]) == 12
+
+
+def make_one_step():
+    replay = make()
+    Diary(replay, (5,)).run(1)
+    return replay

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import cloudpickle
+import gymnasium
 import numpy as np
 from gymnasium import spaces
 
@@ -98,6 +99,10 @@ class VecEnv(ABC):
     def reset_infos(self) -> list[dict[str, Any]]:
         """The infos of the latest reset() of all environments; a single one's is in its step's `reset_info`."""
         return [{} for _ in range(self.num_envs)]
+
+    def example(self) -> gymnasium.Env:
+        """One of the environments, or another like them, in this process; only asked, never stepped."""
+        raise ValueError(f"{type(self).__name__} has no Gymnasium environments in this process")
 
     def limit_episodes(self, steps: int) -> None:
         """Cut episodes off after `steps` steps."""

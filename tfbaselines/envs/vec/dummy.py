@@ -62,6 +62,10 @@ class DummyVecEnv(VecEnv):
         """See VecEnv."""
         return self._reset_infos
 
+    def example(self) -> gymnasium.Env:
+        """See VecEnv."""
+        return self.envs[0]
+
     def limit_episodes(self, steps: int) -> None:
         """See VecEnv."""
         self.envs = [limited(env, steps) for env in self.envs]

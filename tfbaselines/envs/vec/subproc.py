@@ -46,6 +46,7 @@ class SubprocVecEnv(VecEnv):
         self._keeps_seen = restart_workers > 0
         # A worker that fails may have written into the buffer.
         self._seen: Any = None
+        self._example: gymnasium.Env | None = None
 
     def _start(
         self, env_fns: Sequence[Callable], spaces: Any, context: str, in_series: int, care: dict[str, Any]
@@ -69,6 +70,12 @@ class SubprocVecEnv(VecEnv):
     def reset_infos(self) -> list[dict[str, Any]]:
         """See VecEnv."""
         return list(self._reset_infos)
+
+    def example(self) -> gymnasium.Env:
+        """See VecEnv."""
+        if self._example is None:
+            self._example = self._workers.example()
+        return self._example
 
     def limit_episodes(self, steps: int) -> None:
         """See VecEnv."""
@@ -114,6 +121,8 @@ class SubprocVecEnv(VecEnv):
     def close_extras(self) -> None:
         """See VecEnv."""
         self._workers.end()
+        if self._example is not None:
+            self._example.close()
 
     def get_images(self) -> list[np.ndarray]:
         """See VecEnv."""

@@ -27,7 +27,7 @@ class Workers:
 
     Args:
         env_fns: functions that make the environments; one with a method `again(number)` gives a function that makes
-            the environment of the worker that replaces it.
+            the environment of the worker that replaces it; with `example()`, one without files.
         context: 'spawn', 'fork' or 'forkserver'.
         in_series: environments in each process; must divide their number.
         shared: for each process the arguments of its SharedDelivery, or None.
@@ -81,6 +81,11 @@ class Workers:
 
     def __len__(self) -> int:
         return len(self._makers)
+
+    def example(self) -> gymnasium.Env:
+        """An environment like the workers', made in this process; it writes no files."""
+        make = self._makers[0][0]
+        return make.example() if hasattr(make, "example") else make()
 
     def shares(self, values: Any) -> list[Any]:
         """One value per environment, cut into one list per process."""

@@ -4,19 +4,16 @@ The strategy 'future': the new goal is what the same episode had achieved after 
 """
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tfbaselines.envs.goals import ACHIEVED, DESIRED, ComputeReward, check_goals
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.experience.replay.protocol import Batch
 from tfbaselines.experience.replay.storage import reshaped
 from tfbaselines.experience.replay.uniform import Replay
 from tfbaselines.policy.encoding import observation_dtype
-
-# From achieved goals [B, ...], desired goals [B, ...] and an empty info to rewards [B].
-ComputeReward = Callable[[np.ndarray, np.ndarray, dict[str, Any]], np.ndarray]
 
 # Placeholder for the last step of an unfinished episode.
 OPEN = np.iinfo(np.int64).max
@@ -40,7 +37,8 @@ class HindsightReplay(Replay):
     def __init__(
         self, env: VecEnv, size: int, gamma: float = 0.99, *, compute_reward: ComputeReward, replay_k: float = 4
     ) -> None:
-        space = env.observation_space["achieved_goal"]
+        check_goals(env)
+        space = env.observation_space[ACHIEVED]
         # The goal achieved after each step: a later goal is never in another episode, nor missing at its end.
         super().__init__(env, size, gamma, extra={"achieved_after": (space.shape, observation_dtype(space))})
         self._compute_reward, self._probability = compute_reward, 1.0 - 1.0 / (1.0 + replay_k)
@@ -61,25 +59,35 @@ class HindsightReplay(Replay):
         step, t = self.steps, self._head
         super().put(obs, actions, rewards, next_obs, dones, infos, states)
         achieved = self._arrays["achieved_after"]
-        achieved[t], self._episode_end[t] = next_obs["achieved_goal"], OPEN
+        achieved[t], self._episode_end[t] = next_obs[ACHIEVED], OPEN
         for i in np.flatnonzero(dones):
-            achieved[t, i] = infos[i]["final_observation"]["achieved_goal"]
+            achieved[t, i] = infos[i]["final_observation"][ACHIEVED]
             begin = max(self._episode_begin[i], self.steps - len(self) // self.num_envs)
             self._episode_end[np.arange(begin, step + 1) % self._slots, i] = step
             self._episode_begin[i] = step + 1
 
     def sample(self, rng: np.random.Generator, batches: int, batch_size: int) -> Batch:
         """As Replay's, replay_k / (1 + replay_k) of the rows with a new goal."""
-        batch = self.gather(self._draw(rng, batches * batch_size))
+        return reshaped(self._in_hindsight(rng, self._draw(rng, batches * batch_size)), (batches, batch_size))
+
+    def sample_latest(self, rng: np.random.Generator, steps: int) -> Batch:
+        """As many transitions [steps * N, ...] of the latest steps as these have, drawn as `sample` draws them."""
+        count, steps = steps * self.num_envs, min(steps, self.reach)
+        age = rng.integers(1, steps + 1, size=count)
+        return self._in_hindsight(rng, (self.steps - age) * self.num_envs + rng.integers(self.num_envs, size=count))
+
+    def _in_hindsight(self, rng: np.random.Generator, rows: np.ndarray) -> Batch:
+        """Transitions by their row numbers [B], most with a new goal."""
+        batch = self.gather(rows)
         slots, envs, age = self._locate(batch["rows"])
         step, end = self.steps - age, np.minimum(self._episode_end[slots, envs], self.steps - 1)
         chosen = rng.random(len(slots)) < self._probability
         later = step + (rng.random(len(slots)) * (end - step + 1)).astype(np.int64)
         goals = self._arrays["achieved_after"][later % self._slots, envs][chosen]
-        batch["obs"]["desired_goal"][chosen] = batch["next_obs"]["desired_goal"][chosen] = goals
+        batch["obs"][DESIRED][chosen] = batch["next_obs"][DESIRED][chosen] = goals
         achieved = self._arrays["achieved_after"][slots, envs][chosen]
         batch["rewards"][chosen] = self._compute_reward(achieved, goals, {})
-        return reshaped(batch, (batches, batch_size))
+        return batch
 
     def load(self, directory: str | os.PathLike, episodes_continue: bool = False) -> None:
         """See Storage."""
@@ -88,5 +96,6 @@ class HindsightReplay(Replay):
         over = self._arrays["terminated"] | self._arrays["truncated"]
         for i in range(self.num_envs):
             ends = np.flatnonzero(over[: self.steps, i])
-            self._episode_end[: self.steps, i] = ends[np.searchsorted(ends, steps)]
-        self._episode_begin[:] = self.steps
+            # Steps after the last end are of an episode that goes on.
+            self._episode_end[: self.steps, i] = np.append(ends, OPEN)[np.searchsorted(ends, steps)]
+            self._episode_begin[i] = ends[-1] + 1 if len(ends) else 0

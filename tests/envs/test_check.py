@@ -1,0 +1,142 @@
+"""What is found in environments of the user's own."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from tfbaselines.check_env import main
+from tfbaselines.envs.check import ADVICE, MISTAKE, RIGHT, check
+
+
+class Fine(gymnasium.Env):
+    """Nothing is wrong with it; subclasses and `changes` spoil it.
+
+    Args:
+        changes: attributes, and `step` and `reset` results by name.
+    """
+
+    observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+    action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def __init__(self, **changes):
+        self.changes, self.time = changes, 0
+        for name in ("observation_space", "action_space"):
+            setattr(self, name, changes.get(name, getattr(self, name)))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return self.changes.get("reset", (self._obs(), {}))
+
+    def _obs(self):
+        return self.changes.get("obs", self.np_random.uniform(-1, 1, 2).astype(np.float32))
+
+    def step(self, action):
+        self.time += 1
+        end = self.changes.get("terminated", self.time == 20)
+        reward = self.changes.get("reward", float(self.time % 3))
+        return self.changes.get("step", (self._obs(), reward, end, False, self.changes.get("info", {})))
+
+    def get_state(self):
+        return {"time": self.time}
+
+    def set_state(self, state):
+        self.time = state["time"]
+
+
+def found(kind, steps=60, make=Fine, **changes):
+    return [finding.text for finding in check(lambda: make(**changes), steps) if finding.kind == kind]
+
+
+def test_an_environment_may_be_right():
+    assert found(MISTAKE) == found(ADVICE) == []
+    assert len(found(RIGHT)) == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"observation_space": spaces.Text(3)}, "observation_space is Text"),
+        ({"action_space": spaces.Dict()}, "action_space is Dict"),
+        ({"reset": np.zeros(2)}, "reset must return (observation, info)"),
+        (
+            {"step": (np.zeros(2), 0.0, False, {})},
+            "step must return (observation, reward, terminated, truncated, info)",
+        ),
+        ({"obs": np.zeros(3, np.float32)}, "has shape (3,), its space (2,)"),
+        ({"obs": np.array([np.nan, 0.0], np.float32)}, "reset's observation is NaN or infinite"),
+        ({"obs": np.array([0.0, 2.0], np.float32)}, "is outside of its space's bounds"),
+        ({"obs": np.zeros(2, np.complex64)}, "is of type complex64"),
+        ({"reward": float("inf")}, "the reward of step 1 is inf"),
+        ({"reward": "1"}, "the reward of step 1 is of type str"),
+        ({"terminated": None}, "terminated of step 1 is None"),
+        ({"info": []}, "the info of step 1 is of type list"),
+    ],
+)
+def test_mistakes_are_named(changes, text):
+    (mistake,) = found(MISTAKE, **changes)
+    assert text in mistake
+
+
+class Raising(Fine):
+    def step(self, action):
+        raise KeyError("goal")
+
+
+class Unseeded(Fine):
+    def _obs(self):
+        return np.random.default_rng().uniform(-1, 1, 2).astype(np.float32)
+
+
+def test_its_own_exceptions_are_named():
+    (mistake,) = found(MISTAKE, make=Raising)
+    assert mistake.startswith("step 1 with action [") and mistake.endswith("raised KeyError: 'goal'")
+
+
+def test_chance_that_no_seed_reaches_is_found():
+    (mistake,) = found(MISTAKE, make=Unseeded)
+    assert "two environments with one seed differ" in mistake
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"action_space": spaces.Box(-2.0, 2.0, (1,), np.float32)}, "actions are not between -1 and 1"),
+        ({"action_space": spaces.Box(-np.inf, np.inf, (1,), np.float32)}, "actions without bounds"),
+        ({"observation_space": spaces.Box(-1e4, 1e4, (2,)), "obs": np.full(2, 900.0)}, "observations reach 900"),
+        ({"reward": 500.0, "terminated": False}, "rewards reach 500"),
+        ({"reward": 0.0, "terminated": False}, "every random step gave the reward 0"),
+        ({"terminated": False}, "no episode ended within 60 steps and there is no time limit"),
+        ({"observation_space": spaces.Box(0, 1, (3, 8, 8)), "obs": np.zeros((3, 8, 8))}, "are no images to a cnn"),
+    ],
+)
+def test_advice_is_given(changes, text):
+    assert any(text in advice for advice in found(ADVICE, **changes))
+    assert not found(MISTAKE, **changes)
+
+
+def test_parts_of_observations_are_named():
+    space = spaces.Dict({"a": spaces.Discrete(2), "b": Fine.observation_space})
+    obs = {"a": 1, "b": np.full(2, 3.0, np.float32)}
+    (mistake,) = found(MISTAKE, observation_space=space, obs=obs)
+    assert mistake.startswith("reset's observation['b'] is outside")
+
+
+def test_the_command_ends_with_what_to_do(capsys):
+    assert main(["Pendulum-v1", "--steps=250"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "right   observations Box (3,) float32, actions Box (1,) float32"
+    assert lines[-2].startswith("algorithms that take it: a2c, acer, ") and "deepq" not in lines[-2]
+    assert lines[-1] == "Pendulum-v1: 0 to change, 1 to consider"
+
+
+def test_the_commands_mistakes_are_one_line(capsys):
+    assert main(["Pendlum-v1"]) == 2 and main(["Pendulum-v1", "--steps=0"]) == 2
+    assert capsys.readouterr().err.count("\n") == 2
+    gymnasium.register("Spoilt-v0", lambda: Fine(reward=float("nan")))
+    try:
+        assert main(["Spoilt-v0"]) == 1
+    finally:
+        del gymnasium.registry["Spoilt-v0"]
+    assert "change  the reward of step 1 is nan" in capsys.readouterr().out

@@ -1,0 +1,310 @@
+"""HER: hindsight experience replay (Andrychowicz et al. 2017, arXiv:1707.01495) with DDPG, as in baselines.
+
+A step's goal g is replaced by one that its episode achieves later, with the reward that this goal would have earned.
+The critic descends (q(s, g, a) - y)^2 towards
+
+    y = clip(r + gamma (1 - d) q'(s', g, pi'(s', g)), -1 / (1 - gamma), 0)
+
+the actor ascends q(s, g, pi(s, g)) - action_l2 |pi(s, g)|^2, actions in units of their bounds, and the targets (')
+follow at a cycle's end. With bc_loss a part of every batch is of demonstrations, and the actor also descends
+|pi(s, g) - a|^2 over those rows, with q_filter only where the critic prefers a (Nair et al. 2018, arXiv:1709.10089).
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from tfbaselines.envs.goals import check_goals, episode_limit, goal_reward
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.errors import bad_argument, unknown
+from tfbaselines.experience.goal_demonstrations import replay_of_demonstrations
+from tfbaselines.experience.replay import HindsightReplay
+from tfbaselines.logs.her_rows import HerRows
+from tfbaselines.losses.off_policy import target_actions, targets, views
+from tfbaselines.optim.average import AveragedPolicy, with_targets
+from tfbaselines.optim.blocks import Batch, BlockUpdate, Phase, Statistics
+from tfbaselines.optim.optimizers import Adam
+from tfbaselines.policy.bounded import BoundedHead
+from tfbaselines.policy.goal import GoalActorCritic
+from tfbaselines.policy.networks import get_network_builder
+from tfbaselines.policy.precision import compile_with_xla
+from tfbaselines.running.build import check_network
+from tfbaselines.running.model import PolicyModel
+from tfbaselines.running.off_policy import Course, OffPolicyModel, OffPolicyRun
+from tfbaselines.settings.bases import ReplayConfig
+from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.takes import takes
+
+ADAM_EPSILON = 1e-8
+
+# Cycles in an epoch: of environments whose ids begin so, and of all others.
+CYCLES = {"FetchReach": 10}
+USUAL_CYCLES = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(ReplayConfig):
+    """Arguments of HER; those of DDPG, which baselines keeps among its parameters, are arguments too."""
+
+    replay_strategy: str = arg(
+        "future", "'future': goals that the episode achieves later; 'none': no new goals", choices=("future", "none")
+    )
+    policy_save_interval: int = arg(5, "epochs between checkpoints; 0 for only the last", at_least=0)
+    clip_return: bool = arg(True, "the critic's targets are at least -1 / (1 - gamma)")
+    demo_file: str | None = arg(None, "npz file of demonstrations, for bc_loss")
+    override_params: dict[str, Any] | None = arg(None, "arguments by name, which win over those given themselves")
+    save_path: str | None = arg(
+        None, "file for the model of the epoch with the best success rate; of the command line for the last model"
+    )
+    layers: int = arg(3, "hidden layers of 'dense' and 'mlp', unless these are given their own arguments", at_least=1)
+    hidden: int = arg(256, "units of each of these layers", at_least=1)
+    Q_lr: Schedule = arg(1e-3, "the critic's learning rate", at_least=0)
+    pi_lr: Schedule = arg(1e-3, "the actor's learning rate", at_least=0)
+    buffer_size: float = arg(1e6, "transitions kept in the replay", at_least=1)
+    polyak: float = arg(0.95, "share of the targets kept at a cycle's end", at_least=0, at_most=1)
+    action_l2: float = arg(1.0, "weight of the squares of the actor's actions", at_least=0)
+    clip_obs: float = arg(200.0, "bound of observations and goals before they are normalised", above=0)
+    relative_goals: bool = arg(False, "the networks see the desired goal minus the one achieved")
+    n_cycles: int | None = arg(None, "cycles in an epoch; None for 50, of FetchReach 10", at_least=1)
+    rollout_batch_size: int | None = arg(
+        None, "environments, one episode of each in a cycle; None for those given, on the command line 2", at_least=1
+    )
+    n_batches: int = arg(40, "gradient steps in a cycle", at_least=0)
+    batch_size: int = arg(256, "transitions in a gradient step", at_least=1)
+    n_test_rollouts: int = arg(10, "episodes of each environment in a test at an epoch's end; 0 for none", at_least=0)
+    test_with_polyak: bool = arg(False, "test the targets' actor")
+    random_eps: float = arg(0.3, "share of random actions", at_least=0, at_most=1)
+    noise_eps: float = arg(
+        0.2, "standard deviation of the noise on the others, in units of the actions' bounds", at_least=0
+    )
+    replay_k: float = arg(4, "replayed transitions with a new goal for each with its own", at_least=0)
+    norm_eps: float = arg(0.01, "smallest standard deviation in the normalisation", above=0)
+    norm_clip: float = arg(5.0, "bound of normalised numbers", above=0)
+    bc_loss: bool = arg(False, "learn from the demonstrations of demo_file too")
+    q_filter: bool = arg(False, "only from those actions that the critic prefers to the actor's")
+    num_demo: int = arg(100, "episodes read from demo_file", at_least=1)
+    demo_batch_size: int = arg(128, "transitions of a batch that are demonstrations", at_least=1)
+    prm_loss_weight: float = arg(0.001, "weight of the actor's other losses beside that of demonstrations", at_least=0)
+    aux_loss_weight: float = arg(0.0078, "weight of the loss of demonstrations", at_least=0)
+    gamma: float | None = arg(None, "discount per step; None for 1 - 1 / steps of an episode", at_least=0, at_most=1)
+    clip_pos_returns: bool = arg(True, "the critic's targets are at most 0, as where rewards are -1 and 0")
+    max_ep_len: int | None = arg(
+        None, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
+    )
+
+    order: ClassVar = """
+        total_timesteps seed eval_env replay_strategy policy_save_interval clip_return demo_file override_params
+        load_path save_path
+    """
+    env_defaults: ClassVar = {"all": {"network": "dense"}}
+
+    def check(self) -> None:
+        """See Config."""
+        for name, value in (self.override_params or {}).items():
+            if name not in self.arguments():
+                raise unknown("parameter of override_params", name, self.arguments())
+            object.__setattr__(self, name, self.arguments()[name].checked(value))
+        if self.q_filter and not self.bc_loss:
+            raise bad_argument("q_filter", self.q_filter, "needs bc_loss=True, whose demonstrations it is about")
+        if self.bc_loss and self.demo_batch_size >= self.batch_size:
+            raise bad_argument("demo_batch_size", self.demo_batch_size, f"less than batch_size={self.batch_size}")
+
+    @property
+    def replay_size(self) -> float:
+        """See ReplayConfig."""
+        return self.buffer_size
+
+    @property
+    def start_steps(self) -> int:
+        """See ReplayConfig."""
+        return 0
+
+    @property
+    def update_after(self) -> int:
+        """See ReplayConfig."""
+        return 0
+
+    @property
+    def num_test_episodes(self) -> int:
+        """See ReplayConfig."""
+        return self.n_test_rollouts * (self.rollout_batch_size or 1)
+
+
+def make_update(
+    policy: GoalActorCritic, averaged: AveragedPolicy, config: Config, least_return: float, comm: Any = None
+) -> BlockUpdate:
+    """The gradient steps.
+
+    Args:
+        policy: the actor with its critic.
+        averaged: its targets, which do not move here.
+        config: the arguments.
+        least_return: bound of the critic's targets from below.
+        comm: the ranks that train together.
+    """
+    most_return = 0.0 if config.clip_pos_returns else np.inf
+    mean, square = tf.reduce_mean, tf.square
+
+    def prepare(batch: Batch) -> Batch:
+        batch = batch | views(policy, batch)
+        (value,) = averaged.policy.q(batch["next"], target_actions(averaged.policy, batch["next"], None))
+        return batch | {"targets": tf.clip_by_value(targets(batch, value), least_return, most_return)}
+
+    def critic_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
+        (q,) = policy.q(batch["now"], batch["actions"])
+        loss = mean(square(batch["targets"] - q))
+        return loss, {"Q_loss": loss}
+
+    def actor_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
+        actions = policy.head.mode(policy.act(batch["now"]))
+        (q_pi,) = policy.q(batch["now"], actions)
+        loss = -mean(q_pi) + config.action_l2 * mean(square(policy.head.unit(actions)))
+        if not config.bc_loss:
+            return loss, {"pi_loss": loss}
+        cloning = cloning_loss(batch, actions, q_pi)
+        loss = config.prm_loss_weight * loss + config.aux_loss_weight * cloning
+        return loss, {"pi_loss": loss, "cloning_loss": cloning}
+
+    def cloning_loss(batch: Batch, actions: tf.Tensor, q_pi: tf.Tensor) -> tf.Tensor:
+        """Sum of squared distances to the demonstrations' actions, which are a batch's last rows."""
+        distances = tf.reshape(square(actions - batch["actions"]), (-1, policy.head.width))
+        counts = tf.ones_like(q_pi)
+        if config.q_filter:
+            (q,) = policy.q(batch["now"], batch["actions"])
+            counts = tf.cast(q > q_pi, tf.float32)
+        rows = tf.reduce_sum(distances, axis=-1) * tf.stop_gradient(counts)
+        return tf.reduce_sum(rows[-config.demo_batch_size :])
+
+    phases = [
+        Phase(critic_loss, policy.critic_variables, Adam(epsilon=ADAM_EPSILON), "Q_lr"),
+        Phase(actor_loss, policy.acting_variables, Adam(epsilon=ADAM_EPSILON), "pi_lr"),
+    ]
+    # Both gradients are of the same weights.
+    return BlockUpdate(
+        phases, prepare=prepare, together=True, jit=compile_with_xla(policy, config.batch_size), comm=comm
+    )
+
+
+def explored(
+    actions: np.ndarray, head: BoundedHead, rng: np.random.Generator, noise_eps: float, random_eps: float
+) -> np.ndarray:
+    """Actions with Gaussian noise, some of which are replaced by random ones.
+
+    Args:
+        actions: [N, ...].
+        head: has their bounds.
+        rng: draws the noise, which actions are replaced, and by what.
+        noise_eps: standard deviation of the noise, in units of the bounds.
+        random_eps: the share that is replaced.
+    """
+    count, low, high = len(actions), head.centre - head.limit, head.centre + head.limit
+    noisy = head.noisy(actions, noise_eps * head.limit * rng.standard_normal((count, head.width)))
+    replaced = rng.binomial(1, random_eps, count).astype(bool)
+    random = rng.uniform(low, high, (count, head.width)).reshape(actions.shape)
+    chosen = np.where(replaced.reshape(count, *[1] * (actions.ndim - 1)), random, noisy)
+    return chosen.astype(actions.dtype)
+
+
+@takes(Config, flatten=False)
+def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
+    """Train a policy that reaches goals; observations are Dicts of observation, achieved_goal and desired_goal."""
+    config, episode_steps = _of_environments(Config.of(kwargs), env)
+    with OffPolicyRun("her", env, config, _course(config, episode_steps), config.eval_env) as run:
+        policy, averaged = with_targets(lambda: make_policy(network, env, config, run.comm), config.polyak)
+        least_return = -1.0 / (1.0 - config.gamma) if config.clip_return and config.gamma < 1 else -np.inf
+        update = make_update(policy, averaged, config, least_return, run.comm)
+        model, follow = OffPolicyModel(policy, averaged, update, rng=run.rng), tf.function(averaged.step)
+        new_goals = {
+            "compute_reward": goal_reward(env),
+            "replay_k": config.replay_k if config.replay_strategy == "future" else 0,
+        }
+        replay = HindsightReplay(env, int(config.buffer_size), config.gamma, **new_goals)
+        demonstrations = None
+        if config.bc_loss:
+            demonstrations = replay_of_demonstrations(config.demo_file, config.num_demo, env, config.gamma, **new_goals)
+            shown = demonstrations.sample_latest(run.rng, demonstrations.steps)["obs"]
+            policy.normalizer.update(policy.inputs_numpy(shown))
+
+        def explore(obs: Any, states: Any, episode_start: np.ndarray) -> tuple[np.ndarray, None]:
+            actions, _ = model.actor.choose(obs, states, episode_start, None)
+            return explored(actions, policy.head, run.rng, config.noise_eps, config.random_eps), None
+
+        def observed() -> dict[str, np.ndarray]:
+            return policy.inputs_numpy(replay.sample_latest(run.rng, episode_steps)["obs"])
+
+        rows = HerRows(run, PolicyModel(averaged.policy) if config.test_with_polyak else model)
+        model.parts = [rows]
+        for gradient_steps in run.cycles(model, explore, rows, replay=replay, observed=observed):
+            for block in run.blocks(gradient_steps):
+                if demonstrations is not None:
+                    block = _with_demonstrations(block, demonstrations, run.rng, config.demo_batch_size)
+                rows.learnt(run.train(block))
+            follow()
+    return model
+
+
+def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None) -> GoalActorCritic:
+    """A deterministic actor with its critic."""
+    check_goals(env)
+    check_network(network, config)
+    sizes = {
+        "dense": {"hidden_sizes": [config.hidden] * config.layers},
+        "mlp": {"num_layers": config.layers, "num_hidden": config.hidden, "activation": "relu"},
+    }
+    if network not in sizes and (config.layers, config.hidden) != (Config.layers, Config.hidden):
+        raise bad_argument("network", network, "'dense' and 'mlp' have layers and hidden, others their own arguments")
+    network_fn = get_network_builder(network)(**sizes.get(network, {}) | config.network_kwargs)
+    if getattr(network_fn((1,)), "state_size", None):
+        raise bad_argument("network", network, "her trains no recurrent policies, take a network without memory")
+    return GoalActorCritic(
+        env.observation_space,
+        env.action_space,
+        network_fn,
+        clip_inputs=config.clip_obs,
+        clip_normalized=config.norm_clip,
+        least_std=config.norm_eps,
+        relative=config.relative_goals,
+        comm=comm,
+    )
+
+
+def _of_environments(config: Config, env: VecEnv) -> tuple[Config, int]:
+    """The arguments that depend on the environments filled in, and the steps of an episode."""
+    check_goals(env)
+    if config.rollout_batch_size not in (None, env.num_envs):
+        raise bad_argument("rollout_batch_size", config.rollout_batch_size, f"there are {env.num_envs} environments")
+    if config.bc_loss != (config.demo_file is not None):
+        raise bad_argument("bc_loss", config.bc_loss, "True with a demo_file, False without one")
+    limits = [limit for limit in (config.max_ep_len, episode_limit(env)) if limit is not None]
+    if not limits:
+        raise bad_argument("max_ep_len", None, "a number of steps: the environment has no time limit of its own")
+    spec = env.unwrapped.example().spec
+    cycles = [CYCLES[name] for name in CYCLES if spec is not None and spec.id.startswith(name)] or [USUAL_CYCLES]
+    filled = {
+        "rollout_batch_size": env.num_envs,
+        "n_cycles": config.n_cycles or cycles[0],
+        "gamma": 1.0 - 1.0 / min(limits) if config.gamma is None else config.gamma,
+    }
+    return dataclasses.replace(config, **filled), min(limits)
+
+
+def _course(config: Config, episode_steps: int) -> Course:
+    """A cycle is an episode of every environment."""
+    return Course(
+        steps=int(config.total_timesteps),
+        collected=episode_steps,
+        gradient_steps=config.n_batches,
+        cycles_per_epoch=config.n_cycles,
+        save_freq=config.policy_save_interval,
+    )
+
+
+def _with_demonstrations(
+    block: dict[str, Any], demonstrations: HindsightReplay, rng: np.random.Generator, count: int
+) -> dict[str, Any]:
+    """Batches [K, B, ...] whose last rows are demonstrations."""
+    own = demonstrations.sample(rng, len(block["rewards"]), count)
+    return tf.nest.map_structure(lambda all_, last: np.concatenate([all_[:, :-count], last], axis=1), block, own)

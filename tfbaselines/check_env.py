@@ -1,0 +1,55 @@
+"""`python -m tfbaselines.check_env ID`: examines an environment, and says what to change."""
+
+import sys
+
+import gymnasium
+from gymnasium import spaces
+
+from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.command import Parser, exit_status
+from tfbaselines.envs.check import ADVICE, MISTAKE, check
+from tfbaselines.envs.ids import cannot_be_made, env_type_of
+from tfbaselines.errors import check_at_least
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command; returns its exit status: 0 when nothing must be changed, 1 when something must."""
+    parser = Parser(prog="python -m tfbaselines.check_env", description="Examine an environment of your own.")
+    parser.add_argument("env", metavar="ID", help="environment id; 'module:id' imports the module first")
+    parser.add_argument("--steps", type=int, default=1000, help="random steps (default %(default)s)")
+    args = parser.parse_args(argv)
+    return exit_status(parser.prog, lambda: _check(args.env, args.steps))
+
+
+def _check(name: str, steps: int) -> int:
+    check_at_least(1, steps=steps)
+    env_type, env_id = env_type_of(name)
+
+    def make() -> gymnasium.Env:
+        try:
+            return gymnasium.make(env_id, disable_env_checker=True)
+        except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
+            raise cannot_be_made(env_id, env_type, error) from None
+
+    counts = {MISTAKE: 0, ADVICE: 0}
+    for finding in check(make, steps):
+        counts[finding.kind] = counts.get(finding.kind, 0) + 1
+        print(f"{finding.kind:7} {finding.text}", flush=True)
+    if not counts[MISTAKE]:
+        env = make()
+        print(f"algorithms that take it: {', '.join(_algorithms(env.action_space))}")
+        env.close()
+    print(f"{env_id}: {counts[MISTAKE]} to change, {counts[ADVICE]} to consider")
+    return 1 if counts[MISTAKE] else 0
+
+
+def _algorithms(space: spaces.Space) -> list[str]:
+    """Those that take the actions."""
+    kinds = {type(space).__name__}
+    if isinstance(space, spaces.Box) and space.is_bounded():
+        kinds.add("bounded Box")
+    return [name for name, algorithm in ALGORITHMS.items() if kinds & set(algorithm.actions)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,237 @@
+"""What an environment of the user's own would do to a run, found by stepping it: mistakes, and advice."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from tfbaselines.envs.state import episode_state
+
+MISTAKE, ADVICE, RIGHT = "change", "advice", "right"
+
+OBSERVATIONS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Dict, spaces.Tuple)
+ACTIONS = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Box)
+# Networks learn slowly from inputs that are much larger than one, and from returns that are.
+LARGE_INPUT, LARGE_REWARD = 100.0, 100.0
+SEED = 0
+
+
+class Finding(NamedTuple):
+    """One result: MISTAKE, ADVICE or RIGHT, and a line of text."""
+
+    kind: str
+    text: str
+
+
+class Step(NamedTuple):
+    """What one step returned; of a reset there are only `obs` and `info`."""
+
+    obs: Any
+    reward: Any = None
+    terminated: Any = None
+    truncated: Any = None
+    info: Any = None
+
+
+def check(make: Callable[[], gymnasium.Env], steps: int = 1000) -> Iterator[Finding]:
+    """Examine an environment.
+
+    Args:
+        make: makes it, twice.
+        steps: random steps that are taken.
+
+    Yields:
+        Findings; the first mistake that nothing can follow is the last of them.
+    """
+    env = make()
+    try:
+        fatal = yield from _spaces(env)
+        if fatal:
+            return
+        try:
+            seen, speed = _walk(env, steps)
+        except _Wrong as wrong:
+            yield Finding(MISTAKE, str(wrong))
+            return
+        yield Finding(RIGHT, f"{len(seen)} random steps fit the spaces, and no number is NaN or infinite")
+        yield from _numbers(env, seen)
+        yield from _episodes(env, seen, speed)
+        yield from _determinism(env, make)
+        if episode_state(env) is None:
+            text = "a resumed run begins its episode anew: get_state() and set_state(state) would let it go on"
+            yield Finding(ADVICE, f"{text} (every wrapper needs them too)")
+    finally:
+        env.close()
+
+
+class _Wrong(Exception):
+    """A mistake after which nothing more can be found."""
+
+
+def _spaces(env: gymnasium.Env) -> Iterator[Finding]:
+    """Findings on the spaces; returns whether they rule every algorithm out."""
+    fatal = False
+    for name, accepted in (("observation_space", OBSERVATIONS), ("action_space", ACTIONS)):
+        space = getattr(env, name, None)
+        if not isinstance(space, accepted):
+            fatal = True
+            names = ", ".join(kind.__name__ for kind in accepted)
+            yield Finding(MISTAKE, f"{name} is {type(space).__name__}: it must be one of {names}")
+    if fatal:
+        return True
+    yield Finding(RIGHT, f"observations {_shown(env.observation_space)}, actions {_shown(env.action_space)}")
+    for space in _boxes(env.observation_space):
+        if len(space.shape) == 3 and (space.dtype != np.uint8 or space.shape[-1] not in (1, 3, 4)):
+            text = f"observations {_shown(space)} are no images to a cnn: these are uint8, with channels last"
+            yield Finding(ADVICE, text)
+    yield from _of_actions(env.action_space)
+    return False
+
+
+def _of_actions(space: spaces.Space) -> Iterator[Finding]:
+    if not isinstance(space, spaces.Box):
+        return
+    if not space.is_bounded():
+        yield Finding(ADVICE, "actions without bounds: sac, td3 and ddpg need them (gymnasium.wrappers.RescaleAction)")
+    elif not (np.allclose(space.low, -1.0) and np.allclose(space.high, 1.0)):
+        text = "actions are not between -1 and 1: ppo2, a2c, trpo_mpi and others begin with a deviation of 1 around 0"
+        yield Finding(ADVICE, f"{text} (gymnasium.wrappers.RescaleAction)")
+
+
+def _walk(env: gymnasium.Env, steps: int) -> tuple[list[Step], float]:
+    """Random steps from a seeded reset, and how many there were a second; _Wrong for one that does not fit."""
+    env.action_space.seed(SEED)
+    seen, taken = [], 0.0
+    _check_reset(env, _called("reset", lambda: env.reset(seed=SEED)))
+    for number in range(1, steps + 1):
+        action = env.action_space.sample()
+        begun = time.perf_counter()
+        step = _called(f"step {number} with action {action}", lambda action=action: env.step(action))
+        taken += time.perf_counter() - begun
+        seen.append(_check_step(env, step, number))
+        if seen[-1].terminated or seen[-1].truncated:
+            _check_reset(env, _called("reset after an end", env.reset))
+    return seen, len(seen) / max(taken, 1e-9)
+
+
+def _called(what: str, function: Callable[[], Any]) -> Any:
+    try:
+        return function()
+    except Exception as error:
+        raise _Wrong(f"{what} raised {type(error).__name__}: {' '.join(str(error).split())[:200]}") from None
+
+
+def _check_reset(env: gymnasium.Env, result: Any) -> None:
+    if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)):
+        raise _Wrong("reset must return (observation, info), info being a dict")
+    _check_observation(env.observation_space, result[0], "reset's observation")
+
+
+def _check_step(env: gymnasium.Env, result: Any, number: int) -> Step:
+    if not (isinstance(result, tuple) and len(result) == 5):
+        raise _Wrong("step must return (observation, reward, terminated, truncated, info)")
+    step = Step(*result)
+    _check_observation(env.observation_space, step.obs, f"the observation of step {number}")
+    if not isinstance(step.reward, int | float | np.number):
+        raise _Wrong(f"the reward of step {number} is of type {type(step.reward).__name__}: it must be a number")
+    if not np.isfinite(step.reward):
+        raise _Wrong(f"the reward of step {number} is {step.reward}")
+    for name in ("terminated", "truncated"):
+        if not isinstance(getattr(step, name), bool | np.bool_):
+            raise _Wrong(f"{name} of step {number} is {getattr(step, name)!r}: it must be True or False")
+    if not isinstance(step.info, dict):
+        raise _Wrong(f"the info of step {number} is of type {type(step.info).__name__}: it must be a dict")
+    return step
+
+
+def _check_observation(space: spaces.Space, obs: Any, what: str) -> None:
+    """_Wrong for an observation that is not in its space; names the part, and in what it differs."""
+    if isinstance(space, spaces.Dict):
+        if not isinstance(obs, dict) or obs.keys() != space.spaces.keys():
+            raise _Wrong(f"{what} must be a dict with {', '.join(space.spaces)}")
+        for name, part in space.spaces.items():
+            _check_observation(part, obs[name], f"{what}['{name}']")
+    elif isinstance(space, spaces.Box):
+        array = np.asarray(obs)
+        if array.shape != space.shape:
+            raise _Wrong(f"{what} has shape {array.shape}, its space {space.shape}")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise _Wrong(f"{what} is NaN or infinite")
+        if not np.can_cast(array.dtype, space.dtype, "same_kind"):
+            raise _Wrong(f"{what} is of type {array.dtype}, its space of {space.dtype}")
+        if (array < space.low).any() or (array > space.high).any():
+            raise _Wrong(f"{what} is outside of its space's bounds: widen low and high of the Box, or clip")
+    elif not space.contains(obs):
+        raise _Wrong(f"{what} ({str(obs)[:60]}) is not in {space}")
+
+
+def _numbers(env: gymnasium.Env, seen: list[Step]) -> Iterator[Finding]:
+    rewards = np.array([float(step.reward) for step in seen])
+    if isinstance(env.observation_space, spaces.Box) and env.observation_space.dtype != np.uint8:
+        largest = max(float(np.abs(step.obs).max(initial=0.0)) for step in seen)
+        if largest > LARGE_INPUT:
+            text = f"observations reach {largest:.3g}: --normalize_observations=True, or scale them to about 1"
+            yield Finding(ADVICE, text)
+    if np.abs(rewards).max() > LARGE_REWARD:
+        yield Finding(ADVICE, f"rewards reach {np.abs(rewards).max():.3g}: --reward_scale, or scale them to about 1")
+    if (rewards == rewards[0]).all() and not any(step.terminated for step in seen):
+        yield Finding(ADVICE, f"every random step gave the reward {rewards[0]:g}: there is little to learn from")
+    if any("action_mask" in step.info for step in seen):
+        yield Finding(RIGHT, "infos have action masks")
+
+
+def _episodes(env: gymnasium.Env, seen: list[Step], speed: float) -> Iterator[Finding]:
+    ends = sum(bool(step.terminated or step.truncated) for step in seen)
+    limited = env.spec is not None and env.spec.max_episode_steps is not None
+    if not ends and not limited:
+        text = f"no episode ended within {len(seen)} steps and there is no time limit: episodes are what returns are of"
+        yield Finding(ADVICE, f"{text} (max_episode_steps in gymnasium.register)")
+    yield Finding(RIGHT, f"{ends} episodes ended; {speed:,.0f} steps a second")
+
+
+def _determinism(env: gymnasium.Env, make: Callable[[], gymnasium.Env]) -> Iterator[Finding]:
+    """Whether two environments with one seed and the same actions show the same."""
+    other = make()
+    try:
+        env.action_space.seed(SEED)
+        results = [one.reset(seed=SEED)[0] for one in (env, other)]
+        same = _equal(*results)
+        for _ in range(50):
+            action = env.action_space.sample()
+            one, two = env.step(action), other.step(action)
+            same = same and _equal(one[0], two[0]) and one[1:4] == two[1:4]
+            if not same or one[2] or one[3]:
+                break
+    finally:
+        other.close()
+    if same:
+        yield Finding(RIGHT, "one seed gives one course")
+    else:
+        text = "two environments with one seed differ: draw from self.np_random, after super().reset(seed=seed)"
+        yield Finding(MISTAKE, text)
+
+
+def _equal(one: Any, two: Any) -> bool:
+    if isinstance(one, dict):
+        return one.keys() == two.keys() and all(_equal(one[name], two[name]) for name in one)
+    if isinstance(one, tuple):
+        return len(one) == len(two) and all(map(_equal, one, two))
+    return bool(np.array_equal(one, two))
+
+
+def _boxes(space: spaces.Space) -> Iterator[spaces.Box]:
+    if isinstance(space, spaces.Box):
+        yield space
+    for part in getattr(space, "spaces", {}).values() if isinstance(space, spaces.Dict) else ():
+        yield from _boxes(part)
+
+
+def _shown(space: spaces.Space) -> str:
+    if isinstance(space, spaces.Box):
+        return f"Box {space.shape} {space.dtype}"
+    if isinstance(space, spaces.Dict):
+        return f"Dict of {', '.join(f'{name}: {_shown(part)}' for name, part in space.spaces.items())}"
+    return str(space)

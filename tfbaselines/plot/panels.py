@@ -1,0 +1,102 @@
+"""Panels of learning curves as a picture: readable names, and lines that can be told apart."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from tfbaselines.plot.picture import save
+
+if TYPE_CHECKING:
+    from tfbaselines.plot.results import Curve
+
+# Two panels in a row are 1,000 pixels wide and 600 high each at the picture's resolution.
+PANEL_SIZE = (8.4, 5.0)
+MOST_IN_A_ROW = 3
+
+# Ten colours in each of four line styles.
+COLORS = [f"C{number}" for number in range(10)]
+LINES = ("-", "--", ":", "-.")
+# Longer legends stand below their panel.
+LONGEST_LEGEND = 8
+
+# What columns hold, in words.
+NAMES = {
+    "environment steps": (
+        *("misc/total_timesteps", "total_timesteps", "total/steps", "TotalEnvInteracts", "TimestepsSoFar", "steps"),
+        *("timesteps", "misc/serial_timesteps", "global_timesteps"),
+    ),
+    "minutes": ("misc/time_elapsed", "time_elapsed", "TimeElapsed", "Time", "total/duration", "t"),
+    "episodes": ("total/episodes", "EpisodesSoFar", "episodes", "iterations"),
+    "mean return": (
+        *("eprewmean", "EpRewMean", "mean_episode_reward", "mean 100 episode reward", "rollout/return", "AverageEpRet"),
+        *("rollout/return_history", "eval_eprewmean"),
+    ),
+    "mean return of tests": ("AverageTestEpRet", "eval/return", "test_reward", "evaluation/return"),
+    "success rate of tests": ("test/success_rate",),
+    "mean episode length (steps)": ("eplenmean", "EpLenMean", "mean_episode_length", "EpLen", "rollout/episode_steps"),
+    "episode return": ("r",),
+    "episode length (steps)": ("l",),
+    "environment steps per second": ("fps", "misc/fps"),
+    "updates": ("misc/nupdates", "nupdates"),
+    "epochs": ("Epoch", "total/epochs"),
+}
+IN_WORDS = {column: words for words, columns in NAMES.items() for column in columns}
+SECONDS_IN = {"minutes": 60.0}
+
+
+class Panel(NamedTuple):
+    """One set of axes: columns of x and y, curves, and what stands above."""
+
+    xlabel: str
+    ylabel: str
+    curves: list["Curve"]
+    title: str = ""
+
+
+def readable(column: str) -> str:
+    """A column's meaning in words, or its own name."""
+    return IN_WORDS.get(column, column)
+
+
+def draw(panels: Sequence[Panel], out: str) -> None:
+    """The panels side by side, written to the PNG `out`; no display is needed."""
+    from matplotlib.figure import Figure
+
+    wide = min(MOST_IN_A_ROW, math.ceil(math.sqrt(len(panels))))
+    high = math.ceil(len(panels) / wide)
+    figure = Figure(figsize=(PANEL_SIZE[0] * wide, PANEL_SIZE[1] * high), layout="constrained")
+    axes = figure.subplots(high, wide, squeeze=False).ravel()
+    styles = _styles(panels)
+    for axis, panel in zip(axes, panels, strict=False):
+        _draw(axis, panel, styles)
+    for axis in axes[len(panels) :]:
+        axis.remove()
+    save(figure, out)
+
+
+def _styles(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
+    """A colour and a line style for each label, the same in every panel."""
+    labels = dict.fromkeys(curve.label.split(" (")[0] for panel in panels for curve in panel.curves)
+    looks = itertools.cycle(itertools.product(LINES, COLORS))
+    return {label: (color, line) for label, (line, color) in zip(labels, looks, strict=False)}
+
+
+def _draw(axis: object, panel: Panel, styles: dict[str, tuple[str, str]]) -> None:
+    from matplotlib.ticker import EngFormatter
+
+    xlabel, lengths = readable(panel.xlabel), [len(curve.x) for curve in panel.curves]
+    for curve in panel.curves:
+        x = curve.x / SECONDS_IN.get(xlabel, 1.0)
+        color, line = styles[curve.label.split(" (")[0]]
+        # A run of one row is a dot, not an invisible line.
+        alone = {"marker": "o", "label": f"{curve.label}: one row so far"} if len(x) == 1 else {"label": curve.label}
+        axis.plot(x, curve.y, color=color, linestyle=line, linewidth=1.8, **alone)
+        axis.fill_between(x, curve.low, curve.high, color=color, alpha=0.15, linewidth=0)
+    axis.set(xlabel=xlabel, ylabel=readable(panel.ylabel), title=panel.title)
+    if xlabel == "environment steps":
+        axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axis.grid(alpha=0.3)
+    many = len(lengths) > LONGEST_LEGEND
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 3}
+    axis.legend(fontsize="small", **(below if many else {"loc": "best"}))

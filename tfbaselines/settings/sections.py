@@ -1,0 +1,135 @@
+"""Arguments from YAML files, below those that are typed: ``--config=FILE.yaml`` and ``--tuned``.
+
+A file has a section `default`, and sections named after a type of environments (`atari`) or an environment
+(`CartPole-v1`); the later of these count. The values are what would be typed.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tfbaselines.arrays import open_regular
+from tfbaselines.envs.make import env_type_of
+from tfbaselines.errors import bad_argument
+from tfbaselines.settings.flags import FLAGS
+
+TUNED = Path(__file__).parents[1] / "tuned"
+DEFAULT = "default"
+# In bytes.
+LARGEST = 2**20
+# What the command does is typed; a file holds what a run is.
+TYPED_ONLY = ("config", "tuned", "print_config", "help", "resume", "trust", "overwrite")
+
+# A section's name and its arguments as they would be typed.
+Sections = dict[str, dict[str, str]]
+
+
+def read_sections(path: Path) -> Sections:
+    """The sections of a file; ValueError in one line that names the mistake.
+
+    Args:
+        path: of a YAML file.
+    """
+    import yaml
+
+    try:
+        with open_regular(path) as file:
+            document = yaml.safe_load(file.read(LARGEST))
+    except OSError as error:
+        raise ValueError(f"'{path}' cannot be read ({(error.strerror or str(error)).lower()})") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ValueError(f"'{path}' is not YAML: {' '.join(str(error).split())[:200]}") from None
+    if not isinstance(document, dict) or not all(isinstance(section, dict) for section in document.values()):
+        raise ValueError(f"'{path}' has no sections: write 'default:' or an environment's id, its arguments indented")
+    return {str(name): _typed(section, f"{path}, section {name}") for name, section in document.items()}
+
+
+def _typed(section: Mapping[Any, Any], place: str) -> dict[str, str]:
+    """A section's values as they would be typed."""
+    words: dict[str, str] = {}
+    for key, value in section.items():
+        name = str(key).replace("-", "_")
+        if name in TYPED_ONLY:
+            raise ValueError(f"{place}: '{name}' is typed on the command line, not kept in a file")
+        if name == "env_kwargs" and isinstance(value, dict):
+            words |= {f"env_kwargs.{inner}": _word(item) for inner, item in value.items()}
+        else:
+            words[name] = _word(value)
+    return words
+
+
+def _word(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, dict) else str(value)
+
+
+def below(typed: Mapping[str, str | bool], stored: Mapping[str, str | bool]) -> tuple[dict[str, str], dict[str, str]]:
+    """The arguments that --config and --tuned add to a command line.
+
+    Args:
+        typed: the command line, split.
+        stored: of a run that is resumed; these count where nothing is typed.
+
+    Returns:
+        The arguments, and where each came from.
+    """
+    path, sections = typed.get("config"), {}
+    if path is True:
+        raise ValueError("--config needs a value: --config=FILE.yaml")
+    if path is not None:
+        sections = read_sections(Path(path).expanduser())
+    given = {**stored, **sections.get(DEFAULT, {}), **typed}
+    values: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    if _is_true("tuned", typed.get("tuned", "False")):
+        alg = str(given.get("alg", FLAGS["alg"].default))
+        _add(_tuned(alg, given), given, f"tuned/{alg}.yaml", values, origins)
+    _add(sections, given, str(path), values, origins)
+    return values, origins
+
+
+def _is_true(name: str, text: str | bool) -> bool:
+    if text is True or text.lower() in ("true", "1"):
+        return True
+    if text.lower() in ("false", "0"):
+        return False
+    raise bad_argument(name, text, "True or False")
+
+
+def _tuned(alg: str, given: Mapping[str, str | bool]) -> Sections:
+    """The tuned settings of an algorithm; ValueError when there are none for the environment."""
+    path, own = TUNED / f"{alg}.yaml", set(_own_sections(given))
+    sections = read_sections(path) if path.exists() else {}
+    if own & sections.keys():
+        return sections
+    env = given.get("env", FLAGS["env"].default)
+    others = [name for name in tuned_algorithms() if own & read_sections(TUNED / f"{name}.yaml").keys()]
+    has = f"{alg} has them for {', '.join(sections)}" if sections else f"{alg} has none"
+    raise ValueError(f"no tuned settings of {alg} for {env}: {has}; for {env} there are {', '.join(others) or 'none'}")
+
+
+def tuned_algorithms() -> list[str]:
+    """The algorithms that have tuned settings."""
+    return sorted(path.stem for path in TUNED.glob("*.yaml"))
+
+
+def _own_sections(given: Mapping[str, str | bool]) -> list[str]:
+    """Names of the sections that are an environment's own, the more general one first: its type, its id."""
+    env, env_type = str(given.get("env", FLAGS["env"].default)), given.get("env_type")
+    kind, env_id = env_type_of(env, None if env_type in (None, True, "None", "none") else env_type)
+    return list(dict.fromkeys([kind, env_id, env]))
+
+
+def _add(
+    sections: Sections, given: Mapping[str, str | bool], path: str, values: dict[str, str], origins: dict[str, str]
+) -> None:
+    """Add the arguments of the sections that fit an environment, the default ones first."""
+    if not sections:
+        return
+    own = _own_sections(given)
+    chosen = [name for name in (DEFAULT, *own) if name in sections]
+    if not chosen:
+        raise ValueError(f"'{path}' has no section for {own[-1]}, nor a default one: it has {', '.join(sections)}")
+    for name in chosen:
+        values.update(sections[name])
+        origins.update(dict.fromkeys(sections[name], f"{path}, section {name}"))
