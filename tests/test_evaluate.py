@@ -50,9 +50,14 @@ def test_checkpoints_are_chosen_by_name(saved, capsys):
 
 
 def test_a_video_is_recorded(saved, tmp_path):
-    evaluate(str(saved), 1, video=str(tmp_path))
-    (video,) = tmp_path.iterdir()
-    assert video.stat().st_size > 0
+    """One episode of several, unless more are asked for: drawing takes most of the time."""
+    import imageio.v3
+
+    for shown, most in ((None, 1), (2, 2)):
+        own = {} if shown is None else {"video_episodes": shown}
+        lengths = evaluate(str(saved), 3, video=str(tmp_path / str(shown)), **own)["lengths"]
+        (video,) = (tmp_path / str(shown)).iterdir()
+        assert len(imageio.v3.imread(video)) == sum(lengths[:most]) + 1
 
 
 @pytest.mark.parametrize(

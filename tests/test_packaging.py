@@ -6,6 +6,8 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+import pytest
+
 import tfbaselines
 
 TOP = Path(__file__).parents[1]
@@ -56,6 +58,12 @@ def test_importing_the_package_does_not_load_tensorflow():
     code = f"import sys, tfbaselines; {loaded}; tfbaselines.ppo2.learn; {loaded}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True"]
+
+
+@pytest.mark.parametrize("use", ["from tfbaselines.algs import ppo2", "import tfbaselines; tfbaselines.ppo2.learn"])
+def test_python_use_prints_nothing_of_tensorflows(use):
+    done = subprocess.run([sys.executable, "-c", use], capture_output=True, text=True, check=True)
+    assert done.stdout + done.stderr == ""
 
 
 def test_nothing_that_runs_code_from_files():

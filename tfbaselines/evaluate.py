@@ -30,6 +30,7 @@ def evaluate(
     checkpoint: str = "last",
     video: str | None = None,
     trust: bool = False,
+    video_episodes: int = 1,
 ) -> dict[str, Any]:
     """Run the policy of a saved run and collect its episodes.
 
@@ -40,14 +41,15 @@ def evaluate(
         seed: of environments and sampling.
         num_env: environments at once; with several, short episodes are more often among the first to end.
         checkpoint: 'last', 'best', or a checkpoint's number.
-        video: a directory for a video of all of it; None for none.
+        video: a directory for a video of the first episodes; None for none.
         trust: import the modules that the run's config.json names, which runs their code.
+        video_episodes: how many of the episodes the video shows; drawing them takes most of the time.
 
     Returns:
         'returns' and 'lengths' of the episodes; 'mean', 'std', 'min' and 'max' of the returns, 'mean_length', and
         'checkpoint', the file that was evaluated.
     """
-    check_at_least(1, episodes=episodes, num_env=num_env)
+    check_at_least(1, episodes=episodes, num_env=num_env, video_episodes=video_episodes)
     config, path = find_run(directory, checkpoint, trust)
     from tfbaselines.envs.vec import VecVideoRecorder
     from tfbaselines.running.play import episodes as play
@@ -61,7 +63,11 @@ def evaluate(
     try:
         model = load_model(config, env, path)
         model.rng = np.random.default_rng(seed)
-        played = list(itertools.islice(play(model, env, deterministic), episodes))
+        played = []
+        for episode in itertools.islice(play(model, env, deterministic), episodes):
+            played.append(episode)
+            if video and len(played) == video_episodes:
+                env.end_video()
     finally:
         env.close()
     returns = [float(episode["r"]) for episode in played]
@@ -162,6 +168,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--num_env", type=int, default=1, help="environments at once (default %(default)s)")
     parser.add_argument("--checkpoint", default="last", help="last, best, or a number (default %(default)s)")
     parser.add_argument("--video", metavar="DIR", help="record a video into this directory")
+    parser.add_argument(
+        "--video_episodes",
+        type=int,
+        default=1,
+        help="episodes in the video, which take much longer than others (default %(default)s)",
+    )
     parser.add_argument("--trust", action="store_true", help="import the modules that the run's config.json names")
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     args = vars(parser.parse_args(argv))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbaselines.policy.networks import NETWORKS, get_network_builder, has_convolutions, register
+from tfbaselines.policy.networks import NETWORKS, get_network_builder, has_convolutions, mlp, register
 
 IMAGE, VECTOR = (44, 40, 2), (5,)
 RECURRENT = ["lstm", "cnn_lstm", "cnn_lnlstm", "impala_cnn_lstm"]
@@ -223,3 +223,36 @@ def test_mistakes_are_named_in_one_line(name, kwargs, message):
     with pytest.raises(ValueError, match=message) as error:
         build(name, **kwargs)
     assert "\n" not in str(error.value)
+
+
+def tower(X):
+    """A network as baselines takes it."""
+    return keras.layers.Dense(5, activation="tanh")(keras.layers.Flatten()(X))
+
+
+def test_a_function_of_a_tensor_is_the_network_itself():
+    first, second = (get_network_builder(tower)()((2, 3)) for _ in range(2))
+    assert first.output_shape == (None, 5) and first is not second
+
+    @register("builds_a_tower")
+    def builds(width=4):
+        def network_fn(x):
+            return keras.layers.Dense(width)(x)
+
+        return network_fn
+
+    for network in ("builds_a_tower", builds):
+        assert get_network_builder(network)(width=7)((3,)).output_shape == (None, 7)
+    assert get_network_builder(mlp(num_hidden=9))()((3,)).output_shape == (None, 9)
+    del NETWORKS["builds_a_tower"]
+
+
+def test_networks_that_are_neither_are_one_line():
+    for network, words in (
+        (lambda: lambda x, nenv: x, "recurrent networks have names"),
+        (lambda x, nenv: x, "recurrent networks have names"),
+        (lambda x: (x, {}), "not tuple"),
+    ):
+        with pytest.raises(ValueError, match=words) as error:
+            get_network_builder(network)()((3,))
+        assert "\n" not in str(error.value)

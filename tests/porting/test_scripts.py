@@ -186,6 +186,21 @@ def test_the_other_functions_of_spinning_up(name, arguments, tmp_path, eager):
     )
 
 
+def test_a_network_as_baselines_takes_it(eager):
+    import gymnasium
+    import keras
+
+    def network_fn(X):
+        return keras.layers.Dense(8, activation="relu")(X)
+
+    small = {"total_timesteps": 16, "nsteps": 8, "nminibatches": 1, "noptepochs": 1, "value_network": "copy"}
+    model = tfbaselines.ppo2.learn(network=network_fn, env=lambda: gymnasium.make("Pendulum-v1"), **small)
+    assert [v.shape for v in model.policy.network.trainable_variables] == [(3, 8), (8,)]
+    assert model.policy.value_network is not model.policy.network
+    with pytest.raises(ValueError, match="unknown argument 'num_hidden' \\(network 'network_fn'\\)"):
+        tfbaselines.ppo2.learn(network_fn, lambda: gymnasium.make("Pendulum-v1"), num_hidden=4, **small)
+
+
 def test_mistakes_in_spinning_ups_form():
     def make():
         import gymnasium

@@ -1,0 +1,16 @@
+"""One file per algorithm; ``from tfbaselines.algs import ppo2`` loads TensorFlow quietly, and registry loads none."""
+
+import importlib
+import importlib.util
+import sys
+from types import ModuleType
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name.startswith("_") or importlib.util.find_spec(f"{__name__}.{name}") is None:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    if name != "registry" and "tensorflow" not in sys.modules:
+        from tfbaselines.command import load_tensorflow
+
+        load_tensorflow()
+    return importlib.import_module(f"{__name__}.{name}")

@@ -121,7 +121,6 @@ ALGORITHMS: dict[str, Algorithm] = {
             name="td3",
             summary="twin delayed deep deterministic policy gradient (Fujimoto et al. 2018)",
             actions=("bounded Box",),
-            encodes_images=True,
             normalized_environments=False,
             dict_observations=True,
             length_arguments=("epochs",),

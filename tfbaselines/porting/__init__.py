@@ -13,6 +13,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from tfbaselines.command import load_tensorflow
 from tfbaselines.porting.table import PACKAGES, TABLE, Port
 
 PACKAGE = __name__.partition(".")[0]
@@ -78,7 +79,7 @@ def find(path: str, name: str) -> Any:
     if name in port.instead:
         return Absent(whole, port.instead[name])
     if port.rest is not None:
-        module = importlib.import_module(f"{PACKAGE}.{port.rest}")
+        module = _module(port.rest)
         if hasattr(module, name):
             return getattr(module, name)
     if port.nothing is not None:
@@ -97,15 +98,21 @@ def names_of(path: str) -> Callable[[str], Any]:
 
 
 def _public_names(module: str) -> list[str]:
-    loaded = importlib.import_module(f"{PACKAGE}.{module}")
+    loaded = _module(module)
     return getattr(loaded, "__all__", [name for name in vars(loaded) if not name.startswith("_")])
 
 
 def _load(place: str) -> Any:
     """'module:name' of this package; a place without a name is a module."""
     module, _, name = place.partition(":")
-    loaded = importlib.import_module(f"{PACKAGE}.{module}")
+    loaded = _module(module)
     return getattr(loaded, name) if name else loaded
+
+
+def _module(name: str) -> ModuleType:
+    if name.startswith("algs.") and "tensorflow" not in sys.modules:
+        load_tensorflow()
+    return importlib.import_module(f"{PACKAGE}.{name}")
 
 
 class _Finder(MetaPathFinder, Loader):
@@ -124,7 +131,7 @@ class _Finder(MetaPathFinder, Loader):
         """Replace the module by this package's own where it is the same."""
         same = TABLE.get(module.__name__.partition(".")[2], Port()).same
         if same is not None:
-            sys.modules[module.__name__] = importlib.import_module(f"{PACKAGE}.{same}")
+            sys.modules[module.__name__] = _module(same)
 
 
 if not any(type(finder).__qualname__ == _Finder.__qualname__ for finder in sys.meta_path):

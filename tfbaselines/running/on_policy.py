@@ -62,8 +62,7 @@ class OnPolicyRun(Run):
         self._train_env, self.wrap = env, with_packed_observations
         self._rollouts_per_update = rollouts_per_update
         # On which as many steps are taken as on those of training, for the logs.
-        self._evaluated_env: VecEnv | None = eval_env and with_packed_observations(eval_env)
-        self.eval_env = self._evaluated_env
+        self.eval_env = self._evaluated_env = eval_env and with_packed_observations(eval_env)
         self.policy = make_policy(network, env, config, self.comm)
         if self.policy.recurrent and not recurrent:
             accepted = f"{name} trains no recurrent policies, take ppo2 or acer, or a network without memory"

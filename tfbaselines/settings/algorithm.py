@@ -25,9 +25,9 @@ class Algorithm:
         values: it learns what observations are worth in the environment's rewards.
         normalized_environments: MuJoCo environments are wrapped in VecNormalize.
         dict_observations: Dict observations are not flattened.
+        encodes_images: Dict observations with images reach it as they are, and each image passes through an encoder.
         goals: observations have goals (envs/goals.py).
         num_env: environments on the command line, unless it says how many.
-        encodes_images: Dict observations with images reach it as they are, and each image passes through an encoder.
         action_masks: environments are wrapped so that infos' action masks stand beside the observations.
         packed_observations: so are they, and observations of several parts become one row each; see envs/vec/packed.py.
         length_arguments: arguments that set the length of training in place of total_timesteps.
@@ -41,9 +41,9 @@ class Algorithm:
     values: bool = True
     normalized_environments: bool = True
     dict_observations: bool = False
+    encodes_images: bool = False
     goals: bool = False
     num_env: int = 1
-    encodes_images: bool = False
     action_masks: bool = False
     packed_observations: bool = False
     length_arguments: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class Algorithm:
     @property
     def several_observations(self) -> bool:
         """Whether images and vectors together reach its networks, each image through an encoder."""
-        return self.dict_observations or self.packed_observations or self.encodes_images
+        return not self.goals and (self.dict_observations or self.packed_observations or self.encodes_images)
 
     @property
     def takes_masks(self) -> bool:

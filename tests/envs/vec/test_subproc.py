@@ -88,3 +88,21 @@ def test_forgotten_environments_end_by_themselves():
     gc.collect()
     with pytest.raises(ProcessLookupError):
         os.kill(number, 0)
+
+
+class LoggingEnv(ConstantRewardEnv):
+    """Asks for the log directory, as scripts that make monitors do."""
+
+    def __init__(self):
+        from tfbaselines.logs import logger
+
+        super().__init__()
+        logger.get_dir()
+        logger.info("said by a worker")
+
+
+def test_workers_that_touch_the_logger_print_nothing(capfd):
+    env = SubprocVecEnv([LoggingEnv] * 2)
+    env.reset()
+    env.close()
+    assert capfd.readouterr().out == ""

@@ -42,6 +42,8 @@ def serve(
     """
     _leave_signals_to_parent()
     _end_with_parent()
+    # An environment that touches the logger begins no log of this process's own.
+    os.environ |= dict.fromkeys(("OPENAI_LOG_FORMAT", "OPENAI_LOG_FORMAT_MPI"), "")
     parents_end.close()
     share = _Share(first)
     try:

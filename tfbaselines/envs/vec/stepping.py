@@ -50,7 +50,7 @@ def picture(env: gymnasium.Env) -> np.ndarray:
     try:
         image = env.render()
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
-        raise ValueError(f"no pictures of {env.unwrapped}: {error}: pip install 'tfbaselines[plot]'") from None
+        raise ValueError(f"no pictures of {env.unwrapped}: {error}") from None
     except NotImplementedError:
         raise ValueError(f"no pictures of {env.unwrapped}: it cannot be rendered") from None
     if not isinstance(image, np.ndarray):

@@ -71,6 +71,10 @@ class VecVideoRecorder(VecEnvWrapper):
             self._write()
         super().close()
 
+    def end_video(self) -> None:
+        """Write the video that is being recorded, before it is full."""
+        self._write()
+
     def _begin_when_due(self) -> None:
         if self._frames is None and self._trigger(self._steps):
             self._frames = [self._picture()]

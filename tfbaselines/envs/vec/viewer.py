@@ -33,7 +33,7 @@ class Viewer:
         try:
             import matplotlib.pyplot as plt
         except ImportError:
-            raise ValueError("rendering needs matplotlib: pip install 'tfbaselines[plot]'") from None
+            raise ValueError("rendering needs matplotlib: pip install matplotlib") from None
         self._plt = plt
         plt.ion()
         self._figure, axes = plt.subplots()
