@@ -164,6 +164,13 @@ def test_only_allowed_actions_are_chosen(alg, kind, eager):
         assert len(even_episodes(model, get(alg).wrap(env), 4, deterministic=deterministic)) == 4
 
 
+@pytest.mark.parametrize("alg", [name for name in ALGORITHMS if not get(name).takes_masks and takes(name, "Discrete")])
+def test_action_masks_are_refused_where_they_would_be_ignored(alg, eager):
+    with pytest.raises(ValueError, match=r"takes n.* action masks") as error:
+        learn(alg, seeing(alg, kind="Discrete", env=Masked), 2)
+    assert "\n" not in str(error.value)
+
+
 @EVERY
 def test_statistics_of_observations_belong_to_the_model(alg, eager, tmp_path):
     if "normalize_observations" not in get(alg).config.arguments():

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.action_mask import refuse_action_masks
 from tfbaselines.experience.demonstrations import load_demonstrations
 from tfbaselines.logs import logger
 from tfbaselines.logs.search_rows import columns_without_episodes
@@ -61,6 +62,8 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy by behaviour cloning; the environments serve for tests alone."""
     config = Config.of(kwargs)
     with SearchRun("bc", env, config, columns=columns_without_episodes) as run:
+        env.reset()
+        refuse_action_masks(env, "bc")
         policy = make_policy(network, env, config, run.comm)
         model = PolicyModel(policy, rng=run.rng)
         demonstrations = load_demonstrations(config.demo_path, env.observation_space, env.action_space)

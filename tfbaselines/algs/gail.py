@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.packed import PackedSpace
 from tfbaselines.errors import bad_argument
 from tfbaselines.experience.demonstrations import Demonstrations, load_demonstrations
 from tfbaselines.experience.rewards import RewardSignals
@@ -79,6 +80,10 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with GAIL."""
     config = Config.of(kwargs)
     with BatchRun("gail", network, env, config, EPISODES_IN_MEAN, config.g_step) as run:
+        if isinstance(run.policy.observation_space, PackedSpace):
+            raise ValueError(
+                "gail takes neither action masks nor observations of several parts: the environments have them"
+            )
         demonstrations = load_demonstrations(config.demo_path, env.observation_space, env.action_space)
         demonstrations = demonstrations.first(config.traj_limitation)
         adversary = make_adversary(run, env, demonstrations)

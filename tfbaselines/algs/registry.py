@@ -71,7 +71,6 @@ ALGORITHMS: dict[str, Algorithm] = {
             name="gail",
             summary="generative adversarial imitation learning (Ho and Ermon 2016): demonstrations in place of rewards",
             actions=EVERY_KIND,
-            packed_observations=True,
             recurrent=False,
             values=False,
             normalized_environments=False,

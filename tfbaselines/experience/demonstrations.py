@@ -100,6 +100,7 @@ def save_demonstrations(
         observation_space: of one environment.
         action_space: of one environment.
     """
+    _check_space(observation_space)
     described = {"observation_space": describe_space(observation_space), "action_space": describe_space(action_space)}
     about = json.dumps({"format": FORMAT} | described | {"about": demonstrations.about})
     arrays = {name: getattr(demonstrations, name) for name in ARRAYS}
@@ -132,12 +133,18 @@ def load_demonstrations(
         accepted = "a file of demonstrations, as `python -m tfbaselines.record` writes it, or minari:ID"
         raise bad_argument("demo_path", path, accepted)
     name = os.fspath(path)
+    _check_space(observation_space)
     try:
         if name.startswith(MINARI):
             return _fitted(of_minari(name.removeprefix(MINARI)), {"minari": name}, observation_space, action_space)
         return _of_file(Path(name).expanduser(), observation_space, action_space)
     except ValueError as error:
         raise ValueError(f"cannot read demonstrations '{name}': {' '.join(str(error).split())[:500]}") from None
+
+
+def _check_space(space: spaces.Space) -> None:
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        raise ValueError(f"demonstrations have one array of observations, and {space} has several parts")
 
 
 def _of_file(path: Path, observation_space: spaces.Space, action_space: spaces.Space) -> Demonstrations:
