@@ -13,6 +13,8 @@ extras = {
     # The check of joint types in gymnasium-robotics 1.4 fails with later versions of mujoco.
     "robotics": ["gymnasium-robotics>=1.3,<2", "mujoco>=3.1.5,<3.12"],
     "box2d": ["gymnasium[box2d]>=1.1,<2"],
+    # Minari datasets as demonstrations.
+    "demos": ["minari[hdf5]>=0.5,<0.6"],
     # mpirun and libmpi for a machine that has none.
     "mpi": ["mpich>=4.2"],
     # Curves, videos and windows.

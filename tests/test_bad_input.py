@@ -50,7 +50,7 @@ def error_of(arguments, capsys, status=2):
     ("arguments", "words"),
     [
         (["--alg=pp0"], ["unknown algorithm 'pp0'", "ppo"]),
-        (["--alg=gail"], ["algorithm 'gail' is not built yet", "built are a2c, acer, acktr"]),
+        (["--alg=gial"], ["unknown algorithm 'gial'", "gail"]),
         (["--env=CartPoel-v1"], ["unknown environment", "CartPole-v1"]),
         (["--env=CartPole-v7"], ["unknown environment", "CartPole-v1"]),
         (["--env=nomodule:CartPole-v1"], ["nomodule", "cannot be imported"]),

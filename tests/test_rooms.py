@@ -25,7 +25,7 @@ ROOMS = (
         "settings",
         "logs",
     ),
-    *("running", "algs", "plot", "evaluate", "porting", "bench", "check_env", "run", "__main__"),
+    *("running", "algs", "plot", "evaluate", "record", "check_env", "porting", "bench", "run", "__main__"),
 )
 
 

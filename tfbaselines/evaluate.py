@@ -7,6 +7,7 @@ checkpoint.
 import itertools
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +50,13 @@ def evaluate(
         'checkpoint', the file that was evaluated.
     """
     check_at_least(1, episodes=episodes, num_env=num_env, video_episodes=video_episodes)
-    config, path = _found(directory, checkpoint, trust)
+    config, path = find_run(directory, checkpoint, trust)
     from tfbaselines.envs.vec import VecVideoRecorder
     from tfbaselines.running.play import episodes as play
     from tfbaselines.running.play import limit_as_trained
 
     algorithm = get(config["alg"])
-    env = _environments(config, num_env, seed, "rgb_array" if video else None)
+    env = environments(config, num_env, seed, "rgb_array" if video else None)
     limit_as_trained(env, algorithm, config["learn"])
     if video:
         env = VecVideoRecorder(env, video, lambda step: step == 0, video_length=sys.maxsize)
@@ -82,10 +83,10 @@ def evaluate(
 
 def load(path: str | Path, env: Any = None, checkpoint: str = "last", trust: bool = False) -> Any:
     """See tfbaselines.load."""
-    config, path = _found(path, checkpoint, trust)
+    config, path = find_run(path, checkpoint, trust)
     if env is not None:
         return load_model(config, env, path)
-    env = _environments(config, num_env=1, seed=0)
+    env = environments(config, num_env=1, seed=0)
     try:
         return load_model(config, env, path)
     finally:
@@ -109,8 +110,14 @@ def load_model(config: dict[str, Any], env: Any, path: str | Path) -> Any:
     return model
 
 
-def _found(path: str | Path, checkpoint: str, trust: bool) -> tuple[dict[str, Any], Path]:
-    """The configuration of a saved run, checked, and its saved file; `path` is its log directory, or that file."""
+def find_run(path: str | Path, checkpoint: str, trust: bool) -> tuple[dict[str, Any], Path]:
+    """The configuration of a saved run, checked, and its saved file.
+
+    Args:
+        path: its log directory, or that file.
+        checkpoint: of a log directory: 'last', 'best', or a checkpoint's number.
+        trust: import the modules that the configuration names.
+    """
     path = Path(path).expanduser()
     if path.is_file():
         config = load_tree(path).get("config")
@@ -128,13 +135,27 @@ def _found(path: str | Path, checkpoint: str, trust: bool) -> tuple[dict[str, An
     return config, path
 
 
-def _environments(config: dict[str, Any], num_env: int, seed: int, render_mode: str | None = None) -> Any:
-    """Those of a run, with other numbers and seeds."""
+def environments(
+    config: dict[str, Any],
+    num_env: int,
+    seed: int,
+    render_mode: str | None = None,
+    around: Callable[[Any], Any] = lambda env: env,
+) -> Any:
+    """Those of a run, with other numbers and seeds.
+
+    Args:
+        config: the run's config.json.
+        num_env: how many.
+        seed: of the first one.
+        render_mode: how they render; None for as the run's.
+        around: what is put around them before the algorithm's own wrappers.
+    """
     from tfbaselines.envs.make import build_env, rendered
 
     own = config["env"] | {"num_env": num_env, "seed": seed, "worker": None}
     env = build_env(rendered(own, render_mode) if render_mode else own, training=False)
-    return get(config["alg"]).wrap(env)
+    return get(config["alg"]).wrap(around(env))
 
 
 def main(argv: list[str] | None = None) -> int:

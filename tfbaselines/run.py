@@ -150,8 +150,7 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
         model = _learn(args, config, logger.get_dir())
     except Interrupted as stop:
         if comm.rank == 0:
-            trust = " --trust" if needs_trust(args.flags | args.learn) else ""
-            again = f"python -m tfbaselines.run --resume={shlex.quote(logger.get_dir())}{trust}"
+            again = f"python -m tfbaselines.run --resume={shlex.quote(logger.get_dir())}{_given_again(args)}"
             with contextlib.suppress(OSError):
                 print(f"\n{stop}\nto continue: {again}", flush=True)
         return 128 + stop.signal
@@ -166,7 +165,8 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
 
 def _name_what_is_next(args: Arguments) -> None:
     """Commands for a run that is over."""
-    run = shlex.quote(args.log_path) + (" --trust" if needs_trust(args.flags | args.learn) else "")
+    run = shlex.quote(args.log_path)
+    trusted = run + (" --trust" if needs_trust(args.flags | args.learn) else "")
     # What ended this run would end the next one at once.
     given = args.flags | args.learn
     bounds = [name for name in ENDING if given.get(name) is not None]
@@ -174,10 +174,17 @@ def _name_what_is_next(args: Arguments) -> None:
     with contextlib.suppress(OSError):
         print(
             f"\nplot it:        python -m tfbaselines.plot {shlex.quote(args.log_path)}"
-            f"\nsee it:         python -m tfbaselines.evaluate {run} --episodes 5 --video videos"
-            f"\ntrain it more:  python -m tfbaselines.run --resume={run} {further}",
+            f"\nsee it:         python -m tfbaselines.evaluate {trusted} --episodes 5 --video videos"
+            f"\ntrain it more:  python -m tfbaselines.run --resume={run}{_given_again(args)} {further}",
             flush=True,
         )
+
+
+def _given_again(args: Arguments) -> str:
+    """Flags that a run is resumed with beside --resume: those that config.json does not keep."""
+    demo_path = args.learn.get("demo_path")
+    demonstrations = f" --demo_path={shlex.quote(demo_path)}" if demo_path else ""
+    return demonstrations + (" --trust" if needs_trust(args.flags | args.learn) else "")
 
 
 def _seed(seed: int | None) -> int:
@@ -233,7 +240,7 @@ def _callbacks(args: Arguments, config: dict[str, Any]) -> list[Any]:
     callbacks: list[Any] = []
     if args.evaluate_every is not None:
         count = args.evaluate_episodes
-        make = lambda: args.algorithm.wrap(_test_env(args, config, count))
+        make = lambda: _test_env(args, config, count)
         callbacks.append(EvaluateEvery(args.evaluate_every, make, count))
     further = {SaveEvery: args.save_every, StopAt: args.stop_at, StopWithoutGain: args.stop_without_gain}
     return callbacks + [callback(value) for callback, value in further.items() if value is not None]

@@ -115,6 +115,21 @@ def test_cycles_in_an_epoch(name, cycles, monkeypatch):
     assert her._of_environments(her.Config(max_ep_len=15, n_cycles=3), env)[0].n_cycles == 3
 
 
+class Paid(tiny.PointReachEnv):
+    """Pays 1 near the goal, and else nothing."""
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return 1.0 + super().compute_reward(achieved_goal, desired_goal, info)
+
+
+@pytest.mark.parametrize(
+    ("make", "own", "told"), [(Paid, {}, 1), (Paid, {"clip_pos_returns": False}, 0), (None, {}, 0)]
+)
+def test_rewards_above_zero_are_warned_of(make, own, told, seen, tmp_path):
+    train(tmp_path, "her", vec(make or tiny.PointReachEnv, 2), 4, batch_size=64, **own)
+    assert (tmp_path / "log.txt").read_text().count("give clip_pos_returns=False") == told
+
+
 # Exploration and statistics.
 
 

@@ -13,6 +13,7 @@ from tfbaselines.algs import ppo1, trpo, trpo_mpi
 from tfbaselines.envs import tiny
 from tfbaselines.logs import logger
 from tfbaselines.logs.logger import read_csv
+from tfbaselines.running.trust_region import make_step
 
 ALGORITHMS = {"trpo_mpi": trpo_mpi, "trpo": trpo, "ppo1": ppo1}
 SMALL = {
@@ -200,7 +201,7 @@ def test_time_outs_are_bootstrapped(name, arguments):
 
 def test_a_step_is_compiled_once():
     policy = learn("trpo_mpi", max_iters=1).policy
-    step = trpo_mpi.make_step(policy, trpo_mpi.Config())
+    step = make_step(policy, trpo_mpi.Config())
     data = {
         "obs": np.zeros(20, np.int64),
         "actions": np.arange(20) % 4,

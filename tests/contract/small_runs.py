@@ -1,6 +1,9 @@
 """Small runs of every algorithm: their arguments under common names, and environments that count or stand still."""
 
+import copy
+import hashlib
 import os
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +15,7 @@ from helpers import vec
 
 from tfbaselines.algs.registry import ALGORITHMS, get
 from tfbaselines.envs import tiny
+from tfbaselines.experience.demonstrations import Demonstrations, save_demonstrations
 from tfbaselines.logs import logger
 from tfbaselines.logs.logger import read_csv
 from tfbaselines.optim.blocks import BlockUpdate
@@ -57,6 +61,9 @@ BY_BASE = {
         "log_interval": 1,
         "epsilon_decay": 0.95,
         "bounds_steps": CYCLE,
+        "batch_size": CYCLE // 2,
+        "held_out": 0.2,
+        "patience": 0,
     },
 }
 # Of one algorithm, over those of its base; None leaves an argument out.
@@ -67,6 +74,8 @@ BY_NAME = {
     "ppo1": {"timesteps_per_actorbatch": 2 * CYCLE},
     # The value function learns from batches of 64 alone.
     "trpo_mpi": {"timesteps_per_batch": 7 * CYCLE},
+    # And of 128; it begins with behaviour cloning.
+    "gail": {"timesteps_per_batch": 13 * CYCLE, "g_step": 2, "d_step": 2, "pretrained": True, "BC_max_iter": 2},
     "deepq": {
         "buffer_size": 200,
         "learning_starts": 10,
@@ -103,6 +112,7 @@ ACTIONS = {
     "Box": spaces.Box(-np.inf, np.inf, (2,), np.float32),
     "bounded Box": spaces.Box(np.array([[-1.0, 2.0]], np.float32), np.array([[3.0, 2.5]], np.float32)),
 }
+DEMONSTRATIONS = Path(__file__).parents[2] / "data" / "demos"
 # What the command line trains on.
 ENVIRONMENTS = {"Discrete": "CartPole-v1", "Box": "Pendulum-v1", "bounded Box": "Pendulum-v1"}
 
@@ -116,8 +126,37 @@ def small(alg, network=None):
     for base, own in BY_BASE.items():
         values |= own if issubclass(get(alg).config, base) else {}
     values |= BY_NAME.get(alg, {}) | (RECURRENT if network == "lstm" else {})
+    if "demo_path" in declared:
+        values["demo_path"] = demonstrations_for(own_identity(alg))
     values = {name: value for name, value in values.items() if name in declared and value is not None}
     return values | NETWORKS[network or network_of(alg)]
+
+
+def demonstrations_for(env):
+    """The path of a file with three episodes of samples of an environment's spaces: a pass learns from CYCLE steps."""
+    name = hashlib.sha256(f"{env.observation_space} {env.action_space}".encode()).hexdigest()
+    path = Path(tempfile.gettempdir()) / f"tfbaselines-tests-{os.getpid()}" / f"{name}.npz"
+    if not path.exists():
+        spaces_of = env.observation_space, env.action_space
+        save_demonstrations(path, samples(*spaces_of), *spaces_of)
+    return str(path)
+
+
+def samples(observation_space, action_space, lengths=(4, 4, 4)):
+    """Demonstrations that are samples of both spaces; sampling leaves the spaces' own generators as they were."""
+    observation_space, action_space = copy.deepcopy((observation_space, action_space))
+    observation_space.seed(0)
+    action_space.seed(0)
+    steps, episodes = sum(lengths), len(lengths)
+    obs = np.array([observation_space.sample() for _ in range(steps + episodes)])
+    return Demonstrations(
+        obs=obs[:steps],
+        actions=np.array([action_space.sample() for _ in range(steps)]),
+        rewards=np.arange(steps, dtype=np.float32),
+        lengths=np.array(lengths),
+        terminated=np.arange(episodes) % 2 == 0,
+        last_obs=obs[steps:],
+    )
 
 
 def network_of(alg):
@@ -149,6 +188,9 @@ def steps_of_update(alg, num_envs, arguments):
     if "update_every" in arguments or "train_freq" in arguments:
         # Rounded to whole steps of all environments by the run.
         return CYCLE
+    if issubclass(get(alg).config, SearchConfig) and "demo_path" in arguments:
+        # A pass over the demonstrations.
+        return CYCLE
     if "num_agents" in arguments:
         # An episode of each member.
         return arguments["num_agents"] // mpi.world().size * CYCLE
@@ -156,7 +198,7 @@ def steps_of_update(alg, num_envs, arguments):
     # Epochs are shared out over ranks.
     ranks = mpi.world().size if issubclass(get(alg).config, EpochConfig) else 1
     for steps in (arguments[name] // ranks for name in batch if name in arguments):
-        return -(-steps // num_envs) * num_envs
+        return -(-steps // num_envs) * num_envs * arguments.get("g_step", 1)
     return arguments.get("nsteps", arguments.get("nb_rollout_steps", CYCLE)) * num_envs
 
 
@@ -165,8 +207,11 @@ def learn(alg, env, updates=4, network=None, **kwargs):
     arguments = small(alg, network if network in NETWORKS or network is None else None)
     if network is not None and network not in NETWORKS:
         arguments = {name: value for name, value in arguments.items() if name not in NETWORKS[network_of(alg)]}
+    one = env[0] if isinstance(env, list) else env
+    if "demo_path" in arguments:
+        arguments["demo_path"] = demonstrations_for(one)
     arguments |= kwargs
-    num_envs = (env[0] if isinstance(env, list) else env).num_envs
+    num_envs = one.num_envs
     steps = updates * steps_of_update(alg, num_envs, arguments)
     return get(alg).learn(network or network_of(alg), env, **{"total_timesteps": steps} | arguments)
 
@@ -184,6 +229,10 @@ def flags(alg, *more, **changed):
     values = {"alg": alg, "env": env, "num_env": 1, "network": network_of(alg)} | small(alg)
     declared = get(alg).config.arguments()
     values |= {name: value for name, value in {"max_ep_len": 15, "num_test_episodes": 2}.items() if name in declared}
+    if "demo_path" in declared:
+        values["demo_path"] = DEMONSTRATIONS / f"{values['env'].split('-')[0].lower()}.npz"
+        # Of which a pass learns from CYCLE steps.
+        values["subsample"] = 200
     values |= changed
     return [*(f"--{name}={value}" for name, value in values.items() if value is not None), *more]
 

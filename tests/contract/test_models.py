@@ -111,7 +111,8 @@ def test_a_run_leaves_its_files(saved):
     assert names >= {"0.0.monitor.csv", "checkpoints", "config.json", "log.txt", "progress.csv"}
     config = json.loads((directory / "log/config.json").read_text())
     assert config["alg"] == alg
-    own = {name: value for name, value in small(alg).items() if name not in ("seed", "num_test_episodes")}
+    of_the_command = ("seed", "num_test_episodes", "demo_path")
+    own = {name: value for name, value in small(alg).items() if name not in of_the_command}
     assert {name: config["learn"][name] for name in own} == own
     assert load_tree(directory / "model")["config"]["alg"] == alg
     assert len(rows(directory / "log")) >= 2

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from gymnasium import spaces
 from helpers import vec
 from small_runs import (
@@ -111,6 +112,8 @@ def of_images(alg):
 @WITH_NETWORKS
 def test_narrow_numbers_are_others(alg, eager, tmp_path):
     env = seeing(alg, IMAGE)
+    # Operations one by one stay wide: there, what acts differs by the images that it is shown.
+    tf.config.run_functions_eagerly(alg != "bc")
     wide, narrow = (
         weights(learn(alg, env, 2, network=of_images(alg), run=RunOptions(precision=name)).policy)
         for name in ("float32", "bfloat16")
@@ -138,7 +141,9 @@ def test_memory_that_is_not_declared_is_refused(alg):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("alg", [name for name, one in ALGORITHMS.items() if one.several_observations])
+@pytest.mark.parametrize(
+    "alg", [name for name, one in ALGORITHMS.items() if one.several_observations and not one.goals]
+)
 def test_several_observations_as_they_are(alg, eager, tmp_path):
     model = assert_learnt(alg, seeing(alg, SEVERAL), tmp_path, 2)
     assert set(opened(model.policy.observation_space).spaces) == set(SEVERAL.spaces)

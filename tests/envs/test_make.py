@@ -319,3 +319,22 @@ def test_a_run_takes_everything_from_its_configuration(tmp_path):
         env.close()
     assert type(env) is SubprocVecEnv and rewards == [[3.0, 3.0]] * 4
     assert [len(Path(tmp_path, f"1.{i}.monitor.csv").read_text().splitlines()) for i in range(2)] == [4, 4]
+
+
+@pytest.mark.parametrize("worker", ["dummy", "subproc"])
+def test_a_function_makes_the_environments(worker):
+    def make(episode_len=7):
+        return tiny.DiscreteIdentityEnv(3, episode_len=episode_len)
+
+    env = make_vec_env(make, num_env=2, seed=0, worker=worker, env_kwargs={"episode_len": 4})
+    try:
+        env.reset()
+        ends = [env.step([0, 1])[2].tolist() for _ in range(4)]
+    finally:
+        env.close()
+    assert ends == [[False, False]] * 3 + [[True, True]]
+
+
+def test_a_function_that_makes_something_else_is_named():
+    with pytest.raises(ValueError, match=r"env_id='int' is not valid: a function that makes a Gymnasium environment"):
+        make_vec_env(lambda: 3)

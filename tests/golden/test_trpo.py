@@ -17,6 +17,7 @@ from tfbaselines.optim.natural_gradient import conjugate_gradient
 from tfbaselines.optim.optimizers import Adam
 from tfbaselines.optim.update import Update, joined
 from tfbaselines.policy.policy import build_policy
+from tfbaselines.running.trust_region import ADAM_EPSILON, make_step
 
 CASES = cases("trpo_*")
 ITERATIONS = ("it0", "it1")
@@ -92,7 +93,7 @@ def test_advantages(case, it):
 def test_gradient_and_fisher_vector_products(case, it):
     arrays, hyper = load(case)
     policy = make_policy(arrays, hyper, f"w{it[-1]}")
-    step = trpo_mpi.make_step(policy, config_of(hyper))
+    step = make_step(policy, config_of(hyper), hyper["ent_coef"])
     batch = with_outputs(policy, {name: tf.constant(array) for name, array in batch_of(arrays, it).items()})
     theta = arrays[f"{it}/theta_before"]
     assert_near(flat(policy.acting_variables), theta)
@@ -111,7 +112,7 @@ def test_length_of_the_step_and_line_search(case, it):
     """Given the original's direction, which in the ill-conditioned cases nobody repeats; see test_iterations."""
     arrays, hyper = load(case)
     policy = make_policy(arrays, hyper, f"w{it[-1]}")
-    step = trpo_mpi.make_step(policy, config_of(hyper))
+    step = make_step(policy, config_of(hyper), hyper["ent_coef"])
     batch = with_outputs(policy, {name: tf.constant(array) for name, array in batch_of(arrays, it).items()})
     direction = arrays[f"{it}/stepdir"]
     shs = 0.5 * direction @ (step.product(batch, tf.constant(direction)).numpy() + hyper["cg_damping"] * direction)
@@ -136,11 +137,11 @@ def test_iterations(case):
     """
     arrays, hyper = load(case)
     config, policy = config_of(hyper), make_policy(arrays, hyper)
-    step, ill = trpo_mpi.make_step(policy, config), case.endswith("linesearch")
+    step, ill = make_step(policy, config, config.ent_coef), case.endswith("linesearch")
     fit = Update(
         lambda batch, _: squared_value_loss(policy, batch),
         policy.value_variables,
-        Adam(epsilon=trpo_mpi.ADAM_EPSILON),
+        Adam(epsilon=ADAM_EPSILON),
     )
     for it in ITERATIONS:
         if ill:

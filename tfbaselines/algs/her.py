@@ -107,6 +107,7 @@ class Config(ReplayConfig):
             if name not in self.arguments():
                 raise unknown("parameter of override_params", name, self.arguments())
             object.__setattr__(self, name, self.arguments()[name].checked(value))
+        super().check()
         if self.q_filter and not self.bc_loss:
             raise bad_argument("q_filter", self.q_filter, "needs bc_loss=True, whose demonstrations it is about")
         if self.bc_loss and self.demo_batch_size >= self.batch_size:
@@ -217,14 +218,8 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         least_return = -1.0 / (1.0 - config.gamma) if config.clip_return and config.gamma < 1 else -np.inf
         update = make_update(policy, averaged, config, least_return, run.comm)
         model, follow = OffPolicyModel(policy, averaged, update, rng=run.rng), tf.function(averaged.step)
-        new_goals = {
-            "compute_reward": goal_reward(env),
-            "replay_k": config.replay_k if config.replay_strategy == "future" else 0,
-        }
-        replay = HindsightReplay(env, int(config.buffer_size), config.gamma, **new_goals)
-        demonstrations = None
-        if config.bc_loss:
-            demonstrations = replay_of_demonstrations(config.demo_file, config.num_demo, env, config.gamma, **new_goals)
+        replay, demonstrations = _replays(config, env)
+        if demonstrations is not None:
             shown = demonstrations.sample_latest(run.rng, demonstrations.steps)["obs"]
             policy.normalizer.update(policy.inputs_numpy(shown))
 
@@ -239,6 +234,8 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         model.parts = [rows]
         for gradient_steps in run.cycles(model, explore, rows, replay=replay, observed=observed):
             for block in run.blocks(gradient_steps):
+                if config.clip_pos_returns:
+                    rows.warn_of_rewards(block["rewards"])
                 if demonstrations is not None:
                     block = _with_demonstrations(block, demonstrations, run.rng, config.demo_batch_size)
                 rows.learnt(run.train(block))
@@ -300,6 +297,18 @@ def _course(config: Config, episode_steps: int) -> Course:
         cycles_per_epoch=config.n_cycles,
         save_freq=config.policy_save_interval,
     )
+
+
+def _replays(config: Config, env: VecEnv) -> tuple[HindsightReplay, HindsightReplay | None]:
+    """That of experience, and that of demonstrations if there are any."""
+    new_goals = {
+        "compute_reward": goal_reward(env),
+        "replay_k": config.replay_k if config.replay_strategy == "future" else 0,
+    }
+    replay = HindsightReplay(env, int(config.buffer_size), config.gamma, **new_goals)
+    if not config.bc_loss:
+        return replay, None
+    return replay, replay_of_demonstrations(config.demo_file, config.num_demo, env, config.gamma, **new_goals)
 
 
 def _with_demonstrations(

@@ -27,6 +27,14 @@ ALGORITHMS: dict[str, Algorithm] = {
             recurrent=False,
         ),
         Algorithm(
+            name="bc",
+            summary="behaviour cloning: the policy imitates demonstrations (Pomerleau 1991)",
+            actions=EVERY_KIND,
+            values=False,
+            normalized_environments=False,
+            length_arguments=("num_iterations",),
+        ),
+        Algorithm(
             name="ddpg",
             summary="deep deterministic policy gradient (Lillicrap et al. 2016), baselines' and Spinning Up's",
             actions=("bounded Box",),
@@ -58,6 +66,16 @@ ALGORITHMS: dict[str, Algorithm] = {
             dict_observations=True,
             goals=True,
             num_env=2,
+        ),
+        Algorithm(
+            name="gail",
+            summary="generative adversarial imitation learning (Ho and Ermon 2016): demonstrations in place of rewards",
+            actions=EVERY_KIND,
+            packed_observations=True,
+            recurrent=False,
+            values=False,
+            normalized_environments=False,
+            length_arguments=("max_episodes", "max_iters"),
         ),
         Algorithm(
             name="qlearning",

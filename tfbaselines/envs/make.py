@@ -22,6 +22,9 @@ WORKERS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
 
 ATARI_FRAME_STACK = 4
 
+# Of environments that a function makes.
+OWN_TYPE = "own"
+
 # Environments whose infos have is_success, which baselines writes to the monitor's file.
 WITH_SUCCESS = re.compile("Fetch|Hand")
 
@@ -30,7 +33,7 @@ SEEDS_APART = 1_000_003
 
 
 def make_env(
-    env_id: str,
+    env_id: str | Callable[..., gymnasium.Env],
     env_type: str,
     mpi_rank: int = 0,
     subrank: int = 0,
@@ -47,7 +50,7 @@ def make_env(
     """Make one environment with its monitor and wrappers.
 
     Args:
-        env_id: a registered id.
+        env_id: a registered id, or a function that makes the environment.
         env_type: see env_type_of.
         mpi_rank: this process's rank, for the monitor's file name.
         subrank: the environment's number within the rank; added to the seed.
@@ -56,7 +59,7 @@ def make_env(
         gamestate: retro games only.
         flatten_dict_observations: show Dict and Tuple observations as one flat Box.
         wrapper_kwargs: for wrap_deepmind (atari).
-        env_kwargs: for gymnasium.make.
+        env_kwargs: for gymnasium.make, or for the function.
         logger_dir: where `RANK.SUBRANK.monitor.csv` goes; None for no file.
         initializer: called with (mpi_rank, subrank) before the environment is made.
         append: continue the monitor's file.
@@ -89,7 +92,12 @@ def make_env(
     return env
 
 
-def _bare(env_id: str, env_type: str, env_kwargs: dict[str, Any]) -> gymnasium.Env:
+def _bare(env_id: str | Callable[..., gymnasium.Env], env_type: str, env_kwargs: dict[str, Any]) -> gymnasium.Env:
+    if callable(env_id):
+        env = env_id(**env_kwargs)
+        if not isinstance(env, gymnasium.Env):
+            raise bad_argument("env_id", type(env).__name__, "a function that makes a Gymnasium environment")
+        return env
     try:
         if env_type == "atari":
             from tfbaselines.envs.atari import make_atari
@@ -121,7 +129,7 @@ def _monitor_path(logger_dir: str | None, mpi_rank: int, subrank: int) -> str | 
 
 
 def make_vec_env(
-    env_id: str,
+    env_id: str | Callable[..., gymnasium.Env],
     env_type: str | None = None,
     num_env: int = 1,
     seed: int | None = None,
@@ -143,7 +151,7 @@ def make_vec_env(
     """Make several environments that are stepped together.
 
     Args:
-        env_id: a registered id, or 'module:id'.
+        env_id: a registered id, 'module:id', or a function that makes an environment.
         env_type: see env_type_of; None for what the registry says.
         num_env: how many.
         seed: of the first; rank r adds 10,000 r and environment i adds i.
@@ -168,10 +176,11 @@ def make_vec_env(
     if worker is not None and worker not in WORKERS:
         raise unknown("worker", worker, WORKERS)
     check_worker(worker, step_timeout, restart_workers)
+    made_by_function = callable(env_id)
     if env_type is None:
-        env_type, env_id = env_type_of(env_id)
+        env_type, env_id = (OWN_TYPE, env_id) if made_by_function else env_type_of(env_id)
     seed = None if seed is None else seed + 10_000 * mpi_rank
-    game = _native_game(env_id) if env_type == "atari" else None
+    game = _native_game(env_id) if env_type == "atari" and not made_by_function else None
     plain = not (force_dummy or worker or env_kwargs or initializer or start_index or gamestate or reward_scale != 1)
     if game is not None and plain and set(wrapper_kwargs or {}) <= {"episode_life", "clip_rewards"}:
         return _native_atari(game, env_id, num_env, seed, wrapper_kwargs or {}, logger_dir, append, mpi_rank)
@@ -189,7 +198,8 @@ def make_vec_env(
         logger_dir=logger_dir,
         initializer=initializer,
     )
-    makers = [_Maker(spec_of(env_id), make, start_index + i, seed, append) for i in range(num_env)]
+    spec = None if made_by_function else spec_of(env_id)
+    makers = [_Maker(spec, make, start_index + i, seed, append) for i in range(num_env)]
     vec = DummyVecEnv if force_dummy else WORKERS[worker or "dummy"]
     if vec is DummyVecEnv:
         return vec(makers)
@@ -201,7 +211,8 @@ class _Maker:
     """Makes one environment of several, in this process or in another.
 
     Attributes:
-        spec: the registry's entry: another process has not imported the module that registers the environment.
+        spec: the registry's entry, as another process has not imported the module that registers the environment; None
+            where a function makes it.
         make: makes it, given subrank, seed and append.
         subrank: its number.
         seed: of all; None for any.
@@ -215,7 +226,8 @@ class _Maker:
     append: bool
 
     def __call__(self) -> gymnasium.Env:
-        gymnasium.registry.setdefault(self.spec.id, self.spec)
+        if self.spec is not None:
+            gymnasium.registry.setdefault(self.spec.id, self.spec)
         return self.make(subrank=self.subrank, seed=self.seed, append=self.append)
 
     def example(self) -> gymnasium.Env:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.envs.goals import DESIRED, OBSERVATION
+from tfbaselines.logs import logger
 from tfbaselines.logs.episodes import safe_mean
 
 
@@ -21,6 +22,7 @@ class HerRows:
         self._successes: list[float] = []
         self._losses: dict[str, list[np.ndarray]] = {}
         self._best = -np.inf
+        self._warned = False
 
     def ready(self) -> None:
         """Nothing follows the parameters."""
@@ -53,6 +55,12 @@ class HerRows:
         """Remember the statistics of gradient steps."""
         for name, values in statistics.items():
             self._losses.setdefault(name, []).append(values)
+
+    def warn_of_rewards(self, rewards: np.ndarray) -> None:
+        """Warn, once, of rewards above 0, which targets of at most 0 do not show."""
+        if not self._warned and rewards.max() > 0:
+            self._warned = True
+            logger.warn("there are rewards above 0, and targets are at most 0: give clip_pos_returns=False")
 
     def __call__(self) -> dict[str, Any]:
         """End the epoch: test, and give its row."""

@@ -9,18 +9,31 @@ def columns(run: Any) -> dict[str, Any]:
     Args:
         run: the run, whose counters and episodes these are.
     """
-    row = {
+    training = {"eprewmean": run.episodes.mean_reward, "eplenmean": run.episodes.mean_length}
+    return counters(run) | training | tests(run)
+
+
+def columns_without_episodes(run: Any) -> dict[str, Any]:
+    """Of an algorithm that takes no steps of its own; run as for `columns`."""
+    return counters(run) | tests(run)
+
+
+def counters(run: Any) -> dict[str, Any]:
+    """How far the run is."""
+    return {
         "iterations": run.iterations,
         "total_timesteps": run.timesteps,
         "fps": run.fps,
         "time_elapsed": run.elapsed,
-        "eprewmean": run.episodes.mean_reward,
-        "eplenmean": run.episodes.mean_length,
     }
-    if run.eval_env is not None:
-        row |= {
-            "test_reward": run.eval_episodes.mean_reward,
-            "test_reward_std": run.eval_episodes.std_reward,
-            "test_length": run.eval_episodes.mean_length,
-        }
-    return row
+
+
+def tests(run: Any) -> dict[str, float]:
+    """The latest test, where there are any."""
+    if run.eval_env is None:
+        return {}
+    return {
+        "test_reward": run.eval_episodes.mean_reward,
+        "test_reward_std": run.eval_episodes.std_reward,
+        "test_length": run.eval_episodes.mean_length,
+    }

@@ -25,8 +25,8 @@ XAXES = (*STEPS, "Epoch")
 TIMES = ("misc/time_elapsed", "time_elapsed", "TimeElapsed", "Time", "total/duration", "t")
 EPISODES = ("total/episodes", "EpisodesSoFar", "episodes")
 RETURNS = (
-    *("eprewmean", "EpRewMean", "AverageTestEpRet", "AverageEpRet", "mean 100 episode reward", "mean_episode_reward"),
-    *("eval/return", "rollout/return", "test/success_rate", "r"),
+    *("eprewmean", "EpTrueRewMean", "EpRewMean", "AverageTestEpRet", "AverageEpRet", "mean 100 episode reward"),
+    *("mean_episode_reward", "eval/return", "rollout/return", "test/success_rate", "test_reward", "r"),
 )
 # Spinning Up's name for "how well it does".
 PERFORMANCE = "Performance"

@@ -1,4 +1,4 @@
-"""Policies without values and without chance: what a population searches, since its noise is in the parameters."""
+"""Policies without values: those without chance, which a population searches, and those that imitate."""
 
 from typing import Any
 
@@ -88,6 +88,8 @@ class DirectPolicy(BasePolicy):
         observation_space: of one environment.
         action_space: of one environment.
         network: function of an input shape that returns the Keras model of the latent.
+        certain: take the most likely action for certain, so that the only noise is in the parameters; otherwise actions
+            are drawn from the action space's own distribution.
         normalize_observations: see BasePolicy.
         comm: see BasePolicy.
     """
@@ -98,10 +100,11 @@ class DirectPolicy(BasePolicy):
         action_space: spaces.Space,
         network: NetworkFn,
         *,
+        certain: bool = True,
         normalize_observations: bool = False,
         comm: mpi.Communicator | None = None,
     ) -> None:
-        head = CertainHead(action_space)
+        head = CertainHead(action_space) if certain else make_pdtype(action_space)
         super().__init__(
             observation_space, action_space, head, normalize_observations=normalize_observations, comm=comm
         )
@@ -110,6 +113,8 @@ class DirectPolicy(BasePolicy):
         orthogonal = keras.initializers.Orthogonal(GAIN)
         self.output_layer = keras.layers.Dense(head.width, kernel_initializer=orthogonal, name="pi")
         self.output_layer.build((None, flat_width(self.network)))
+        has_logstd = head.param_size != head.width
+        self.logstd = keras.Variable(np.zeros((1, head.width), np.float32), name="logstd") if has_logstd else None
 
     @property
     def modules(self) -> list[Any]:
@@ -118,12 +123,13 @@ class DirectPolicy(BasePolicy):
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """Those of the network, then those of the output layer."""
-        return [variable for module in self.modules for variable in module.trainable_variables]
+        """Those of the network, those of the output layer, and the logarithm of a Gaussian's deviations."""
+        layers = [variable for module in self.modules for variable in module.trainable_variables]
+        return layers if self.logstd is None else [*layers, self.logstd]
 
     def mirror(self) -> Mirror | None:
         """See BasePolicy."""
-        return None if self.recurrent else Mirror(self.modules)
+        return None if self.recurrent else Mirror(self.modules, logstd=self.logstd)
 
     def forward(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
         """See ActingPolicy."""
@@ -133,5 +139,8 @@ class DirectPolicy(BasePolicy):
             latent, states = self.network([x, episode_start, states])
         else:
             latent = run_network(self.network, x)
-        flat = in_full(self.output_layer(latent))
+        flat = self.output_layer(latent)
+        if self.logstd is not None:
+            flat = tf.concat([flat, tf.zeros_like(flat) + self.logstd.value], axis=-1)
+        flat = in_full(flat)
         return Outputs(flat, tf.zeros(tf.shape(flat)[0]), states)

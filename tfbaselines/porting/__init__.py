@@ -78,8 +78,10 @@ def find(path: str, name: str) -> Any:
         return _load(port.places()[name])
     if name in port.instead:
         return Absent(whole, port.instead[name])
-    if port.rest is not None and hasattr(_module(port.rest), name):
-        return getattr(_module(port.rest), name)
+    if port.rest is not None:
+        module = _module(port.rest)
+        if hasattr(module, name):
+            return getattr(module, name)
     if port.nothing is not None:
         return Absent(whole, port.nothing)
     raise AttributeError(f"module '{PACKAGE}.{path}'".rstrip(".'") + f"' has no attribute '{name}'")
@@ -110,15 +112,7 @@ def _load(place: str) -> Any:
 def _module(name: str) -> ModuleType:
     if name.startswith("algs.") and "tensorflow" not in sys.modules:
         load_tensorflow()
-    try:
-        return importlib.import_module(f"{PACKAGE}.{name}")
-    except ModuleNotFoundError as error:
-        algorithm = name.removeprefix("algs.")
-        if algorithm == name or error.name != f"{PACKAGE}.{name}":
-            raise
-        raise ImportError(
-            f"algorithm '{algorithm}' is not built yet; {PACKAGE}.ALGORITHMS lists those that are"
-        ) from None
+    return importlib.import_module(f"{PACKAGE}.{name}")
 
 
 class _Finder(MetaPathFinder, Loader):

@@ -1,4 +1,4 @@
-"""The run of trpo_mpi and ppo1: an update takes a batch of steps, and the run ends at the first of several limits."""
+"""The run of trpo_mpi, ppo1 and gail: updates take batches of steps; it ends at the first of several limits."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ class BatchRun(OnPolicyRun):
     """Episodes count whichever rank they ended on: in the means of the logs and for the limit.
 
     Attributes:
-        episodes_in_update: how many episodes ended in the latest batch.
+        episodes_in_update: how many episodes have ended in this update.
 
     Args:
         name: the algorithm's name.
@@ -25,6 +25,7 @@ class BatchRun(OnPolicyRun):
         env: the environments.
         config: the algorithm's arguments.
         episodes_in_mean: the latest episodes, over which the logs' means go.
+        rollouts_per_update: batches of steps in an update.
     """
 
     def __init__(
@@ -34,15 +35,16 @@ class BatchRun(OnPolicyRun):
         env: VecEnv,
         config: BatchConfig,
         episodes_in_mean: int = EPISODES_IN_MEAN,
+        rollouts_per_update: int = 1,
     ) -> None:
-        steps = -(-config.batch_steps // env.num_envs) * env.num_envs
+        steps = -(-config.batch_steps // env.num_envs) * env.num_envs * rollouts_per_update
         most = config.most_timesteps(steps)
         plan = Plan(
             total_timesteps=UNLIMITED if most is None else most,
             steps_per_update=steps,
             save_interval=config.save_interval,
         )
-        super().__init__(name, network, env, config, columns, plan, recurrent=False)
+        super().__init__(name, network, env, config, columns, plan, False, rollouts_per_update)
         self.episodes, self.episodes_in_update = Episodes(episodes_in_mean), 0
 
     def updates(self) -> Iterator[int]:
@@ -51,12 +53,13 @@ class BatchRun(OnPolicyRun):
         for update in super().updates():
             if callback is not None:
                 callback(self._named(), {})
+            self.episodes_in_update = 0
             yield update
 
     def collected(self, episodes: list[dict[str, Any]]) -> None:
         """See OnPolicyRun."""
         episodes = [episode for own in self.comm.gather(episodes) for episode in own]
-        self.episodes_in_update = len(episodes)
+        self.episodes_in_update += len(episodes)
         super().collected(episodes)
 
     def finish_update(self, row: Callable[[], dict[str, Any]]) -> None:

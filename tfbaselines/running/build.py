@@ -43,18 +43,21 @@ def make_actor_critic(network: NetworkSpec, env: Any, config: Config, comm: Any 
     return build_actor_critic(env, network, comm=comm, **own | kind, **config.network_kwargs)
 
 
-def make_direct_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None) -> DirectPolicy:
-    """A policy without values and without chance.
+def make_direct_policy(
+    network: NetworkSpec, env: Any, config: Config, comm: Any = None, certain: bool = True
+) -> DirectPolicy:
+    """A policy without values.
 
     Args:
         network: as given to learn.
         env: anything with observation_space and action_space.
         config: of an algorithm with normalize_observations.
         comm: the ranks that train together.
+        certain: see DirectPolicy.
     """
     check_network(network, config)
     network_fn = get_network_builder(network)(**config.network_kwargs)
-    own = {"normalize_observations": config.normalize_observations, "comm": comm}
+    own = {"certain": certain, "normalize_observations": config.normalize_observations, "comm": comm}
     return DirectPolicy(env.observation_space, env.action_space, network_fn, **own)
 
 

@@ -15,7 +15,10 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from gymnasium import spaces
+
 from tfbaselines.envs.adapt import as_vec_env
+from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import check_at_least
 from tfbaselines.logs import logger
 from tfbaselines.logs.episodes import safe_mean
@@ -180,7 +183,9 @@ class EvaluateEvery(Every):
 
     def begin(self, run: Any) -> None:
         """Make the environments."""
-        env = as_vec_env(self._given() if callable(self._given) else self._given)
+        # Parts of observations reach those networks that take them.
+        flatten = not isinstance(run.model.policy.observation_space, spaces.Dict)
+        env = run.wrap(as_vec_env(self._given() if callable(self._given) else self._given, flatten=flatten))
         if self._saved is not None:
             env.restore(self._saved)
         limit = getattr(run.config, "max_ep_len", None)
@@ -209,5 +214,5 @@ class EvaluateEvery(Every):
 
     def close(self) -> None:
         """Close the environments that were made here."""
-        if self._tester is not None and self._tester.env is not self._given:
+        if self._tester is not None and not isinstance(self._given, VecEnv):
             self._tester.env.close()

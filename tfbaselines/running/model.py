@@ -43,6 +43,9 @@ class PolicyModel:
         self.policy, self.optimizer, self.averaged = policy, optimizer, averaged
         # Further optimisers by the name under which they are saved.
         self.optimizers: dict[str, keras.Optimizer] = {}
+        # Whatever else is saved with the model: each has state(), restore(), ready() and observed(), and
+        # trainable_variables if it learns.
+        self.parts: list[Any] = []
         self.actor = make_actor(policy)
         self.rng = rng if rng is not None else np.random.default_rng()
         self.config: dict[str, Any] = {}
@@ -144,7 +147,8 @@ class PolicyModel:
     def variables(self) -> list[Any]:
         """Everything learnt, which every rank holds alike: Keras variables, or numpy arrays that change in place."""
         policies = [self.policy, *([] if self.averaged is None else [self.averaged.policy])]
-        return [variable for policy in policies for variable in policy.trainable_variables]
+        learners = [*policies, *self.parts]
+        return [variable for one in learners for variable in getattr(one, "trainable_variables", ())]
 
     def observe(self, observations: Callable[[], Any]) -> None:
         """Let the policy's running mean, if it has one, take in observations.
@@ -159,10 +163,14 @@ class PolicyModel:
     def observed(self) -> None:
         """Bring copies up to date with the policy's running mean."""
         self.actor.refresh()
+        for part in self.parts:
+            part.observed()
 
     def ready(self) -> None:
         """Bring copies up to date with the parameters, which were just loaded or broadcast."""
         self.actor.refresh()
+        for part in self.parts:
+            part.ready()
 
     def state(self) -> dict[str, Any]:
         """Everything the model remembers."""
@@ -172,7 +180,10 @@ class PolicyModel:
         }
         if self.averaged is not None:
             state["averaged"] = self.averaged.policy.state()
-        return state | {name: slots(optimizer) for name, optimizer in self.optimizers.items()}
+        state |= {name: slots(optimizer) for name, optimizer in self.optimizers.items()}
+        for part in self.parts:
+            state |= part.state()
+        return state
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what `state` gave."""
@@ -184,6 +195,8 @@ class PolicyModel:
             self.averaged.policy.restore(state["averaged"])
         for name, optimizer in self.optimizers.items():
             restore_slots(optimizer, state[name])
+        for part in self.parts:
+            part.restore(state)
 
     def tree(self) -> dict[str, Any]:
         """The content of a saved model."""

@@ -99,20 +99,6 @@ class OffPolicyModel(PolicyModel):
         super().__init__(policy, rng=rng, averaged=averaged)
         self.update, self._others = update, others or []
         self.replay: ReplayProtocol | None = None
-        # Whatever else is saved with the model: each has state(), restore(), ready() and observed().
-        self.parts: list[Any] = []
-
-    def ready(self) -> None:
-        """See PolicyModel."""
-        super().ready()
-        for part in self.parts:
-            part.ready()
-
-    def observed(self) -> None:
-        """See PolicyModel."""
-        super().observed()
-        for part in self.parts:
-            part.observed()
 
     def variables(self) -> list[Any]:
         """See PolicyModel."""
@@ -134,13 +120,10 @@ class OffPolicyModel(PolicyModel):
 
     def state(self) -> dict[str, Any]:
         """See PolicyModel."""
-        state = super().state() | {
+        return super().state() | {
             "update": self.update.state(),
             "others": {str(i): variable.numpy() for i, variable in enumerate(self._others)},
         }
-        for part in self.parts:
-            state |= part.state()
-        return state
 
     def restore(self, state: dict[str, Any]) -> None:
         """See PolicyModel."""
@@ -148,8 +131,6 @@ class OffPolicyModel(PolicyModel):
         self.update.restore(state["update"])
         for i, variable in enumerate(self._others):
             variable.assign(state["others"][str(i)])
-        for part in self.parts:
-            part.restore(state)
 
 
 class OffPolicyRun(Run):
@@ -197,7 +178,7 @@ class OffPolicyRun(Run):
             replay_interval=int(UNSAVED_PART * config.replay_size / steps_per_cycle),
         )
         super().__init__(name, env, config, plan)
-        self.course, self._train_env = course, env
+        self.course, self._train_env, self.wrap = course, env, wrap
         self._tester = Tester(env, eval_env, config, self.options, wrap)
         self.eval_env = self._tester.env
         if self.eval_env is not None:

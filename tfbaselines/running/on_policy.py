@@ -43,6 +43,7 @@ class OnPolicyRun(Run):
         plan: when the run does what; None for that of an OnPolicyConfig. Whole rollouts of all environments make an
             update.
         recurrent: policies with a memory can be trained.
+        rollouts_per_update: an update takes so many, one after another, with the policy that each leaves.
     """
 
     def __init__(
@@ -54,10 +55,12 @@ class OnPolicyRun(Run):
         columns: Callable[[Run], dict[str, Any]] = columns,
         plan: Plan | None = None,
         recurrent: bool = True,
+        rollouts_per_update: int = 1,
     ) -> None:
         env, eval_env = with_packed_observations(env), getattr(config, "eval_env", None)
         super().__init__(name, env, config, plan or Plan.of(config, env.num_envs))
-        self._train_env = env
+        self._train_env, self.wrap = env, with_packed_observations
+        self._rollouts_per_update = rollouts_per_update
         # On which as many steps are taken as on those of training, for the logs.
         self.eval_env = self._evaluated_env = eval_env and with_packed_observations(eval_env)
         self.policy = make_policy(network, env, config, self.comm)
@@ -102,13 +105,13 @@ class OnPolicyRun(Run):
         return step
 
     def rollouts(self, before: Callable[[], None] | None = None) -> Iterator[Rollout]:
-        """Start the run, and give a rollout for every update; learn from it, and hand its row to `log`.
+        """Start the run, and give every update's rollouts; learn from each, and hand the update's row to `log`.
 
         Args:
             before: called once before the first rollout.
         """
         env, eval_env = self._train_env, self._evaluated_env
-        nsteps = self.plan.steps_per_update // env.num_envs
+        nsteps = self.plan.steps_per_update // self._rollouts_per_update // env.num_envs
         self.start(self.model, normalized=env)
         runner = Runner(env, self.policy, self.model.actor, nsteps, self.rng)
         evaluation = None if eval_env is None else Runner(eval_env, self.policy, self.model.actor, nsteps, self.rng)
@@ -116,10 +119,11 @@ class OnPolicyRun(Run):
         if before is not None:
             before()
         for _ in self.updates():
-            rollout = runner.run()
-            self.collected(rollout.episodes)
-            yield rollout
-            self.model.observe(partial(env_major, rollout.obs))
+            for _ in range(self._rollouts_per_update):
+                rollout = runner.run()
+                self.collected(rollout.episodes)
+                yield rollout
+                self.model.observe(partial(env_major, rollout.obs))
             if evaluation is not None:
                 self.eval_episodes.extend(evaluation.run().episodes)
             self.finish_update(lambda: self._columns(self) | self._row())

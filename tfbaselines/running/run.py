@@ -65,6 +65,7 @@ class Run:
         eval_episodes: the latest episodes of tests.
         eval_env: environments for tests, or None.
         columns: further columns of the logs, by name: a callback's numbers.
+        wrap: what the algorithm puts around environments.
 
     Args:
         name: the algorithm's name.
@@ -92,6 +93,7 @@ class Run:
         self.episodes, self.eval_episodes = Episodes(), Episodes()
         self.eval_env: Any = None
         self.columns: dict[str, float] = {}
+        self.wrap: Callable[[Any], Any] = lambda env: env
         # Episodes of a test, by which the run is judged; None for none.
         self._num_tests: int | None = None
         bounds = (getattr(config, name, None) for name in ("max_total_reward", "stop_max_score"))

@@ -1,6 +1,6 @@
 """The run of algorithms whose iterations are whole episodes: of one agent, or of a population."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tfbaselines.envs.vec import VecEnv
@@ -32,9 +32,17 @@ class SearchRun(Run):
         config: the algorithm's arguments.
         of_episodes: an iteration is an episode, of which several environments may end more than one in an update;
             otherwise it is an update.
+        columns: makes a row of the logs but for what `learnt` adds.
     """
 
-    def __init__(self, name: str, env: VecEnv, config: SearchConfig, of_episodes: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        env: VecEnv,
+        config: SearchConfig,
+        of_episodes: bool = False,
+        columns: Callable[[Run], dict[str, Any]] = columns,
+    ) -> None:
         self._most_steps = None if config.total_timesteps is None else int(config.total_timesteps)
         plan = Plan(
             total_timesteps=UNLIMITED if self._most_steps is None else self._most_steps,
@@ -43,7 +51,7 @@ class SearchRun(Run):
             save_interval=config.save_interval,
         )
         super().__init__(name, env, config, plan)
-        self._train_env, self._of_episodes = env, of_episodes
+        self._train_env, self._of_episodes, self._columns = env, of_episodes, columns
         self._tester = Tester(env, config.eval_env, config, self.options)
         self.eval_env = self._tester.env
         if self.eval_env is not None:
@@ -72,12 +80,12 @@ class SearchRun(Run):
             tests = self.iterations // self.config.test_every
             yield update
             self.iterations = self._iterations_after(update)
-            over = self.done >= self._end()
+            over = self.done >= self._end() or self._stopped
             if over:
                 self.stop()
             if over or self.iterations // self.config.test_every > tests:
                 self.eval_episodes.extend(self._tester.run(self.model))
-            self.finish_update(lambda: columns(self) | self._row)
+            self.finish_update(lambda: self._columns(self) | self._row)
 
     def learnt(self, steps: int, episodes: list[dict[str, Any]], statistics: dict[str, float]) -> None:
         """Take in what came of an update.

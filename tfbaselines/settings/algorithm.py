@@ -10,9 +10,6 @@ from tfbaselines.errors import unknown
 from tfbaselines.settings.config import Config
 from tfbaselines.settings.declared import config_of
 
-# The originals' algorithms, and further ones, that are not built yet.
-PLANNED = ("bc", "gail")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Algorithm:
@@ -25,7 +22,7 @@ class Algorithm:
         actions: kinds of action spaces: Discrete, MultiDiscrete, MultiBinary, Box, bounded Box.
         recurrent: its policies may have a memory.
         tabular: its policies are tables; the network is 'table'.
-        values: it learns values of observations.
+        values: it learns what observations are worth in the environment's rewards.
         normalized_environments: MuJoCo environments are wrapped in VecNormalize.
         dict_observations: Dict observations are not flattened.
         encodes_images: Dict observations with images reach it as they are, and each image passes through an encoder.
@@ -95,9 +92,7 @@ class Algorithm:
 
 
 def named(algorithms: Mapping[str, Algorithm], name: str) -> Algorithm:
-    """The algorithm of some name; ValueError naming the nearest when there is none, or those that are built."""
+    """The algorithm of some name; ValueError naming the nearest when there is none."""
     if name in algorithms:
         return algorithms[name]
-    if name in PLANNED:
-        raise ValueError(f"algorithm '{name}' is not built yet; built are {', '.join(sorted(algorithms))}")
     raise unknown("algorithm", name, algorithms)

@@ -113,6 +113,23 @@ class BatchConfig(RolloutConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrustRegionConfig(BatchConfig):
+    """Of baselines' algorithms whose policy takes TRPO's step."""
+
+    timesteps_per_batch: int = arg(1024, "steps of all environments of this rank in a step of the policy", at_least=1)
+    max_kl: float = arg(1e-3, "KL divergence of a step", above=0)
+    cg_iters: int = arg(10, "iterations of the conjugate gradient", at_least=1)
+    cg_damping: float = arg(1e-2, "added to the diagonal of the Fisher matrix", at_least=0)
+    vf_stepsize: float = arg(3e-4, "learning rate of the value function", at_least=0)
+    vf_iters: int = arg(3, "passes of the value function over each batch", at_least=0)
+
+    @property
+    def batch_steps(self) -> int:
+        """See BatchConfig."""
+        return self.timesteps_per_batch
+
+
+@dataclass(frozen=True, kw_only=True)
 class EpochConfig(RolloutConfig):
     """Of Spinning Up's on-policy algorithms, which learn once an epoch."""
 
@@ -244,3 +261,14 @@ class SearchConfig(RunConfig):
     )
     log_interval: int = arg(1, "updates between rows of the logs", at_least=1)
     save_interval: int = arg(0, "updates between checkpoints; 0 for only the last", at_least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemonstrationConfig(Config):
+    """Of algorithms that learn from demonstrations."""
+
+    demo_path: str | None = arg(
+        None, "demonstrations: a file of `python -m tfbaselines.record`, baselines' expert npz, or minari:ID"
+    )
+    traj_limitation: int | None = arg(None, "the first episodes of it that are used; None for all", at_least=1)
+    subsample: int = arg(1, "every how many steps of an episode one is used", at_least=1)

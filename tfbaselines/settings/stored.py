@@ -14,8 +14,8 @@ from tfbaselines.settings.flags import FLAGS
 from tfbaselines.settings.signatures import network_named
 
 # Arguments of a run that are not kept when it is resumed: paths, and the user's consent.
-NOT_KEPT = ("log_path", "save_path", "load_path", "demo_file", "resume", "overwrite", "trust", "config", "tuned")
-NOT_KEPT += ("print_config",)
+NOT_KEPT = ("log_path", "save_path", "load_path", "demo_file", "demo_path", "resume", "overwrite", "trust", "config")
+NOT_KEPT += ("tuned", "print_config")
 
 # Arguments that may name a module to import, as 'module:name'.
 IMPORTING = ("env", "network", "value_network")

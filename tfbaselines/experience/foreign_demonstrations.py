@@ -1,0 +1,100 @@
+"""Readers of demonstrations that others recorded: baselines' expert files, and Minari datasets."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+
+# What a Minari dataset's name begins with where a file's path may stand.
+MINARI = "minari:"
+
+OF_BASELINES = ("acs", "ep_rets", "rews", "obs")
+
+
+class Episodes(NamedTuple):
+    """The arrays of Demonstrations as they were read, not yet checked."""
+
+    obs: np.ndarray
+    actions: np.ndarray
+    rewards: np.ndarray
+    lengths: np.ndarray
+    terminated: np.ndarray
+    last_obs: np.ndarray | None = None
+
+
+def of_baselines(
+    arrays: dict[str, np.ndarray], observation_space: spaces.Space, action_space: spaces.Space
+) -> Episodes:
+    """From the arrays of an expert file: episodes of one length, obs [E, L, ...], acs [E, L, ...], rews [E, L].
+
+    The file does not hold how its episodes ended, nor the observation after the last step.
+
+    Args:
+        arrays: by name.
+        observation_space: of one environment.
+        action_space: of one environment.
+    """
+    missing = [name for name in OF_BASELINES if name not in arrays]
+    if missing:
+        raise ValueError(f"it has no array '{missing[0]}' and no entry 'about': neither this format nor baselines'")
+    obs, actions, rewards = arrays["obs"], arrays["acs"], arrays["rews"]
+    shape = obs.shape[:2]
+    if obs.shape[2:] != observation_space.shape:
+        raise ValueError(f"obs has the shape {obs.shape}, expected is {('E', 'L', *observation_space.shape)}")
+    # baselines leaves out the axis of an action that is one number.
+    if actions.shape not in {(*shape, *action_space.shape), *([shape] if action_space.shape == (1,) else [])}:
+        raise ValueError(f"acs has the shape {actions.shape}, expected is {(*shape, *action_space.shape)}")
+    if rewards.shape != shape:
+        raise ValueError(f"rews has the shape {rewards.shape}, expected is {shape}")
+    count, length = shape
+    steps = count * length
+    return Episodes(
+        obs=obs.reshape(steps, *observation_space.shape),
+        actions=actions.reshape(steps, *action_space.shape),
+        rewards=rewards.reshape(steps),
+        lengths=np.full(count, length),
+        terminated=np.zeros(count, bool),
+    )
+
+
+def of_minari(name: str) -> Episodes:
+    """From a Minari dataset that is on this machine; Dict and Tuple observations are flattened.
+
+    Args:
+        name: the dataset's id, such as mujoco/hopper/expert-v0.
+    """
+    try:
+        import minari
+    except ImportError:
+        raise ValueError('Minari is not installed: pip install "tfbaselines[demos]"') from None
+    try:
+        dataset = minari.load_dataset(name)
+    except Exception as error:  # Its backends raise whatever their file formats do.
+        raise ValueError(f"Minari cannot load it ({error}); `minari download {name}` fetches public ones") from None
+    episodes = list(dataset.iterate_episodes())
+    if not episodes:
+        raise ValueError("there is no episode, or an episode without steps")
+    seen = [_flattened(dataset.observation_space, episode.observations) for episode in episodes]
+    return Episodes(
+        obs=np.concatenate([obs[:-1] for obs in seen]),
+        actions=np.concatenate([np.asarray(episode.actions) for episode in episodes]),
+        rewards=np.concatenate([np.asarray(episode.rewards) for episode in episodes]),
+        lengths=np.array([len(episode.rewards) for episode in episodes]),
+        terminated=np.array([bool(episode.terminations[-1]) for episode in episodes]),
+        last_obs=np.stack([obs[-1] for obs in seen]),
+    )
+
+
+def _flattened(space: spaces.Space, obs: Any) -> np.ndarray:
+    """[L + 1, ...] observations of an episode, as environments show them to algorithms."""
+    if not isinstance(space, spaces.Dict | spaces.Tuple):
+        return np.asarray(obs)
+    names = space.spaces.keys() if isinstance(space, spaces.Dict) else range(len(space.spaces))
+    parts = [_flattened_rows(space[name], obs[name]) for name in names]
+    return np.concatenate(parts, axis=1)
+
+
+def _flattened_rows(space: spaces.Space, obs: Any) -> np.ndarray:
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        return _flattened(space, obs)
+    return np.stack([spaces.flatten(space, one) for one in np.asarray(obs)])

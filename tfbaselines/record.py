@@ -1,0 +1,110 @@
+"""Record demonstrations of a saved run: ``python -m tfbaselines.record DIR --episodes 50 --out demo.npz``."""
+
+import os
+import sys
+from typing import Any
+
+import numpy as np
+
+from tfbaselines.algs.registry import get
+from tfbaselines.command import Parser, exit_status, load_tensorflow
+from tfbaselines.errors import bad_argument, check_at_least
+from tfbaselines.evaluate import environments, find_run, load_model
+
+
+def record(
+    directory: str,
+    out: str,
+    episodes: int = 50,
+    deterministic: bool = False,
+    seed: int = 0,
+    num_env: int = 1,
+    checkpoint: str = "last",
+    trust: bool = False,
+) -> dict[str, Any]:
+    """Run the policy of a saved run, and write its episodes to a file; see experience/demonstrations.py.
+
+    Args:
+        directory: the run's log directory.
+        out: the file.
+        episodes: how many.
+        deterministic: take the most likely actions instead of sampling.
+        seed: of environments and sampling.
+        num_env: environments at once; with several, short episodes are more often among the first to end.
+        checkpoint: 'last', 'best', or a checkpoint's number.
+        trust: import the modules that the run's config.json names, which runs their code.
+
+    Returns:
+        'episodes', 'steps', 'mean', 'std', 'min' and 'max' of the returns, and 'file'.
+    """
+    check_at_least(1, episodes=episodes, num_env=num_env)
+    if os.path.isdir(os.path.expanduser(out)):
+        raise bad_argument("out", out, "the name of a file, and this is a directory")
+    config, path = find_run(directory, checkpoint, trust)
+    from tfbaselines.experience.demonstrations import save_demonstrations
+    from tfbaselines.experience.recording import record_below_normalization
+    from tfbaselines.running.play import episodes as play
+    from tfbaselines.running.play import limit_as_trained
+    from tfbaselines.running.progress import make_progress
+
+    algorithm, recorders = get(config["alg"]), []
+
+    def recorded(env: Any) -> Any:
+        env, recorder = record_below_normalization(env)
+        recorders.append(recorder)
+        return env
+
+    env = environments(config, num_env, seed, around=recorded)
+    progress = make_progress(True, "record", 0, episodes, "episode")
+    try:
+        limit_as_trained(env, algorithm, config["learn"])
+        model = load_model(config, env, path)
+        model.rng = np.random.default_rng(seed)
+        returns: list[float] = []
+        for episode in play(model, env, deterministic):
+            returns.append(float(episode["r"]))
+            progress.update(len(returns), float(np.mean(returns)))
+            if len(returns) == episodes:
+                break
+        (recorder,) = recorders
+        about = {"env": config["env"]["env"], "alg": config["alg"], "deterministic": deterministic, "seed": seed}
+        demonstrations = recorder.demonstrations(about)
+        save_demonstrations(out, demonstrations, recorder.recorded_space, env.action_space)
+    finally:
+        progress.close()
+        env.close()
+    summary = {name: float(getattr(np, name)(returns)) for name in ("mean", "std", "min", "max")}
+    return {"episodes": len(demonstrations.lengths), "steps": len(demonstrations)} | summary | {"file": out}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command; returns its exit status."""
+    parser = Parser(prog="python -m tfbaselines.record", description="Record demonstrations of a saved run.")
+    parser.add_argument("directory", help="the run's log directory (--log_path)")
+    parser.add_argument("--out", required=True, metavar="FILE", help="where to, such as demo.npz")
+    parser.add_argument("--episodes", type=int, default=50, help="how many (default %(default)s)")
+    parser.add_argument("--deterministic", action="store_true", help="most likely actions instead of sampled ones")
+    parser.add_argument("--seed", type=int, default=0, help="of environments and sampling (default %(default)s)")
+    parser.add_argument("--num_env", type=int, default=1, help="environments at once (default %(default)s)")
+    parser.add_argument("--checkpoint", default="last", help="last, best, or a number (default %(default)s)")
+    parser.add_argument("--trust", action="store_true", help="import the modules that the run's config.json names")
+    args = vars(parser.parse_args(argv))
+
+    def command() -> int:
+        load_tensorflow()
+        print(in_words(record(**args)))
+        return 0
+
+    return exit_status(parser.prog, command)
+
+
+def in_words(result: dict[str, Any]) -> str:
+    """What `record` wrote, for people."""
+    numbers = (
+        "{episodes} episodes, {steps} steps in {file}\nmean {mean:.4f}  std {std:.4f}  min {min:.4f}  max {max:.4f}"
+    )
+    return numbers.format(**result)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,189 @@
+"""Behaviour cloning as a phase of training: passes over demonstrations, judged on a held-out part of them."""
+
+import dataclasses
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbaselines.experience.demonstrations import Demonstrations
+from tfbaselines.experience.sequences import Sequences, as_rows
+from tfbaselines.logs import logger
+from tfbaselines.losses.cloning import cloning_loss, weight_penalty
+from tfbaselines.optim.optimizers import Adam
+from tfbaselines.optim.update import Batch, Statistics, Update
+from tfbaselines.parallel import mpi
+from tfbaselines.policy.base import BasePolicy
+from tfbaselines.policy.precision import compile_with_xla
+from tfbaselines.running.on_policy import minibatches
+
+ADAM_EPSILON = 1e-5
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CloningOptions:
+    """How demonstrations are learnt from.
+
+    Attributes:
+        batch_size: steps in a gradient step.
+        held_out: share of the demonstrations that is not learnt from.
+        patience: passes without a smaller loss of the held-out part after which the policy has learnt; 0 for no end.
+        weight_decay: factor of the penalty of half the squared parameters.
+        subsample: every how many steps of an episode one is used.
+        sequence_length: steps of the sequences that a policy with memory learns from.
+    """
+
+    batch_size: int = 128
+    held_out: float = 0.1
+    patience: int = 20
+    weight_decay: float = 0.0
+    subsample: int = 1
+    sequence_length: int = 64
+
+
+class Cloning:
+    """Passes over demonstrations; a part of the model (see PolicyModel.parts).
+
+    The held-out part is every so many rows (or sequences), so that every rank and every resumed run holds out the same.
+
+    Attributes:
+        optimizer: takes the steps.
+        steps_per_pass: demonstrated steps that a pass learns from.
+        gradient_steps: of a pass.
+        over: the held-out loss has not fallen for `patience` passes; the policy is the best one again.
+
+    Args:
+        policy: what learns.
+        variables: those of it that change.
+        demonstrations: what it learns from.
+        options: how.
+        comm: the ranks that train together; each goes through the demonstrations in an order of its own.
+    """
+
+    def __init__(
+        self,
+        policy: BasePolicy,
+        variables: list[keras.Variable],
+        demonstrations: Demonstrations,
+        options: CloningOptions,
+        comm: mpi.Communicator,
+    ) -> None:
+        self._policy, self._options, self._comm = policy, options, comm
+        self._variables, self._seen, self._sequences = variables, demonstrations.obs, None
+        size = options.batch_size
+        if policy.recurrent:
+            length = options.sequence_length
+            self._sequences = Sequences(demonstrations, length, policy.state_size, options.subsample)
+            self._data, size = self._sequences.data, max(1, size // length)
+        else:
+            self._data = as_rows(demonstrations, options.subsample)
+        count = len(self._data["obs"])
+        held = _every(count, options.held_out)
+        self._held_out, self._learnt = np.flatnonzero(held), np.flatnonzero(~held)
+        self._size = min(size, len(self._learnt))
+        self.gradient_steps = len(self._learnt) // self._size
+        whole = self._learnt[: self.gradient_steps * self._size]
+        self.steps_per_pass = max(1, int(self._data["valid"][whole].sum()))
+        self.optimizer = Adam(epsilon=ADAM_EPSILON)
+        jit = compile_with_xla(policy, options.batch_size)
+        self._update = Update(self._loss, variables, self.optimizer, jit=jit, comm=comm)
+        self._judge = tf.function(lambda batch: cloning_loss(policy, batch)[0], jit_compile=jit)
+        self._memory = tf.function(self._memory_after, jit_compile=jit)
+        self.over = False
+        self._forget()
+
+    def begin(self) -> None:
+        """Begin anew: the policy's running mean, if it has one, takes in what the demonstrator saw."""
+        if self._policy.normalizer:
+            self._policy.normalizer.update(self._seen)
+        self._forget()
+
+    def one_pass(self, rng: np.random.Generator, lr: float) -> dict[str, float]:
+        """Learn once from every minibatch, and look at the held-out part; statistics.
+
+        Args:
+            rng: shuffles.
+            lr: learning rate.
+        """
+        if self._sequences is not None:
+            self._sequences.refresh(lambda *batch: self._memory(*map(tf.constant, batch)).numpy())
+        rows = self._learnt[minibatches(rng, len(self._learnt), self._size, 1)]
+        statistics = self._update(self._data, rows, lr=lr)
+        if self._held_out.size:
+            batch = {name: tf.constant(array[self._held_out]) for name, array in self._data.items()}
+            # Other processors may round differently, and all ranks must end in the same pass.
+            loss = self._comm.broadcast_object(float(self._judge(batch)))
+            self._consider(loss)
+            statistics |= {"held_out_loss": loss, "best_held_out_loss": self._best}
+        return statistics
+
+    def _consider(self, loss: float) -> None:
+        """Keep the parameters if they are the best so far, or take the best back when it is time."""
+        if self._best is None or loss < self._best:
+            self._best, self._since = loss, 0
+            self._kept = [variable.numpy() for variable in self._variables]
+            return
+        self._since += 1
+        if self._since == self._options.patience:
+            for variable, value in zip(self._variables, self._kept, strict=True):
+                variable.assign(value)
+            self.over = True
+
+    def _forget(self) -> None:
+        self._best: float | None = None
+        self._since, self._kept = 0, [variable.numpy() for variable in self._variables]
+
+    def _loss(self, batch: Batch, _: dict[str, tf.Tensor]) -> tuple[tf.Tensor, Statistics]:
+        loss, statistics = cloning_loss(self._policy, batch)
+        if self._options.weight_decay:
+            loss += self._options.weight_decay * weight_penalty(self._variables)
+        return loss, statistics
+
+    def _memory_after(self, obs: tf.Tensor, episode_start: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
+        flat = [tf.reshape(array, (-1, *array.shape[2:])) for array in (obs, episode_start)]
+        return self._policy.forward(*flat, states).states
+
+    def ready(self) -> None:
+        """Nothing follows the parameters."""
+
+    def observed(self) -> None:
+        """Nothing depends on the statistics of observations."""
+
+    def state(self) -> dict[str, Any]:
+        """The best parameters so far."""
+        kept = {f"{number:02d}": array for number, array in enumerate(self._kept)}
+        return {"cloning": {"best": self._best, "since": self._since, "kept": kept}}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `state` gave."""
+        saved = state["cloning"]
+        self._best, self._since = saved["best"], saved["since"]
+        self._kept = [array for _, array in sorted(saved["kept"].items(), key=lambda item: int(item[0]))]
+
+
+def pretrain(cloning: Cloning, rng: np.random.Generator, lr: float, max_iter: int) -> None:
+    """Clone before other learning begins; the log has a line at the beginning and at the end.
+
+    Args:
+        cloning: of the policy.
+        rng: shuffles.
+        lr: learning rate.
+        max_iter: the most gradient steps.
+    """
+    cloning.begin()
+    logger.info(f"pretraining by behaviour cloning, at most {max_iter} gradient steps")
+    steps, statistics = 0, {}
+    while steps < max_iter and not cloning.over:
+        statistics = cloning.one_pass(rng, lr)
+        steps += cloning.gradient_steps
+    words = ", ".join(f"{name} {value:.4g}" for name, value in statistics.items())
+    logger.info(f"pretrained for {steps} gradient steps: {words}")
+
+
+def _every(count: int, share: float) -> np.ndarray:
+    """[count] whether each of some things is among a share of them; of two at least one is, and one is not."""
+    if share == 0 or count < 2:
+        return np.zeros(count, bool)
+    apart = min(max(2, round(1 / share)), count)
+    return np.arange(count) % apart == apart - 1
