@@ -33,14 +33,16 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        argv: the words after the command; None for the process's own.
+        argv: the words after the command, or sys.argv as baselines takes it; None for the process's own.
 
     Returns:
         The exit status: 0, 2 for a user's mistake (one line on standard error), 3 for a number
         that is not finite, 128 + the number of a signal that ended the run.
     """
     mpi.abort_on_exception()
-    status = exit_status("tfbaselines", lambda: _main(sys.argv[1:] if argv is None else argv))
+    words = sys.argv if argv is None else argv
+    words = words[1:] if words[:1] == sys.argv[:1] else words
+    status = exit_status("tfbaselines", lambda: _main(words))
     if status == 2 and mpi.launched():
         # The other ranks must not wait for this one.
         mpi.world().abort(status)

@@ -186,3 +186,11 @@ def test_default_directory(tmp_path, monkeypatch, capsys):
     logger = EpochLogger()
     assert logger.output_dir.startswith(str(tmp_path / "experiments"))
     logger.close()
+
+
+def test_messages_have_color_on_a_terminal(tmp_path, monkeypatch, capsys):
+    logger = EpochLogger(tmp_path)
+    logger.log("plain", color="red")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    logger.log("seen", color="red")
+    assert capsys.readouterr().out.splitlines()[-2:] == ["plain", "\x1b[31;1mseen\x1b[0m"]

@@ -126,3 +126,12 @@ def test_modules_that_exist_keep_their_places():
 def test_the_migration_page_is_what_the_table_says():
     page = (Path(__file__).parents[2] / "MIGRATION.md").read_text(encoding="utf-8")
     assert page == migration_page(), "python -m tfbaselines.porting > MIGRATION.md"
+
+
+def test_main_takes_argv_as_baselines_does(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["run.py", "--help"])
+    main = run("from baselines.run import main")["main"]
+    for argv in (None, sys.argv, ["--help"]):
+        assert main(argv) == 0
+        assert capsys.readouterr().out.startswith("usage:")
+    assert main(["run.py", "nonsense"]) == 2

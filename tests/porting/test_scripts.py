@@ -201,6 +201,19 @@ def test_a_network_as_baselines_takes_it(eager):
         tfbaselines.ppo2.learn(network_fn, lambda: gymnasium.make("Pendulum-v1"), num_hidden=4, **small)
 
 
+def test_an_environment_without_an_id_leaves_no_configuration(tmp_path, eager):
+    from helpers import ACTIONS, Guess
+    from tfbaselines.utils.test_policy import load_policy_and_env
+
+    course = {"steps_per_epoch": 20, "total_timesteps": 40, "max_ep_len": 10, "train_v_iters": 1}
+    own = {"ac_kwargs": {"hidden_sizes": [4]}, "logger_kwargs": {"output_dir": str(tmp_path / "run")}}
+    tfbaselines.vpg(lambda: Guess(ACTIONS[0]), **course, **own)
+    assert read_csv(tmp_path / "run/progress.txt", separator="\t")["TotalEnvInteracts"].tolist() == [20, 40]
+    assert not (tmp_path / "run/config.json").exists()
+    with pytest.raises(ValueError, match=r"has no config\.json"):
+        load_policy_and_env(tmp_path / "run")
+
+
 def test_mistakes_in_spinning_ups_form():
     def make():
         import gymnasium

@@ -141,7 +141,7 @@ def test_flags_have_types_bounds_and_defaults(entry):
 
 
 @pytest.mark.parametrize("names", [(), *((name,) for name in ALGORITHMS), ("sac", "mlp"), (None, "cnn_lstm")])
-@pytest.mark.parametrize(("columns", "most"), [(80, 80), (110, 110), (300, 110)])
+@pytest.mark.parametrize(("columns", "most"), [(70, 70), (80, 80), (110, 110), (300, 110)])
 def test_lines_fit_the_terminal(names, columns, most, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     text = help_text(*names)

@@ -40,7 +40,7 @@ def help_text(algorithms: Mapping[str, Algorithm], alg: str | None = None, netwo
     page = _Page(min(shutil.get_terminal_size().columns, MAX_WIDTH))
     if alg is None and network is None:
         return _joined(_general(page, algorithms))
-    parts: list[str] = [USAGE]
+    parts: list[str] = [page.paragraph(USAGE)]
     if alg is not None:
         parts += _of_algorithm(page, named(algorithms, alg), network is None)
     if network is not None:
@@ -74,7 +74,7 @@ class _Page:
 
 
 def _general(page: _Page, algorithms: Mapping[str, Algorithm]) -> Iterable[str]:
-    yield from (USAGE, "", page.paragraph(PURPOSE), "", "Flags:")
+    yield from (page.paragraph(USAGE), "", page.paragraph(PURPOSE), "", "Flags:")
     yield from map(page.argument, FLAGS.values())
     yield from ("", "Algorithms:")
     for algorithm in algorithms.values():
@@ -109,7 +109,10 @@ def _of_algorithm(page: _Page, algorithm: Algorithm, with_networks: bool) -> Ite
     yield from ("", page.paragraph(f"From Python only: {', '.join(only_python)}."))
     yield from ("", page.paragraph(SCHEDULE))
     if with_networks:
-        yield from ("", f"Arguments of networks (--alg={algorithm.name} --network=NAME --help describes them):")
+        yield from (
+            "",
+            page.paragraph(f"Arguments of networks (--alg={algorithm.name} --network=NAME --help describes them):"),
+        )
         for network in networks().values():
             own = [f"--{one.name}={shown(one.default).replace(' ', '')}" for one in network.arguments.values()]
             yield page.entry(network.name, " ".join(own) or "none")
