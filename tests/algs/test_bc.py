@@ -16,6 +16,7 @@ from tfbaselines.evaluate import evaluate
 from tfbaselines.experience.demonstrations import Demonstrations, save_demonstrations
 from tfbaselines.logs.logger import read_csv
 from tfbaselines.losses.cloning import cloning_loss
+from tfbaselines.running import cloning
 from tfbaselines.running.play import even_episodes
 
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
@@ -99,6 +100,14 @@ def test_the_run_ends_with_the_best_policy_once_the_held_out_loss_rises(tmp_path
     batch = {"obs": noisy.obs[held], "actions": noisy.actions[held], "valid": np.ones(held.sum(), np.float32)}
     best = cloning_loss(model.policy, {name: tf.constant(array) for name, array in batch.items()})[0]
     assert float(best) == pytest.approx(losses.min(), rel=1e-4)
+
+
+def test_the_held_out_loss_is_the_same_a_few_steps_at_a_time(tmp_path, monkeypatch):
+    losses = []
+    for most in (1024, 7):
+        monkeypatch.setattr(cloning, "LARGEST_BATCH", most)
+        losses.append(clone(tmp_path, num_iterations=2).parts[0].state()["cloning"]["best"])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
 def test_weight_decay_keeps_parameters_small(tmp_path):

@@ -190,13 +190,11 @@ def test_signals_in_place_of_rewards():
 
 
 @pytest.mark.slow
-def test_pendulum_is_learnt_from_demonstrations_alone():
-    """Random actions return -1,200, the demonstrator -165."""
-    env = make_vec_env("Pendulum-v1", num_env=4, seed=0)
+def test_cartpole_is_learnt_from_demonstrations_alone():
+    env = make_vec_env("CartPole-v1", num_env=4, seed=0)
     try:
-        own = {"demo_path": DEMONSTRATIONS / "pendulum.npz", "normalize_observations": True, "pretrained": True}
-        model = gail.learn("mlp", env, total_timesteps=30_000, seed=0, BC_max_iter=2000, **own)
+        model = gail.learn("mlp", env, total_timesteps=30_000, seed=0, demo_path=DEMONSTRATIONS / "cartpole.npz")
         returns = [episode["r"] for episode in even_episodes(model, env, 12, deterministic=True)]
     finally:
         env.close()
-    assert np.mean(returns) > -400, returns
+    assert np.mean(returns) > 400, returns

@@ -14,6 +14,7 @@ from tfbaselines.optim.optimizers import Adam
 from tfbaselines.optim.update import Update
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.policy import build_policy
+from tfbaselines.running import trust_region
 
 ROWS = 20
 
@@ -49,7 +50,8 @@ def stepped(comm, algorithm, data):
         )
         steps(data, np.arange(len(data["obs"]))[None], lr=1e-2)
         return weights(policy)
-    taken = algorithm.make_step(policy, algorithm.Config(), comm)(data)
+    make_step = algorithm.make_step if algorithm is trpo else trust_region.make_step
+    taken = make_step(policy, algorithm.Config(), comm=comm)(data)
     assert taken.part > 0.0
     fit = Update(lambda batch, _: squared_value_loss(policy, batch), policy.value_variables, Adam(), comm=comm)
     fit(data, np.arange(len(data["obs"]))[None], lr=1e-2)

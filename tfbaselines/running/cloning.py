@@ -19,6 +19,8 @@ from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.on_policy import minibatches
 
 ADAM_EPSILON = 1e-5
+# Steps of the held-out part that are looked at together.
+LARGEST_BATCH = 1024
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,12 +113,21 @@ class Cloning:
         rows = self._learnt[minibatches(rng, len(self._learnt), self._size, 1)]
         statistics = self._update(self._data, rows, lr=lr)
         if self._held_out.size:
-            batch = {name: tf.constant(array[self._held_out]) for name, array in self._data.items()}
             # Other processors may round differently, and all ranks must end in the same pass.
-            loss = self._comm.broadcast_object(float(self._judge(batch)))
+            loss = self._comm.broadcast_object(self._held_out_loss())
             self._consider(loss)
             statistics |= {"held_out_loss": loss, "best_held_out_loss": self._best}
         return statistics
+
+    def _held_out_loss(self) -> float:
+        """Its mean over the steps that count, a few at a time: all images at once may not fit into memory."""
+        most = LARGEST_BATCH if self._sequences is None else max(1, LARGEST_BATCH // self._options.sequence_length)
+        total = count = 0.0
+        for rows in np.array_split(self._held_out, -(-len(self._held_out) // most)):
+            batch = {name: tf.constant(array[rows]) for name, array in self._data.items()}
+            weight = float(self._data["valid"][rows].sum())
+            total, count = total + weight * float(self._judge(batch)), count + weight
+        return total / max(count, 1.0)
 
     def _consider(self, loss: float) -> None:
         """Keep the parameters if they are the best so far, or take the best back when it is time."""
