@@ -19,8 +19,8 @@ INDENT = 26
 
 USAGE = "usage: python -m tfbaselines.run [--alg=ALG] [--env=ENV] [--name=value ...]"
 
-PURPOSE = """Train an agent, save it, play it. Other commands: python -m tfbaselines.evaluate, .plot, .bench (each has
---help)."""
+PURPOSE = """Train an agent, save it, play it. Other commands: python -m tfbaselines.evaluate, .plot, .record,
+.check_env, .bench (each has --help)."""
 
 MORE = """--alg=ALG --help lists the arguments of an algorithm, --network=NAME --help those of a network; with both
 the network's follow the algorithm's."""
