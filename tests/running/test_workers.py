@@ -180,6 +180,18 @@ def test_several_workers_have_generators_and_actors_of_their_own_and_share_a_loc
     assert not hasattr(free[0].lock, "acquire")
 
 
+def test_a_saved_worker_draws_on_from_where_it_stood():
+    _, (_, worker) = make_team(2)
+    worker.turn()
+    saved = worker.state()
+    expected = worker.rng.random(3)
+    _, (_, resumed) = make_team(2)
+    resumed.restore(saved)
+    np.testing.assert_array_equal(resumed.rng.random(3), expected)
+    # Older versions' checkpoints lack the generator.
+    resumed.restore({name: value for name, value in saved.items() if name != "rng"})
+
+
 def test_a_worker_of_several_acts_by_the_parameters_of_now():
     run, workers = make_team(2, replay_ratio=0)
     obs = np.ones((1, 2), np.float32)

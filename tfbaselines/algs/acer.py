@@ -237,7 +237,7 @@ def learn(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], **kwargs: Any) -
             saved = TreeFile(Together(replays)) if config.replay_ratio else None
             run.start(model, normalized=envs[0], replay=saved, paused=crew.paused)
             workers = make_workers(run, envs, replays)
-            run.acts(*(worker.runner for worker in workers))
+            run.acts(*workers)
             rows = ACERRows(run, len(workers))
             turns = crew.results(run.num_updates - run.update)
             for _, (number, (statistics, ended)) in zip(run.updates(), turns, strict=False):

@@ -98,6 +98,16 @@ class Worker:
                     self._train(self.replay.sample(self.rng), replayed=True)
         return statistics, self.runner.episodes
 
+    def state(self) -> dict[str, Any]:
+        """Where the runner and the generator stand."""
+        return self.runner.state() | {"rng": self.rng.bit_generator.state}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from there; an older version's checkpoint lacks the generator."""
+        self.runner.restore({name: value for name, value in state.items() if name != "rng"})
+        if "rng" in state:
+            self.rng.bit_generator.state = state["rng"]
+
     def _train(self, batch: dict[str, np.ndarray], replayed: bool = False) -> dict[str, float]:
         with self.lock:
             return self.run.model.train(self.run.rates()["lr"], batch, self.rng, replayed)
