@@ -16,6 +16,7 @@ from tfbaselines.evaluate import evaluate
 from tfbaselines.experience.demonstrations import Demonstrations, save_demonstrations
 from tfbaselines.logs.logger import read_csv
 from tfbaselines.losses.cloning import cloning_loss
+from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.running import cloning
 from tfbaselines.running.play import even_episodes
 
@@ -108,6 +109,19 @@ def test_the_held_out_loss_is_the_same_a_few_steps_at_a_time(tmp_path, monkeypat
         monkeypatch.setattr(cloning, "LARGEST_BATCH", most)
         losses.append(clone(tmp_path, num_iterations=2).parts[0].state()["cloning"]["best"])
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_pretraining_ends_with_the_best_policy(tmp_path):
+    """Actions at random: the held-out loss soon rises."""
+    noisy = samples(BOX, ACTIONS["Discrete"], (60, 60))
+    model = clone(tmp_path, demonstrations=noisy, num_iterations=0)
+    options = cloning.CloningOptions(batch_size=16, held_out=0.3, patience=0)
+    one = cloning.Cloning(model.policy, model.policy.trainable_variables, noisy, options, Communicator())
+    cloning.pretrain(one, np.random.default_rng(0), 1e-2, 200)
+    losses = one._held_out_loss(), one.state()["cloning"]["best"]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    last = one.one_pass(np.random.default_rng(1), 1e-2)["held_out_loss"]
+    assert last > losses[0]
 
 
 def test_weight_decay_keeps_parameters_small(tmp_path):

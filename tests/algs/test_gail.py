@@ -127,6 +127,15 @@ def test_it_begins_with_behaviour_cloning(steps, eager):
     assert steps == ["clone"] * 5 + ["policy", 130]
 
 
+def test_behaviour_cloning_takes_no_more_steps_than_it_may(tmp_path):
+    """A pass has 17 steps of 128."""
+    env = make_vec_env("CartPole-v1")
+    own = {"demo_path": DEMONSTRATIONS / "cartpole.npz", "pretrained": True, "BC_max_iter": 25}
+    train(tmp_path, "gail", env, 0, **own)
+    env.close()
+    assert "pretrained for 25 gradient steps: loss" in (tmp_path / "log.txt").read_text()
+
+
 def test_rewards_of_the_environment_do_not_count(eager, tmp_path):
     class Generous(Seeing):
         def step(self, action):

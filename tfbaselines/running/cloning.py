@@ -101,16 +101,17 @@ class Cloning:
             self._policy.normalizer.update(self._seen)
         self._forget()
 
-    def one_pass(self, rng: np.random.Generator, lr: float) -> dict[str, float]:
+    def one_pass(self, rng: np.random.Generator, lr: float, most: int | None = None) -> dict[str, float]:
         """Learn once from every minibatch, and look at the held-out part; statistics.
 
         Args:
             rng: shuffles.
             lr: learning rate.
+            most: gradient steps after which the pass ends; None for a whole one.
         """
         if self._sequences is not None:
             self._sequences.refresh(lambda *batch: self._memory(*map(tf.constant, batch)).numpy())
-        rows = self._learnt[minibatches(rng, len(self._learnt), self._size, 1)]
+        rows = self._learnt[minibatches(rng, len(self._learnt), self._size, 1)[:most]]
         statistics = self._update(self._data, rows, lr=lr)
         if self._held_out.size:
             # Other processors may round differently, and all ranks must end in the same pass.
@@ -137,9 +138,14 @@ class Cloning:
             return
         self._since += 1
         if self._since == self._options.patience:
+            self.take_best()
+            self.over = True
+
+    def take_best(self) -> None:
+        """Give the policy the parameters with the smallest held-out loss, if anything is held out."""
+        if self._held_out.size:
             for variable, value in zip(self._variables, self._kept, strict=True):
                 variable.assign(value)
-            self.over = True
 
     def _forget(self) -> None:
         self._best: float | None = None
@@ -186,8 +192,9 @@ def pretrain(cloning: Cloning, rng: np.random.Generator, lr: float, max_iter: in
     logger.info(f"pretraining by behaviour cloning, at most {max_iter} gradient steps")
     steps, statistics = 0, {}
     while steps < max_iter and not cloning.over:
-        statistics = cloning.one_pass(rng, lr)
-        steps += cloning.gradient_steps
+        statistics = cloning.one_pass(rng, lr, max_iter - steps)
+        steps = min(steps + cloning.gradient_steps, max_iter)
+    cloning.take_best()
     words = ", ".join(f"{name} {value:.4g}" for name, value in statistics.items())
     logger.info(f"pretrained for {steps} gradient steps: {words}")
 
