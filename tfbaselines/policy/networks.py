@@ -28,6 +28,7 @@ import tensorflow as tf
 from tfbaselines.errors import bad_argument, nearest, unknown
 from tfbaselines.limits import limit_of
 from tfbaselines.memory import require_memory
+from tfbaselines.policy.network_forms import builder_of, network_function
 from tfbaselines.policy.recurrent import MaskedLSTM
 
 NetworkFn = Callable[[tuple[int, ...]], keras.Model]
@@ -36,9 +37,6 @@ Builder = Callable[..., NetworkFn]
 NetworkSpec = str | Builder
 
 NETWORKS: dict[str, Builder] = {}
-
-# What functions that build a network from its input's shape call that shape.
-SHAPE_NAMES = ("input_shape", "shape")
 
 SQRT_2 = float(np.sqrt(2.0))
 
@@ -67,7 +65,7 @@ def get_network_builder(name: NetworkSpec) -> Builder:
             arguments is a builder itself, one of a tensor the network itself, as in baselines (see network_function).
     """
     if callable(name):
-        return _builder_of(name)
+        return builder_of(name)
     if ":" in name:
         module, name = name.split(":", 1)
         try:
@@ -84,50 +82,6 @@ def get_network_builder(name: NetworkSpec) -> Builder:
         return network_function(NETWORKS[name](**kwargs))
 
     return checked
-
-
-def _builder_of(function: Callable[..., Any]) -> Builder:
-    """The builder that a function is, or of the network that it is."""
-    if _required(function):
-        return lambda: network_function(function)
-
-    @functools.wraps(function)
-    def builder(**kwargs: Any) -> NetworkFn:
-        return network_function(function(**kwargs))
-
-    return builder
-
-
-def network_function(function: Callable[[Any], Any]) -> NetworkFn:
-    """A network as a function of the input's shape that returns a Keras model.
-
-    Args:
-        function: that already, where its argument is called `input_shape` or `shape`; else baselines' form, a function
-            of the observations' tensor that returns the latent.
-    """
-    required = _required(function)
-    if len(required) != 1:
-        accepted = "a function of one tensor, or a builder; recurrent networks have names, such as 'lstm'"
-        raise bad_argument("network", getattr(function, "__name__", function), accepted)
-    if required[0] in SHAPE_NAMES:
-        return function
-
-    def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
-        inputs = keras.Input(input_shape)
-        latent = function(inputs)
-        if not isinstance(latent, keras.KerasTensor):
-            name = getattr(function, "__name__", function)
-            raise bad_argument("network", name, f"it returns the latent as a tensor, not {type(latent).__name__}")
-        return keras.Model(inputs, latent)
-
-    return network_fn
-
-
-def _required(function: Callable[..., Any]) -> list[str]:
-    """Names of the arguments that a function must be given."""
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = inspect.signature(function).parameters.values()
-    return [one.name for one in parameters if one.default is one.empty and one.kind in kinds]
 
 
 def check_network_kwargs(name: str, kwargs: dict[str, Any]) -> None:

@@ -1,0 +1,59 @@
+"""Forms in which a function stands for a network: a builder, a function of a shape, or of a tensor as in baselines."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from tfbaselines.errors import bad_argument
+
+NetworkFn = Callable[[tuple[int, ...]], keras.Model]
+
+# What functions that build a network from its input's shape call that shape.
+SHAPE_NAMES = ("input_shape", "shape")
+
+
+def builder_of(function: Callable[..., Any]) -> Callable[..., NetworkFn]:
+    """The builder that a function is, or of the network that it is."""
+    if _required(function):
+        return lambda: network_function(function)
+
+    @functools.wraps(function)
+    def builder(**kwargs: Any) -> NetworkFn:
+        return network_function(function(**kwargs))
+
+    return builder
+
+
+def network_function(function: Callable[[Any], Any]) -> NetworkFn:
+    """A network as a function of the input's shape that returns a Keras model.
+
+    Args:
+        function: that already, where its argument is called `input_shape` or `shape`; else baselines' form, a function
+            of the observations' tensor that returns the latent.
+    """
+    required = _required(function)
+    if len(required) != 1:
+        accepted = "a function of one tensor, or a builder; recurrent networks have names, such as 'lstm'"
+        raise bad_argument("network", getattr(function, "__name__", function), accepted)
+    if required[0] in SHAPE_NAMES:
+        return function
+
+    def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
+        inputs = keras.Input(input_shape)
+        latent = function(inputs)
+        if not isinstance(latent, keras.KerasTensor):
+            name = getattr(function, "__name__", function)
+            raise bad_argument("network", name, f"it returns the latent as a tensor, not {type(latent).__name__}")
+        return keras.Model(inputs, latent)
+
+    return network_fn
+
+
+def _required(function: Callable[..., Any]) -> list[str]:
+    """Names of the arguments that a function must be given."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    return [one.name for one in parameters if one.default is one.empty and one.kind in kinds]
