@@ -112,6 +112,8 @@ ACTIONS = {
     "Box": spaces.Box(-np.inf, np.inf, (2,), np.float32),
     "bounded Box": spaces.Box(np.array([[-1.0, 2.0]], np.float32), np.array([[3.0, 2.5]], np.float32)),
 }
+# Demonstrations that are written here; it is removed when the process ends.
+WRITTEN = tempfile.TemporaryDirectory(prefix="tfbaselines-tests-")
 DEMONSTRATIONS = Path(__file__).parents[2] / "data" / "demos"
 # What the command line trains on.
 ENVIRONMENTS = {"Discrete": "CartPole-v1", "Box": "Pendulum-v1", "bounded Box": "Pendulum-v1"}
@@ -135,7 +137,7 @@ def small(alg, network=None):
 def demonstrations_for(env):
     """The path of a file with three episodes of samples of an environment's spaces: a pass learns from CYCLE steps."""
     name = hashlib.sha256(f"{env.observation_space} {env.action_space}".encode()).hexdigest()
-    path = Path(tempfile.gettempdir()) / f"tfbaselines-tests-{os.getpid()}" / f"{name}.npz"
+    path = Path(WRITTEN.name) / f"{name}.npz"
     if not path.exists():
         spaces_of = env.observation_space, env.action_space
         save_demonstrations(path, samples(*spaces_of), *spaces_of)
