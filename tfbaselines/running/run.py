@@ -271,22 +271,23 @@ class Run:
         self.elapsed = now - self._started
         self.env.merge_statistics(self.comm)
         self._call_back()
-        # A run that ends because it is good enough shows that it is.
+        minutes = self.options.save_minutes
+        number, save_due = self._agree(minutes is not None and now - self._saved_at >= 60 * minutes)
+        # A run that ends because it is good enough shows that it is; rows may need every rank.
         if self._rows.due(self.update, self.num_updates, self.episodes.count) or self._stopped:
             self.fps = self._rows.speed(self.timesteps, now)
             logger.logkvs(row() | self._further_columns() | self.columns)
             logger.dumpkvs()
         if self.update % UPDATES_BETWEEN_SYNC_CHECKS == 0:
             self._check_in_step()
-        if plan.save_interval and (self.update == 1 or self.update % plan.save_interval == 0):
-            self.save()
         for line in exchange.news():
             logger.info(line)
         self._finished = self.update
         self._progress.update(self.done, self.mean_reward)
-        minutes = self.options.save_minutes
-        due = minutes is not None and now - self._saved_at >= 60 * minutes
-        self._agree(due or self._save_wanted)
+        if number:
+            raise Interrupted(number, self.save(last=True))
+        if save_due or (plan.save_interval and (self.update == 1 or self.update % plan.save_interval == 0)):
+            self.save()
 
     def _call_back(self) -> None:
         self._save_wanted, self._calling_back = False, True
@@ -425,13 +426,16 @@ class Run:
                 np.concatenate([mpi.values(variable).ravel() for variable in self.model.variables()]), self.comm
             )
 
-    def _agree(self, save_due: bool) -> None:
-        """Save and stop on every rank in the same update, whichever of them it is due on."""
-        wish = -1 if self._stopped else self._signals.number
-        wishes = self.comm.gather((wish, save_due)) if self.comm.size > 1 else [(wish, save_due)]
-        number = max(wish for wish, _ in wishes)
-        if number > 0:
-            raise Interrupted(number, self.save(last=True))
-        if wishes[0][1]:
-            self.save()
-        self._stopped = min(wish for wish, _ in wishes) < 0
+    def _agree(self, save_due: bool) -> tuple[int, bool]:
+        """Stop every rank in the same update, whichever of them it is due on.
+
+        Args:
+            save_due: it is time for a checkpoint; rank 0 decides.
+
+        Returns:
+            The number of a signal that came to any rank, or 0; whether a checkpoint is due.
+        """
+        own = self._signals.number, self._stopped, save_due or self._save_wanted
+        numbers, stopped, due = zip(*(self.comm.gather(own) if self.comm.size > 1 else [own]), strict=True)
+        self._stopped = any(stopped)
+        return max(numbers), due[0]
