@@ -91,6 +91,8 @@ class Trial:
     @property
     def env(self) -> str:
         """An environment with actions that the algorithm takes."""
+        if get(self.alg).goals:
+            return "tfbaselines.envs.tiny:tfbaselines/PointReach-v0"
         return "CartPole-v1" if "Discrete" in get(self.alg).actions else "Pendulum-v1"
 
     @contextlib.contextmanager
