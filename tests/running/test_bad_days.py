@@ -89,7 +89,7 @@ def test_a_directory_that_is_removed_begins_anew(tmp_path, capsys):
     train(log, total=16 * 6, options={"callback": remove})
     assert "was removed" in capsys.readouterr().err
     assert saved(log) == ["00006", "best"]
-    assert logger.read_csv(log / "progress.csv")["misc/nupdates"].tolist() == [4, 5, 6]
+    assert logger.read_csv(log / "progress.csv")["misc/nupdates"].tolist() == [3, 4, 5, 6]
 
 
 def test_leftovers_of_a_kill_are_removed(tmp_path):

@@ -17,12 +17,12 @@ SHAPE_NAMES = ("input_shape", "shape")
 
 def builder_of(function: Callable[..., Any]) -> Callable[..., NetworkFn]:
     """The builder that a function is, or of the network that it is."""
-    if _required(function):
-        return lambda: network_function(function)
 
     @functools.wraps(function)
     def builder(**kwargs: Any) -> NetworkFn:
-        return network_function(function(**kwargs))
+        # What is given by name are a builder's arguments; the network's own comes later.
+        is_network = set(_required(function)) - kwargs.keys()
+        return network_function(function if is_network else function(**kwargs))
 
     return builder
 

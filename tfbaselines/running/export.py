@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from gymnasium import spaces
 
 from tfbaselines.envs.vec.packed import opened
 from tfbaselines.files import replace_directory
@@ -67,7 +68,12 @@ class _ServedPolicy(tf.Module):
             else:
                 obs = _normalize(inputs[PREFIX], normalization)
             outputs = policy.forward(obs, inputs.get("masks"), inputs.get("states"))
-            results = {"actions": policy.head.distribution(outputs.flat).mode(), "values": outputs.value}
+            actions = policy.head.distribution(outputs.flat).mode()
+            if isinstance(policy.action_space, spaces.Box):
+                kind = actions.dtype.as_numpy_dtype
+                low, high = (getattr(policy.action_space, bound).astype(kind) for bound in ("low", "high"))
+                actions = tf.clip_by_value(actions, low, high)
+            results = {"actions": actions, "values": outputs.value}
             return results | ({"states": outputs.states} if policy.recurrent else {})
 
         signature = {name: tf.TensorSpec(s.shape, s.dtype, name=name) for name, s in specs.items()}
