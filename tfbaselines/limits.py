@@ -20,6 +20,8 @@ LIMITS: dict[str, float] = {
     **dict.fromkeys(("print_freq", "checkpoint_freq", "target_network_update_freq"), INTERVAL),
     **dict.fromkeys(("start_steps", "update_after", "buffer_init_steps", "replay_start", "learning_starts"), INTERVAL),
     "keep_checkpoints": 10**6,
+    **dict.fromkeys(("save_every", "evaluate_every", "stop_without_gain"), STEPS),
+    "evaluate_episodes": 10**4,
     "save_minutes": 10**6,
     # Environments and their steps.
     "num_env": 10**4,
@@ -37,7 +39,7 @@ LIMITS: dict[str, float] = {
     **dict.fromkeys(("sequence_length", "trace_length"), 10**6),
     "n_step": 1000,
     "replay_k": 10**6,
-    "num_demo": 10**6,
+    **dict.fromkeys(("num_demo", "traj_limitation", "subsample"), 10**6),
     "replay_ratio": 10**4,
     "prioritized_replay_beta_iters": STEPS,
     "grid_size": 10**6,
@@ -54,10 +56,13 @@ LIMITS: dict[str, float] = {
     **dict.fromkeys(("max_iters", "max_episodes"), INTERVAL),
     "nminibatches": 10**5,
     **dict.fromkeys(("num_update", "nb_train_steps", "param_noise_adaption_interval"), 10**6),
+    **dict.fromkeys(("g_step", "d_step"), 10**6),
+    **dict.fromkeys(("patience", "BC_max_iter"), INTERVAL),
     **dict.fromkeys(("policy_delay", "delay_policy_update"), 10**6),
     # Networks.
     **dict.fromkeys(("num_layers", "layers"), 100),
     **dict.fromkeys(("num_hidden", "hidden", "hidden_sizes", "hiddens", "nlstm", "memory_size", "depths"), 2**14),
+    "adversary_hidden_size": 2**14,
     "convs": 2**12,
     "num_atoms": 1000,
 }
