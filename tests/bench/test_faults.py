@@ -8,7 +8,7 @@ from tfbaselines.bench import faults
 from tfbaselines.bench.__main__ import main
 
 # In CI each has one algorithm, mostly those that start soon; the command has all of them.
-ALGORITHM_OF = dict(zip(faults.FAULTS, ("sac", "ppo2", "qlearning", "a2c", "es") * 4, strict=False))
+ALGORITHM_OF = dict(zip(faults.FAULTS, ("sac", *("ppo2", "qlearning", "a2c", "es") * 4), strict=False))
 
 
 @pytest.mark.slow
