@@ -13,15 +13,19 @@ from tfbaselines.logs import logger
 from tfbaselines.run import main
 from tfbaselines.settings.options import RunOptions
 
-BOTH = {"extrinsic": {"gamma": 0.9}, "rnd": {"strength": 0.5, "encoding_size": 8}}
+EVERY = {
+    "extrinsic": {"gamma": 0.9},
+    "curiosity": {"strength": 0.1, "encoding_size": 8},
+    "rnd": {"strength": 0.5, "encoding_size": 8},
+}
 SMALL = {
     "ppo2": {"nsteps": 16, "nminibatches": 2, "noptepochs": 2, "log_interval": 1},
-    "a2c": {"nsteps": 8, "log_interval": 1},
+    "a2c": {"nsteps": 8, "log_interval": 1, "lr": 0.05, "lrschedule": "constant"},
 }
-ALGS = pytest.mark.parametrize("alg", ["ppo2"])
+ALGS = pytest.mark.parametrize("alg", list(SMALL))
 
 
-def train(directory, alg="ppo2", env=None, steps=128, signals=BOTH, network="mlp", **kwargs):
+def train(directory, alg="ppo2", env=None, steps=128, signals=EVERY, network="mlp", **kwargs):
     resume = bool(kwargs.get("run") and kwargs["run"].resume)
     logger.configure(directory and str(directory), ["csv", "log"] if directory else [], resume=resume)
     own = {"nlstm": 4} if network == "lstm" else {"num_hidden": 8}
@@ -51,6 +55,14 @@ def test_curiosity_finds_what_rewards_alone_do_not():
     assert found_in_maze({"extrinsic": {}, "rnd": {}}, **MAZE) > 0.3
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_both_kinds_of_curiosity_find_it_with_every_seed(seed):
+    assert found_in_maze({"extrinsic": {}}, steps=65_536, seed=seed, **MAZE) == 0
+    for name in ("rnd", "curiosity"):
+        assert found_in_maze({"extrinsic": {}, name: {}}, steps=65_536, seed=seed, **MAZE) > 0.3
+
+
 @ALGS
 def test_the_environments_rewards_alone_are_one_signal(alg, eager):
     """With the algorithm's own discount it learns what it learns without the argument."""
@@ -69,15 +81,15 @@ def test_a_resumed_run_goes_on_as_if_nothing_had_happened(alg, network, eager, t
     resumed = train(tmp_path / "half", alg, network=network, run=RunOptions(resume=str(tmp_path / "half")))
     np.testing.assert_equal(resumed.state(), whole.state())
     assert rows(tmp_path / "half").equals(rows(tmp_path / "whole"))
-    names = {f"{name}/{of}" for name in BOTH for of in ("reward", "value", "explained_variance")}
-    assert names | {"rnd/loss"} <= set(rows(tmp_path / "whole"))
+    names = {f"{name}/{of}" for name in EVERY for of in ("reward", "value", "explained_variance")}
+    assert names | {"rnd/loss", "curiosity/forward_loss", "curiosity/inverse_loss"} <= set(rows(tmp_path / "whole"))
 
 
 @ALGS
 def test_values_have_a_column_for_each_signal(alg, eager):
     model = train(None, alg, env=box(2))
     obs = np.zeros((3, 2), np.float32)
-    assert model.value(obs).shape == model.step(obs)[1].shape == (3, 2)
+    assert model.value(obs).shape == model.step(obs)[1].shape == (3, 3)
 
 
 def test_a_model_is_of_its_signals(eager, tmp_path):
@@ -121,7 +133,7 @@ from tfbaselines.parallel import mpi
 comm = mpi.world()
 env = DummyVecEnv([lambda: Monitor(tiny.BoxIdentityEnv((2,), episode_len=10), None, allow_early_resets=True)])
 env.envs[0].reset(seed=comm.rank)
-signals = {"extrinsic": {}, "rnd": {"encoding_size": 8}}
+signals = {"extrinsic": {}, "curiosity": {}, "rnd": {"encoding_size": 8}}
 arguments = {"nsteps": 16, "nminibatches": 2, "num_hidden": 8, "seed": 0, "reward_signals": signals}
 model = ppo2.learn("mlp", env, total_timesteps=128, **arguments)
 states = comm.gather(model.state())

@@ -81,7 +81,7 @@ def test_other_observations(space):
     np.testing.assert_allclose(rewards[same], rewards[0], rtol=1e-5)
 
 
-def test_what_was_learnt_survives():
+def test_what_was_learnt_survives(eager):
     signal, other, seen = make(), make(), batch(16)
     signal.take_in(seen)
     signal.update(seen)

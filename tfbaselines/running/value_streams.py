@@ -15,6 +15,7 @@ import numpy as np
 from tfbaselines.experience.returns import explained_variance
 from tfbaselines.experience.rewards import RewardSignal, RewardSignals
 from tfbaselines.experience.rollout import Rollout, env_major
+from tfbaselines.running.curiosity import Curiosity
 from tfbaselines.running.on_policy import OnPolicyRun, minibatches
 from tfbaselines.running.rnd import Rnd
 from tfbaselines.settings.reward_signals import Signal
@@ -100,4 +101,4 @@ def value_streams(run: OnPolicyRun) -> ValueStreams | None:
 
 
 def _make(name: str, run: OnPolicyRun, arguments: Any) -> RewardSignal:
-    return {Rnd.name: Rnd}[name](run.policy, arguments, run.comm)
+    return {Curiosity.name: Curiosity, Rnd.name: Rnd}[name](run.policy, arguments, run.comm)

@@ -36,7 +36,12 @@ class Rnd(LearntSignal):
     """Random network distillation: the error of a network that learns the outputs of a random one."""
 
 
-SIGNALS: dict[str, type[Signal]] = {"extrinsic": Extrinsic, "rnd": Rnd}
+@dataclass(frozen=True, kw_only=True)
+class Curiosity(LearntSignal):
+    """The error of a model that predicts the encoding of what follows an action."""
+
+
+SIGNALS: dict[str, type[Signal]] = {"extrinsic": Extrinsic, "curiosity": Curiosity, "rnd": Rnd}
 
 EXAMPLE = '{"extrinsic": {"strength": 1.0, "gamma": 0.99}, "rnd": {"strength": 0.1}}'
 
