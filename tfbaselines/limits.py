@@ -55,14 +55,15 @@ LIMITS: dict[str, float] = {
     "optim_batchsize": 10**7,
     **dict.fromkeys(("max_iters", "max_episodes"), INTERVAL),
     "nminibatches": 10**5,
-    **dict.fromkeys(("num_update", "nb_train_steps", "param_noise_adaption_interval"), 10**6),
+    "reward_signal_num_update": 10**6,
     **dict.fromkeys(("g_step", "d_step"), 10**6),
-    **dict.fromkeys(("patience", "BC_max_iter"), INTERVAL),
+    **dict.fromkeys(("BC_max_iter", "patience"), INTERVAL),
+    **dict.fromkeys(("num_update", "nb_train_steps", "param_noise_adaption_interval"), 10**6),
     **dict.fromkeys(("policy_delay", "delay_policy_update"), 10**6),
     # Networks.
     **dict.fromkeys(("num_layers", "layers"), 100),
     **dict.fromkeys(("num_hidden", "hidden", "hidden_sizes", "hiddens", "nlstm", "memory_size", "depths"), 2**14),
-    "adversary_hidden_size": 2**14,
+    **dict.fromkeys(("adversary_hidden_size", "encoding_size"), 2**14),
     "convs": 2**12,
     "num_atoms": 1000,
 }

@@ -37,7 +37,7 @@ class Clock(gymnasium.Env):
 class Moved:
     """Pays the distance between the observations, times what it has learnt."""
 
-    gamma = 0.9
+    gamma, episodic = 0.9, True
 
     def __init__(self, name="moved", strength=0.5):
         self.name, self.strength, self.learnt, self.seen = name, strength, 1.0, []
@@ -46,7 +46,7 @@ class Moved:
         self.seen.append(episode_start)
         return self.learnt * (next_obs - obs)[..., 0]
 
-    def update(self, batch):
+    def update(self, batch, indices=None):
         self.learnt += float(np.mean(batch["rewards"]))
         return {"loss": self.learnt}
 

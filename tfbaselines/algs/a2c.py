@@ -15,20 +15,23 @@ import tensorflow as tf
 
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.experience.returns import explained_variance
+from tfbaselines.experience.rollout import Rollout
 from tfbaselines.losses.policy_gradient import evaluated, standardized
 from tfbaselines.optim.optimizers import RMSProp
 from tfbaselines.optim.update import Batch
 from tfbaselines.policy.policy import Policy
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.on_policy import OnPolicyRun
+from tfbaselines.running.value_streams import value_streams
 from tfbaselines.settings.bases import OnPolicyConfig
 from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.reward_signals import SignalsConfig
 from tfbaselines.settings.schedules import FRACTION_SCHEDULES
 from tfbaselines.settings.takes import takes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(OnPolicyConfig):
+class Config(SignalsConfig, OnPolicyConfig):
     """Arguments of A2C."""
 
     nsteps: int = arg(5, "steps of each environment in an update", at_least=1)
@@ -50,7 +53,7 @@ class Config(OnPolicyConfig):
     order: ClassVar = """
         seed nsteps total_timesteps vf_coef ent_coef max_grad_norm lr lrschedule epsilon alpha gamma log_interval
         load_path save_interval value_network normalize_observations normalize_advantages max_total_reward eval_env
-        comm run
+        comm run reward_signals reward_signal_num_update
     """
 
 
@@ -60,12 +63,13 @@ def loss(policy: Policy, batch: Batch, config: Config) -> tuple[tf.Tensor, dict[
     Args:
         policy: gives the current distribution and values.
         batch: obs, actions, returns, values [B, ...]; recurrent policies: the same as [n, T, ...] with episode_start
-            [n, T] and states [n, S].
+            [n, T] and states [n, S]. With reward signals returns and values have a column for each, and advantages [B]
+            are given.
         config: the weights.
     """
     batch, outputs = evaluated(policy, batch)
     distribution = policy.head.distribution(outputs.flat)
-    advantages = batch["returns"] - batch["values"]
+    advantages = batch["advantages"] if "advantages" in batch else batch["returns"] - batch["values"]
     if config.normalize_advantages:
         advantages = standardized(advantages)
     policy_loss = tf.reduce_mean(advantages * distribution.neglogp(batch["actions"]))
@@ -89,16 +93,18 @@ def make_step(run: OnPolicyRun) -> Callable[..., dict[str, float]]:
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with A2C."""
     with OnPolicyRun("a2c", network, env, Config.of(kwargs)) as run:
-        step = make_step(run)
+        step, streams = make_step(run), value_streams(run)
         for rollout in run.rollouts():
-            returns = rollout.n_step_returns(run.config.gamma)
-            batch = rollout.batch(run.policy.recurrent, returns=returns)
+            if streams is None:
+                estimates = {"returns": rollout.n_step_returns(run.config.gamma)}
+            else:
+                estimates = streams.estimates(rollout, Rollout.n_step_returns)
+            batch = rollout.batch(run.policy.recurrent, **estimates)
             statistics = step(batch, **run.rates(run.fraction_after_update))
-            run.log(
-                {
-                    "policy_entropy": statistics["policy_entropy"],
-                    "value_loss": statistics["value_loss"],
-                    "explained_variance": explained_variance(rollout.values, returns),
-                }
-            )
+            row = {
+                "policy_entropy": statistics["policy_entropy"],
+                "value_loss": statistics["value_loss"],
+                "explained_variance": explained_variance(rollout.values, estimates["returns"]),
+            }
+            run.log(row | ({} if streams is None else streams.learn(parts=1, epochs=1)))
     return run.model

@@ -20,6 +20,7 @@ import tensorflow as tf
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument, given
 from tfbaselines.experience.returns import explained_variance
+from tfbaselines.experience.rollout import Rollout
 from tfbaselines.logs.on_policy_rows import misc_columns
 from tfbaselines.losses.policy_gradient import clipped_policy_loss, clipped_value_loss, evaluated, standardized
 from tfbaselines.optim.optimizers import Adam
@@ -28,8 +29,10 @@ from tfbaselines.policy.policy import Policy
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.on_policy import OnPolicyRun, minibatch_by_minibatch, shuffled
+from tfbaselines.running.value_streams import value_streams
 from tfbaselines.settings.bases import OnPolicyConfig
 from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.reward_signals import SignalsConfig
 from tfbaselines.settings.takes import takes
 
 ADAM_EPSILON = 1e-5
@@ -38,7 +41,7 @@ LOSS_NAMES = ("policy_loss", "value_loss", "policy_entropy", "approxkl", "clipfr
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(OnPolicyConfig):
+class Config(SignalsConfig, OnPolicyConfig):
     """Arguments of PPO2."""
 
     nsteps: int = arg(2048, "steps of each environment in an update", at_least=1)
@@ -65,6 +68,7 @@ class Config(OnPolicyConfig):
         total_timesteps eval_env seed nsteps ent_coef lr vf_coef max_grad_norm gamma lam log_interval
         nminibatches noptepochs cliprange save_interval load_path model_fn update_fn init_fn mpi_rank_weight
         comm value_network normalize_observations use_gae cliprange_vf normalize_advantages max_total_reward run
+        reward_signals reward_signal_num_update
     """
     env_defaults: ClassVar = {
         "atari": {"nsteps": 128, "log_interval": 1, "ent_coef": 0.01, "lr": "linear_2.5e-4", "cliprange": 0.1},
@@ -76,6 +80,12 @@ class Config(OnPolicyConfig):
             "value_network": "copy",
         },
     }
+
+    def check(self) -> None:
+        """See Config."""
+        super().check()
+        if self.model_fn is not None and self.signals is not None:
+            raise bad_argument("model_fn", self.model_fn, "None with reward_signals, for whose values ppo2's Model is")
 
 
 def loss(
@@ -92,7 +102,8 @@ def loss(
     Args:
         policy: gives the current distribution and values.
         batch: obs, actions, returns, values, neglogpacs [B, ...]; recurrent policies: the same as [n, T, ...] with
-            episode_start [n, T] and states [n, S].
+            episode_start [n, T] and states [n, S]. With reward signals returns and values have a column for each, and
+            advantages [B] are given.
         cliprange: how far the probability ratio may go from 1.
         ent_coef: weight of the entropy.
         vf_coef: weight of the value loss.
@@ -104,7 +115,7 @@ def loss(
     neglogp, entropy = distribution.neglogp(batch["actions"]), tf.reduce_mean(distribution.entropy())
 
     ratio = tf.exp(batch["neglogpacs"] - neglogp)
-    advantages = batch["returns"] - batch["values"]
+    advantages = batch["advantages"] if "advantages" in batch else batch["returns"] - batch["values"]
     policy_loss = clipped_policy_loss(
         ratio, standardized(advantages) if normalize_advantages else advantages, cliprange
     )
@@ -232,20 +243,27 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> Model:
     """Train a policy with PPO2."""
     with OnPolicyRun("ppo2", network, env, Config.of(kwargs), misc_columns) as run:
         config, recurrent = run.config, run.policy.recurrent
-        train_phase = _make_model(run)
-        for rollout in run.rollouts(config.init_fn):
+        train_phase, streams = _make_model(run), value_streams(run)
+
+        def returns_of(rollout: Rollout, gamma: float) -> np.ndarray:
             if config.use_gae:
-                returns = rollout.advantages(config.gamma, config.lam) + rollout.values
+                return rollout.advantages(gamma, config.lam) + rollout.values
+            return rollout.n_step_returns(gamma)
+
+        for rollout in run.rollouts(config.init_fn):
+            if streams is None:
+                estimates = {"returns": returns_of(rollout, config.gamma)}
             else:
-                returns = rollout.n_step_returns(config.gamma)
-            data = rollout.batch(recurrent, returns=returns)
+                estimates = streams.estimates(rollout, returns_of)
+            data = rollout.batch(recurrent, **estimates)
             indices = shuffled(run.rng, len(data["returns"]), config.nminibatches, config.noptepochs)
             statistics = run.check(train_phase(data=data, indices=indices, **run.rates()))
             if config.update_fn is not None:
                 config.update_fn(run.update)
-            explained = explained_variance(rollout.values.ravel(), returns.ravel())
+            explained = explained_variance(rollout.values.ravel(), estimates["returns"].ravel())
             row = {f"loss/{name}": value for name, value in statistics.items()}
-            run.log(row | {"misc/explained_variance": explained})
+            of_signals = {} if streams is None else streams.learn(config.nminibatches, config.noptepochs)
+            run.log(row | {"misc/explained_variance": explained} | of_signals)
     return run.model
 
 

@@ -18,11 +18,14 @@ class RewardSignal(Protocol):
         name: prefix of its statistics, key of its state; unique in a run.
         strength: factor of its rewards.
         gamma: discount of its returns, for algorithms that estimate a value of each signal.
+        episodic: such returns end with episodes; otherwise they go on in the next one, so that an episode's end is
+            neither good nor bad by itself.
     """
 
     name: str
     strength: float
     gamma: float
+    episodic: bool
 
     def rewards(self, obs: Any, actions: np.ndarray, next_obs: Any, episode_start: np.ndarray | None) -> np.ndarray:
         """Rewards [..] of transitions, before the factor `strength`.
@@ -34,8 +37,20 @@ class RewardSignal(Protocol):
             episode_start: [..] whether obs is the first of an episode; None for single transitions of a replay.
         """
 
-    def update(self, batch: dict[str, Any]) -> dict[str, float]:
-        """Learn from a batch; statistics."""
+    def take_in(self, batch: dict[str, Any]) -> None:
+        """Merge new experience, whose rewards are computed next, into running statistics; every rank calls it.
+
+        Args:
+            batch: obs, actions and next_obs [B, ...].
+        """
+
+    def update(self, batch: dict[str, Any], indices: np.ndarray | None = None) -> dict[str, float]:
+        """Learn from a batch; statistics.
+
+        Args:
+            batch: arrays [B, ...].
+            indices: [M, b], the rows of each of M gradient steps; None for one step on all rows.
+        """
 
     def state(self) -> dict[str, Any]:
         """Everything learnt, for a checkpoint."""
@@ -75,12 +90,12 @@ class RewardSignals:
         rewards, means = self._total(batch["rewards"], batch["obs"], batch["actions"], batch["next_obs"], None)
         return batch | {"rewards": rewards}, means
 
-    def update(self, batch: dict[str, Any]) -> dict[str, float]:
-        """Let every signal learn from a batch; their statistics as 'signal/statistic'."""
+    def update(self, batch: dict[str, Any], indices: np.ndarray | None = None) -> dict[str, float]:
+        """Let every signal learn from a batch; their statistics as 'signal/statistic'. Arguments as for a signal."""
         return {
             f"{name}/{statistic}": value
             for name, signal in self._signals.items()
-            for statistic, value in signal.update(batch).items()
+            for statistic, value in signal.update(batch, indices).items()
         }
 
     def state(self) -> dict[str, Any]:

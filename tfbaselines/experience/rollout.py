@@ -1,5 +1,6 @@
 """The on-policy runner: steps the environments with the current policy and lays out its experience as [T, N] arrays."""
 
+import dataclasses
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +26,8 @@ class Rollout:
         obs: [T, N, ...] observations before each step.
         actions: [T, N, ...] actions taken.
         rewards: [T, N].
-        values: [T, N] value of obs.
+        values: [T, N] value of obs; [T, N, K] of a policy with a value for each of K reward signals, as are
+            timeout_values and last_values [N, K].
         neglogps: [T, N] negative log probability of actions.
         episode_start: [T, N] whether obs is the first of an episode (the originals' dones and masks).
         truncated: [T, N] whether a time limit ended the episode at the step.
@@ -66,6 +68,22 @@ class Rollout:
     def n_step_returns(self, gamma: float) -> np.ndarray:
         """Discounted returns [T, N], float32, to the episode's end or the value after the last step."""
         return n_step_returns(self._bootstrapped(gamma), self.ended, self.last_values, gamma).astype(np.float32)
+
+    def stream(self, number: int, rewards: np.ndarray, episodic: bool) -> "Rollout":
+        """The rollout as one of several reward signals has it.
+
+        Args:
+            number: of the signal's values.
+            rewards: [T, N], the signal's.
+            episodic: returns end with episodes; otherwise they go on in the episode that follows.
+        """
+        values = self.values[..., number], self.last_values[..., number], self.timeout_values[..., number]
+        own = dict(zip(("values", "last_values", "timeout_values"), values, strict=True))
+        if not episodic:
+            own["timeout_values"] = np.zeros_like(rewards)
+            own["episode_start"] = np.zeros_like(self.episode_start)
+            own["last_episode_start"] = np.zeros_like(self.last_episode_start)
+        return dataclasses.replace(self, rewards=rewards, **own)
 
     def batch(self, recurrent: bool, **arrays: np.ndarray) -> dict[str, np.ndarray]:
         """A rollout as losses take it: obs, actions, values, neglogpacs and further arrays.
@@ -123,11 +141,11 @@ class Runner:
             obs=np.zeros((*shape, *space.shape), obs_dtype),
             actions=np.zeros((*shape, *self._head.action_shape), self._head.action_dtype),
             rewards=np.zeros(shape, np.float32),
-            values=np.zeros(shape, np.float32),
+            values=np.zeros((*shape, *policy.value_shape), np.float32),
             neglogps=np.zeros(shape, np.float32),
             episode_start=np.zeros(shape, bool),
             truncated=np.zeros(shape, bool),
-            timeout_values=np.zeros(shape, np.float32),
+            timeout_values=np.zeros((*shape, *policy.value_shape), np.float32),
             next_obs=np.zeros((*shape, *space.shape), obs_dtype) if keep_next_obs else None,
         )
         self._obs = np.zeros(shape[1:] + space.shape, obs_dtype)
@@ -220,8 +238,8 @@ class Runner:
                 truncated.append((i, info["final_observation"]))
         return truncated
 
-    def _value_of(self, i: int, last: np.ndarray) -> float:
-        """Value of environment i's last observation."""
+    def _value_of(self, i: int, last: np.ndarray) -> Any:
+        """Value of environment i's last observation, or values."""
         last = np.asarray(last, self._obs.dtype)[None]
         # The state here is the one after the step that ended the episode: it belongs to `last`.
         states = None if self._states is None else self._states[i : i + 1]

@@ -38,6 +38,8 @@ class BasePolicy(abc.ABC):
 
     # Numbers in one environment's recurrent state.
     state_size = 0
+    # Shape of an observation's value; () but for policies with a value for each of several reward signals.
+    value_shape: tuple[int, ...] = ()
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ class Mirror(NamedTuple):
         value: from encoded observations to values; None to compute values through the graph. What both chains begin
             with is computed once where both are needed.
         logstd: [1, n] appended to every row of the actor's output, or None.
-        value_per_action: values are [B, A], one for each action, not [B].
+        value_per_action: values are [B, A], one for each action or each reward signal, not [B].
     """
 
     actor: Chain

@@ -34,6 +34,7 @@ class Policy(BasePolicy):
         value_network: the same for the value function, or None to share the policy's latent.
         normalize_observations: see BasePolicy.
         estimate_q: the value head has a value per (discrete) action instead of one of the state.
+        value_streams: the value head has so many values of the state, one for each reward signal; None for [B] values.
         comm: see BasePolicy.
     """
 
@@ -46,6 +47,7 @@ class Policy(BasePolicy):
         *,
         normalize_observations: bool = False,
         estimate_q: bool = False,
+        value_streams: int | None = None,
         comm: mpi.Communicator | None = None,
     ) -> None:
         if estimate_q and not isinstance(action_space, spaces.Discrete):
@@ -65,8 +67,9 @@ class Policy(BasePolicy):
         self.pi_layer = None if latent_width == head.width else _dense(head.width, 0.01, latent_width, "pi")
         has_logstd = head.param_size != head.width
         self.logstd = keras.Variable(np.zeros((1, head.width), np.float32), name="logstd") if has_logstd else None
-        value_width = int(action_space.n) if estimate_q else 1
+        value_width = int(action_space.n) if estimate_q else value_streams or 1
         self.estimate_q = estimate_q
+        self.value_shape = () if value_streams is None else (value_streams,)
         self.vf_layer = _dense(value_width, 1.0, flat_width(self.value_network or self.network), "vf")
 
     @property
@@ -108,7 +111,7 @@ class Policy(BasePolicy):
             return None
         actor = [self.network] if self.pi_layer is None else [self.network, self.pi_layer]
         value = [self.value_network or self.network, self.vf_layer]
-        return Mirror(actor, value, self.logstd, self.estimate_q)
+        return Mirror(actor, value, self.logstd, self._several_values)
 
     def forward(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
         """See ActingPolicy; features are the latent of the value layer."""
@@ -129,10 +132,14 @@ class Policy(BasePolicy):
         new_states = [s for s in (new_pi_states, new_vf_states) if s is not None]
         return Outputs(
             flat,
-            value if self.estimate_q else value[:, 0],
+            value if self._several_values else value[:, 0],
             tf.concat(new_states, axis=-1) if new_states else None,
             vf_latent,
         )
+
+    @property
+    def _several_values(self) -> bool:
+        return self.estimate_q or bool(self.value_shape)
 
     def _seen_of(self, encoded: Any) -> Any:
         """What the networks take: all but the action mask."""
@@ -148,6 +155,7 @@ def build_policy(
     value_network: NetworkSpec | None = None,
     normalize_observations: bool = False,
     estimate_q: bool = False,
+    value_streams: int | None = None,
     comm: mpi.Communicator | None = None,
     policy_class: type[Policy] = Policy,
     **policy_kwargs: Any,
@@ -161,6 +169,7 @@ def build_policy(
             another network's name, or a builder.
         normalize_observations: see BasePolicy.
         estimate_q: see Policy.
+        value_streams: see Policy.
         comm: see BasePolicy.
         policy_class: Policy, or a subclass with the same arguments.
         policy_kwargs: the network builder's own arguments.
@@ -172,6 +181,7 @@ def build_policy(
         value_fn = get_network_builder(policy_network)(**policy_kwargs)
     else:
         value_fn = get_network_builder(value_network)()
+    streams = {} if value_streams is None else {"value_streams": value_streams}
     return policy_class(
         env.observation_space,
         env.action_space,
@@ -180,6 +190,7 @@ def build_policy(
         normalize_observations=normalize_observations,
         estimate_q=estimate_q,
         comm=comm,
+        **streams,
     )
 
 

@@ -29,7 +29,7 @@ class Outputs(NamedTuple):
 
     Attributes:
         flat: [B, P] parameters of the action distributions.
-        value: [B] values, or [B, A] one for each action.
+        value: [B] values, or [B, A] one for each action or each reward signal.
         states: [num_envs, S] new recurrent states, or None.
         features: [B, F] latent from which the values are computed, or None where a policy does not expose it.
     """

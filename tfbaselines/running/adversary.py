@@ -38,6 +38,7 @@ class Adversary:
     """
 
     name = "gail"
+    episodic = False
 
     def __init__(
         self,
@@ -89,13 +90,19 @@ class Adversary:
         rows = [x.reshape(-1, *x.shape[len(lead) :]) for x in (obs, self._bounded(actions))]
         return self._rewards(*map(tf.constant, rows)).numpy().reshape(lead)
 
-    def update(self, batch: dict[str, Any]) -> dict[str, float]:
-        """Take a step on what the policy did, and on as many demonstrated steps; statistics.
+    def take_in(self, batch: dict[str, Any]) -> None:
+        """Nothing: `update` merges observations, those of demonstrations too."""
+
+    def update(self, batch: dict[str, Any], indices: np.ndarray | None = None) -> dict[str, float]:
+        """Take steps on what the policy did, and on as many demonstrated steps; statistics.
 
         Args:
             batch: obs and actions [B, ...].
+            indices: see RewardSignal.
         """
         count, every = len(batch["obs"]), len(self._expert[0])
+        if indices is None:
+            indices = np.arange(count, dtype=np.int32)[None]
         drawn = self._rng.choice(every, count, replace=every < count)
         expert_obs, expert_actions = (array[drawn] for array in self._expert)
         if self.discriminator.normalizer is not None:
@@ -106,7 +113,7 @@ class Adversary:
             "expert_obs": expert_obs,
             "expert_actions": expert_actions,
         }
-        return self._update(data, np.arange(count, dtype=np.int32)[None], lr=self._lr)
+        return self._update(data, indices, lr=self._lr)
 
     def _bounded(self, actions: np.ndarray) -> np.ndarray:
         return actions if self._bounds is None else np.clip(actions, *self._bounds).astype(np.float32)

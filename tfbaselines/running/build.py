@@ -24,6 +24,9 @@ def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None
     """
     check_network(network, config)
     shared = {"value_network": config.value_network, "normalize_observations": config.normalize_observations}
+    signals = getattr(config, "signals", None)
+    if signals is not None:
+        shared["value_streams"] = len(signals)
     return build_policy(env, network, **shared, comm=comm, **kind, **config.network_kwargs)
 
 

@@ -1,0 +1,142 @@
+"""Runs with reward signals: a maze that only curiosity solves, logs, resuming, evaluation, ranks."""
+
+import numpy as np
+import pytest
+from commands import finish, start
+from helpers import vec
+from small_runs import box, identity, rows, weights
+
+from tfbaselines.algs.registry import get
+from tfbaselines.envs import tiny
+from tfbaselines.evaluate import evaluate
+from tfbaselines.logs import logger
+from tfbaselines.run import main
+from tfbaselines.settings.options import RunOptions
+
+EVERY = {
+    "extrinsic": {"gamma": 0.9},
+    "curiosity": {"strength": 0.1, "encoding_size": 8},
+    "rnd": {"strength": 0.5, "encoding_size": 8},
+}
+SMALL = {
+    "ppo2": {"nsteps": 16, "nminibatches": 2, "noptepochs": 2, "log_interval": 1},
+    "a2c": {"nsteps": 8, "log_interval": 1, "lr": 0.05, "lrschedule": "constant"},
+}
+ALGS = pytest.mark.parametrize("alg", list(SMALL))
+
+
+def train(directory, alg="ppo2", env=None, steps=128, signals=EVERY, network="mlp", **kwargs):
+    resume = bool(kwargs.get("run") and kwargs["run"].resume)
+    logger.configure(directory and str(directory), ["csv", "log"] if directory else [], resume=resume)
+    own = {"nlstm": 4} if network == "lstm" else {"num_hidden": 8}
+    arguments = {"seed": 0, "reward_signals": signals} | SMALL[alg] | own | kwargs
+    return get(alg).learn(network, env or identity(2), total_timesteps=steps, **arguments)
+
+
+# Extrinsic rewards alone never reach the far corner in as many steps; see README.
+MAZE = {"nsteps": 128, "ent_coef": 0.01, "lr": 1e-3, "num_hidden": 32, "nminibatches": 4, "noptepochs": 4}
+
+
+def found_in_maze(signals, alg="ppo2", steps=24_576, seed=0, **kwargs):
+    """The share of the latest episodes that reached the far corner, the highest of all updates."""
+    best = []
+
+    def watch(run):
+        best.append(run.episodes.mean_reward)
+        return not best[-1] > 0.3
+
+    env = vec(lambda: tiny.SparseMazeEnv(size=16), 8)
+    train(None, alg, env, steps, signals, seed=seed, run=RunOptions(callback=watch), **kwargs)
+    return np.nanmax(best)
+
+
+def test_curiosity_finds_what_rewards_alone_do_not():
+    assert found_in_maze({"extrinsic": {}}, **MAZE) == 0
+    assert found_in_maze({"extrinsic": {}, "rnd": {}}, **MAZE) > 0.3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_both_kinds_of_curiosity_find_it_with_every_seed(seed):
+    assert found_in_maze({"extrinsic": {}}, steps=65_536, seed=seed, **MAZE) == 0
+    for name in ("rnd", "curiosity"):
+        assert found_in_maze({"extrinsic": {}, name: {}}, steps=65_536, seed=seed, **MAZE) > 0.3
+
+
+@ALGS
+def test_the_environments_rewards_alone_are_one_signal(alg, eager):
+    """With the algorithm's own discount it learns what it learns without the argument."""
+    plain = weights(train(None, alg, signals=None, gamma=0.9).policy)
+    one = weights(train(None, alg, signals={"extrinsic": {"gamma": 0.9}}).policy)
+    np.testing.assert_allclose(one, plain, rtol=1e-4, atol=1e-6)
+    other = weights(train(None, alg, signals={"extrinsic": {"gamma": 0.5}}).policy)
+    assert np.abs(other - plain).max() > 1e-4
+
+
+@ALGS
+@pytest.mark.parametrize("network", ["mlp", "lstm"])
+def test_a_resumed_run_goes_on_as_if_nothing_had_happened(alg, network, eager, tmp_path):
+    whole = train(tmp_path / "whole", alg, network=network)
+    train(tmp_path / "half", alg, steps=64, network=network)
+    resumed = train(tmp_path / "half", alg, network=network, run=RunOptions(resume=str(tmp_path / "half")))
+    np.testing.assert_equal(resumed.state(), whole.state())
+    assert rows(tmp_path / "half").equals(rows(tmp_path / "whole"))
+    names = {f"{name}/{of}" for name in EVERY for of in ("reward", "value", "explained_variance")}
+    assert names | {"rnd/loss", "curiosity/forward_loss", "curiosity/inverse_loss"} <= set(rows(tmp_path / "whole"))
+
+
+@ALGS
+def test_values_have_a_column_for_each_signal(alg, eager):
+    model = train(None, alg, env=box(2))
+    obs = np.zeros((3, 2), np.float32)
+    assert model.value(obs).shape == model.step(obs)[1].shape == (3, 3)
+
+
+def test_a_model_is_of_its_signals(eager, tmp_path):
+    train(None).save(tmp_path / "model")
+    assert train(None, load_path=str(tmp_path / "model"), steps=0)
+    with pytest.raises(ValueError, match=r"cannot load .*: the saved model is of another network"):
+        train(None, signals=None, load_path=str(tmp_path / "model"))
+
+
+@ALGS
+def test_the_command_line(alg, eager, tmp_path, capsys):
+    file = tmp_path / "signals.yaml"
+    file.write_text("default:\n  reward_signals:\n    extrinsic: {gamma: 0.95}\n    rnd: {encoding_size: 8}\n")
+    log = tmp_path / "log"
+    small = [f"--{name}={value}" for name, value in SMALL[alg].items()]
+    words = [f"--alg={alg}", "--num_timesteps=64", "--num_hidden=8", "--seed=0", *small]
+    assert main([*words, f"--config={file}", f"--log_path={log}", "--reward_signal_num_update=3"]) == 0
+    assert rows(log)["rnd/reward"].notna().all()
+    assert main([f"--resume={log}", "--num_timesteps=96"]) == 0
+    assert evaluate(str(log), episodes=1)
+    capsys.readouterr()
+
+
+@pytest.mark.slow
+def test_two_ranks_learn_one_signal(tmp_path):
+    (tmp_path / "script.py").write_text(RANKS)
+    process = start("script", cwd=tmp_path, launcher=("mpirun", "-np", "2"))
+    status, out, err = finish(process, timeout=300)
+    assert status == 0 and out.count("equal") == 2, err
+
+
+RANKS = """
+import numpy as np
+
+from tfbaselines.algs import ppo2
+from tfbaselines.envs import tiny
+from tfbaselines.envs.monitor import Monitor
+from tfbaselines.envs.vec import DummyVecEnv
+from tfbaselines.parallel import mpi
+
+comm = mpi.world()
+env = DummyVecEnv([lambda: Monitor(tiny.BoxIdentityEnv((2,), episode_len=10), None, allow_early_resets=True)])
+env.envs[0].reset(seed=comm.rank)
+signals = {"extrinsic": {}, "curiosity": {}, "rnd": {"encoding_size": 8}}
+arguments = {"nsteps": 16, "nminibatches": 2, "num_hidden": 8, "seed": 0, "reward_signals": signals}
+model = ppo2.learn("mlp", env, total_timesteps=128, **arguments)
+states = comm.gather(model.state())
+np.testing.assert_equal(states[0], states[1])
+print("equal", flush=True)
+"""

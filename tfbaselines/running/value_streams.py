@@ -1,0 +1,104 @@
+"""The reward signals of an on-policy run: each has rewards, a discount and values of its own (a value stream).
+
+Returns R_k of signal k are estimated from its own rewards, values V_k and discount. The policy descends on
+
+    A = sum_k strength_k (R_k - V_k),
+
+and the critic, which has an output for each signal, on the mean of the signals' value losses.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tfbaselines.experience.returns import explained_variance
+from tfbaselines.experience.rewards import RewardSignal, RewardSignals
+from tfbaselines.experience.rollout import Rollout, env_major
+from tfbaselines.running.curiosity import Curiosity
+from tfbaselines.running.on_policy import OnPolicyRun, minibatches
+from tfbaselines.running.rnd import Rnd
+from tfbaselines.settings.reward_signals import Signal
+
+EXTRINSIC = "extrinsic"
+
+# From a rollout and a discount to returns [T, N].
+Returns = Callable[[Rollout, float], np.ndarray]
+
+
+class ValueStreams:
+    """See the module.
+
+    Args:
+        run: whose policy has as many values.
+        arguments: of each signal, by name.
+        signals: those of them that are learnt.
+    """
+
+    def __init__(self, run: OnPolicyRun, arguments: dict[str, Signal], signals: list[RewardSignal]) -> None:
+        self._run, self._arguments = run, arguments
+        self._learnt, self._signals = {signal.name: signal for signal in signals}, RewardSignals(signals)
+        self._transitions: dict[str, np.ndarray] = {}
+        self._row: dict[str, float] = {}
+
+    def estimates(self, rollout: Rollout, returns_of: Returns) -> dict[str, np.ndarray]:
+        """Returns [T, N, K] of the K signals, and the advantages [T, N] of all of them.
+
+        Args:
+            rollout: with next_obs.
+            returns_of: estimates a signal's returns.
+        """
+        arrays = {"obs": rollout.obs, "actions": rollout.actions, "next_obs": rollout.next_obs}
+        self._transitions = {name: env_major(array) for name, array in arrays.items()}
+        every, advantages = [], np.zeros_like(rollout.rewards)
+        for number, (name, signal) in enumerate(self._arguments.items()):
+            stream = rollout.stream(number, self._rewards(name, rollout), self._episodic(name))
+            returns = returns_of(stream, signal.gamma)
+            advantages += np.float32(signal.strength) * (returns - stream.values)
+            every.append(returns)
+            self._row[f"{name}/reward"] = float(np.mean(stream.rewards))
+            self._row[f"{name}/value"] = float(np.mean(stream.values))
+            self._row[f"{name}/explained_variance"] = explained_variance(stream.values.ravel(), returns.ravel())
+        return {"returns": np.stack(every, axis=-1), "advantages": advantages}
+
+    def learn(self, parts: int, epochs: int) -> dict[str, float]:
+        """The signals' gradient steps on the latest rollout; the statistics of all signals, for the logs.
+
+        Args:
+            parts: minibatches that the policy takes of a rollout.
+            epochs: the policy's passes over it.
+        """
+        if not self._learnt:
+            return self._row
+        steps = self._run.config.reward_signal_num_update or parts * epochs
+        rows = len(self._transitions["obs"])
+        indices = minibatches(self._run.rng, rows, rows // parts, -(-steps // parts))[:steps]
+        return self._row | self._run.check(self._signals.update(self._transitions, indices))
+
+    def _rewards(self, name: str, rollout: Rollout) -> np.ndarray:
+        if name == EXTRINSIC:
+            return rollout.rewards
+        signal = self._learnt[name]
+        signal.take_in(self._transitions)
+        return signal.rewards(rollout.obs, rollout.actions, rollout.next_obs, rollout.episode_start)
+
+    def _episodic(self, name: str) -> bool:
+        return name == EXTRINSIC or self._learnt[name].episodic
+
+
+def value_streams(run: OnPolicyRun) -> ValueStreams | None:
+    """The reward signals of a run, which become parts of its model; None where it learns from rewards alone.
+
+    Args:
+        run: of an algorithm with SignalsConfig, with its model, before its rollouts begin.
+    """
+    arguments = run.config.signals
+    if arguments is None:
+        return None
+    signals = [_make(name, run, own) for name, own in arguments.items() if name != EXTRINSIC]
+    run.model.parts, run.keep_next_obs = signals, True
+    return ValueStreams(run, arguments, signals)
+
+
+def _make(name: str, run: OnPolicyRun, arguments: Any) -> RewardSignal:
+    return {Curiosity.name: Curiosity, Rnd.name: Rnd}[name](run.policy, arguments, run.comm)

@@ -1,0 +1,106 @@
+"""The reward signals that an algorithm can learn from, and their arguments: JSON text, or a dict of dicts."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tfbaselines.errors import bad_argument, nearest, unknown
+from tfbaselines.settings.bases import RunConfig
+from tfbaselines.settings.config import Declared, arg
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signal(Declared):
+    """Arguments of every signal."""
+
+    strength: float = arg(1.0, "factor of its advantages", at_least=0)
+    gamma: float = arg(0.99, "discount per step of its returns", at_least=0, at_most=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extrinsic(Signal):
+    """The environment's rewards."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearntSignal(Signal):
+    """Arguments of every signal with networks."""
+
+    encoding_size: int = arg(64, "units of its layers", at_least=1)
+    learning_rate: float = arg(3e-4, "of its networks", at_least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rnd(LearntSignal):
+    """Random network distillation: the error of a network that learns the outputs of a random one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curiosity(LearntSignal):
+    """The error of a model that predicts the encoding of what follows an action."""
+
+
+SIGNALS: dict[str, type[Signal]] = {"extrinsic": Extrinsic, "curiosity": Curiosity, "rnd": Rnd}
+
+EXAMPLE = '{"extrinsic": {"strength": 1.0, "gamma": 0.99}, "rnd": {"strength": 0.1}}'
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignalsConfig(RunConfig):
+    """Of algorithms that learn from reward signals."""
+
+    reward_signals: str | dict[str, Any] | None = arg(
+        None,
+        f"rewards by name ({', '.join(SIGNALS)}), each with its arguments, as a dict or as JSON, such as {EXAMPLE}; "
+        "None for the environment's alone",
+    )
+    reward_signal_num_update: int | None = arg(
+        None, "gradient steps of each signal in an update; None for as many as the policy takes", at_least=1
+    )
+
+    def check(self) -> None:
+        """See Config."""
+        super().check()
+        if self.signals is None and self.reward_signal_num_update is not None:
+            raise bad_argument("reward_signal_num_update", self.reward_signal_num_update, "needs reward_signals")
+
+    @property
+    def signals(self) -> dict[str, Signal] | None:
+        """The signals by name; None for the environment's rewards alone, with one value."""
+        return None if self.reward_signals is None else parse_signals(self.reward_signals)
+
+
+def parse_signals(given: Any) -> dict[str, Signal]:
+    """The signals by name, checked; ValueError in one line names the mistake.
+
+    Args:
+        given: a dict of each signal's arguments by the signal's name, or that as JSON.
+    """
+    signals = given
+    if isinstance(given, str):
+        try:
+            signals = json.loads(given)
+        except (ValueError, RecursionError) as error:
+            reason = " ".join(str(error).split())[:100]
+            raise bad_argument("reward_signals", given, f"not JSON ({reason}): write {EXAMPLE}") from None
+    if not isinstance(signals, Mapping) or not signals:
+        raise bad_argument("reward_signals", given, f"a dict of signals by name, such as {EXAMPLE}")
+    return {name: _parse_signal(name, arguments) for name, arguments in signals.items()}
+
+
+def _parse_signal(name: Any, arguments: Any) -> Signal:
+    if name not in SIGNALS:
+        raise unknown("reward signal", str(name), SIGNALS)
+    if not isinstance(arguments, Mapping):
+        raise bad_argument(f"reward_signals: {name}", arguments, 'a dict of its arguments, such as {"strength": 1.0}')
+    known = SIGNALS[name].arguments()
+    for key in arguments:
+        if key not in known:
+            guess = nearest(str(key), known)
+            hint = f"did you mean '{guess}'?" if guess else f"it has {', '.join(known)}"
+            raise ValueError(f"reward_signals: {name} has no argument '{key}': {hint}")
+    try:
+        return SIGNALS[name](**arguments)
+    except ValueError as error:
+        raise ValueError(f"reward_signals: {name}: {error}") from None
