@@ -273,21 +273,14 @@ def play_all(directory, length=10):
         assert evaluate(str(directory), 3, deterministic, num_env=2, trust=True)["lengths"] == [length] * 3
 
 
-@pytest.mark.parametrize("env", ["Several", "Continuous"])
-def test_sac_takes_several_observations_as_they_are(env, own_envs, eager, tmp_path):
+@pytest.mark.parametrize(
+    ("alg", "env"), [("sac", "Several"), ("sac", "Continuous"), ("td3", "Continuous"), ("ddpg", "Continuous")]
+)
+def test_several_observations_are_taken_as_they_are(alg, env, own_envs, eager, tmp_path):
     own = ["--num_timesteps=20", f"--log_path={tmp_path / 'log'}"]
-    assert main(flags("sac", *own, env=f"own_envs:{env}-v0", num_update=1)) == 0
+    assert main(flags(alg, *own, env=f"own_envs:{env}-v0")) == 0
     saved = load_tree(Checkpoints(tmp_path / "log/checkpoints").latest())["model"]["policy"]["observation_space"]
     assert set(saved["spaces"]) == {"image", "vector"}
-    play_all(tmp_path / "log")
-
-
-@pytest.mark.parametrize("alg", ["td3", "ddpg"])
-def test_the_others_take_them_as_one(alg, own_envs, eager, tmp_path):
-    own = ["--num_timesteps=20", f"--log_path={tmp_path / 'log'}"]
-    assert main(flags(alg, *own, env="own_envs:Continuous-v0")) == 0
-    saved = load_tree(Checkpoints(tmp_path / "log/checkpoints").latest())["model"]["policy"]["observation_space"]
-    assert saved == {"type": "Box", "shape": [147], "dtype": "float32"}
     play_all(tmp_path / "log")
 
 
