@@ -1,5 +1,7 @@
 """What is particular to her: its cycles, exploration, demonstrations, statistics, arguments; and that it learns."""
 
+import os
+import signal
 import time
 
 import gymnasium
@@ -15,6 +17,7 @@ from tfbaselines.experience.replay import HindsightReplay
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.run import main
 from tfbaselines.running.model import PolicyModel
+from tfbaselines.running.plan import Interrupted
 from tfbaselines.running.play import even_episodes
 from tfbaselines.settings.options import RunOptions
 
@@ -209,8 +212,14 @@ def test_a_run_stopped_within_an_epoch_goes_on_with_it(eager, tmp_path):
         train(tmp_path / name, "her", points(), 3, n_cycles=3, **kwargs)
         return rows(tmp_path / name)
 
+    def interrupt(run):
+        if run.update == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
     whole = run("whole")
-    assert len(run("part", run=RunOptions(callback=lambda run: run.update < 2))) == 0
+    with pytest.raises(Interrupted):
+        run("part", run=RunOptions(callback=interrupt))
+    assert not (tmp_path / "part/progress.csv").read_text()
     assert run("part", run=RunOptions(resume=str(tmp_path / "part"))).equals(whole) and len(whole) == 1
 
 
