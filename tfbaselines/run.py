@@ -18,6 +18,7 @@ from tfbaselines.settings.command_line import Arguments, parse, split
 from tfbaselines.settings.config_file import make_config, read_config, write_config
 from tfbaselines.settings.config_text import config_text
 from tfbaselines.settings.help import help_text
+from tfbaselines.settings.reward_signals import reads_demonstrations
 from tfbaselines.settings.sections import below
 from tfbaselines.settings.stored import NOT_KEPT, given_again, needs_trust
 from tfbaselines.settings.takes import EVAL_SEEDS_APART
@@ -183,8 +184,12 @@ def _name_what_is_next(args: Arguments) -> None:
 def _given_again(args: Arguments) -> str:
     """Flags that a run is resumed with beside --resume: those that config.json does not keep."""
     demo_path = args.learn.get("demo_path")
-    demonstrations = f" --demo_path={shlex.quote(demo_path)}" if demo_path else ""
-    return demonstrations + (" --trust" if needs_trust(args.flags | args.learn) else "")
+    given = {"demo_path": demo_path} if demo_path else {}
+    signals = args.learn.get("reward_signals")
+    if reads_demonstrations(signals):
+        given["reward_signals"] = signals
+    again = "".join(f" --{name}={shlex.quote(text)}" for name, text in given.items())
+    return again + (" --trust" if needs_trust(args.flags | args.learn) else "")
 
 
 def _seed(seed: int | None) -> int:

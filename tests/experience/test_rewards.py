@@ -11,7 +11,7 @@ from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv
 from tfbaselines.experience.replay import Replay
 from tfbaselines.experience.rewards import RewardSignals
-from tfbaselines.experience.rollout import Runner
+from tfbaselines.experience.rollout import TERMINATE, Runner
 from tfbaselines.policy.actor import GraphActor, NumpyActor
 from tfbaselines.policy.policy import build_policy
 
@@ -37,7 +37,7 @@ class Clock(gymnasium.Env):
 class Moved:
     """Pays the distance between the observations, times what it has learnt."""
 
-    gamma, episodic = 0.9, True
+    gamma, ends = 0.9, TERMINATE
 
     def __init__(self, name="moved", strength=0.5):
         self.name, self.strength, self.learnt, self.seen = name, strength, 1.0, []

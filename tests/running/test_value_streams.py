@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tfbaselines.experience.returns import gae
-from tfbaselines.experience.rollout import Rollout
+from tfbaselines.experience.rollout import GO_ON, TIME_OUT, Rollout
 from tfbaselines.running.value_streams import ValueStreams
 from tfbaselines.settings.reward_signals import parse_signals
 
@@ -16,10 +16,10 @@ T, N, LAM = 7, 3, 0.8
 class Paid:
     """Pays numbers that were drawn before; keeps what it learns from."""
 
-    name, episodic, strength, gamma = "rnd", False, 0.25, 0.5
+    name, strength, gamma = "rnd", 0.25, 0.5
 
-    def __init__(self, paid):
-        self.paid, self.log = paid, []
+    def __init__(self, paid, ends=GO_ON):
+        self.paid, self.ends, self.log = paid, ends, []
 
     def take_in(self, batch):
         self.log.append("take_in")
@@ -41,8 +41,8 @@ def rollout():
         return rng.normal(size=shape).astype(np.float32)
 
     starts, ends = rng.random((T, N)) < 0.3, np.array([True, False, True])
-    truncated = np.zeros((T, N), bool)
-    truncated[2] = starts[3]
+    ended = np.concatenate([starts[1:], ends[None]])
+    truncated = ended & (np.arange(T)[:, None] < 3)
     return Rollout(
         obs=drawn(T, N, 2),
         actions=np.zeros((T, N), np.int64),
@@ -55,6 +55,7 @@ def rollout():
         last_values=drawn(N, 2),
         last_episode_start=ends,
         next_obs=drawn(T, N, 2),
+        end_values=drawn(T, N, 2) * ended[..., None],
     )
 
 
@@ -69,16 +70,19 @@ def returns_of(rollout, gamma):
     return rollout.advantages(gamma, LAM) + rollout.values
 
 
-def test_returns_of_each_signal(rollout):
-    signal = Paid(np.random.default_rng(1).normal(size=(T, N)).astype(np.float32))
+@pytest.mark.parametrize("ends", [GO_ON, TIME_OUT])
+def test_returns_of_each_signal(rollout, ends):
+    signal = Paid(np.random.default_rng(1).normal(size=(T, N)).astype(np.float32), ends)
     before = rollout.rewards.copy(), rollout.episode_start.copy(), rollout.timeout_values.copy()
     found = streams(signal).estimates(rollout, returns_of)
     assert signal.log == ["take_in", "rewards"]
     values, last, starts = rollout.values, rollout.last_values, rollout.episode_start
     own = rollout.rewards + 0.9 * rollout.timeout_values[..., 0]
     extrinsic = gae(own, values[..., 0], starts, last[:, 0], rollout.last_episode_start, 0.9, LAM)
-    never = np.zeros((T, N)), np.zeros(N)
-    rnd = gae(signal.paid, values[..., 1], never[0], last[:, 1], never[1], 0.5, LAM)
+    own, begins, last_begins = signal.paid + 0.5 * rollout.end_values[..., 1], starts, rollout.last_episode_start
+    if ends == GO_ON:
+        own, begins, last_begins = signal.paid, np.zeros((T, N)), np.zeros(N)
+    rnd = gae(own, values[..., 1], begins, last[:, 1], last_begins, 0.5, LAM)
     np.testing.assert_allclose(found["advantages"], 2.0 * extrinsic + 0.25 * rnd, rtol=1e-5, atol=1e-5)
     expected = np.stack([extrinsic, rnd], -1) + values
     np.testing.assert_allclose(found["returns"], expected, rtol=1e-5, atol=1e-5)

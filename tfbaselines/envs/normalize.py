@@ -70,7 +70,7 @@ class VecNormalize(VecEnvWrapper):
         if dones.any():
             self.ret[dones] = 0.0
             for i in np.flatnonzero(dones):
-                infos[i]["final_observation"] = self._scaled(infos[i]["final_observation"])
+                infos[i]["final_observation"] = self.scaled(infos[i]["final_observation"])
         return obs, rewards, dones, infos
 
     def state(self) -> dict[str, Any]:
@@ -111,9 +111,10 @@ class VecNormalize(VecEnvWrapper):
             return obs
         if self.training:
             self.ob_rms.update(obs)
-        return self._scaled(obs)
+        return self.scaled(obs)
 
-    def _scaled(self, obs: np.ndarray) -> np.ndarray:
+    def scaled(self, obs: np.ndarray) -> np.ndarray:
+        """Observations [..., *shape] scaled by the statistics as they are."""
         if self.ob_rms is None:
             return obs
         return _clip((obs - self.ob_rms.mean) / np.sqrt(self.ob_rms.var + self.epsilon), self.clipob)

@@ -18,14 +18,13 @@ class RewardSignal(Protocol):
         name: prefix of its statistics, key of its state; unique in a run.
         strength: factor of its rewards.
         gamma: discount of its returns, for algorithms that estimate a value of each signal.
-        episodic: such returns end with episodes; otherwise they go on in the next one, so that an episode's end is
-            neither good nor bad by itself.
+        ends: what the end of an episode does to such returns, one of rollout.ENDS.
     """
 
     name: str
     strength: float
     gamma: float
-    episodic: bool
+    ends: str
 
     def rewards(self, obs: Any, actions: np.ndarray, next_obs: Any, episode_start: np.ndarray | None) -> np.ndarray:
         """Rewards [..] of transitions, before the factor `strength`.

@@ -17,6 +17,10 @@ from tfbaselines.policy.protocol import BlockActor, SamplingActor
 ROLLOUT_COPIES = 3
 LEAST_ROW = 512
 
+# What the end of an episode does to the returns of a reward signal: they end unless a time limit cut the episode; they
+# bootstrap from the last observation's value as at a time limit, whatever ended it; or they go on in the next episode.
+ENDS = TERMINATE, TIME_OUT, GO_ON = "terminate", "time_out", "go_on"
+
 
 @dataclass
 class Rollout:
@@ -27,7 +31,7 @@ class Rollout:
         actions: [T, N, ...] actions taken.
         rewards: [T, N].
         values: [T, N] value of obs; [T, N, K] of a policy with a value for each of K reward signals, as are
-            timeout_values and last_values [N, K].
+            timeout_values, end_values and last_values [N, K].
         neglogps: [T, N] negative log probability of actions.
         episode_start: [T, N] whether obs is the first of an episode (the originals' dones and masks).
         truncated: [T, N] whether a time limit ended the episode at the step.
@@ -37,6 +41,7 @@ class Rollout:
         states: [N, S] recurrent state before the first step, or None.
         next_obs: [T, N, ...] observations after each step, at an episode's end its real last one; None unless the
             runner keeps them.
+        end_values: [T, N] value of the real last observation where an episode ends, else 0; None without next_obs.
         episodes: the infos' 'episode' entries of the episodes that ended.
     """
 
@@ -52,6 +57,7 @@ class Rollout:
     last_episode_start: np.ndarray | None = None
     states: np.ndarray | None = None
     next_obs: np.ndarray | None = None
+    end_values: np.ndarray | None = None
     episodes: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -69,20 +75,22 @@ class Rollout:
         """Discounted returns [T, N], float32, to the episode's end or the value after the last step."""
         return n_step_returns(self._bootstrapped(gamma), self.ended, self.last_values, gamma).astype(np.float32)
 
-    def stream(self, number: int, rewards: np.ndarray, episodic: bool) -> "Rollout":
+    def stream(self, number: int, rewards: np.ndarray, ends: str) -> "Rollout":
         """The rollout as one of several reward signals has it.
 
         Args:
             number: of the signal's values.
             rewards: [T, N], the signal's.
-            episodic: returns end with episodes; otherwise they go on in the episode that follows.
+            ends: what the end of an episode does to returns, one of ENDS.
         """
-        values = self.values[..., number], self.last_values[..., number], self.timeout_values[..., number]
-        own = dict(zip(("values", "last_values", "timeout_values"), values, strict=True))
-        if not episodic:
-            own["timeout_values"] = np.zeros_like(rewards)
-            own["episode_start"] = np.zeros_like(self.episode_start)
-            own["last_episode_start"] = np.zeros_like(self.last_episode_start)
+        own = {
+            "values": self.values[..., number],
+            "last_values": self.last_values[..., number],
+            "timeout_values": (self.timeout_values if ends == TERMINATE else self.end_values)[..., number],
+        }
+        if ends == GO_ON:
+            own["timeout_values"] = np.zeros_like(own["values"])
+            own |= {name: np.zeros_like(getattr(self, name)) for name in ("episode_start", "last_episode_start")}
         return dataclasses.replace(self, rewards=rewards, **own)
 
     def batch(self, recurrent: bool, **arrays: np.ndarray) -> dict[str, np.ndarray]:
@@ -118,7 +126,7 @@ class Runner:
         actor: acts for it, step by step; one with `act` and `evaluate` computes values once for a whole rollout.
         nsteps: T.
         rng: generator of the sampling noise.
-        keep_next_obs: fill the rollouts' next_obs.
+        keep_next_obs: fill the rollouts' next_obs and end_values.
     """
 
     def __init__(
@@ -147,6 +155,7 @@ class Runner:
             truncated=np.zeros(shape, bool),
             timeout_values=np.zeros((*shape, *policy.value_shape), np.float32),
             next_obs=np.zeros((*shape, *space.shape), obs_dtype) if keep_next_obs else None,
+            end_values=np.zeros((*shape, *policy.value_shape), np.float32) if keep_next_obs else None,
         )
         self._obs = np.zeros(shape[1:] + space.shape, obs_dtype)
         self._begun = False
@@ -189,6 +198,8 @@ class Runner:
         rollout.states, rollout.episodes = self._states, []
         rollout.truncated.fill(False)
         rollout.timeout_values.fill(0.0)
+        if rollout.end_values is not None:
+            rollout.end_values.fill(0.0)
         return rollout, self._head.draw_noise(self._rng, (self.nsteps, self._env.num_envs))
 
     def _collect_then_evaluate(self, rollout: Rollout, noise: np.ndarray) -> None:
@@ -212,10 +223,14 @@ class Runner:
     def _step(self, rollout: Rollout, t: int, actions: np.ndarray) -> None:
         """Step the environments, store the transition, and bootstrap where a time limit cut it."""
         for i, last in self._record(rollout, t, actions):
-            rollout.timeout_values[t, i] = self._value_of(i, last)
+            value = self._value_of(i, last)
+            if rollout.truncated[t, i]:
+                rollout.timeout_values[t, i] = value
+            if rollout.end_values is not None:
+                rollout.end_values[t, i] = value
 
     def _record(self, rollout: Rollout, t: int, actions: np.ndarray) -> list[tuple[int, np.ndarray]]:
-        """Step the environments and store the transition; environments that were truncated, with what they showed."""
+        """Step the environments and store the transition; those whose last observation has a value that counts."""
         rollout.obs[t] = self._obs
         rollout.episode_start[t] = self._episode_start
         rollout.actions[t] = actions
@@ -226,7 +241,7 @@ class Runner:
         return self._end_episodes(rollout, t, infos) if self._episode_start.any() else []
 
     def _end_episodes(self, rollout: Rollout, t: int, infos: list[dict[str, Any]]) -> list[tuple[int, np.ndarray]]:
-        truncated = []
+        valued = []
         for i in np.flatnonzero(self._episode_start):
             info = infos[i]
             if "episode" in info:
@@ -235,8 +250,9 @@ class Runner:
                 rollout.next_obs[t, i] = info["final_observation"]
             if info.get("TimeLimit.truncated"):
                 rollout.truncated[t, i] = True
-                truncated.append((i, info["final_observation"]))
-        return truncated
+            if rollout.truncated[t, i] or rollout.end_values is not None:
+                valued.append((i, info["final_observation"]))
+        return valued
 
     def _value_of(self, i: int, last: np.ndarray) -> Any:
         """Value of environment i's last observation, or values."""

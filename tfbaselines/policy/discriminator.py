@@ -29,6 +29,7 @@ class Discriminator:
         observation_space: of one environment.
         action_space: of one environment.
         hidden_size: units of each layer.
+        use_actions: actions count, not observations alone.
         comm: the ranks over which the running mean is merged.
     """
 
@@ -38,13 +39,14 @@ class Discriminator:
         action_space: spaces.Space,
         hidden_size: int,
         comm: mpi.Communicator | None = None,
+        use_actions: bool = True,
     ) -> None:
         self._observation_space, self._action_space = observation_space, action_space
         image = is_image(observation_space)
         numbers = isinstance(observation_space, spaces.Box) and not image
         self.normalizer = Normalizer(encoded_shape(observation_space), comm) if numbers else None
         self._trunk = Trunk(observation_space, get_network_builder(ENCODERS[IMAGE_ENCODER])() if image else None)
-        self._action_width = int(np.prod(encoded_shape(action_space)))
+        self._action_width = int(np.prod(encoded_shape(action_space))) if use_actions else 0
         units = ((hidden_size, "tanh"), (hidden_size, "tanh"), (1, None))
         self._layers = [keras.layers.Dense(width, activation=activation) for width, activation in units]
         width = self._trunk.width + self._action_width
@@ -74,8 +76,10 @@ class Discriminator:
         if self.normalizer is not None:
             encoded = self.normalizer.apply(encoded)
         features, _ = self._trunk(encoded, None, None)
-        done = tf.reshape(encode(actions, self._action_space), (-1, self._action_width))
-        x = tf.concat([features, tf.cast(done, tf.float32)], axis=-1)
+        x = features
+        if self._action_width:
+            done = tf.reshape(encode(actions, self._action_space), (-1, self._action_width))
+            x = tf.concat([features, tf.cast(done, tf.float32)], axis=-1)
         for layer in self._layers:
             x = layer(x)
         return x[:, 0]

@@ -1,5 +1,6 @@
 """GAIL's reward: a discriminator that learns beside the policy (Ho and Ermon 2016, arXiv:1606.03476)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.experience.demonstrations import Demonstrations
-from tfbaselines.experience.rollout import Rollout
+from tfbaselines.experience.rollout import TIME_OUT, Rollout
 from tfbaselines.logs.episodes import Episodes
 from tfbaselines.losses.adversary import adversarial_loss, adversarial_reward
 from tfbaselines.optim.optimizers import Adam, restore_slots, slots
@@ -35,10 +36,12 @@ class Adversary:
         subsample: every how many steps of a demonstrated episode one is used.
         strength: factor of the rewards.
         gamma: discount of their returns.
+        shown: makes demonstrated observations those that the environments would show now.
     """
 
     name = "gail"
-    episodic = False
+    # A demonstrator's reward for being alive, or for ending, is not to be had.
+    ends = TIME_OUT
 
     def __init__(
         self,
@@ -53,9 +56,10 @@ class Adversary:
         subsample: int = 1,
         strength: float = 1.0,
         gamma: float = 0.99,
+        shown: Callable[[np.ndarray], np.ndarray] = lambda obs: obs,
     ) -> None:
         self.discriminator, self.strength, self.gamma = discriminator, strength, gamma
-        self._entcoeff, self._lr, self._rng = entcoeff, lr, rng
+        self._entcoeff, self._lr, self._rng, self._shown = entcoeff, lr, rng, shown
         rows = demonstrations.rows(subsample)
         self._expert = demonstrations.obs[rows], demonstrations.actions[rows]
         box = isinstance(action_space, spaces.Box)
@@ -105,6 +109,7 @@ class Adversary:
             indices = np.arange(count, dtype=np.int32)[None]
         drawn = self._rng.choice(every, count, replace=every < count)
         expert_obs, expert_actions = (array[drawn] for array in self._expert)
+        expert_obs = np.asarray(self._shown(expert_obs), batch["obs"].dtype)
         if self.discriminator.normalizer is not None:
             self.discriminator.normalizer.update(np.concatenate([batch["obs"], expert_obs]))
         data = {
@@ -129,7 +134,9 @@ class Adversary:
         return {"gail": self.discriminator.state() | {"optimizer": slots(self.optimizer)}}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave."""
+        """Take over what `state` gave; ValueError when the saved model lacks a discriminator."""
+        if self.name not in state:
+            raise ValueError("the saved model has no reward signal 'gail'")
         self.discriminator.restore(state["gail"])
         restore_slots(self.optimizer, state["gail"]["optimizer"])
 

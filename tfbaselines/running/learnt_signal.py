@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.experience.rollout import GO_ON
 from tfbaselines.optim.optimizers import Adam, restore_slots, slots
 from tfbaselines.optim.update import Batch, Statistics, Update
 from tfbaselines.parallel import mpi
@@ -23,7 +24,7 @@ class LearntSignal:
         name: see RewardSignal.
         strength: see RewardSignal.
         gamma: see RewardSignal.
-        episodic: see RewardSignal.
+        ends: see RewardSignal.
 
     Args:
         env: has observation_space and action_space.
@@ -32,7 +33,8 @@ class LearntSignal:
     """
 
     name: str
-    episodic = False
+    # What is new is new in whichever episode it comes.
+    ends = GO_ON
 
     def __init__(self, env: Any, arguments: Arguments, comm: mpi.Communicator | None = None) -> None:
         self.strength, self.gamma, self._lr = arguments.strength, arguments.gamma, arguments.learning_rate

@@ -12,15 +12,23 @@ from typing import Any
 
 import numpy as np
 
+from tfbaselines.envs.normalize import VecNormalize
+from tfbaselines.envs.vec.base import find_wrapper
+from tfbaselines.envs.vec.packed import PackedSpace
+from tfbaselines.experience.demonstrations import load_demonstrations
 from tfbaselines.experience.returns import explained_variance
 from tfbaselines.experience.rewards import RewardSignal, RewardSignals
-from tfbaselines.experience.rollout import Rollout, env_major
+from tfbaselines.experience.rollout import TERMINATE, Rollout, env_major
+from tfbaselines.policy.discriminator import Discriminator
+from tfbaselines.running.adversary import Adversary
 from tfbaselines.running.curiosity import Curiosity
 from tfbaselines.running.on_policy import OnPolicyRun, minibatches
 from tfbaselines.running.rnd import Rnd
-from tfbaselines.settings.reward_signals import Signal
+from tfbaselines.settings.reward_signals import Gail, Signal
 
 EXTRINSIC = "extrinsic"
+# Of the discriminator, as in gail.
+ENTROPY_WEIGHT = 1e-3
 
 # From a rollout and a discount to returns [T, N].
 Returns = Callable[[Rollout, float], np.ndarray]
@@ -52,7 +60,7 @@ class ValueStreams:
         self._transitions = {name: env_major(array) for name, array in arrays.items()}
         every, advantages = [], np.zeros_like(rollout.rewards)
         for number, (name, signal) in enumerate(self._arguments.items()):
-            stream = rollout.stream(number, self._rewards(name, rollout), self._episodic(name))
+            stream = rollout.stream(number, self._rewards(name, rollout), self._ends(name))
             returns = returns_of(stream, signal.gamma)
             advantages += np.float32(signal.strength) * (returns - stream.values)
             every.append(returns)
@@ -82,8 +90,8 @@ class ValueStreams:
         signal.take_in(self._transitions)
         return signal.rewards(rollout.obs, rollout.actions, rollout.next_obs, rollout.episode_start)
 
-    def _episodic(self, name: str) -> bool:
-        return name == EXTRINSIC or self._learnt[name].episodic
+    def _ends(self, name: str) -> str:
+        return TERMINATE if name == EXTRINSIC else self._learnt[name].ends
 
 
 def value_streams(run: OnPolicyRun) -> ValueStreams | None:
@@ -101,4 +109,25 @@ def value_streams(run: OnPolicyRun) -> ValueStreams | None:
 
 
 def _make(name: str, run: OnPolicyRun, arguments: Any) -> RewardSignal:
+    if name == Adversary.name:
+        return _adversary(run, arguments)
     return {Curiosity.name: Curiosity, Rnd.name: Rnd}[name](run.policy, arguments, run.comm)
+
+
+def _adversary(run: OnPolicyRun, arguments: Gail) -> Adversary:
+    spaces = run.policy.observation_space, run.policy.action_space
+    if isinstance(spaces[0], PackedSpace):
+        raise ValueError("reward_signals: gail takes neither action masks nor observations of several parts")
+    normalized = find_wrapper(run.env, VecNormalize)
+    return Adversary(
+        Discriminator(*spaces, arguments.encoding_size, run.comm, arguments.use_actions),
+        load_demonstrations(arguments.demo_path, *spaces),
+        spaces[1],
+        entcoeff=ENTROPY_WEIGHT,
+        lr=arguments.learning_rate,
+        rng=run.rng,
+        comm=run.comm,
+        strength=arguments.strength,
+        gamma=arguments.gamma,
+        **({} if normalized is None else {"shown": normalized.scaled}),
+    )

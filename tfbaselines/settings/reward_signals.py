@@ -41,7 +41,20 @@ class Curiosity(LearntSignal):
     """The error of a model that predicts the encoding of what follows an action."""
 
 
-SIGNALS: dict[str, type[Signal]] = {"extrinsic": Extrinsic, "curiosity": Curiosity, "rnd": Rnd}
+@dataclass(frozen=True, kw_only=True)
+class Gail(LearntSignal):
+    """How much a discriminator takes what the agent does for demonstrations."""
+
+    demo_path: str | None = arg(None, "demonstrations, as gail's --demo_path")
+    use_actions: bool = arg(False, "the discriminator sees actions beside observations")
+
+    def check(self) -> None:
+        """See Declared."""
+        if not self.demo_path:
+            raise bad_argument("demo_path", self.demo_path, "a file of demonstrations, or minari:ID")
+
+
+SIGNALS: dict[str, type[Signal]] = {"extrinsic": Extrinsic, "curiosity": Curiosity, "gail": Gail, "rnd": Rnd}
 
 EXAMPLE = '{"extrinsic": {"strength": 1.0, "gamma": 0.99}, "rnd": {"strength": 0.1}}'
 
@@ -87,6 +100,14 @@ def parse_signals(given: Any) -> dict[str, Signal]:
     if not isinstance(signals, Mapping) or not signals:
         raise bad_argument("reward_signals", given, f"a dict of signals by name, such as {EXAMPLE}")
     return {name: _parse_signal(name, arguments) for name, arguments in signals.items()}
+
+
+def reads_demonstrations(given: Any) -> bool:
+    """Whether reward signals, as given, name a file of demonstrations."""
+    try:
+        return given is not None and any(hasattr(signal, "demo_path") for signal in parse_signals(given).values())
+    except ValueError:
+        return False
 
 
 def _parse_signal(name: Any, arguments: Any) -> Signal:

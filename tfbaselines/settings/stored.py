@@ -11,6 +11,7 @@ from typing import Any
 from tfbaselines.settings.algorithm import Algorithm
 from tfbaselines.settings.command_line import OF_THE_RUN, check_arguments
 from tfbaselines.settings.flags import FLAGS
+from tfbaselines.settings.reward_signals import reads_demonstrations
 from tfbaselines.settings.signatures import network_named
 
 # Arguments of a run that are not kept when it is resumed: paths, and the user's consent.
@@ -98,6 +99,12 @@ def given_again(stored: Mapping[str, str | bool], typed: Mapping[str, str | bool
     ValueError for a module that only config.json names, without --trust.
     """
     kept = {name: value for name, value in stored.items() if name not in NOT_KEPT and name not in typed}
+    if reads_demonstrations(kept.get("reward_signals")):
+        # A path of config.json's. A file of arguments may give it again.
+        signals = kept.pop("reward_signals")
+        if "config" not in typed:
+            again = f"--reward_signals={signals!r:.300}"
+            raise ValueError(f"the run's reward_signals name a file, which is not kept: give {again} again")
     trust = typed.get("trust", False)
     require_trust(kept, trust is True or str(trust).lower() in ("true", "1"))
     return kept | dict(typed)
