@@ -86,6 +86,8 @@ class Trial:
     def __init__(self, alg: str, place: Path, moments: random.Random) -> None:
         self.alg, self.place, self.moments = alg, place, moments
         self.log = place / "log"
+        # A checkpoint that the fault spoilt; it stays until later ones push it out.
+        self.damaged: Path | None = None
         place.mkdir(parents=True)
 
     @property
@@ -179,7 +181,7 @@ class Trial:
             if isinstance(tree, np.ndarray) and tree.dtype.kind == "f":
                 assert np.isfinite(tree).all(), "a checkpoint has parameters that are not finite"
 
-        for path in (self.log / "checkpoints").glob("0*"):
+        for path in set((self.log / "checkpoints").glob("0*")) - {self.damaged}:
             check(load_tree(path)["model"]["policy"])
 
 
@@ -237,8 +239,8 @@ def damaged(trial: Trial) -> None:
         trial.until_saved(process)
         trial.until_saved(process, trial.saved())
         trial.stop(process)
-    latest = Checkpoints(trial.log / "checkpoints").latest()
-    os.truncate(latest, latest.stat().st_size // 2)
+    trial.damaged = Checkpoints(trial.log / "checkpoints").latest()
+    os.truncate(trial.damaged, trial.damaged.stat().st_size // 2)
     trial.goes_on()
 
 
