@@ -110,7 +110,12 @@ def steps(monkeypatch):
     seen = []
     monkeypatch.setattr(TrustRegionUpdate, "__call__", lambda self, rollout: seen.append("policy") or {})
     update = Adversary.update
-    monkeypatch.setattr(Adversary, "update", lambda self, batch: seen.append(len(batch["obs"])) or update(self, batch))
+
+    def recording(self, batch, indices=None):
+        seen.append(len(batch["obs"]))
+        return update(self, batch, indices)
+
+    monkeypatch.setattr(Adversary, "update", recording)
     one_pass = Cloning.one_pass
     monkeypatch.setattr(Cloning, "one_pass", lambda *args: seen.append("clone") or one_pass(*args))
     return seen
