@@ -5,6 +5,8 @@ import math
 
 import pytest
 from helpers import vec
+from small_runs import own_identity
+from small_runs import train as small_train
 
 from tfbaselines.algs import ppo2
 from tfbaselines.envs import tiny
@@ -124,3 +126,12 @@ def test_the_flags_do_the_same(tmp_path):
 def test_a_flag_out_of_bounds_is_one_line(capsys):
     assert main(["--evaluate_every=0"]) == 2
     assert "evaluate_every=0.0 is not valid: at least 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("alg", ["td3", "vpg", "es"])
+def test_algorithms_with_tests_of_their_own_are_tested_beside_them(alg, eager, tmp_path):
+    """Their environments for training and for tests stand together in the run."""
+    own = {"eval_env": own_identity(alg, 1, 7), "num_test_episodes": 1, "max_ep_len": 5}
+    tests = EvaluateEvery(10, own_identity(alg, 1, 8), episodes=2)
+    small_train(tmp_path, alg, own_identity(alg), 6, run=RunOptions(callback=tests), **own)
+    assert rows(tmp_path, "evaluation/length")[-1] == "5.0"

@@ -190,7 +190,7 @@ class EvaluateEvery(Every):
             env.restore(self._saved)
         limit = getattr(run.config, "max_ep_len", None)
         config = SimpleNamespace(num_test_episodes=self._episodes, max_ep_len=limit)
-        self._tester = Tester(run.env, env, config, run.options)
+        self._tester = Tester(run.normalized, env, config, run.options)
         self._counts = run.judge_by_tests(self._episodes)
         run.columns |= self._result
 

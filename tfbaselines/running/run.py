@@ -64,6 +64,7 @@ class Run:
         episodes: the latest episodes of training.
         eval_episodes: the latest episodes of tests.
         eval_env: environments for tests, or None.
+        normalized: the environments whose normalisation belongs to the model; None before `start`.
         columns: further columns of the logs, by name: a callback's numbers.
         wrap: what the algorithm puts around environments.
 
@@ -79,6 +80,9 @@ class Run:
     def __init__(self, name: str, env: Any, config: RunConfig, plan: Plan) -> None:
         self.name, self.env, self.config, self.plan = name, env, config, plan
         self._num_envs = getattr(env, "num_envs", 0)
+        limit = getattr(config, "max_ep_len", None)
+        if limit is not None:
+            env.limit_episodes(limit)
         self.options, self.comm = config.options, mpi.wrap(config.comm)
         self._rates = config.schedules()
         self.num_updates = plan.total_timesteps // plan.steps_per_update
@@ -92,6 +96,7 @@ class Run:
         self._finished = self._saved = 0
         self.episodes, self.eval_episodes = Episodes(), Episodes()
         self.eval_env: Any = None
+        self.normalized: Any = None
         self.columns: dict[str, float] = {}
         self.wrap: Callable[[Any], Any] = lambda env: env
         # Episodes of a test, by which the run is judged; None for none.
@@ -138,7 +143,8 @@ class Run:
         if self.directory and self.is_root:
             self._closing.enter_context(locked(self.directory))
             self.checkpoints.remove_leftovers()
-        model.attach(self.env if normalized is None else normalized, self.options.config)
+        self.normalized = self.env if normalized is None else normalized
+        model.attach(self.normalized, self.options.config)
         if self.config.load_path is not None:
             model.load(self.config.load_path)
         if self.options.resume:

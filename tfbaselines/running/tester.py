@@ -9,13 +9,13 @@ from tfbaselines.settings.options import RunOptions
 
 
 class Tester:
-    """Environments for tests, given or made, with the episodes' limit of those of training.
+    """Environments for tests, given or made.
 
     Attributes:
         env: the environments for tests; None for no tests.
 
     Args:
-        env: the environments of training.
+        env: the environments of training, whose normalisation goes for tests too.
         eval_env: environments for tests; None makes them as the run's options say.
         config: has num_test_episodes and max_ep_len.
         options: of the run.
@@ -34,9 +34,8 @@ class Tester:
         if eval_env is None and self._count and options.make_eval_env is not None:
             eval_env = self._own = wrap(options.make_eval_env(self._count))
         self.env = eval_env if self._count else None
-        for limited in (env, self.env):
-            if limited is not None and config.max_ep_len is not None:
-                limited.limit_episodes(config.max_ep_len)
+        if self.env is not None and config.max_ep_len is not None:
+            self.env.limit_episodes(config.max_ep_len)
 
     def run(self, model: Any) -> list[dict[str, Any]]:
         """Run the deterministic policy; the episodes' infos."""
