@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.envs.state import episode_state
+from tfbaselines.envs.vec.observations import MASK
 
 MISTAKE, ADVICE, RIGHT = "change", "advice", "right"
 
@@ -27,13 +28,13 @@ class Finding(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What one step returned; of a reset there are only `obs` and `info`."""
+    """What one step returned."""
 
     obs: Any
-    reward: Any = None
-    terminated: Any = None
-    truncated: Any = None
-    info: Any = None
+    reward: Any
+    terminated: Any
+    truncated: Any
+    info: Any
 
 
 def check(make: Callable[[], gymnasium.Env], steps: int = 1000) -> Iterator[Finding]:
@@ -179,7 +180,7 @@ def _numbers(env: gymnasium.Env, seen: list[Step]) -> Iterator[Finding]:
         yield Finding(ADVICE, f"rewards reach {np.abs(rewards).max():.3g}: --reward_scale, or scale them to about 1")
     if (rewards == rewards[0]).all() and not any(step.terminated for step in seen):
         yield Finding(ADVICE, f"every random step gave the reward {rewards[0]:g}: there is little to learn from")
-    if any("action_mask" in step.info for step in seen):
+    if any(MASK in step.info for step in seen):
         yield Finding(RIGHT, "infos have action masks")
 
 

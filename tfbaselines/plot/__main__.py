@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from tfbaselines.plot.results import Run
 
 ESTIMATES = ("mean", "max", "min")
-# Short names of what may be at the bottom.
-XAXES = {"steps": "STEPS", "time": "TIMES", "episodes": "EPISODES"}
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -66,7 +64,7 @@ def plot(args: argparse.Namespace) -> str:
     runs = select_runs(args)
     for option, names in (("--xaxis", [args.xaxis]), ("--value", args.value or [])):
         for name in names:
-            if name not in (None, results.PERFORMANCE, *(XAXES if option == "--xaxis" else ())):
+            if name not in (None, results.PERFORMANCE, *(results.SHORT_XAXES if option == "--xaxis" else ())):
                 results.check_column(runs, name, option)
     environments: dict[str, list[Run]] = {}
     for run in runs:
@@ -150,9 +148,7 @@ def make_panel(runs: Sequence["Run"], value: str, args: argparse.Namespace) -> "
     from tfbaselines.plot.panels import Panel
 
     values = results.RETURNS if value == results.PERFORMANCE else [value]
-    xaxes = (
-        getattr(results, XAXES[args.xaxis]) if args.xaxis in XAXES else [args.xaxis] if args.xaxis else results.XAXES
-    )
+    xaxes = results.SHORT_XAXES.get(args.xaxis, [args.xaxis]) if args.xaxis else results.XAXES
     groups: dict[str, list] = {}
     for run in runs:
         series = results.series(run, xaxes, values, args.smooth)

@@ -3,12 +3,11 @@
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from tfbaselines.logs.formats import STEPS
 from tfbaselines.plot.picture import save
-
-if TYPE_CHECKING:
-    from tfbaselines.plot.results import Curve
+from tfbaselines.plot.results import EPISODES, TIMES, Curve
 
 # Two panels in a row are 1,000 pixels wide and 600 high each at the picture's resolution.
 PANEL_SIZE = (8.4, 5.0)
@@ -22,12 +21,9 @@ LONGEST_LEGEND = 8
 
 # What columns hold, in words.
 NAMES = {
-    "environment steps": (
-        *("misc/total_timesteps", "total_timesteps", "total/steps", "TotalEnvInteracts", "TimestepsSoFar", "steps"),
-        *("timesteps", "misc/serial_timesteps", "global_timesteps"),
-    ),
-    "minutes": ("misc/time_elapsed", "time_elapsed", "TimeElapsed", "Time", "total/duration", "t"),
-    "episodes": ("total/episodes", "EpisodesSoFar", "episodes", "iterations"),
+    "environment steps": (*STEPS, "misc/serial_timesteps", "global_timesteps"),
+    "minutes": TIMES,
+    "episodes": (*EPISODES, "iterations"),
     "mean return": (
         *("eprewmean", "EpRewMean", "mean_episode_reward", "mean 100 episode reward", "rollout/return", "AverageEpRet"),
         *("rollout/return_history", "eval_eprewmean"),
@@ -50,7 +46,7 @@ class Panel(NamedTuple):
 
     xlabel: str
     ylabel: str
-    curves: list["Curve"]
+    curves: list[Curve]
     title: str = ""
 
 

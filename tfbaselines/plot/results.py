@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 XAXES = (*STEPS, "Epoch")
 TIMES = ("misc/time_elapsed", "time_elapsed", "TimeElapsed", "Time", "total/duration", "t")
 EPISODES = ("total/episodes", "EpisodesSoFar", "episodes")
+# Short names of what may be at the bottom of a plot.
+SHORT_XAXES = {"steps": STEPS, "time": TIMES, "episodes": EPISODES}
 RETURNS = (
     *("eprewmean", "EpTrueRewMean", "EpRewMean", "AverageTestEpRet", "AverageEpRet", "mean 100 episode reward"),
     *("mean_episode_reward", "eval/return", "rollout/return", "test/success_rate", "test_reward", "r"),

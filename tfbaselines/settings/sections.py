@@ -96,14 +96,19 @@ def _is_true(name: str, text: str | bool) -> bool:
     raise bad_argument(name, text, "True or False")
 
 
+def tuned_sections(alg: str) -> Sections:
+    """The tuned settings of an algorithm, by environment; empty when it has none."""
+    path = TUNED / f"{alg}.yaml"
+    return read_sections(path) if path.exists() else {}
+
+
 def _tuned(alg: str, given: Mapping[str, str | bool]) -> Sections:
     """The tuned settings of an algorithm; ValueError when there are none for the environment."""
-    path, own = TUNED / f"{alg}.yaml", set(_own_sections(given))
-    sections = read_sections(path) if path.exists() else {}
+    own, sections = set(_own_sections(given)), tuned_sections(alg)
     if own & sections.keys():
         return sections
     env = given.get("env", FLAGS["env"].default)
-    others = [name for name in tuned_algorithms() if own & read_sections(TUNED / f"{name}.yaml").keys()]
+    others = [name for name in tuned_algorithms() if own & tuned_sections(name).keys()]
     has = f"{alg} has them for {', '.join(sections)}" if sections else f"{alg} has none"
     raise ValueError(f"no tuned settings of {alg} for {env}: {has}; for {env} there are {', '.join(others) or 'none'}")
 
