@@ -1,4 +1,4 @@
-"""A network that tells observations and actions of a policy from those of a demonstrator."""
+"""A network that distinguishes a policy's observations and actions from a demonstrator's."""
 
 from typing import Any
 
