@@ -6,6 +6,7 @@ Critics q1, q2 descend 0.5 (q_i(s, a) - y)^2 towards
 
 the actor ascends min_i q_i(s, a) - alpha log pi(a|s) with a ~ pi(s), and the targets (') follow by polyak averaging.
 With alpha='auto' the temperature descends -log alpha (log pi(a|s) + target_entropy).
+Offline, from a data set alone, the critics also descend CQL(H)'s penalty; see losses/offline.py.
 """
 
 import math
@@ -31,16 +32,19 @@ from tfbaselines.policy.bounded import SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.build import make_actor_critic
+from tfbaselines.running.conservative import Conservatism, conservatism
 from tfbaselines.running.off_policy import Course, OffPolicyModel, OffPolicyRun
+from tfbaselines.running.pretraining import cloning_beside
 from tfbaselines.settings.bases import OffPolicyConfig
 from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.pretraining import PretrainingConfig
 from tfbaselines.settings.takes import takes
 
 ADAM_EPSILON = 1e-8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(OffPolicyConfig):
+class Config(PretrainingConfig, OffPolicyConfig):
     """Arguments of SAC."""
 
     lr: Schedule = arg(1e-3, "learning rate", at_least=0)
@@ -52,6 +56,14 @@ class Config(OffPolicyConfig):
     )
     train_interval: int | None = arg(None, "ML-Agents' name for update_every", at_least=1)
     buffer_init_steps: int | None = arg(None, "ML-Agents' name for start_steps and update_after in one", at_least=0)
+
+    cql_weight: float | None = arg(
+        None, "offline: weight of the critics' penalty, where it is learnt at the start; None for 5", at_least=0
+    )
+    cql_threshold: float | None = arg(None, "offline: penalty for which its weight is learnt; None for a fixed weight")
+    cql_actions: int | None = arg(
+        None, "offline: actions of the policy, and uniform ones, that estimate the penalty; None for 10", at_least=1
+    )
 
     order: ClassVar = """
         seed total_timesteps eval_env steps_per_epoch epochs replay_size gamma polyak lr alpha batch_size
@@ -85,6 +97,9 @@ class Config(OffPolicyConfig):
         super().check()
         if not 0.0 <= self.first_alpha < math.inf or (self.learns_alpha and self.first_alpha == 0):
             raise bad_argument("alpha", self.alpha, "a number of at least 0, 'auto', or such as 'auto_0.1'")
+        self.check_offline("cql_weight", "cql_threshold", "cql_actions")
+        if self.cql_threshold is not None and self.cql_weight == 0:
+            raise bad_argument("cql_weight", self.cql_weight, "above 0 with cql_threshold, which multiplies it")
 
     @property
     def learns_alpha(self) -> bool:
@@ -127,7 +142,12 @@ class Temperature:
 
 
 def make_update(
-    policy: ActorCritic, averaged: AveragedPolicy, temperature: Temperature, batch_size: int = 100, comm: Any = None
+    policy: ActorCritic,
+    averaged: AveragedPolicy,
+    temperature: Temperature,
+    batch_size: int = 100,
+    comm: Any = None,
+    penalty: Conservatism | None = None,
 ) -> BlockUpdate:
     """The gradient steps.
 
@@ -137,10 +157,12 @@ def make_update(
         temperature: alpha.
         batch_size: rows of a batch.
         comm: the ranks that train together.
+        penalty: of the critics, for learning offline; None for none.
     """
 
     def prepare(batch: Batch) -> Batch:
         batch = batch | views(policy, batch)
+        batch |= {} if penalty is None else penalty.prepared(batch)
         value, logp = expectation(policy, averaged.policy, batch["next"], batch.get("noise_next"))
         return batch | {"targets": targets(batch, value - temperature() * logp)}
 
@@ -153,7 +175,11 @@ def make_update(
         q1, q2 = policy.q(batch["now"], batch["actions"])
         loss1, loss2 = (0.5 * weighted_mean(batch, tf.square(q - batch["targets"])) for q in (q1, q2))
         statistics = {"LossQ1": loss1, "LossQ2": loss2} | td_errors(batch, q1)
-        return loss1 + loss2, statistics | spread("Q1Vals", batch, q1) | spread("Q2Vals", batch, q2)
+        statistics |= spread("Q1Vals", batch, q1) | spread("Q2Vals", batch, q2)
+        if penalty is None:
+            return loss1 + loss2, statistics
+        conservative_loss, further = penalty(batch, [q1, q2])
+        return loss1 + loss2 + conservative_loss, statistics | further
 
     def temperature_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
         _, logp = expectation(policy, policy, batch["now"], batch.get("noise"))
@@ -161,9 +187,10 @@ def make_update(
         loss = temperature.loss(mean(batch, logp + aim))
         return loss, {"Alpha": temperature(), "LossAlpha": loss}
 
+    critic_variables = policy.critic_variables + ([] if penalty is None else penalty.variables)
     phases = [
         Phase(actor_loss, policy.acting_variables, Adam(epsilon=ADAM_EPSILON)),
-        Phase(critic_loss, policy.critic_variables, Adam(epsilon=ADAM_EPSILON)),
+        Phase(critic_loss, critic_variables, Adam(epsilon=ADAM_EPSILON)),
     ]
     if temperature.learnt:
         phases.insert(0, Phase(temperature_loss, temperature.variables, Adam(epsilon=ADAM_EPSILON)))
@@ -182,21 +209,29 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         policy, averaged = with_targets(lambda: make_policy(network, env, config, run.comm), config.polyak)
         aim = default_target_entropy(env.action_space) if config.target_entropy is None else config.target_entropy
         temperature = Temperature(config.first_alpha, aim if config.learns_alpha else None)
-        update = make_update(policy, averaged, temperature, config.batch_size, run.comm)
-        model, head = OffPolicyModel(policy, averaged, update, temperature.variables, run.rng), policy.head
+        penalty = conservatism(policy, config)
+        update = make_update(policy, averaged, temperature, config.batch_size, run.comm, penalty)
+        others = temperature.variables + ([] if penalty is None else penalty.variables)
+        model, head = OffPolicyModel(policy, averaged, update, others, run.rng), policy.head
+        cloning = cloning_beside(run, model, env)
 
         def explore(obs: Any, states: Any, episode_start: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
             noise = head.draw_noise(run.rng, (len(episode_start),))
             return model.actor.choose(obs, states, episode_start, noise)
 
         losses = ("LossPi", "LossQ1", "LossQ2") + (("Alpha", "LossAlpha") if temperature.learnt else ())
+        losses += () if penalty is None else penalty.columns
         rows = EpochRows(run, ("Q1Vals", "Q2Vals", "LogPi"), losses, config.logger_kwargs)
         for gradient_steps in run.cycles(model, explore, rows):
             for block in run.blocks(gradient_steps):
                 if not policy.discrete:
                     shape = block["rewards"].shape
                     block |= {name: head.draw_noise(run.rng, shape) for name in ("noise", "noise_next")}
+                if penalty is not None:
+                    block |= penalty.draw(run.rng, block["rewards"].shape)
                 rows.learnt(run.train(block))
+                if cloning is not None:
+                    cloning.learn(len(block["rewards"]))
     return model
 
 
