@@ -27,7 +27,7 @@ def policy_of(actions, head):
 
 def batch_of(policy, actions, rng):
     obs = rng.uniform(-1, 1, (ROWS, 3)).astype(np.float32)
-    return {"now": policy.view(tf.constant(obs)), "actions": tf.constant(actions)}
+    return {"obs": tf.constant(obs), "now": policy.view(tf.constant(obs)), "actions": tf.constant(actions)}
 
 
 def test_td3s_term_against_a_loop():
@@ -73,7 +73,7 @@ def test_the_penalty_of_continuous_actions_against_a_loop():
     for critic, gap in enumerate(conservative_gaps(policy, batch, values)):
         expected = 0.0
         for row in range(ROWS):
-            one = tf.nest.map_structure(lambda x, row=row: x[row : row + 1], batch["now"])
+            one = policy.view(batch["obs"][row : row + 1])
             mean, std = flat[row, :2], np.exp(np.clip(flat[row, 2:], -20, 2))
             terms = []
             for k in range(COUNT):
