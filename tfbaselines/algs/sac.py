@@ -12,7 +12,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import keras
 import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
@@ -26,6 +25,7 @@ from tfbaselines.losses.off_policy import mean, spread, targets, td_errors, view
 from tfbaselines.optim.average import AveragedPolicy, with_targets
 from tfbaselines.optim.blocks import Batch, BlockUpdate, Phase, Statistics
 from tfbaselines.optim.optimizers import Adam
+from tfbaselines.optim.temperature import Temperature
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.bounded import SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype
@@ -98,32 +98,6 @@ class Config(OffPolicyConfig):
             return float(str(self.alpha).removeprefix("auto").removeprefix("_") or 1.0)
         except ValueError:
             return math.nan
-
-
-class Temperature:
-    """The weight of the entropy.
-
-    Args:
-        alpha: its value at the start.
-        target_entropy: entropy for which it is learnt; None to leave it as it is.
-    """
-
-    def __init__(self, alpha: float, target_entropy: float | None = None) -> None:
-        self.learnt, self.target_entropy = target_entropy is not None, target_entropy
-        self.log_alpha = keras.Variable(np.float32(np.log(alpha) if alpha else -np.inf), name="log_alpha")
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        """Its logarithm where it is learnt; a given one does not belong to the model."""
-        return [self.log_alpha] if self.learnt else []
-
-    def __call__(self) -> tf.Tensor:
-        """alpha, cut off from gradients."""
-        return tf.stop_gradient(tf.exp(self.log_alpha.value))
-
-    def loss(self, gap: tf.Tensor) -> tf.Tensor:
-        """-log alpha (log pi + target_entropy), given the mean of what is in brackets."""
-        return -self.log_alpha.value * tf.stop_gradient(gap)
 
 
 def make_update(
