@@ -47,7 +47,7 @@ from tfbaselines.running.plan import Plan
 from tfbaselines.running.run import Run
 from tfbaselines.running.workers import make_replay, make_workers, workers_environments
 from tfbaselines.settings.bases import PolicyConfig
-from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.settings.schedules import FRACTION_SCHEDULES
 from tfbaselines.settings.takes import takes
 
@@ -61,8 +61,8 @@ class Config(PolicyConfig):
 
     total_timesteps: float = arg(80e6, "environment steps of this rank, over all workers", at_least=0)
     nsteps: int = arg(20, "steps of each environment in an update, and in a sequence of the replay", at_least=1)
-    q_coef: float = arg(0.5, "weight of the loss of Q", at_least=0)
-    ent_coef: float = arg(0.01, "weight of the policy's entropy")
+    q_coef: Coefficient = arg(0.5, "weight of the loss of Q", at_least=0)
+    ent_coef: Coefficient = arg(0.01, "weight of the policy's entropy")
     max_grad_norm: float | None = arg(10.0, "bound of the gradient's global norm; None for none", above=0)
     lr: Schedule = arg(7e-4, "learning rate", at_least=0)
     lrschedule: str | Callable[[float], float] = arg(
@@ -76,7 +76,7 @@ class Config(PolicyConfig):
     buffer_size: int = arg(50000, "steps of each environment kept in the replay", at_least=1)
     replay_ratio: float = arg(4, "updates from the replay for each one from new experience, on average", at_least=0)
     replay_start: int = arg(10000, "steps of each environment in the replay before it is used", at_least=0)
-    c: float = arg(10.0, "bound of the importance weights; the bias of truncation is corrected", at_least=0)
+    c: Coefficient = arg(10.0, "bound of the importance weights; the bias of truncation is corrected", at_least=0)
     trust_region: bool | str = arg(
         True,
         "True or 'efficient' bounds the gradient by the outputs' distance to the averaged policy; 'exact' shortens "
@@ -146,8 +146,8 @@ class Model(PolicyModel):
     def __init__(self, network: NetworkSpec, env: Any, config: Config, comm: mpi.Communicator | None = None) -> None:
         policy, averaged = with_targets(lambda: make_policy(network, env, config, comm), config.alpha)
         super().__init__(policy, RMSProp(config.rprop_alpha, config.rprop_epsilon), averaged=averaged)
-        self._comm, coefficients, jit = mpi.wrap(comm), coefficients_of(config), compile_with_xla(policy)
-        self._exact, self._delta = coefficients.trust_region == "exact", config.delta
+        self._comm, jit, trust_region = mpi.wrap(comm), compile_with_xla(policy), coefficients_of(config).trust_region
+        self._exact, self._delta = trust_region == "exact", config.delta
         terms = continuous_terms if isinstance(policy, DuelingPolicy) else discrete_terms
 
         def make_update(apart: bool) -> Update:
@@ -158,12 +158,14 @@ class Model(PolicyModel):
                 max_grad_norm=config.max_grad_norm,
                 jit=jit,
                 comm=comm,
-                gradients=lambda batch, _: gradients(terms, policy, averaged.forward, batch, coefficients, apart),
+                gradients=lambda batch, now: gradients(
+                    terms, policy, averaged.forward, batch, coefficients_of(config.at(now)), apart
+                ),
                 after_step=None if self._exact else averaged.step,
             )
 
         self._update = self._replay_update = make_update(apart=True)
-        if coefficients.trust_region is True and policy.convolutional:
+        if trust_region is True and policy.convolutional:
             # For small networks, compiling another update takes longer than one backward pass less saves.
             self._replay_update = make_update(apart=False)
         self._divergence = tf.function(lambda batch: divergence(policy, averaged.forward, batch), jit_compile=jit)
@@ -174,6 +176,7 @@ class Model(PolicyModel):
         batch: dict[str, np.ndarray] | Parts,
         rng: np.random.Generator | None = None,
         replayed: bool = False,
+        **coefficients: float,
     ) -> dict[str, float]:
         """One gradient step on a batch of sequences.
 
@@ -183,16 +186,18 @@ class Model(PolicyModel):
                 in the statistics are means of the parts'.
             rng: draws the noise of continuous actions; None for the model's own.
             replayed: skip the norms of the trust region where that saves a backward pass.
+            coefficients: numbers of the objective that follow a schedule, by name.
 
         Returns:
             The statistics by name.
         """
         update, rng = self._replay_update if replayed else self._update, self.rng if rng is None else rng
+        rates = {"lr": lr} | coefficients
 
         def step() -> dict[str, float]:
             if isinstance(batch, Parts):
-                return update.in_parts(((self._with_noise(part, rng), valid_steps(part)) for part in batch), lr=lr)
-            return update(self._with_noise(batch, rng), np.arange(len(batch["actions"]), dtype=np.int32)[None], lr=lr)
+                return update.in_parts(((self._with_noise(part, rng), valid_steps(part)) for part in batch), **rates)
+            return update(self._with_noise(batch, rng), np.arange(len(batch["actions"]), dtype=np.int32)[None], **rates)
 
         if self._exact:
             variables = self.policy.acting_variables

@@ -33,7 +33,8 @@ from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.build import make_actor_critic
 from tfbaselines.running.off_policy import Course, OffPolicyModel, OffPolicyRun
 from tfbaselines.settings.bases import OffPolicyConfig
-from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
+from tfbaselines.settings.schedules import is_schedule, parse_schedule
 from tfbaselines.settings.takes import takes
 
 ADAM_EPSILON = 1e-8
@@ -44,7 +45,7 @@ class Config(OffPolicyConfig):
     """Arguments of SAC."""
 
     lr: Schedule = arg(1e-3, "learning rate", at_least=0)
-    alpha: float | str = arg(0.2, "weight of the entropy; 'auto' learns it, 'auto_0.1' from there", at_least=0)
+    alpha: Coefficient | str = arg(0.2, "weight of the entropy; 'auto' learns it, 'auto_0.1' from there", at_least=0)
     target_entropy: float | None = arg(
         None,
         "entropy that alpha='auto' aims at; None for minus the number of continuous actions, or 0.2 of the largest "
@@ -94,6 +95,8 @@ class Config(OffPolicyConfig):
     @property
     def first_alpha(self) -> float:
         """The temperature at the start; NaN for what is none."""
+        if is_schedule(self.alpha):
+            return parse_schedule(self.alpha, "alpha")(1.0)
         try:
             return float(str(self.alpha).removeprefix("auto").removeprefix("_") or 1.0)
         except ValueError:
@@ -109,8 +112,8 @@ class Temperature:
     """
 
     def __init__(self, alpha: float, target_entropy: float | None = None) -> None:
-        self.learnt, self.target_entropy = target_entropy is not None, target_entropy
-        self.log_alpha = keras.Variable(np.float32(np.log(alpha) if alpha else -np.inf), name="log_alpha")
+        self.learnt, self.target_entropy, self._alpha = target_entropy is not None, target_entropy, alpha
+        self.log_alpha = keras.Variable(_log(alpha), name="log_alpha")
 
     @property
     def variables(self) -> list[keras.Variable]:
@@ -121,9 +124,19 @@ class Temperature:
         """alpha, cut off from gradients."""
         return tf.stop_gradient(tf.exp(self.log_alpha.value))
 
+    def follow(self, alpha: float) -> None:
+        """Take a new value, unless it is learnt."""
+        if not self.learnt and alpha != self._alpha:
+            self._alpha = alpha
+            self.log_alpha.assign(_log(alpha))
+
     def loss(self, gap: tf.Tensor) -> tf.Tensor:
         """-log alpha (log pi + target_entropy), given the mean of what is in brackets."""
         return -self.log_alpha.value * tf.stop_gradient(gap)
+
+
+def _log(alpha: float) -> np.float32:
+    return np.float32(np.log(alpha) if alpha else -np.inf)
 
 
 def make_update(
@@ -192,6 +205,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         losses = ("LossPi", "LossQ1", "LossQ2") + (("Alpha", "LossAlpha") if temperature.learnt else ())
         rows = EpochRows(run, ("Q1Vals", "Q2Vals", "LogPi"), losses, config.logger_kwargs)
         for gradient_steps in run.cycles(model, explore, rows):
+            temperature.follow(run.config.first_alpha)
             for block in run.blocks(gradient_steps):
                 if not policy.discrete:
                     shape = block["rewards"].shape
