@@ -26,7 +26,7 @@ from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.on_policy import OnPolicyRun
 from tfbaselines.running.value_streams import value_streams
 from tfbaselines.settings.bases import OnPolicyConfig
-from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.settings.reward_signals import SignalsConfig
 from tfbaselines.settings.schedules import FRACTION_SCHEDULES
 from tfbaselines.settings.takes import takes
@@ -38,8 +38,8 @@ class Config(SignalsConfig, OnPolicyConfig):
 
     nsteps: int = arg(5, "steps of each environment in an update", at_least=1)
     total_timesteps: float = arg(80e6, "environment steps of this rank; whole updates only", at_least=0)
-    vf_coef: float = arg(0.5, "weight of the value loss", at_least=0)
-    ent_coef: float = arg(0.01, "weight of the policy's entropy in the loss")
+    vf_coef: Coefficient = arg(0.5, "weight of the value loss", at_least=0)
+    ent_coef: Coefficient = arg(0.01, "weight of the policy's entropy in the loss")
     max_grad_norm: float | None = arg(0.5, "bound of the gradient's global norm; None for none", above=0)
     lr: Schedule = arg(7e-4, "learning rate", at_least=0)
     lrschedule: str | Callable[[float], float] = arg(
@@ -88,7 +88,11 @@ def make_step(run: OnPolicyRun) -> Callable[..., dict[str, float]]:
     """The gradient step on one rollout; see OnPolicyRun.gradient_steps."""
     config, policy = run.config, run.policy
     optimizer = RMSProp(config.alpha, config.epsilon)
-    return run.gradient_steps(lambda batch, _: loss(policy, batch, config), optimizer, config.max_grad_norm)
+
+    def loss_of(batch: Batch, rates: dict[str, tf.Tensor]) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        return loss(policy, batch, config.at(rates))
+
+    return run.gradient_steps(loss_of, optimizer, config.max_grad_norm)
 
 
 @takes(Config)

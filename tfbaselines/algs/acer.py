@@ -26,7 +26,7 @@ from tfbaselines.running.plan import Plan
 from tfbaselines.running.run import Run
 from tfbaselines.running.workers import make_replay, make_workers, workers_environments
 from tfbaselines.settings.bases import PolicyConfig
-from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.settings.schedules import FRACTION_SCHEDULES
 from tfbaselines.settings.takes import takes
 
@@ -42,8 +42,8 @@ class Config(PolicyConfig):
 
     total_timesteps: float = arg(80e6, "environment steps of this rank, over all workers", at_least=0)
     nsteps: int = arg(20, "steps of each environment in an update, and in a sequence of the replay", at_least=1)
-    q_coef: float = arg(0.5, "weight of the loss of Q", at_least=0)
-    ent_coef: float = arg(0.01, "weight of the policy's entropy")
+    q_coef: Coefficient = arg(0.5, "weight of the loss of Q", at_least=0)
+    ent_coef: Coefficient = arg(0.01, "weight of the policy's entropy")
     max_grad_norm: float | None = arg(10.0, "bound of the gradient's global norm; None for none", above=0)
     lr: Schedule = arg(7e-4, "learning rate", at_least=0)
     lrschedule: str | Callable[[float], float] = arg(
@@ -57,7 +57,7 @@ class Config(PolicyConfig):
     buffer_size: int = arg(50000, "steps of each environment kept in the replay", at_least=1)
     replay_ratio: float = arg(4, "updates from the replay for each one from new experience, on average", at_least=0)
     replay_start: int = arg(10000, "steps of each environment in the replay before it is used", at_least=0)
-    c: float = arg(10.0, "bound of the importance weights; the bias of truncation is corrected", at_least=0)
+    c: Coefficient = arg(10.0, "bound of the importance weights; the bias of truncation is corrected", at_least=0)
     trust_region: bool | str = arg(
         True,
         "True or 'efficient' bounds the gradient by the outputs' distance to the averaged policy; 'exact' shortens "

@@ -31,7 +31,7 @@ from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.build import make_actor_critic
 from tfbaselines.running.off_policy import Course, OffPolicyModel, OffPolicyRun
 from tfbaselines.settings.bases import SpinupReplayConfig
-from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.settings.takes import takes
 
 ADAM_EPSILON = 1e-8
@@ -91,10 +91,10 @@ class Config(SpinupReplayConfig):
     save_interval: int = arg(0, "epochs between checkpoints; 0 for only the last", at_least=0)
     twin_q: bool = arg(False, "two critics, the smaller value of which counts (TD3)")
     delay_policy_update: int = arg(1, "critic steps for each step of the actor and the targets (TD3 has 2)", at_least=1)
-    target_noise: float = arg(
+    target_noise: Coefficient = arg(
         0.0, "deviation of noise on the target's actions, unit their bounds (TD3: 0.2)", at_least=0
     )
-    noise_clip: float = arg(0.5, "bound of that noise", at_least=0)
+    noise_clip: Coefficient = arg(0.5, "bound of that noise", at_least=0)
 
     order: ClassVar = """
         seed total_timesteps nb_epochs nb_epoch_cycles nb_rollout_steps reward_scale render render_eval
@@ -193,13 +193,14 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         acting = [] if perturbed is None else [perturbed]
         collecting = reset | {"acting": acting, "reward_scale": config.reward_scale, "render": config.render}
         for gradient_steps in run.cycles(model, exploration, rows, **collecting):
+            size, most = run.config.target_noise, run.config.noise_clip
             for done in range(0, gradient_steps, config.param_noise_adaption_interval):
                 if perturbed is not None:
                     rows.moved(perturbed.adapt(run.draw_one()))
                 for block in run.blocks(min(gradient_steps - done, config.param_noise_adaption_interval)):
-                    if config.target_noise:
-                        noise = config.target_noise * head.draw_noise(run.rng, block["rewards"].shape)
-                        block["noise"] = head.limit * np.clip(noise, -config.noise_clip, config.noise_clip)
+                    if size:
+                        noise = size * head.draw_noise(run.rng, block["rewards"].shape)
+                        block["noise"] = head.limit * np.clip(noise, -most, most)
                     rows.learnt(run.train(block))
             if config.normalize_returns and not config.popart:
                 model.policy.returns.observe(model.update.prepared(run.draw_one())["targets"], run.comm)

@@ -33,7 +33,8 @@ from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.build import make_actor_critic
 from tfbaselines.running.off_policy import Course, OffPolicyModel, OffPolicyRun
 from tfbaselines.settings.bases import OffPolicyConfig
-from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
+from tfbaselines.settings.schedules import is_schedule, parse_schedule
 from tfbaselines.settings.takes import takes
 
 ADAM_EPSILON = 1e-8
@@ -44,7 +45,7 @@ class Config(OffPolicyConfig):
     """Arguments of SAC."""
 
     lr: Schedule = arg(1e-3, "learning rate", at_least=0)
-    alpha: float | str = arg(0.2, "weight of the entropy; 'auto' learns it, 'auto_0.1' from there", at_least=0)
+    alpha: Coefficient | str = arg(0.2, "weight of the entropy; 'auto' learns it, 'auto_0.1' from there", at_least=0)
     target_entropy: float | None = arg(
         None,
         "entropy that alpha='auto' aims at; None for minus the number of continuous actions, or 0.2 of the largest "
@@ -94,6 +95,8 @@ class Config(OffPolicyConfig):
     @property
     def first_alpha(self) -> float:
         """The temperature at the start; NaN for what is none."""
+        if is_schedule(self.alpha):
+            return parse_schedule(self.alpha, "alpha")(1.0)
         try:
             return float(str(self.alpha).removeprefix("auto").removeprefix("_") or 1.0)
         except ValueError:
@@ -166,6 +169,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         losses = ("LossPi", "LossQ1", "LossQ2") + (("Alpha", "LossAlpha") if temperature.learnt else ())
         rows = EpochRows(run, ("Q1Vals", "Q2Vals", "LogPi"), losses, config.logger_kwargs)
         for gradient_steps in run.cycles(model, explore, rows):
+            temperature.follow(run.config.first_alpha)
             for block in run.blocks(gradient_steps):
                 if not policy.discrete:
                     shape = block["rewards"].shape

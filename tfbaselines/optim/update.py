@@ -43,6 +43,12 @@ def taken_apart(flat: tf.Tensor, variables: Sequence[keras.Variable]) -> list[tf
     return [tf.reshape(part, variable.shape) for part, variable in zip(parts, variables, strict=True)]
 
 
+def with_scalars(batches: list[Batch], coefficients: dict[str, float]) -> list[Batch]:
+    """Batches with the same further numbers, as tensors, in each."""
+    scalars = {name: tf.constant(value, tf.float32) for name, value in coefficients.items()}
+    return [batch | scalars for batch in batches]
+
+
 def outline(function: Callable[..., Any], *arguments: Any) -> Any:
     """What a function of tensors returns, as symbolic tensors of a graph of its own: names and shapes, no numbers."""
     specs = tf.nest.map_structure(

@@ -51,8 +51,8 @@ class Model(PolicyModel):
     ) -> None:
         policy, averaged = with_targets(lambda: make_policy(network, env, config, comm), config.alpha)
         super().__init__(policy, RMSProp(config.rprop_alpha, config.rprop_epsilon), averaged=averaged)
-        self._comm, coefficients, jit = mpi.wrap(comm), coefficients_of(config), compile_with_xla(policy)
-        self._exact, self._delta = coefficients.trust_region == "exact", config.delta
+        self._comm, jit, trust_region = mpi.wrap(comm), compile_with_xla(policy), coefficients_of(config).trust_region
+        self._exact, self._delta = trust_region == "exact", config.delta
         terms = continuous_terms if isinstance(policy, DuelingPolicy) else discrete_terms
 
         def make_update(apart: bool) -> Update:
@@ -63,12 +63,14 @@ class Model(PolicyModel):
                 max_grad_norm=config.max_grad_norm,
                 jit=jit,
                 comm=comm,
-                gradients=lambda batch, _: gradients(terms, policy, averaged.forward, batch, coefficients, apart),
+                gradients=lambda batch, now: gradients(
+                    terms, policy, averaged.forward, batch, coefficients_of(config.at(now)), apart
+                ),
                 after_step=None if self._exact else averaged.step,
             )
 
         self._update = self._replay_update = make_update(apart=True)
-        if coefficients.trust_region is True and policy.convolutional:
+        if trust_region is True and policy.convolutional:
             # For small networks, compiling another update takes longer than one backward pass less saves.
             self._replay_update = make_update(apart=False)
         self._divergence = tf.function(lambda batch: divergence(policy, averaged.forward, batch), jit_compile=jit)
@@ -79,6 +81,7 @@ class Model(PolicyModel):
         batch: dict[str, np.ndarray] | Parts,
         rng: np.random.Generator | None = None,
         replayed: bool = False,
+        **coefficients: float,
     ) -> dict[str, float]:
         """One gradient step on a batch of sequences.
 
@@ -88,16 +91,18 @@ class Model(PolicyModel):
                 in the statistics are means of the parts'.
             rng: draws the noise of continuous actions; None for the model's own.
             replayed: skip the norms of the trust region where that saves a backward pass.
+            coefficients: numbers of the objective that follow a schedule, by name.
 
         Returns:
             The statistics by name.
         """
         update, rng = self._replay_update if replayed else self._update, self.rng if rng is None else rng
+        rates = {"lr": lr} | coefficients
 
         def step() -> dict[str, float]:
             if isinstance(batch, Parts):
-                return update.in_parts(((self._with_noise(part, rng), valid_steps(part)) for part in batch), lr=lr)
-            return update(self._with_noise(batch, rng), np.arange(len(batch["actions"]), dtype=np.int32)[None], lr=lr)
+                return update.in_parts(((self._with_noise(part, rng), valid_steps(part)) for part in batch), **rates)
+            return update(self._with_noise(batch, rng), np.arange(len(batch["actions"]), dtype=np.int32)[None], **rates)
 
         if self._exact:
             variables = self.policy.acting_variables
