@@ -16,12 +16,14 @@ class RewardSignal(Protocol):
 
     Attributes:
         name: prefix of its statistics, key of its state; unique in a run.
+        statistics: names of what `update` gives.
         strength: factor of its rewards.
         gamma: discount of its returns, for algorithms that estimate a value of each signal.
         ends: what the end of an episode does to such returns, one of rollout.ENDS.
     """
 
     name: str
+    statistics: tuple[str, ...]
     strength: float
     gamma: float
     ends: str
