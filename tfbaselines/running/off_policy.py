@@ -281,7 +281,9 @@ class OffPolicyRun(Run):
         # Those of an update that will be dropped are no priorities.
         if errors is not None and np.isfinite(errors).all():
             self.replay.update_priorities(rows, errors)
-        return statistics if self.signals is None else statistics | self.signals.row()
+        if self.signals is not None:
+            statistics |= self.signals.row()
+        return statistics
 
     def blocks(self, steps: int, draw: Callable[[int], dict[str, Any]] | None = None) -> Iterator[dict[str, Any]]:
         """Batches for this many gradient steps, in blocks of a bounded size.
