@@ -107,7 +107,7 @@ class Update:
         """Run one gradient step per row of `indices`.
 
         Args:
-            data: arrays that share their first axis.
+            data: arrays, or dictionaries of them, that share their first axis.
             indices: [K, B] int32, the rows of `data` that make each of the K minibatches.
             coefficients: numbers for the loss, and 'lr'.
 
@@ -162,7 +162,7 @@ class Update:
         return self._fused.traces()
 
     def _gradients(self, data: Batch, rows: tf.Tensor, scalars: dict[str, tf.Tensor]) -> tuple[list, tf.Tensor]:
-        batch = {name: tf.gather(array, rows) for name, array in data.items()}
+        batch = tf.nest.map_structure(lambda array: tf.gather(array, rows), data)
         gradients, statistics = self._gradients_of(batch, scalars)
         self._names = tuple(statistics)
         return gradients, tf.stack([tf.cast(value, tf.float32) for value in statistics.values()])
