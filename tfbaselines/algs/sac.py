@@ -13,7 +13,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import keras
 import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
@@ -28,6 +27,7 @@ from tfbaselines.losses.signal_critics import SignalCritics
 from tfbaselines.optim.average import AveragedPolicy, with_targets
 from tfbaselines.optim.blocks import Batch, BlockUpdate, Phase, Statistics
 from tfbaselines.optim.optimizers import Adam
+from tfbaselines.optim.temperature import Temperature
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.bounded import SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype
@@ -36,8 +36,9 @@ from tfbaselines.running.build import make_actor_critic
 from tfbaselines.running.off_policy import Course, OffPolicyModel, OffPolicyRun
 from tfbaselines.running.replay_signals import replay_signals
 from tfbaselines.settings.bases import OffPolicyConfig
-from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.settings.reward_signals import ReplaySignalsConfig
+from tfbaselines.settings.schedules import is_schedule, parse_schedule
 from tfbaselines.settings.takes import takes
 
 ADAM_EPSILON = 1e-8
@@ -48,7 +49,7 @@ class Config(ReplaySignalsConfig, OffPolicyConfig):
     """Arguments of SAC."""
 
     lr: Schedule = arg(1e-3, "learning rate", at_least=0)
-    alpha: float | str = arg(0.2, "weight of the entropy; 'auto' learns it, 'auto_0.1' from there", at_least=0)
+    alpha: Coefficient | str = arg(0.2, "weight of the entropy; 'auto' learns it, 'auto_0.1' from there", at_least=0)
     target_entropy: float | None = arg(
         None,
         "entropy that alpha='auto' aims at; None for minus the number of continuous actions, or 0.2 of the largest "
@@ -99,36 +100,12 @@ class Config(ReplaySignalsConfig, OffPolicyConfig):
     @property
     def first_alpha(self) -> float:
         """The temperature at the start; NaN for what is none."""
+        if is_schedule(self.alpha):
+            return parse_schedule(self.alpha, "alpha")(1.0)
         try:
             return float(str(self.alpha).removeprefix("auto").removeprefix("_") or 1.0)
         except ValueError:
             return math.nan
-
-
-class Temperature:
-    """The weight of the entropy.
-
-    Args:
-        alpha: its value at the start.
-        target_entropy: entropy for which it is learnt; None to leave it as it is.
-    """
-
-    def __init__(self, alpha: float, target_entropy: float | None = None) -> None:
-        self.learnt, self.target_entropy = target_entropy is not None, target_entropy
-        self.log_alpha = keras.Variable(np.float32(np.log(alpha) if alpha else -np.inf), name="log_alpha")
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        """Its logarithm where it is learnt; a given one does not belong to the model."""
-        return [self.log_alpha] if self.learnt else []
-
-    def __call__(self) -> tf.Tensor:
-        """alpha, cut off from gradients."""
-        return tf.stop_gradient(tf.exp(self.log_alpha.value))
-
-    def loss(self, gap: tf.Tensor) -> tf.Tensor:
-        """-log alpha (log pi + target_entropy), given the mean of what is in brackets."""
-        return -self.log_alpha.value * tf.stop_gradient(gap)
 
 
 def make_update(
@@ -213,6 +190,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         columns = losses if signals is None else (*losses, *signals.columns)
         rows = EpochRows(run, ("Q1Vals", "Q2Vals", "LogPi"), columns, config.logger_kwargs)
         for gradient_steps in run.cycles(model, explore, rows):
+            temperature.follow(run.config.first_alpha)
             for block in run.blocks(gradient_steps):
                 if not policy.discrete:
                     shape = block["rewards"].shape[:2]
