@@ -9,8 +9,10 @@ where R is the discounted return to the episode's end, or to the value of the ob
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
+import numpy as np
 import tensorflow as tf
 
 from tfbaselines.envs.vec import VecEnv
@@ -99,16 +101,20 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     with OnPolicyRun("a2c", network, env, Config.of(kwargs)) as run:
         step, streams = make_step(run), value_streams(run)
         for rollout in run.rollouts():
-            if streams is None:
-                estimates = {"returns": rollout.n_step_returns(run.config.gamma)}
-            else:
-                estimates = streams.estimates(rollout, Rollout.n_step_returns)
+            estimates = streams.estimates(rollout, Rollout.n_step_returns)
             batch = rollout.batch(run.policy.recurrent, **estimates)
             statistics = step(batch, **run.rates(run.fraction_after_update))
-            row = {
-                "policy_entropy": statistics["policy_entropy"],
-                "value_loss": statistics["value_loss"],
-                "explained_variance": explained_variance(rollout.values, estimates["returns"]),
-            }
-            run.log(row | ({} if streams is None else streams.learn(parts=1, epochs=1)))
+            of_signals = streams.learn(parts=1, epochs=1)
+            # Computed only for the rows that are written, one update in many.
+            run.log(partial(_row, statistics, rollout.values, estimates["returns"], of_signals))
     return run.model
+
+
+def _row(
+    statistics: dict[str, float], values: np.ndarray, returns: np.ndarray, of_signals: dict[str, float]
+) -> dict[str, float]:
+    return {
+        "policy_entropy": statistics["policy_entropy"],
+        "value_loss": statistics["value_loss"],
+        "explained_variance": explained_variance(values, returns),
+    } | of_signals

@@ -57,18 +57,14 @@ class Config(SpinupReplayConfig):
     render_eval: bool = arg(False, "show eval_env")
     noise_type: str | None = arg(
         "adaptive-param_0.2",
-        "adaptive-param_X, ou_X, normal_X or none, several with commas between them; X is the standard deviation of "
-        "the actions' noise, in units of their bounds",
+        "adaptive-param_X, ou_X, normal_X or none, or several with commas; X: deviation, unit the actions' bounds",
     )
     normalize_returns: bool = arg(False, "critics predict returns in units of running statistics")
     normalize_observations: bool = arg(True, "scale Box observations by a running mean and deviation")
     critic_l2_reg: float = arg(1e-2, "weight of the squares of the critics' hidden kernels", at_least=0)
     actor_lr: Schedule = arg(1e-4, "the actor's learning rate (Spinning Up's pi_lr)", at_least=0)
     critic_lr: Schedule = arg(1e-3, "the critics' learning rate (Spinning Up's q_lr)", at_least=0)
-    popart: bool = arg(
-        False,
-        "with normalize_returns, rescale critics when the statistics change, so that predicted returns stay",
-    )
+    popart: bool = arg(False, "with normalize_returns, rescale critics so that predictions stay as statistics change")
     clip_norm: float | None = arg(None, "bound of the norm of each variable's gradient; None for none", above=0)
     nb_train_steps: int = arg(50, "gradient steps in a cycle", at_least=0)
     nb_eval_steps: int = arg(100, "steps of eval_env in a cycle", at_least=0)
@@ -86,10 +82,7 @@ class Config(SpinupReplayConfig):
     start_steps: int = arg(0, "environment steps with random actions", at_least=0)
     update_after: int = arg(0, "transitions in the replay before the first gradient step", at_least=0)
     update_every: int | None = arg(
-        None,
-        "Spinning Up's cycle, in place of nb_rollout_steps and nb_train_steps: environment steps, and as many gradient "
-        "steps",
-        at_least=1,
+        None, "Spinning Up's cycle: environment steps, and gradient steps; None for baselines' two numbers", at_least=1
     )
     num_test_episodes: int = arg(0, "episodes of the deterministic policy at an epoch's end; 0 for none", at_least=0)
     max_ep_len: int | None = arg(
@@ -99,7 +92,7 @@ class Config(SpinupReplayConfig):
     twin_q: bool = arg(False, "two critics, the smaller value of which counts (TD3)")
     delay_policy_update: int = arg(1, "critic steps for each step of the actor and the targets (TD3 has 2)", at_least=1)
     target_noise: Coefficient = arg(
-        0.0, "standard deviation of noise on the target's actions, in units of their bounds (TD3 has 0.2)", at_least=0
+        0.0, "deviation of noise on the target's actions, unit their bounds (TD3: 0.2)", at_least=0
     )
     noise_clip: Coefficient = arg(0.5, "bound of that noise", at_least=0)
 
