@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 # What one machine does without: an installation, a scheduler, ranks. tests/contract starts mpirun.
-LAUNCHERS = r'^pip install -e "\.\[all\]" && |^mpirun (-hosts \S+ )?-np \d+ |^srun (--mpi=\S+ -n \d+ )?'
+LAUNCHERS = r'^pip install -e "\.\[all\]" && |^mpirun (-(hosts|f) \S+ )?-np \d+ |^srun (--mpi=\S+ -n \d+ )?'
 # The package's own tests, and a data set that is not part of an installation.
 NOT_RUN = ("ruff check", "minari:")
 
