@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from helpers import reward_per_step, vec
-from small_runs import CYCLE, Counting, box, counting, joined, learn, resident_bytes, rows, still, train, weights
+from small_environments import Counting, box, counting, still
+from small_runs import CYCLE, joined, learn, resident_bytes, rows, train, weights
 
 from tfbaselines.algs import ddpg
 from tfbaselines.envs import tiny
@@ -346,7 +347,7 @@ def test_with_popart_nothing_is_traced_twice_and_memory_stays_flat(tmp_path):
 
     def watch(run):
         sizes.append(resident_bytes())
-        traces.append(sum(one.experimental_get_tracing_count() for _, one, _ in run.model.update._fused.values()))
+        traces.append(run.model.update._fused.traces())
 
     train(tmp_path, "ddpg", box(), 250, nb_epoch_cycles=50, run=RunOptions(callback=watch), **own)
     assert traces[5] == traces[-1] == 1

@@ -8,12 +8,12 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from helpers import vec
-from small_runs import DEMONSTRATIONS, Seeing, box, demonstrations_for, learn, samples, table, train
+from small_environments import Seeing, box
+from small_runs import DEMONSTRATIONS, demonstrations_for, learn, samples, table, train
 
 from tfbaselines.algs import gail
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.experience.demonstrations import load_demonstrations
-from tfbaselines.experience.rewards import RewardSignals
 from tfbaselines.losses.adversary import adversarial_loss, adversarial_reward
 from tfbaselines.policy.discriminator import Discriminator
 from tfbaselines.running.adversary import Adversary, LearntReturns
@@ -191,16 +191,6 @@ def test_mistakes(arguments, words):
     with pytest.raises(ValueError) as error:
         learn("gail", box(), **arguments)
     assert words in str(error.value) and "\n" not in str(error.value)
-
-
-def test_signals_in_place_of_rewards():
-    given = samples(BOX, ACTIONS[0], (4, 8))
-    adversary = adversary_of(BOX, ACTIONS[0], given)
-    signals = RewardSignals([adversary], extrinsic_strength=0.0)
-    batch = {"obs": given.obs, "actions": given.actions, "next_obs": given.obs, "rewards": np.ones(12, np.float32)}
-    np.testing.assert_allclose(
-        signals.apply_to_batch(batch)[0]["rewards"], adversary.rewards(given.obs, given.actions), rtol=1e-6
-    )
 
 
 @pytest.mark.slow

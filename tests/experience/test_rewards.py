@@ -1,7 +1,5 @@
 """Learnt rewards reach rollouts and batches; statistics come back; what was learnt survives a checkpoint."""
 
-from types import SimpleNamespace
-
 import gymnasium
 import numpy as np
 import pytest
@@ -9,7 +7,6 @@ from gymnasium import spaces
 
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv
-from tfbaselines.experience.replay import Replay
 from tfbaselines.experience.rewards import RewardSignals
 from tfbaselines.experience.rollout import TERMINATE, Runner
 from tfbaselines.policy.actor import GraphActor, NumpyActor
@@ -89,20 +86,6 @@ def test_rewards_of_rollouts(extrinsic, total):
     means = RewardSignals([signal], extrinsic).apply_to_rollout(rollout)
     assert rollout.rewards.dtype == np.float32 and (rollout.rewards == total).all()
     assert means == {"moved/reward": 0.5} and signal.seen == [rollout.episode_start]
-
-
-def test_rewards_of_batches():
-    env = SimpleNamespace(num_envs=1, observation_space=BOX, action_space=BOX)
-    replay = Replay(env, 50)
-    for t in range(30):
-        obs = np.array([[t * t]])
-        replay.put(obs, obs, np.ones(1), np.array([[(t + 1) ** 2]]), np.array([False]), [{}])
-    batch = replay.sample(np.random.default_rng(0), 3, 8)
-    changed, means = RewardSignals([Moved(), Moved("twice", 2.0)]).apply_to_batch(batch)
-    moved = (batch["next_obs"] - batch["obs"])[..., 0]
-    np.testing.assert_array_equal(changed["rewards"], 1.0 + 2.5 * moved)
-    assert (batch["rewards"] == 1).all() and changed["next_obs"] is batch["next_obs"]
-    assert means == {"moved/reward": pytest.approx(0.5 * moved.mean()), "twice/reward": pytest.approx(2 * moved.mean())}
 
 
 def test_signals_learn_and_survive():

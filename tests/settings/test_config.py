@@ -6,11 +6,13 @@ import pytest
 
 from tfbaselines import ALGORITHMS
 from tfbaselines.algs.registry import get
-from tfbaselines.settings.config import Config, Schedule, arg
+from tfbaselines.settings.config import Coefficient, Config, Schedule, arg
 from tfbaselines.settings.schedules import FRACTION_SCHEDULES
 from tfbaselines.settings.signatures import networks
 
-RATES = [(name, rate) for name in ALGORITHMS for rate in get(name).config().schedules()]
+RATES = [(name, rate) for name in ALGORITHMS for rate in get(name).config.schedulable()]
+# A weight of the entropy may be negative.
+POSITIVE = [(name, rate) for name, rate in RATES if rate not in ("ent_coef", "entcoeff")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +22,7 @@ class Small(Config):
     lr: Schedule = arg(1e-3, "learning rate", at_least=0)
     lrschedule: str | Callable[[float], float] = arg("linear", "shape of lr", choices=tuple(FRACTION_SCHEDULES))
     other: Schedule | None = arg(None, "another rate", above=0)
+    weight: Coefficient | str = arg(0.5, "a weight, or 'auto'", at_least=0)
     steps: int = arg(5, "steps", at_least=1)
     free: float = arg(0.0, "any number")
 
@@ -33,7 +36,7 @@ class Small(Config):
 
 
 def test_arguments_stand_in_the_order_of_positions():
-    assert list(Small.arguments()) == ["steps", "lr", "lrschedule", "other", "free"]
+    assert list(Small.arguments()) == ["steps", "lr", "lrschedule", "other", "weight", "free"]
     steps = Small.arguments()["steps"]
     assert (steps.kinds, steps.default, steps.meaning, steps.bounds.at_least) == (("int",), 5, "steps", 1)
 
@@ -92,13 +95,30 @@ def test_every_rate_of_every_algorithm_takes_text_and_functions(name, rate, valu
     assert config.schedules()[rate](0.5) == pytest.approx(at_half)
 
 
-@pytest.mark.parametrize(("name", "rate"), RATES)
+@pytest.mark.parametrize(("name", "rate"), POSITIVE)
 @pytest.mark.parametrize("value", ["linaer_0.2", "linear_fast", "linear_nan", None, [1], -1.0, "linear_-1"])
 def test_every_rate_of_every_algorithm_refuses_others_by_name(name, rate, value):
     with pytest.raises(ValueError) as caught:
         get(name).config.of({rate: value})
     assert str(caught.value).startswith(f"{rate}={value!r} is not valid: ")
     assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("weight", "at_half"),
+    [("linear_3", 1.5), ("constant_3", 3.0), (lambda left: left**2, 0.25), (0.5, None), ("auto", None), ("0.5", None)],
+)
+def test_a_coefficient_is_given_to_updates_only_where_it_changes(weight, at_half):
+    schedules = Small(weight=weight).schedules()
+    assert ("weight" in schedules) == (at_half is not None)
+    assert at_half is None or schedules["weight"](0.5) == at_half
+
+
+def test_present_values_stand_in_a_config_of_their_own():
+    config = Small(weight="linear_3")
+    present = config.at({"weight": 1.5, "lr": 0.1, "steps": 7, "obs": 3})
+    assert (present.weight, present.lr, present.steps) == (1.5, 0.1, 5)
+    assert (config.weight, config.lr) == ("linear_3", 1e-3)
 
 
 def test_rates_are_those_of_the_algorithms():

@@ -9,8 +9,10 @@ where R is the discounted return to the episode's end, or to the value of the ob
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
+import numpy as np
 import tensorflow as tf
 
 from tfbaselines.envs.vec import VecEnv
@@ -24,7 +26,7 @@ from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.on_policy import OnPolicyRun
 from tfbaselines.running.value_streams import value_streams
 from tfbaselines.settings.bases import OnPolicyConfig
-from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.settings.reward_signals import SignalsConfig
 from tfbaselines.settings.schedules import FRACTION_SCHEDULES
 from tfbaselines.settings.takes import takes
@@ -36,8 +38,8 @@ class Config(SignalsConfig, OnPolicyConfig):
 
     nsteps: int = arg(5, "steps of each environment in an update", at_least=1)
     total_timesteps: float = arg(80e6, "environment steps of this rank; whole updates only", at_least=0)
-    vf_coef: float = arg(0.5, "weight of the value loss", at_least=0)
-    ent_coef: float = arg(0.01, "weight of the policy's entropy in the loss")
+    vf_coef: Coefficient = arg(0.5, "weight of the value loss", at_least=0)
+    ent_coef: Coefficient = arg(0.01, "weight of the policy's entropy in the loss")
     max_grad_norm: float | None = arg(0.5, "bound of the gradient's global norm; None for none", above=0)
     lr: Schedule = arg(7e-4, "learning rate", at_least=0)
     lrschedule: str | Callable[[float], float] = arg(
@@ -86,7 +88,11 @@ def make_step(run: OnPolicyRun) -> Callable[..., dict[str, float]]:
     """The gradient step on one rollout; see OnPolicyRun.gradient_steps."""
     config, policy = run.config, run.policy
     optimizer = RMSProp(config.alpha, config.epsilon)
-    return run.gradient_steps(lambda batch, _: loss(policy, batch, config), optimizer, config.max_grad_norm)
+
+    def loss_of(batch: Batch, rates: dict[str, tf.Tensor]) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        return loss(policy, batch, config.at(rates))
+
+    return run.gradient_steps(loss_of, optimizer, config.max_grad_norm)
 
 
 @takes(Config)
@@ -95,16 +101,20 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     with OnPolicyRun("a2c", network, env, Config.of(kwargs)) as run:
         step, streams = make_step(run), value_streams(run)
         for rollout in run.rollouts():
-            if streams is None:
-                estimates = {"returns": rollout.n_step_returns(run.config.gamma)}
-            else:
-                estimates = streams.estimates(rollout, Rollout.n_step_returns)
+            estimates = streams.estimates(rollout, Rollout.n_step_returns)
             batch = rollout.batch(run.policy.recurrent, **estimates)
             statistics = step(batch, **run.rates(run.fraction_after_update))
-            row = {
-                "policy_entropy": statistics["policy_entropy"],
-                "value_loss": statistics["value_loss"],
-                "explained_variance": explained_variance(rollout.values, estimates["returns"]),
-            }
-            run.log(row | ({} if streams is None else streams.learn(parts=1, epochs=1)))
+            of_signals = streams.learn(parts=1, epochs=1)
+            # Computed only for the rows that are written, one update in many.
+            run.log(partial(_row, statistics, rollout.values, estimates["returns"], of_signals))
     return run.model
+
+
+def _row(
+    statistics: dict[str, float], values: np.ndarray, returns: np.ndarray, of_signals: dict[str, float]
+) -> dict[str, float]:
+    return {
+        "policy_entropy": statistics["policy_entropy"],
+        "value_loss": statistics["value_loss"],
+        "explained_variance": explained_variance(values, returns),
+    } | of_signals

@@ -6,50 +6,31 @@ replay. With rho = f(a|x) / mu(a|x), the policy f now over the one that acted, a
     min(c, rho) (Q^ret - V) log f(a|x)  +  sum_a' max(0, 1 - c / rho(a')) f(a'|x) (Q(x, a') - V) log f(a'|x)
 
 plus ent_coef * H[f], where the factors before log f are constants, and descends q_coef * 0.5 (Q^ret - Q(x, a))^2. The
-gradient with respect to f is bounded by a trust region around the averaged policy. The formulas are in
-losses/acer.py and optim/trust_region.py.
+gradient with respect to f is bounded by a trust region around the averaged policy. The formulas are in losses/acer.py
+and optim/trust_region.py, their gradient step in running/acer_model.py.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-import tensorflow as tf
-from gymnasium import spaces
-
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.packed import with_packed_observations
 from tfbaselines.errors import bad_argument
-from tfbaselines.experience.traces import Parts, valid_steps
 from tfbaselines.logs.acer_rows import ACERRows
-from tfbaselines.losses.acer import (
-    SAMPLED_ACTIONS,
-    Coefficients,
-    continuous_terms,
-    discrete_terms,
-    divergence,
-    gradients,
-)
-from tfbaselines.optim.average import with_targets
-from tfbaselines.optim.optimizers import RMSProp
-from tfbaselines.optim.trust_region import shortened_step
-from tfbaselines.optim.update import Update
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.threads import Crew, Together
-from tfbaselines.policy.dueling import DuelingPolicy
-from tfbaselines.policy.policy import Policy
-from tfbaselines.policy.precision import compile_with_xla
-from tfbaselines.running.build import make_policy as make_any_policy
+from tfbaselines.running.acer_model import Model, make_policy
 from tfbaselines.running.checkpoint import TreeFile
-from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.plan import Plan
 from tfbaselines.running.run import Run
 from tfbaselines.running.workers import make_replay, make_workers, workers_environments
 from tfbaselines.settings.bases import PolicyConfig
-from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.settings.schedules import FRACTION_SCHEDULES
 from tfbaselines.settings.takes import takes
+
+__all__ = ["Config", "Model", "learn", "make_policy"]
 
 # Of replayed episodes, unless it is given.
 BATCH_SIZE = 32
@@ -61,8 +42,8 @@ class Config(PolicyConfig):
 
     total_timesteps: float = arg(80e6, "environment steps of this rank, over all workers", at_least=0)
     nsteps: int = arg(20, "steps of each environment in an update, and in a sequence of the replay", at_least=1)
-    q_coef: float = arg(0.5, "weight of the loss of Q", at_least=0)
-    ent_coef: float = arg(0.01, "weight of the policy's entropy")
+    q_coef: Coefficient = arg(0.5, "weight of the loss of Q", at_least=0)
+    ent_coef: Coefficient = arg(0.01, "weight of the policy's entropy")
     max_grad_norm: float | None = arg(10.0, "bound of the gradient's global norm; None for none", above=0)
     lr: Schedule = arg(7e-4, "learning rate", at_least=0)
     lrschedule: str | Callable[[float], float] = arg(
@@ -76,7 +57,7 @@ class Config(PolicyConfig):
     buffer_size: int = arg(50000, "steps of each environment kept in the replay", at_least=1)
     replay_ratio: float = arg(4, "updates from the replay for each one from new experience, on average", at_least=0)
     replay_start: int = arg(10000, "steps of each environment in the replay before it is used", at_least=0)
-    c: float = arg(10.0, "bound of the importance weights; the bias of truncation is corrected", at_least=0)
+    c: Coefficient = arg(10.0, "bound of the importance weights; the bias of truncation is corrected", at_least=0)
     trust_region: bool | str = arg(
         True,
         "True or 'efficient' bounds the gradient by the outputs' distance to the averaged policy; 'exact' shortens "
@@ -88,13 +69,9 @@ class Config(PolicyConfig):
     reward_clip: float | None = arg(None, "rewards are clipped to [-this, this]; None for not at all", at_least=0)
     buffer_len: int | None = arg(None, "episodes kept in the replay, in place of buffer_size (trace mode)", at_least=1)
     batch_size: int = arg(BATCH_SIZE, "traces in a batch of the replay, in trace mode", at_least=1)
-    trace_length: int | None = arg(
-        None, "steps to which replayed traces are cut, from a random start; None takes whole episodes", at_least=1
-    )
+    trace_length: int | None = arg(None, "steps to which replayed episodes are cut; None for whole ones", at_least=1)
     num_workers: int = arg(
-        1,
-        "threads that collect and learn side by side into one model; runs with several do not repeat bit by bit",
-        at_least=1,
+        1, "threads that collect and learn into one model; several do not repeat bitwise", at_least=1
     )
     lock: bool = arg(True, "one worker changes the parameters at a time; False lets all at once (Hogwild)")
 
@@ -126,101 +103,6 @@ class Config(PolicyConfig):
             raise bad_argument("replay_start", self.replay_start, accepted)
 
 
-def coefficients_of(config: Config) -> Coefficients:
-    """The numbers of the objective."""
-    regions = {"True": True, "efficient": True, "False": False}
-    region = regions.get(config.trust_region, config.trust_region)
-    return Coefficients(config.q_coef, config.ent_coef, config.gamma, config.c, config.delta, region)
-
-
-class Model(PolicyModel):
-    """A policy with a Q of actions, its average, and the optimiser.
-
-    Args:
-        network: as given to learn.
-        env: anything with observation_space and action_space.
-        config: the arguments.
-        comm: communicator of the ranks that train together.
-    """
-
-    def __init__(self, network: NetworkSpec, env: Any, config: Config, comm: mpi.Communicator | None = None) -> None:
-        policy, averaged = with_targets(lambda: make_policy(network, env, config, comm), config.alpha)
-        super().__init__(policy, RMSProp(config.rprop_alpha, config.rprop_epsilon), averaged=averaged)
-        self._comm, coefficients, jit = mpi.wrap(comm), coefficients_of(config), compile_with_xla(policy)
-        self._exact, self._delta = coefficients.trust_region == "exact", config.delta
-        terms = continuous_terms if isinstance(policy, DuelingPolicy) else discrete_terms
-
-        def make_update(apart: bool) -> Update:
-            return Update(
-                None,
-                policy.trainable_variables,
-                self.optimizer,
-                max_grad_norm=config.max_grad_norm,
-                jit=jit,
-                comm=comm,
-                gradients=lambda batch, _: gradients(terms, policy, averaged.forward, batch, coefficients, apart),
-                after_step=None if self._exact else averaged.step,
-            )
-
-        self._update = self._replay_update = make_update(apart=True)
-        if coefficients.trust_region is True and policy.convolutional:
-            # For small networks, compiling another update takes longer than one backward pass less saves.
-            self._replay_update = make_update(apart=False)
-        self._divergence = tf.function(lambda batch: divergence(policy, averaged.forward, batch), jit_compile=jit)
-
-    def train(
-        self,
-        lr: float,
-        batch: dict[str, np.ndarray] | Parts,
-        rng: np.random.Generator | None = None,
-        replayed: bool = False,
-    ) -> dict[str, float]:
-        """One gradient step on a batch of sequences.
-
-        Args:
-            lr: the learning rate.
-            batch: see losses/acer.py; one in parts gives the same step to rounding, while norms and explained variances
-                in the statistics are means of the parts'.
-            rng: draws the noise of continuous actions; None for the model's own.
-            replayed: skip the norms of the trust region where that saves a backward pass.
-
-        Returns:
-            The statistics by name.
-        """
-        update, rng = self._replay_update if replayed else self._update, self.rng if rng is None else rng
-
-        def step() -> dict[str, float]:
-            if isinstance(batch, Parts):
-                return update.in_parts(((self._with_noise(part, rng), valid_steps(part)) for part in batch), lr=lr)
-            return update(self._with_noise(batch, rng), np.arange(len(batch["actions"]), dtype=np.int32)[None], lr=lr)
-
-        if self._exact:
-            variables = self.policy.acting_variables
-            statistics, kl, part = shortened_step(variables, step, lambda: self._mean_divergence(batch), self._delta)
-            statistics |= {"kl": kl, "step_taken": part}
-            self.averaged.step()
-        else:
-            statistics = step()
-        self.actor.refresh()
-        return statistics
-
-    def _with_noise(self, batch: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """The batch with the noise of sampled actions, where these are continuous."""
-        if not isinstance(self.policy, DuelingPolicy):
-            return batch
-        shape = (*batch["rewards"].shape, 1 + SAMPLED_ACTIONS)
-        return batch | {"noise": self.policy.head.draw_noise(rng, shape)}
-
-    def _mean_divergence(self, batch: dict[str, np.ndarray] | Parts) -> float:
-        """Of all ranks' batches: each finds the same."""
-        own = []
-        for part in batch if isinstance(batch, Parts) else [batch]:
-            mean = self._divergence({name: tf.convert_to_tensor(array) for name, array in part.items()})
-            own.append((mean.numpy(), valid_steps(part)))
-        means, weights = zip(*own, strict=True)
-        return float(self._comm.average(np.float32(np.average(means, weights=weights)).reshape(1))[0])
-
-
 @takes(Config)
 def learn(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], **kwargs: Any) -> Model:
     """Train a policy with ACER; several workers take a list with the environments of each."""
@@ -245,12 +127,3 @@ def learn(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], **kwargs: Any) -
                 rows.add(number, run.check(statistics), ended)
                 run.finish_update(rows)
     return model
-
-
-def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None) -> Policy:
-    """A policy with a Q of each Discrete action, or with the stochastic duelling network for Box actions."""
-    if isinstance(env.action_space, spaces.Discrete):
-        return make_any_policy(network, env, config, comm, estimate_q=True)
-    if isinstance(env.action_space, spaces.Box):
-        return make_any_policy(network, env, config, comm, policy_class=DuelingPolicy)
-    raise ValueError(f"acer needs Discrete or Box actions, not {env.action_space}")

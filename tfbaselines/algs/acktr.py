@@ -30,7 +30,7 @@ from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.on_policy import OnPolicyRun
 from tfbaselines.settings.bases import OnPolicyConfig
-from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.settings.schedules import FRACTION_SCHEDULES
 from tfbaselines.settings.takes import takes
 
@@ -43,9 +43,9 @@ class Config(OnPolicyConfig):
     log_interval: int = arg(100, "updates between rows of the logs", at_least=1)
     nprocs: int = arg(32, "most threads that decompose factors side by side; no more than there are cores", at_least=1)
     nsteps: int = arg(20, "steps of each environment in an update", at_least=1)
-    ent_coef: float = arg(0.01, "weight of the policy's entropy in the loss")
-    vf_coef: float = arg(0.5, "weight of the value loss", at_least=0)
-    vf_fisher_coef: float = arg(1.0, "weight of the value's samples in the Fisher matrix", at_least=0)
+    ent_coef: Coefficient = arg(0.01, "weight of the policy's entropy in the loss")
+    vf_coef: Coefficient = arg(0.5, "weight of the value loss", at_least=0)
+    vf_fisher_coef: Coefficient = arg(1.0, "weight of the value's samples in the Fisher matrix", at_least=0)
     lr: Schedule = arg(0.25, "learning rate", at_least=0)
     max_grad_norm: float | None = arg(
         0.5, "bound of the gradient's global norm in the first updates, before K-FAC's; None for none", above=0
@@ -99,7 +99,7 @@ def make_step(run: OnPolicyRun) -> Kfac:
     config, policy = run.config, run.policy
     vectors = [] if policy.logstd is None else [policy.logstd]
     return Kfac(
-        lambda batch: objective(policy, batch, config),
+        lambda batch: objective(policy, batch, config.at(batch)),
         KroneckerFactors(layers_of(*policy.modules), vectors),
         policy.trainable_variables,
         clip_kl=config.kfac_clip,

@@ -31,7 +31,7 @@ from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.build import make_actor_critic
 from tfbaselines.running.off_policy import Course, OffPolicyModel, OffPolicyRun
 from tfbaselines.settings.bases import SpinupReplayConfig
-from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.settings.takes import takes
 
 ADAM_EPSILON = 1e-8
@@ -57,18 +57,14 @@ class Config(SpinupReplayConfig):
     render_eval: bool = arg(False, "show eval_env")
     noise_type: str | None = arg(
         "adaptive-param_0.2",
-        "adaptive-param_X, ou_X, normal_X or none, several with commas between them; X is the standard deviation of "
-        "the actions' noise, in units of their bounds",
+        "adaptive-param_X, ou_X, normal_X or none, or several with commas; X: deviation, unit the actions' bounds",
     )
     normalize_returns: bool = arg(False, "critics predict returns in units of running statistics")
     normalize_observations: bool = arg(True, "scale Box observations by a running mean and deviation")
     critic_l2_reg: float = arg(1e-2, "weight of the squares of the critics' hidden kernels", at_least=0)
     actor_lr: Schedule = arg(1e-4, "the actor's learning rate (Spinning Up's pi_lr)", at_least=0)
     critic_lr: Schedule = arg(1e-3, "the critics' learning rate (Spinning Up's q_lr)", at_least=0)
-    popart: bool = arg(
-        False,
-        "with normalize_returns, rescale critics when the statistics change, so that predicted returns stay",
-    )
+    popart: bool = arg(False, "with normalize_returns, rescale critics so that predictions stay as statistics change")
     clip_norm: float | None = arg(None, "bound of the norm of each variable's gradient; None for none", above=0)
     nb_train_steps: int = arg(50, "gradient steps in a cycle", at_least=0)
     nb_eval_steps: int = arg(100, "steps of eval_env in a cycle", at_least=0)
@@ -86,10 +82,7 @@ class Config(SpinupReplayConfig):
     start_steps: int = arg(0, "environment steps with random actions", at_least=0)
     update_after: int = arg(0, "transitions in the replay before the first gradient step", at_least=0)
     update_every: int | None = arg(
-        None,
-        "Spinning Up's cycle, in place of nb_rollout_steps and nb_train_steps: environment steps, and as many gradient "
-        "steps",
-        at_least=1,
+        None, "Spinning Up's cycle: environment steps, and gradient steps; None for baselines' two numbers", at_least=1
     )
     num_test_episodes: int = arg(0, "episodes of the deterministic policy at an epoch's end; 0 for none", at_least=0)
     max_ep_len: int | None = arg(
@@ -98,10 +91,10 @@ class Config(SpinupReplayConfig):
     save_interval: int = arg(0, "epochs between checkpoints; 0 for only the last", at_least=0)
     twin_q: bool = arg(False, "two critics, the smaller value of which counts (TD3)")
     delay_policy_update: int = arg(1, "critic steps for each step of the actor and the targets (TD3 has 2)", at_least=1)
-    target_noise: float = arg(
-        0.0, "standard deviation of noise on the target's actions, in units of their bounds (TD3 has 0.2)", at_least=0
+    target_noise: Coefficient = arg(
+        0.0, "deviation of noise on the target's actions, unit their bounds (TD3: 0.2)", at_least=0
     )
-    noise_clip: float = arg(0.5, "bound of that noise", at_least=0)
+    noise_clip: Coefficient = arg(0.5, "bound of that noise", at_least=0)
 
     order: ClassVar = """
         seed total_timesteps nb_epochs nb_epoch_cycles nb_rollout_steps reward_scale render render_eval
@@ -200,13 +193,14 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         acting = [] if perturbed is None else [perturbed]
         collecting = reset | {"acting": acting, "reward_scale": config.reward_scale, "render": config.render}
         for gradient_steps in run.cycles(model, exploration, rows, **collecting):
+            size, most = run.config.target_noise, run.config.noise_clip
             for done in range(0, gradient_steps, config.param_noise_adaption_interval):
                 if perturbed is not None:
                     rows.moved(perturbed.adapt(run.draw_one()))
                 for block in run.blocks(min(gradient_steps - done, config.param_noise_adaption_interval)):
-                    if config.target_noise:
-                        noise = config.target_noise * head.draw_noise(run.rng, block["rewards"].shape)
-                        block["noise"] = head.limit * np.clip(noise, -config.noise_clip, config.noise_clip)
+                    if size:
+                        noise = size * head.draw_noise(run.rng, block["rewards"].shape)
+                        block["noise"] = head.limit * np.clip(noise, -most, most)
                     rows.learnt(run.train(block))
             if config.normalize_returns and not config.popart:
                 model.policy.returns.observe(model.update.prepared(run.draw_one())["targets"], run.comm)

@@ -26,7 +26,7 @@ from tfbaselines.running.build import make_direct_policy as make_policy
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.search_run import SearchRun
 from tfbaselines.settings.bases import SearchConfig
-from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.settings.takes import takes
 
 
@@ -39,7 +39,7 @@ class Config(SearchConfig):
         300, "number of iterations, unless total_timesteps (--num_timesteps) is given", at_least=0
     )
     lr: Schedule = arg(0.03, "learning rate", at_least=0)
-    sigma: float = arg(0.1, "standard deviation of the members' noise", above=0)
+    sigma: Coefficient = arg(0.1, "standard deviation of the members' noise", above=0)
     test_every: int = arg(50, "iterations between tests; another test comes at the end", at_least=1)
     normalize_observations: bool = arg(
         False, "scale observations by a running mean and deviation kept inside the policy"
@@ -77,14 +77,14 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
         trials = Trials(env, policy, make_population(policy, env.num_envs))
         for _ in run.search(model):
             seed = run.comm.broadcast_object(int(run.rng.integers(2**63)))
-            theta = flat_parameters(policy)
+            theta, sigma = flat_parameters(policy), run.config.sigma
 
-            def member(number: int, seed: int = seed, theta: np.ndarray = theta) -> np.ndarray:
-                return theta + np.float32(config.sigma) * noise(seed, number, theta.size, config.mirrored)
+            def member(number: int, seed: int = seed, theta: np.ndarray = theta, sigma: float = sigma) -> np.ndarray:
+                return theta + np.float32(sigma) * noise(seed, number, theta.size, config.mirrored)
 
             tried = [trial for own in run.comm.gather(trials.run(members, member)) for trial in own]
             scores = np.array([trial.score for trial in tried])
-            gradient = ascent(SHAPES[config.returns](scores), seed, theta.size, config.sigma, config.mirrored)
+            gradient = ascent(SHAPES[config.returns](scores), seed, theta.size, sigma, config.mirrored)
             update.descend(np.float32(config.weight_decay) * theta - gradient, run.rates()["lr"])
             for trial in tried if policy.normalizer else ():
                 policy.normalizer.add(*trial.sums)

@@ -29,7 +29,7 @@ from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.on_policy import minibatches
 from tfbaselines.running.trust_region import TrustRegionUpdate
 from tfbaselines.settings.bases import DemonstrationConfig, TrustRegionConfig
-from tfbaselines.settings.config import NetworkSpec, arg
+from tfbaselines.settings.config import Coefficient, NetworkSpec, arg
 from tfbaselines.settings.takes import takes
 
 VALUE_BATCH = 128
@@ -44,7 +44,7 @@ class Config(DemonstrationConfig, TrustRegionConfig):
 
     g_step: int = arg(3, "steps of the policy in an update", at_least=1)
     d_step: int = arg(1, "steps of the discriminator in an update", at_least=1)
-    entcoeff: float = arg(0.0, "weight of the policy's entropy in its objective")
+    entcoeff: Coefficient = arg(0.0, "weight of the policy's entropy in its objective")
     adversary_entcoeff: float = arg(1e-3, "weight of the discriminator's entropy in its objective")
     adversary_hidden_size: int = arg(100, "units of each layer of the discriminator", at_least=1)
     d_stepsize: float = arg(3e-4, "learning rate of the discriminator", at_least=0)
@@ -52,9 +52,9 @@ class Config(DemonstrationConfig, TrustRegionConfig):
     BC_max_iter: int = arg(10000, "the most gradient steps of that", at_least=1)
     max_kl: float = arg(0.01, "KL divergence of a step", above=0)
     cg_damping: float = arg(0.1, "added to the diagonal of the Fisher matrix", at_least=0)
-    gamma: float = arg(0.995, "discount per step", at_least=0, at_most=1)
-    lam: float = arg(0.97, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
-    vf_stepsize: float = arg(1e-3, "learning rate of the value function", at_least=0)
+    gamma: Coefficient = arg(0.995, "discount per step", at_least=0, at_most=1)
+    lam: Coefficient = arg(0.97, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
+    vf_stepsize: Coefficient = arg(1e-3, "learning rate of the value function", at_least=0)
     vf_iters: int = arg(5, "passes of the value function over each batch", at_least=0)
 
     order: ClassVar = """
@@ -89,7 +89,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
         adversary = make_adversary(run, env, demonstrations)
         run.model.parts = [adversary]
         signals = RewardSignals([adversary], extrinsic_strength=0.0)
-        improve = TrustRegionUpdate(run, config.entcoeff, VALUE_BATCH)
+        improve = TrustRegionUpdate(run, "entcoeff", VALUE_BATCH)
         returns = LearntReturns(env, EPISODES_IN_MEAN, run.comm)
 
         def begin() -> None:

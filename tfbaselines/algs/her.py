@@ -35,7 +35,7 @@ from tfbaselines.running.build import check_network
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.off_policy import Course, OffPolicyModel, OffPolicyRun
 from tfbaselines.settings.bases import ReplayConfig
-from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.settings.takes import takes
 
 ADAM_EPSILON = 1e-8
@@ -76,8 +76,8 @@ class Config(ReplayConfig):
     batch_size: int = arg(256, "transitions in a gradient step", at_least=1)
     n_test_rollouts: int = arg(10, "episodes of each environment in a test at an epoch's end; 0 for none", at_least=0)
     test_with_polyak: bool = arg(False, "test the targets' actor")
-    random_eps: float = arg(0.3, "share of random actions", at_least=0, at_most=1)
-    noise_eps: float = arg(
+    random_eps: Coefficient = arg(0.3, "share of random actions", at_least=0, at_most=1)
+    noise_eps: Coefficient = arg(
         0.2, "standard deviation of the noise on the others, in units of the actions' bounds", at_least=0
     )
     replay_k: float = arg(4, "replayed transitions with a new goal for each with its own", at_least=0)
@@ -224,8 +224,8 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
             policy.normalizer.update(policy.inputs_numpy(shown))
 
         def explore(obs: Any, states: Any, episode_start: np.ndarray) -> tuple[np.ndarray, None]:
-            actions, _ = model.actor.choose(obs, states, episode_start, None)
-            return explored(actions, policy.head, run.rng, config.noise_eps, config.random_eps), None
+            now, (actions, _) = run.config, model.actor.choose(obs, states, episode_start, None)
+            return explored(actions, policy.head, run.rng, now.noise_eps, now.random_eps), None
 
         def observed() -> dict[str, np.ndarray]:
             return policy.inputs_numpy(replay.sample_latest(run.rng, episode_steps)["obs"])

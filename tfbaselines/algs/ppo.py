@@ -22,7 +22,7 @@ from tfbaselines.policy.policy import Policy
 from tfbaselines.running.epoch_run import EpochRun
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.settings.bases import EpochConfig
-from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.settings.takes import takes
 
 STATISTICS = ("LossPi", "LossV", "DeltaLossPi", "DeltaLossV", "Entropy", "KL", "ClipFrac", "StopIter")
@@ -35,7 +35,7 @@ TOLERANCE = 1.5
 class Config(EpochConfig):
     """Arguments of Spinning Up's PPO."""
 
-    clip_ratio: float = arg(0.2, "how far the probability ratio may go from 1", at_least=0)
+    clip_ratio: Coefficient = arg(0.2, "how far the probability ratio may go from 1", at_least=0)
     pi_lr: Schedule = arg(3e-4, "the policy's learning rate", at_least=0)
     train_pi_iters: int = arg(80, "gradient steps of the policy in an epoch, at most", at_least=1)
     target_kl: float = arg(0.01, "KL divergence of an update; its steps end where it is 1.5 times this", at_least=0)
@@ -79,7 +79,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     with EpochRun("ppo", network, env, Config.of(kwargs), STATISTICS) as run:
         config = run.config
         learn_from = run.policy_then_value(
-            lambda batch: loss(run.policy, batch, config.clip_ratio),
+            lambda batch: loss(run.policy, batch, config.at(batch).clip_ratio),
             config.train_pi_iters,
             TOLERANCE * config.target_kl,
         )

@@ -25,7 +25,7 @@ from tfbaselines.running.batch_run import BatchRun
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.on_policy import minibatches
 from tfbaselines.settings.bases import BatchConfig
-from tfbaselines.settings.config import NetworkSpec, arg
+from tfbaselines.settings.config import Coefficient, NetworkSpec, arg
 from tfbaselines.settings.takes import takes
 
 
@@ -35,11 +35,11 @@ class Config(BatchConfig):
 
     timesteps_per_actorbatch: int = arg(2048, "steps of all environments of this rank in an update", at_least=1)
     clip_param: float = arg(0.2, "how far the probability ratio may go from 1", at_least=0)
-    entcoeff: float = arg(0.0, "weight of the policy's entropy in the loss")
+    entcoeff: Coefficient = arg(0.0, "weight of the policy's entropy in the loss")
     optim_epochs: int = arg(10, "passes over each batch", at_least=1)
     optim_stepsize: float = arg(3e-4, "learning rate", at_least=0)
     optim_batchsize: int = arg(64, "rows in a minibatch of this rank", at_least=1)
-    lam: float = arg(0.95, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
+    lam: Coefficient = arg(0.95, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
     max_timesteps: float = arg(0, "total_timesteps by the original's name; 0 for that", at_least=0)
     max_seconds: float = arg(0.0, "seconds after which the run ends; 0 for no limit", at_least=0)
     adam_epsilon: float = arg(1e-5, "epsilon of Adam", above=0)
@@ -113,13 +113,14 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     with BatchRun("ppo1", network, env, config) as run:
         policy, jit = run.policy, compile_with_xla(run.policy, config.timesteps_per_actorbatch)
         step = run.gradient_steps(
-            lambda batch, rates: loss(policy, batch, rates["clip_param"], config.entcoeff),
+            lambda batch, rates: loss(policy, batch, rates["clip_param"], config.at(rates).entcoeff),
             Adam(epsilon=config.adam_epsilon),
         )
         outputs = tf.function(lambda batch: with_outputs(policy, batch)["flat"], jit_compile=jit)
-        losses = tf.function(lambda batch, clip: loss(policy, batch, clip, config.entcoeff)[1], jit_compile=jit)
+        losses = tf.function(lambda batch, clip, entcoeff: loss(policy, batch, clip, entcoeff)[1], jit_compile=jit)
         for rollout in run.rollouts():
-            advantages = rollout.advantages(config.gamma, config.lam)
+            now = run.config
+            advantages = rollout.advantages(now.gamma, now.lam)
             returns = advantages + rollout.values
             data = rollout.batch(False, returns=returns, advantages=standardized(advantages))
             data = {name: data[name] for name in ("obs", "actions", "advantages", "returns")}
@@ -128,8 +129,8 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
             left = run.fraction_left if config.schedule == "linear" else 1.0
             clip_param = config.clip_param * left
             rows = minibatches(run.rng, returns.size, config.optim_batchsize, config.optim_epochs)
-            step(data, rows, lr=config.optim_stepsize * left, clip_param=clip_param)
-            after = {name: value.numpy() for name, value in losses(data, tf.constant(clip_param)).items()}
+            step(data, rows, lr=config.optim_stepsize * left, clip_param=clip_param, **run.rates())
+            after = losses(data, tf.constant(clip_param), tf.constant(now.entcoeff))
             row = {f"loss_{name}": float(value) for name, value in after.items()}
             run.log(row | {"ev_tdlam_before": explained_variance(rollout.values.ravel(), returns.ravel())})
     return run.model

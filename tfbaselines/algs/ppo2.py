@@ -32,7 +32,7 @@ from tfbaselines.running.on_policy import OnPolicyRun, minibatch_by_minibatch, s
 from tfbaselines.running.pretraining import cloning_beside
 from tfbaselines.running.value_streams import value_streams
 from tfbaselines.settings.bases import OnPolicyConfig
-from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.settings.pretraining import PretrainingConfig
 from tfbaselines.settings.reward_signals import SignalsConfig
 from tfbaselines.settings.takes import takes
@@ -47,11 +47,11 @@ class Config(SignalsConfig, PretrainingConfig, OnPolicyConfig):
     """Arguments of PPO2."""
 
     nsteps: int = arg(2048, "steps of each environment in an update", at_least=1)
-    ent_coef: float = arg(0.0, "weight of the policy's entropy in the loss")
+    ent_coef: Coefficient = arg(0.0, "weight of the policy's entropy in the loss")
     lr: Schedule = arg(3e-4, "learning rate", at_least=0)
-    vf_coef: float = arg(0.5, "weight of the value loss", at_least=0)
+    vf_coef: Coefficient = arg(0.5, "weight of the value loss", at_least=0)
     max_grad_norm: float | None = arg(0.5, "bound of the gradient's global norm; None for none", above=0)
-    lam: float = arg(0.95, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
+    lam: Coefficient = arg(0.95, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
     log_interval: int = arg(10, "updates between rows of the logs", at_least=1)
     nminibatches: int = arg(4, "minibatches of an epoch; recurrent policies: groups of environments", at_least=1)
     noptepochs: int = arg(4, "passes over each rollout", at_least=1)
@@ -88,6 +88,10 @@ class Config(SignalsConfig, PretrainingConfig, OnPolicyConfig):
         super().check()
         if self.model_fn is not None and self.signals is not None:
             raise bad_argument("model_fn", self.model_fn, "None with reward_signals, for whose values ppo2's Model is")
+        changing = self.schedules().keys() - {"lr", "cliprange", "cliprange_vf"}
+        if self.model_fn is not None and changing:
+            name = min(changing)
+            raise bad_argument(name, getattr(self, name), "a number with model_fn, whose train() takes no others")
 
 
 def loss(
@@ -178,8 +182,8 @@ class Model(PolicyModel):
 
         def loss_of(batch: Batch, coefficients: dict[str, tf.Tensor]) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
             cliprange_vf = coefficients.get("cliprange_vf", clip_values)
-            cliprange = coefficients["cliprange"]
-            return loss(policy, batch, cliprange, ent_coef, vf_coef, cliprange_vf, normalize_advantages)
+            weights = (coefficients.get("ent_coef", ent_coef), coefficients.get("vf_coef", vf_coef))
+            return loss(policy, batch, coefficients["cliprange"], *weights, cliprange_vf, normalize_advantages)
 
         self._update = Update(
             loss_of,
@@ -221,6 +225,7 @@ class Model(PolicyModel):
         data: dict[str, np.ndarray],
         indices: np.ndarray,
         cliprange_vf: float | None = None,
+        **coefficients: float,
     ) -> dict[str, float]:
         """A whole optimisation phase.
 
@@ -230,11 +235,12 @@ class Model(PolicyModel):
             data: the rollout's arrays with equal first axes; see `loss`.
             indices: [K, B], the rows of each of the K minibatches.
             cliprange_vf: how far values may go from the old ones; None for cliprange.
+            coefficients: ent_coef and vf_coef where they are not those of the constructor.
 
         Returns:
             Means over the K steps of the loss's statistics.
         """
-        rates = {"lr": lr, "cliprange": cliprange} | given(cliprange_vf=cliprange_vf)
+        rates = {"lr": lr, "cliprange": cliprange} | given(cliprange_vf=cliprange_vf) | coefficients
         statistics = self._update(data, indices, **rates)
         self.actor.refresh()
         return statistics
@@ -250,14 +256,11 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> Model:
 
         def returns_of(rollout: Rollout, gamma: float) -> np.ndarray:
             if config.use_gae:
-                return rollout.advantages(gamma, config.lam) + rollout.values
+                return rollout.advantages(gamma, run.config.lam) + rollout.values
             return rollout.n_step_returns(gamma)
 
         for rollout in run.rollouts(config.init_fn):
-            if streams is None:
-                estimates = {"returns": returns_of(rollout, config.gamma)}
-            else:
-                estimates = streams.estimates(rollout, returns_of)
+            estimates = streams.estimates(rollout, returns_of)
             data = rollout.batch(recurrent, **estimates)
             indices = shuffled(run.rng, len(data["returns"]), config.nminibatches, config.noptepochs)
             statistics = run.check(train_phase(data=data, indices=indices, **run.rates()))
@@ -267,8 +270,8 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> Model:
                 config.update_fn(run.update)
             explained = explained_variance(rollout.values.ravel(), estimates["returns"].ravel())
             row = {f"loss/{name}": value for name, value in statistics.items()}
-            of_signals = {} if streams is None else streams.learn(config.nminibatches, config.noptepochs)
-            run.log(row | {"misc/explained_variance": explained} | of_signals)
+            row |= {"misc/explained_variance": explained} | streams.learn(config.nminibatches, config.noptepochs)
+            run.log(row)
     return run.model
 
 

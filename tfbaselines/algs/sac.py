@@ -5,7 +5,8 @@ Critics q1, q2 descend 0.5 (q_i(s, a) - y)^2 towards
     y = r + gamma (1 - d) (min_i q_i'(s', a') - alpha log pi(a'|s')),   a' ~ pi(s')
 
 the actor ascends min_i q_i(s, a) - alpha log pi(a|s) with a ~ pi(s), and the targets (') follow by polyak averaging.
-With alpha='auto' the temperature descends -log alpha (log pi(a|s) + target_entropy).
+With alpha='auto' the temperature descends -log alpha (log pi(a|s) + target_entropy). Of several reward signals each has
+critics of its own: losses/signal_critics.py.
 Offline, from a data set alone, the critics also descend CQL(H)'s penalty; see losses/offline.py.
 """
 
@@ -13,7 +14,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import keras
 import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
@@ -24,9 +24,11 @@ from tfbaselines.errors import bad_argument
 from tfbaselines.logs.epoch_rows import EpochRows
 from tfbaselines.losses.entropy import allowed_share, default_target_entropy, expectation
 from tfbaselines.losses.off_policy import mean, spread, targets, td_errors, views, weighted_mean
+from tfbaselines.losses.signal_critics import SignalCritics
 from tfbaselines.optim.average import AveragedPolicy, with_targets
 from tfbaselines.optim.blocks import Batch, BlockUpdate, Phase, Statistics
 from tfbaselines.optim.optimizers import Adam
+from tfbaselines.optim.temperature import Temperature
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.bounded import SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype
@@ -35,20 +37,23 @@ from tfbaselines.running.build import make_actor_critic
 from tfbaselines.running.conservative import Conservatism, conservatism
 from tfbaselines.running.off_policy import Course, OffPolicyModel, OffPolicyRun
 from tfbaselines.running.pretraining import cloning_beside
+from tfbaselines.running.replay_signals import replay_signals
 from tfbaselines.settings.bases import OffPolicyConfig
-from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.settings.pretraining import PretrainingConfig
+from tfbaselines.settings.reward_signals import ReplaySignalsConfig
+from tfbaselines.settings.schedules import is_schedule, parse_schedule
 from tfbaselines.settings.takes import takes
 
 ADAM_EPSILON = 1e-8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(PretrainingConfig, OffPolicyConfig):
+class Config(ReplaySignalsConfig, PretrainingConfig, OffPolicyConfig):
     """Arguments of SAC."""
 
     lr: Schedule = arg(1e-3, "learning rate", at_least=0)
-    alpha: float | str = arg(0.2, "weight of the entropy; 'auto' learns it, 'auto_0.1' from there", at_least=0)
+    alpha: Coefficient | str = arg(0.2, "weight of the entropy; 'auto' learns it, 'auto_0.1' from there", at_least=0)
     target_entropy: float | None = arg(
         None,
         "entropy that alpha='auto' aims at; None for minus the number of continuous actions, or 0.2 of the largest "
@@ -70,6 +75,7 @@ class Config(PretrainingConfig, OffPolicyConfig):
         start_steps update_after update_every num_test_episodes max_ep_len logger_kwargs save_freq
         target_entropy num_update train_interval buffer_init_steps n_step memory_size sequence_length
         vis_encode_type normalize_observations save_replay_buffer load_path comm run replay replay_k
+        reward_signals reward_signal_num_update
     """
     env_defaults: ClassVar = {
         "all": {"network": "dense"},
@@ -97,6 +103,8 @@ class Config(PretrainingConfig, OffPolicyConfig):
         super().check()
         if not 0.0 <= self.first_alpha < math.inf or (self.learns_alpha and self.first_alpha == 0):
             raise bad_argument("alpha", self.alpha, "a number of at least 0, 'auto', or such as 'auto_0.1'")
+        if self.offline is not None and self.signals is not None:
+            raise bad_argument("reward_signals", self.reward_signals, "None with offline: the data set has its rewards")
         self.check_offline("cql_weight", "cql_threshold", "cql_actions")
         if self.cql_threshold is not None and self.cql_weight == 0:
             raise bad_argument("cql_weight", self.cql_weight, "above 0 with cql_threshold, which multiplies it")
@@ -109,36 +117,12 @@ class Config(PretrainingConfig, OffPolicyConfig):
     @property
     def first_alpha(self) -> float:
         """The temperature at the start; NaN for what is none."""
+        if is_schedule(self.alpha):
+            return parse_schedule(self.alpha, "alpha")(1.0)
         try:
             return float(str(self.alpha).removeprefix("auto").removeprefix("_") or 1.0)
         except ValueError:
             return math.nan
-
-
-class Temperature:
-    """The weight of the entropy.
-
-    Args:
-        alpha: its value at the start.
-        target_entropy: entropy for which it is learnt; None to leave it as it is.
-    """
-
-    def __init__(self, alpha: float, target_entropy: float | None = None) -> None:
-        self.learnt, self.target_entropy = target_entropy is not None, target_entropy
-        self.log_alpha = keras.Variable(np.float32(np.log(alpha) if alpha else -np.inf), name="log_alpha")
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        """Its logarithm where it is learnt; a given one does not belong to the model."""
-        return [self.log_alpha] if self.learnt else []
-
-    def __call__(self) -> tf.Tensor:
-        """alpha, cut off from gradients."""
-        return tf.stop_gradient(tf.exp(self.log_alpha.value))
-
-    def loss(self, gap: tf.Tensor) -> tf.Tensor:
-        """-log alpha (log pi + target_entropy), given the mean of what is in brackets."""
-        return -self.log_alpha.value * tf.stop_gradient(gap)
 
 
 def make_update(
@@ -147,6 +131,7 @@ def make_update(
     temperature: Temperature,
     batch_size: int = 100,
     comm: Any = None,
+    signals: SignalCritics | None = None,
     penalty: Conservatism | None = None,
 ) -> BlockUpdate:
     """The gradient steps.
@@ -157,21 +142,29 @@ def make_update(
         temperature: alpha.
         batch_size: rows of a batch.
         comm: the ranks that train together.
+        signals: critics of reward signals; None for the environment's rewards alone.
         penalty: of the critics, for learning offline; None for none.
     """
 
     def prepare(batch: Batch) -> Batch:
         batch = batch | views(policy, batch)
+        if signals is not None:
+            return batch | {"targets": signals.targets(batch, temperature())}
         batch |= {} if penalty is None else penalty.prepared(batch)
         value, logp = expectation(policy, averaged.policy, batch["next"], batch.get("noise_next"))
         return batch | {"targets": targets(batch, value - temperature() * logp)}
 
     def actor_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
-        value, logp = expectation(policy, policy, batch["now"], batch.get("noise"))
+        if signals is None:
+            value, logp = expectation(policy, policy, batch["now"], batch.get("noise"))
+        else:
+            value, logp = signals.value(batch["now"], batch.get("noise"))
         loss = mean(batch, temperature() * logp - value)
         return loss, {"LossPi": loss} | spread("LogPi", batch, logp)
 
     def critic_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
+        if signals is not None:
+            return signals.loss(batch)
         q1, q2 = policy.q(batch["now"], batch["actions"])
         loss1, loss2 = (0.5 * weighted_mean(batch, tf.square(q - batch["targets"])) for q in (q1, q2))
         statistics = {"LossQ1": loss1, "LossQ2": loss2} | td_errors(batch, q1)
@@ -209,8 +202,9 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         policy, averaged = with_targets(lambda: make_policy(network, env, config, run.comm), config.polyak)
         aim = default_target_entropy(env.action_space) if config.target_entropy is None else config.target_entropy
         temperature = Temperature(config.first_alpha, aim if config.learns_alpha else None)
-        penalty = conservatism(policy, config)
-        update = make_update(policy, averaged, temperature, config.batch_size, run.comm, penalty)
+        signals, penalty = replay_signals(run, policy, averaged.policy, env), conservatism(policy, config)
+        critics = None if signals is None else signals.critics
+        update = make_update(policy, averaged, temperature, config.batch_size, run.comm, critics, penalty)
         others = temperature.variables + ([] if penalty is None else penalty.variables)
         model, head = OffPolicyModel(policy, averaged, update, others, run.rng), policy.head
         cloning = cloning_beside(run, model, env)
@@ -220,12 +214,14 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
             return model.actor.choose(obs, states, episode_start, noise)
 
         losses = ("LossPi", "LossQ1", "LossQ2") + (("Alpha", "LossAlpha") if temperature.learnt else ())
-        losses += () if penalty is None else penalty.columns
-        rows = EpochRows(run, ("Q1Vals", "Q2Vals", "LogPi"), losses, config.logger_kwargs)
+        columns = losses if signals is None else (*losses, *signals.columns)
+        columns += () if penalty is None else penalty.columns
+        rows = EpochRows(run, ("Q1Vals", "Q2Vals", "LogPi"), columns, config.logger_kwargs)
         for gradient_steps in run.cycles(model, explore, rows):
+            temperature.follow(run.config.first_alpha)
             for block in run.blocks(gradient_steps):
                 if not policy.discrete:
-                    shape = block["rewards"].shape
+                    shape = block["rewards"].shape[:2]
                     block |= {name: head.draw_noise(run.rng, shape) for name in ("noise", "noise_next")}
                 if penalty is not None:
                     block |= penalty.draw(run.rng, block["rewards"].shape)

@@ -27,7 +27,7 @@ from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.build import make_actor_critic
 from tfbaselines.running.off_policy import Course, OffPolicyModel, OffPolicyRun
 from tfbaselines.settings.bases import OffPolicyConfig
-from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.settings.takes import takes
 
 ADAM_EPSILON = 1e-8
@@ -40,9 +40,9 @@ class Config(OffPolicyConfig):
 
     pi_lr: Schedule = arg(1e-3, "the actor's learning rate", at_least=0)
     q_lr: Schedule = arg(1e-3, "the critics' learning rate", at_least=0)
-    act_noise: float = arg(0.1, "standard deviation of the noise on actions", at_least=0)
-    target_noise: float = arg(0.2, "standard deviation of the noise on the target's actions", at_least=0)
-    noise_clip: float = arg(0.5, "bound of the target's noise", at_least=0)
+    act_noise: Coefficient = arg(0.1, "standard deviation of the noise on actions", at_least=0)
+    target_noise: Coefficient = arg(0.2, "standard deviation of the noise on the target's actions", at_least=0)
+    noise_clip: Coefficient = arg(0.5, "bound of the target's noise", at_least=0)
     policy_delay: int = arg(2, "critic steps for each step of the actor and the targets", at_least=1)
 
     bc_alpha: float | None = arg(
@@ -121,14 +121,15 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
 
         def explore(obs: Any, states: Any, episode_start: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
             actions, states = model.actor.choose(obs, states, episode_start, None)
-            return head.noisy(actions, config.act_noise * head.draw_noise(run.rng, (len(actions),))), states
+            return head.noisy(actions, run.config.act_noise * head.draw_noise(run.rng, (len(actions),))), states
 
         losses = ("LossPi", "LossQ") if config.offline is None else ("LossPi", "LossQ", "LossBC")
         rows = EpochRows(run, ("Q1Vals", "Q2Vals"), losses, config.logger_kwargs)
         for gradient_steps in run.cycles(model, explore, rows):
+            size, most = run.config.target_noise, run.config.noise_clip
             for block in run.blocks(gradient_steps):
-                noise = config.target_noise * head.draw_noise(run.rng, block["rewards"].shape)
-                block["noise"] = np.clip(noise, -config.noise_clip, config.noise_clip)
+                noise = size * head.draw_noise(run.rng, block["rewards"].shape)
+                block["noise"] = np.clip(noise, -most, most)
                 rows.learnt(run.train(block))
     return model
 

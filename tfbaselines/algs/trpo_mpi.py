@@ -17,7 +17,7 @@ from tfbaselines.running.batch_run import BatchRun
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.trust_region import TrustRegionUpdate
 from tfbaselines.settings.bases import TrustRegionConfig
-from tfbaselines.settings.config import NetworkSpec, arg
+from tfbaselines.settings.config import Coefficient, NetworkSpec, arg
 from tfbaselines.settings.takes import takes
 
 VALUE_BATCH = 64
@@ -28,7 +28,7 @@ EPISODES_IN_MEAN = 40
 class Config(TrustRegionConfig):
     """Arguments of TRPO."""
 
-    ent_coef: float = arg(0.0, "weight of the policy's entropy in the objective")
+    ent_coef: Coefficient = arg(0.0, "weight of the policy's entropy in the objective")
 
     order: ClassVar = """
         total_timesteps timesteps_per_batch max_kl cg_iters gamma lam seed ent_coef cg_damping vf_stepsize vf_iters
@@ -60,7 +60,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with TRPO."""
     config = Config.of(kwargs)
     with BatchRun("trpo_mpi", network, env, config, EPISODES_IN_MEAN) as run:
-        improve = TrustRegionUpdate(run, config.ent_coef, VALUE_BATCH)
+        improve = TrustRegionUpdate(run, "ent_coef", VALUE_BATCH)
         for rollout in run.rollouts():
             run.log(improve(rollout))
     return run.model

@@ -1,7 +1,8 @@
 """What the speed comparison runs: one dictionary per case, read by our side and by the peer's alike.
 
 A case with a 'peer' names the class that it is compared with, from stable_baselines3 or sbx, by default PPO; None
-for none. The first 'warmup' steps are not counted: by default one update's.
+for none; with 'peer_learn' it takes these arguments, in its own names, in place of those that follow from ours. The
+first 'warmup' steps are not counted: by default one update's.
 
 A case with an 'original' has no peer that is alive: it is compared with what OpenAI baselines on TensorFlow 1 did, by
 the ratio of the two machines' yardsticks.
@@ -35,6 +36,25 @@ def off_policy(alg, peer, hidden_sizes, batch_size, **further):
         "warmup": 2000,
         "normalize": False,
         "learn": learn | further,
+    }
+
+
+def a2c(env, num_env, network, steps):
+    """Five steps of every environment in an update; the peer's other defaults are ours."""
+    learn = {"nsteps": 5, "gamma": 0.99, "lr": 7e-4, "lrschedule": "constant", "ent_coef": 0.01}
+    if network == "mlp":
+        learn["value_network"] = "copy"
+    return {
+        "alg": "a2c",
+        "peer": "stable_baselines3:A2C",
+        "env": env,
+        "num_env": num_env,
+        "network": network,
+        "steps": steps,
+        "warmup": 50 * 5 * num_env,
+        "normalize": False,
+        "learn": learn,
+        "peer_learn": {"n_steps": 5, "gamma": 0.99, "learning_rate": 7e-4, "ent_coef": 0.01},
     }
 
 
@@ -108,6 +128,72 @@ CASES = {
     "sac-batch100": off_policy("sac", "stable_baselines3:SAC", (256, 256), 100),
     "td3": off_policy("td3", "stable_baselines3:TD3", (400, 300), 256),
     "ddpg": off_policy("ddpg", "stable_baselines3:DDPG", (400, 300), 256),
+    "a2c-cartpole": a2c("CartPole-v1", 8, "mlp", 6000 * 40),
+    "a2c-pong": a2c("PongNoFrameskip-v4", 16, "cnn", 250 * 80),
+    # Fisher-vector products on a fifth of the batch, and the value function in minibatches of 64, on both sides.
+    "trpo": {
+        "alg": "trpo_mpi",
+        "peer": "sb3_contrib:TRPO",
+        "env": "HalfCheetah-v5",
+        "num_env": 1,
+        "network": "mlp",
+        "steps": 40 * 1024,
+        "warmup": 2 * 1024,
+        "normalize": True,
+        "learn": {
+            "timesteps_per_batch": 1024,
+            "max_kl": 0.01,
+            "cg_iters": 10,
+            "cg_damping": 0.1,
+            "gamma": 0.99,
+            "lam": 0.98,
+            "vf_iters": 5,
+            "vf_stepsize": 1e-3,
+            "normalize_observations": False,
+        },
+        "peer_learn": {
+            "n_steps": 1024,
+            "batch_size": 64,
+            "target_kl": 0.01,
+            "cg_max_steps": 10,
+            "cg_damping": 0.1,
+            "gamma": 0.99,
+            "gae_lambda": 0.98,
+            "n_critic_updates": 5,
+            "learning_rate": 1e-3,
+            "sub_sampling_factor": 5,
+        },
+    },
+    # 80 steps on the whole batch; neither side stops them early.
+    "ppo": {
+        "alg": "ppo",
+        "peer": "stable_baselines3:PPO",
+        "env": "HalfCheetah-v5",
+        "num_env": 1,
+        "network": "dense",
+        "steps": 10 * 4000,
+        "warmup": 4000,
+        "normalize": False,
+        "learn": {
+            "steps_per_epoch": 4000,
+            "hidden_sizes": [64, 64],
+            "activation": "tanh",
+            "clip_ratio": 0.2,
+            "pi_lr": 3e-4,
+            "train_pi_iters": 80,
+            "train_v_iters": 80,
+            "target_kl": 1e6,
+            "num_test_episodes": 0,
+        },
+        "peer_learn": {
+            "n_steps": 4000,
+            "batch_size": 4000,
+            "n_epochs": 80,
+            "clip_range": 0.2,
+            "learning_rate": 3e-4,
+            "gae_lambda": 0.97,
+        },
+    },
     # Not for its speed but for growth_mib: most of its steps are taken after the replay is full.
     "sac-memory": {
         **off_policy("sac", None, (32, 32), 32, replay_size=20_000, num_update=5),

@@ -46,7 +46,7 @@ def run(name, steps):
         env = make_vec_env(case["env"], case["num_env"], seed=0)
     if case["normalize"]:
         env = VecNormalize(env, gamma=case["learn"]["gamma"])
-    model = (make_off_policy if "peer" in case else make_ppo)(case, env)
+    model = make_model(case, env)
     clock = Clock()
     model.learn(steps, callback=clock)
     (first, begin), (last, end) = (
@@ -57,6 +57,16 @@ def run(name, steps):
         "steps_per_second": (last - first) / (end - begin),
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
+
+
+def make_model(case, env):
+    """The peer's algorithm with the case's numbers."""
+    if "peer_learn" not in case:
+        return (make_off_policy if "peer" in case else make_ppo)(case, env)
+    module, name = case["peer"].split(":")
+    policy = "CnnPolicy" if case["network"] == "cnn" else "MlpPolicy"
+    make = getattr(importlib.import_module(module), name)
+    return make(policy, env, seed=0, device="cpu", **case["peer_learn"])
 
 
 def make_ppo(case, env):

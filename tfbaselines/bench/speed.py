@@ -19,7 +19,7 @@ from tfbaselines.settings.options import PRECISIONS
 HERE = Path(__file__).parent
 COLUMNS = ("case", "program", "round", "steps_per_second", "peak_mib", "growth_mib", "matmul_seconds")
 YARDSTICK_SIZE = 2048
-PEERS = {"stable_baselines3": "stable-baselines3", "sbx": "sbx"}
+PEERS = {"stable_baselines3": "stable-baselines3", "sb3_contrib": "sb3-contrib", "sbx": "sbx"}
 
 
 def matmul_seconds(repeats: int = 10) -> float:
@@ -73,7 +73,12 @@ def measure(
 def _steps(case: str, fraction: float) -> int:
     """Whole updates, and some of them beyond the warm-up."""
     learn = CASES[case]["learn"]
-    per_update = CASES[case]["num_env"] * learn["nsteps"] if "nsteps" in learn else learn["update_every"]
+    if "nsteps" in learn:
+        per_update = CASES[case]["num_env"] * learn["nsteps"]
+    else:
+        # Of off-policy, baselines' on-policy and Spinning Up's on-policy algorithms.
+        names = ("update_every", "timesteps_per_batch", "steps_per_epoch")
+        per_update = next(learn[name] for name in names if name in learn)
     least = CASES[case].get("warmup", per_update) // per_update + 2
     return max(least, round(fraction * CASES[case]["steps"] / per_update)) * per_update
 

@@ -16,12 +16,14 @@ class RewardSignal(Protocol):
 
     Attributes:
         name: prefix of its statistics, key of its state; unique in a run.
+        statistics: names of what `update` gives.
         strength: factor of its rewards.
         gamma: discount of its returns, for algorithms that estimate a value of each signal.
         ends: what the end of an episode does to such returns, one of rollout.ENDS.
     """
 
     name: str
+    statistics: tuple[str, ...]
     strength: float
     gamma: float
     ends: str
@@ -78,16 +80,14 @@ class RewardSignals:
         Args:
             rollout: of a Runner with keep_next_obs.
         """
-        rewards, means = self._total(
-            rollout.rewards, rollout.obs, rollout.actions, rollout.next_obs, rollout.episode_start
-        )
-        rollout.rewards[...] = rewards
+        steps = rollout.obs, rollout.actions, rollout.next_obs, rollout.episode_start
+        total, means = np.float32(self._extrinsic_strength) * rollout.rewards, {}
+        for name, signal in self._signals.items():
+            learnt = np.float32(signal.strength) * signal.rewards(*steps)
+            total += learnt
+            means[f"{name}/reward"] = float(np.mean(learnt))
+        rollout.rewards[...] = total
         return means
-
-    def apply_to_batch(self, batch: dict[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
-        """A replay's batch of single steps (n_step=1) with the weighted sum of all signals, and the mean of each."""
-        rewards, means = self._total(batch["rewards"], batch["obs"], batch["actions"], batch["next_obs"], None)
-        return batch | {"rewards": rewards}, means
 
     def update(self, batch: dict[str, Any], indices: np.ndarray | None = None) -> dict[str, float]:
         """Let every signal learn from a batch; their statistics as 'signal/statistic'. Arguments as for a signal."""
@@ -105,13 +105,3 @@ class RewardSignals:
         """Load what `state` returned."""
         for name, signal in self._signals.items():
             signal.restore(state[name])
-
-    def _total(
-        self, rewards: np.ndarray, obs: Any, actions: np.ndarray, next_obs: Any, episode_start: np.ndarray | None
-    ) -> tuple[np.ndarray, dict[str, float]]:
-        total, means = np.float32(self._extrinsic_strength) * rewards, {}
-        for name, signal in self._signals.items():
-            learnt = np.float32(signal.strength) * signal.rewards(obs, actions, next_obs, episode_start)
-            total += learnt
-            means[f"{name}/reward"] = float(np.mean(learnt))
-        return total, means

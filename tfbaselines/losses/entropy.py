@@ -16,7 +16,8 @@ def expectation(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The smallest of the critics' values [B] and log pi [B], expected over the policy's actions.
 
-    Of continuous actions one is drawn, of discrete ones the expectation is exact.
+    Critics of K reward signals have values [B, K]. Of continuous actions one is drawn, of discrete ones the expectation
+    is exact.
 
     Args:
         policy: whose actions.
@@ -27,11 +28,12 @@ def expectation(
     flat = policy.act(view)
     if not policy.discrete:
         actions, logp = policy.head.sample(flat, noise)
-        return tf.reduce_min(tf.stack(critics.q(view, actions)), axis=0), logp
+        return critics.least(critics.q(view, actions)), logp
     logp = policy.log_probabilities(flat)
     probabilities = tf.exp(logp)
-    values = tf.reduce_min(tf.stack(critics.q_all(view)), axis=0)
-    return tf.reduce_sum(probabilities * values, axis=-1), tf.reduce_sum(probabilities * logp, axis=-1)
+    values = critics.least(critics.q_all(view))
+    weights = probabilities if critics.streams is None else probabilities[:, :, None]
+    return tf.reduce_sum(weights * values, axis=1), tf.reduce_sum(probabilities * logp, axis=1)
 
 
 def allowed_share(policy: ActorCritic, view: View) -> tf.Tensor | float:

@@ -20,7 +20,8 @@ def evaluated(policy: Policy, batch: Batch) -> tuple[Batch, Outputs]:
     """
     states = batch.get("states")
     if states is not None:
-        batch = {name: tf.reshape(array, (-1, *array.shape[2:])) for name, array in batch.items() if name != "states"}
+        rows = {name: array for name, array in batch.items() if name != "states"}
+        batch = {n: tf.reshape(x, (-1, *x.shape[2:])) if x.shape.rank else x for n, x in rows.items()}
     return batch, policy.forward(batch["obs"], batch.get("episode_start"), states)
 
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from tfbaselines.optim.exchange import Exchange
 from tfbaselines.optim.optimizers import restore_slots, slots
-from tfbaselines.optim.packing import Packing
+from tfbaselines.optim.packing import PackedCalls, Row
 from tfbaselines.optim.update import Batch, Statistics, gradients_of, joined, outline
 from tfbaselines.parallel import mpi
 
@@ -119,8 +119,8 @@ class BlockUpdate:
         for phase in phases:
             phase.optimizer.build(phase.variables)
 
-        # All steps of a block in one call, by what the block has: its packing, the function, and how it is called.
-        self._fused: dict[tuple, tuple[Packing, Callable, Callable]] = {}
+        # All steps of a block in one call.
+        self._fused: PackedCalls | None = None
         self._compiled_prepare = tf.function(prepare, jit_compile=jit)
 
     def __call__(self, block: dict[str, Any], **coefficients: float) -> dict[str, np.ndarray]:
@@ -135,10 +135,13 @@ class BlockUpdate:
         """
         arrays = tf.nest.flatten(block)
         shapes, (count, batch_size) = tuple(array.shape[1:] for array in arrays), arrays[0].shape[:2]
-        if not self._fused:
+        if self._fused is None:
             self._exchange.choose(self.variables, batch_size, block)
+            self._fused = PackedCalls(self._exchange)
         key = shapes, count, tuple(block), tuple(coefficients), *(array.dtype for array in arrays)
-        rows = self._run(key, block, coefficients)
+        steps = np.arange(self.step, self.step + count, dtype=np.int32)
+        scalars = {name: np.full(count, value, np.float32) for name, value in coefficients.items()}
+        rows = self._fused(key, (block, scalars, steps), partial(self._run_all, shapes, count))
         found, begin = {}, 0
         for column in itertools.chain(*self._columns[shapes]):
             part = rows[:, begin : begin + column.width].reshape(count, *column.shape)
@@ -182,36 +185,16 @@ class BlockUpdate:
         self._columns[shapes] = groups
         return groups
 
-    def _run(self, key: tuple, block: dict[str, Any], coefficients: dict[str, float]) -> np.ndarray:
-        """The statistics [K, width] of all steps of a block, taken in one compiled call.
+    def _run_all(self, shapes: tuple, count: int, blocks: list[Row]) -> tf.Tensor:
+        """The statistics [count, width] of all steps of a block."""
 
-        Args:
-            key: the shapes of a batch's arrays, K, and whatever else another call is compiled for.
-            block: the arrays.
-            coefficients: see `__call__`.
-        """
-        shapes, count, *_ = key
-        steps = np.arange(self.step, self.step + count, dtype=np.int32)
-        structure = block, {name: np.full(count, value, np.float32) for name, value in coefficients.items()}, steps
-        packing, run_all, call = self._fused.get(key) or (Packing(structure), None, None)
-        tensors = [tensor for one in self._exchange.batches(packing.pack(structure)) for tensor in one]
-        if run_all is None:
-            call = run_all = self._exchange.compile(partial(self._run_all, packing, shapes))
-            if not tf.config.functions_run_eagerly():
-                # Its one signature: a call of it saves the search for it, 100 us.
-                call = run_all.get_concrete_function(*tensors)
-            self._fused[key] = packing, run_all, call
-        return call(*tensors).numpy()
-
-    def _run_all(self, packing: Packing, shapes: tuple, *tensors: tf.Tensor) -> tf.Tensor:
-        def batch_of(block: Any, k: Any) -> tuple[Batch, Batch, tf.Tensor]:
-            batch, scalars, step = packing.row(k, *block)
+        def batch_of(block: Row, k: Any) -> tuple[Batch, Batch, tf.Tensor]:
+            batch, scalars, step = block(k)
             return batch | scalars, scalars, step
 
         exchange = self._exchange
-        blocks = [tensors[i : i + packing.count] for i in range(0, len(tensors), packing.count)]
         # Shapes and coefficients are those of every rank.
-        first, count = blocks[0], blocks[0][0].shape[0]
+        first = blocks[0]
         groups = self._lay_out(shapes, outline(self._prepare, batch_of(first, 0)[0]))
         widths = [_width(columns) for columns in groups]
         rows = tf.TensorArray(tf.float32, count, element_shape=(sum(widths),))

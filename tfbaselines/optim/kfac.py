@@ -19,7 +19,7 @@ from tfbaselines.memory import require_memory
 from tfbaselines.optim.eigen import Decomposer
 from tfbaselines.optim.exchange import Exchange
 from tfbaselines.optim.kronecker import Eigen, KroneckerFactors, preconditioned
-from tfbaselines.optim.update import Batch, Statistics, joined, taken_apart
+from tfbaselines.optim.update import Batch, Statistics, joined, taken_apart, with_scalars
 from tfbaselines.parallel import mpi
 
 # The statistic that is finite where the factors are.
@@ -122,16 +122,18 @@ class Kfac:
         """What is saved: the counter of steps, factors, decompositions, and both momenta."""
         return [self.step, self.averages, self.eigen, self.velocity, self.cold_velocity]
 
-    def __call__(self, data: dict[str, np.ndarray], lr: float) -> dict[str, float]:
+    def __call__(self, data: dict[str, np.ndarray], lr: float, **coefficients: float) -> dict[str, float]:
         """Take a step, and return the statistics from before it.
 
         Args:
             data: arrays that share their first axis.
             lr: learning rate.
+            coefficients: further numbers for the objective, which become part of its batch.
         """
         if self._whole is None:
             self._compile(data)
-        batches, rate, number = self._exchange.batches(data), tf.constant(lr, tf.float32), int(self.step.numpy()) + 1
+        rate, number = tf.constant(lr, tf.float32), int(self.step.numpy()) + 1
+        batches = with_scalars(self._exchange.batches(data), coefficients)
         fresh, since = number <= self._cold_steps or number % self._factors_every == 0, number - self._cold_steps
         due = since == 0 or (since > 0 and number % self._decompose_every == 0)
         if self._is_async:

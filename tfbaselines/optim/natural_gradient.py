@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.optim.exchange import Exchange
-from tfbaselines.optim.update import Batch, joined, taken_apart
+from tfbaselines.optim.update import Batch, joined, taken_apart, with_scalars
 from tfbaselines.parallel import mpi
 
 Product = Callable[[tf.Tensor], tf.Tensor]
@@ -185,16 +185,17 @@ class NaturalGradient:
         self._names: tuple[str, ...] = ()
         self._prepare, self._compiled = prepare, None
 
-    def __call__(self, data: dict[str, np.ndarray]) -> StepTaken:
+    def __call__(self, data: dict[str, np.ndarray], **coefficients: float) -> StepTaken:
         """Take a step.
 
         Args:
             data: arrays that share their first axis.
+            coefficients: numbers for the measure, which become part of its batch.
         """
         if self._compiled is None:
             self._exchange.choose(self._variables, len(next(iter(data.values()))), data)
             self._compiled = self._exchange.compile(self._step)
-        before, last, part, tried = self._compiled(self._exchange.batches(data))
+        before, last, part, tried = self._compiled(with_scalars(self._exchange.batches(data), coefficients))
         named = (dict(zip(self._names, vector.numpy().tolist(), strict=True)) for vector in (before, last))
         return StepTaken(*named, float(part), int(tried))
 
@@ -212,7 +213,7 @@ class NaturalGradient:
 
     def product(self, batch: Batch, vector: tf.Tensor) -> tf.Tensor:
         """F without damping times a vector [P]."""
-        rows = {name: array[:: self._every] for name, array in batch.items()}
+        rows = {name: array[:: self._every] if array.shape.rank else array for name, array in batch.items()}
         return hessian_product(lambda: self._measured(rows)[1], self._variables, vector)
 
     def measure(self, batch: Batch, theta: tf.Tensor) -> tf.Tensor:

@@ -1,9 +1,13 @@
 """Blocks of batches in few arrays: each array that a compiled call takes costs it some 50 us, whatever its size."""
 
+from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+from tfbaselines.optim.exchange import Exchange
 
 # Bytes of a word.
 WORD = 4
@@ -54,3 +58,47 @@ class Packing:
 def _fits(dtype: np.dtype) -> bool:
     """Whether numbers of a type are whole words."""
     return dtype.itemsize in (WORD, 2 * WORD)
+
+
+# Row k of a rank's structure.
+Row = Callable[[Any], Any]
+
+
+class PackedCalls:
+    """Functions of structures of arrays, compiled once for each key, which take the arrays packed.
+
+    Args:
+        exchange: compiles them, and gathers the arrays of other ranks.
+    """
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        # By key: the packing, the function, and how it is called.
+        self._calls: dict[Hashable, tuple[Packing, Callable, Callable]] = {}
+
+    def __call__(self, key: Hashable, structure: Any, function: Callable[[list[Row]], tf.Tensor]) -> np.ndarray:
+        """What a function computes from the arrays of every rank whose gradients are taken here.
+
+        Args:
+            key: the arrays' names, shapes and types, and whatever else another function is compiled for.
+            structure: this rank's arrays [K, ...] in dictionaries and tuples.
+            function: given for each rank the function of k that takes row k of its structure.
+        """
+        packing, compiled, call = self._calls.get(key) or (Packing(structure), None, None)
+        tensors = [tensor for one in self._exchange.batches(packing.pack(structure)) for tensor in one]
+        if compiled is None:
+            call = compiled = self._exchange.compile(partial(_of_rows, function, packing))
+            if not tf.config.functions_run_eagerly():
+                # Its one signature: a call of it saves the search for it, 100 us.
+                call = compiled.get_concrete_function(*tensors)
+            self._calls[key] = packing, compiled, call
+        return call(*tensors).numpy()
+
+    def traces(self) -> int:
+        """How many times functions were traced: once for each key."""
+        return sum(compiled.experimental_get_tracing_count() for _, compiled, _ in self._calls.values())
+
+
+def _of_rows(function: Callable[[list[Row]], tf.Tensor], packing: Packing, *tensors: tf.Tensor) -> tf.Tensor:
+    blocks = [tensors[i : i + packing.count] for i in range(0, len(tensors), packing.count)]
+    return function([lambda k, block=block: packing.row(k, *block) for block in blocks])

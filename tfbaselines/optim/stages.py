@@ -88,7 +88,7 @@ class StagedUpdate:
 
         Args:
             data: the batch.
-            coefficients: learning rates by name.
+            coefficients: learning rates, and numbers that become part of the batch, by name.
         """
         if self._fused is None:
             variables = [variable for stage in self.stages for variable in stage.variables]
@@ -108,6 +108,8 @@ class StagedUpdate:
         def statistics() -> tf.Tensor:
             return self._exchange.own([self._statistics(batch) for batch in batches])
 
+        # Losses may have coefficients that change.
+        batches = [batch | rates for batch in batches]
         before = statistics()
         steps = [self._descend(stage, batches, rates[stage.lr]) for stage in self.stages]
         return before, statistics(), tf.stack(steps)

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.optim.exchange import Exchange
+from tfbaselines.optim.packing import PackedCalls, Row
 from tfbaselines.parallel import mpi
 
 Batch = dict[str, tf.Tensor]
@@ -40,6 +41,12 @@ def taken_apart(flat: tf.Tensor, variables: Sequence[keras.Variable]) -> list[tf
     """The gradients that `joined` put together, in the shapes of their variables."""
     parts = tf.split(flat, [int(np.prod(variable.shape)) for variable in variables])
     return [tf.reshape(part, variable.shape) for part, variable in zip(parts, variables, strict=True)]
+
+
+def with_scalars(batches: list[Batch], coefficients: dict[str, float]) -> list[Batch]:
+    """Batches with the same further numbers, as tensors, in each."""
+    scalars = {name: tf.constant(value, tf.float32) for name, value in coefficients.items()}
+    return [batch | scalars for batch in batches]
 
 
 def outline(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -92,7 +99,7 @@ class Update:
         # Names of the statistics, in the order of their vector: known once the loss is traced.
         self._names: tuple[str, ...] = ()
         optimizer.build(self._variables)
-        self._fused: Any = None
+        self._fused: PackedCalls | None = None
         self._flat_gradient = tf.function(self._gradient_of_one, jit_compile=jit)
         self._apply_flat = tf.function(self._apply_flat_gradient, jit_compile=jit)
 
@@ -100,7 +107,7 @@ class Update:
         """Run one gradient step per row of `indices`.
 
         Args:
-            data: arrays that share their first axis.
+            data: arrays, or dictionaries of them, that share their first axis.
             indices: [K, B] int32, the rows of `data` that make each of the K minibatches.
             coefficients: numbers for the loss, and 'lr'.
 
@@ -110,9 +117,12 @@ class Update:
         indices = np.asarray(indices, np.int32)
         if self._fused is None:
             self._exchange.choose(self._variables, indices.shape[1], data)
-            self._fused = self._exchange.compile(self._run_all)
-        scalars = {name: tf.constant(value, tf.float32) for name, value in coefficients.items()}
-        means = self._fused(self._exchange.batches((data, indices)), scalars).numpy()
+            self._fused = PackedCalls(self._exchange)
+        # As the one row of a block, which is packed for the call.
+        scalars = {name: np.float32(value) for name, value in coefficients.items()}
+        block = tf.nest.map_structure(lambda array: np.asarray(array)[None], (data, indices, scalars))
+        key = tuple(data), tuple(scalars), *((array.shape, array.dtype) for array in tf.nest.flatten(block))
+        means = self._fused(key, block, self._run_all)
         return dict(zip(self._names, means.tolist(), strict=True))
 
     def in_parts(self, parts: Iterable[tuple[dict[str, np.ndarray], float]], **coefficients: float) -> dict[str, float]:
@@ -149,10 +159,10 @@ class Update:
 
     def traces(self) -> int:
         """How many times the compiled phase was traced: once, unless shapes change from call to call."""
-        return self._fused.experimental_get_tracing_count()
+        return self._fused.traces()
 
     def _gradients(self, data: Batch, rows: tf.Tensor, scalars: dict[str, tf.Tensor]) -> tuple[list, tf.Tensor]:
-        batch = {name: tf.gather(array, rows) for name, array in data.items()}
+        batch = tf.nest.map_structure(lambda array: tf.gather(array, rows), data)
         gradients, statistics = self._gradients_of(batch, scalars)
         self._names = tuple(statistics)
         return gradients, tf.stack([tf.cast(value, tf.float32) for value in statistics.values()])
@@ -168,8 +178,10 @@ class Update:
         if self._after_step is not None:
             self._after_step()
 
-    def _run_all(self, batches: list[tuple[Batch, tf.Tensor]], scalars: dict[str, tf.Tensor]) -> tf.Tensor:
+    def _run_all(self, blocks: list[Row]) -> tf.Tensor:
         """All steps on the data and indices of each rank that are here; the means of this rank's statistics."""
+        rows = [block(0) for block in blocks]
+        batches, scalars = [row[:2] for row in rows], rows[0][2]
         mean = self._exchange.mean(lambda batch, k: self._gradients(batch[0], batch[1][k], scalars))
 
         def step(k: Any) -> tf.Tensor:

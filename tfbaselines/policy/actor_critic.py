@@ -21,7 +21,7 @@ from tfbaselines.policy.networks import (
     get_network_builder,
     run_network,
 )
-from tfbaselines.policy.parts import FORBIDDEN, without_mask
+from tfbaselines.policy.parts import FORBIDDEN, seen_in_numpy, without_mask
 from tfbaselines.policy.precision import in_full
 from tfbaselines.policy.protocol import Head, Outputs
 from tfbaselines.policy.trunk import NetworkTrunk, Trunk, takes_observations, trunk_maker
@@ -91,7 +91,8 @@ class ActorCritic(BasePolicy):
         action_space: a bounded Box, Discrete or MultiDiscrete.
         network_fn: builds the dense layers of the actor and of each critic from the width of a row; None for none.
         head: builds the actor's head from the action space.
-        critics: number of critics.
+        critics: number of critics; with several reward signals, of each one.
+        streams: reward signals, each with critics of its own; None for the environment's rewards alone.
         make_trunk: builds the trunk of the actor and the trunk that all critics share; None for a plain Trunk.
         initializer: makes the initialiser of an output layer.
         normalize_observations: see BasePolicy.
@@ -108,6 +109,7 @@ class ActorCritic(BasePolicy):
         *,
         head: Callable[[spaces.Space], Head],
         critics: int,
+        streams: int | None = None,
         make_trunk: Callable[[spaces.Space], Trunk | NetworkTrunk] | None = None,
         initializer: Callable[[], Any] = keras.initializers.GlorotUniform,
         normalize_observations: bool = False,
@@ -123,7 +125,7 @@ class ActorCritic(BasePolicy):
             clip_observations=clip_observations,
             comm=comm,
         )
-        self._unit_actions = unit_actions
+        self._unit_actions, self.streams = unit_actions, streams
         # Statistics of returns that critics' outputs are normalised by (optim/popart.py); an algorithm sets them.
         self.returns: Any = None
         self.discrete = not isinstance(action_space, spaces.Box)
@@ -140,7 +142,7 @@ class ActorCritic(BasePolicy):
         if not self.discrete:
             inputs, outputs = inputs + self.head.width, 1
             network_fn = network_fn or _joint
-        self.critics = [Critic(inputs, outputs, network_fn, initializer()) for _ in range(critics)]
+        self.critics = [Critic(inputs, outputs, network_fn, initializer()) for _ in range(critics * (streams or 1))]
 
     @property
     def modules(self) -> list[Any]:
@@ -173,9 +175,10 @@ class ActorCritic(BasePolicy):
 
     def mirror(self) -> Mirror | None:
         """See BasePolicy; values, which are seldom needed while acting, are computed through the graph."""
-        if not self.trunk.plain or self.masked:
+        repeatable, seen = seen_in_numpy(self)
+        if not self.trunk.plain or not repeatable:
             return None
-        return Mirror([*([self.network] if self.network else []), self.pi_layer])
+        return Mirror([*([self.network] if self.network else []), self.pi_layer], seen=seen)
 
     def view(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> View:
         """Observations as actor and critics take them; arguments as for `forward`."""
@@ -210,6 +213,14 @@ class ActorCritic(BasePolicy):
         features, _ = self._critic_features(view)
         return [critic(features) for critic in self.critics]
 
+    def least(self, values: list[tf.Tensor]) -> tf.Tensor:
+        """The smallest [...] of the critics' values [...]; of K reward signals that of each one's critics, [..., K]."""
+        if self.streams is None:
+            return tf.reduce_min(tf.stack(values), axis=0)
+        own = len(values) // self.streams
+        of_each = [tf.stack(values[k : k + own]) for k in range(0, len(values), own)]
+        return tf.stack([tf.reduce_min(of_one, axis=0) for of_one in of_each], axis=-1)
+
     def choices(self, actions: tf.Tensor) -> tf.Tensor:
         """Discrete actions [B, ...] as rows of one-hots [B, P], one for each part of an action."""
         space = self.action_space
@@ -242,7 +253,7 @@ class ActorCritic(BasePolicy):
             values = [critic(rows)[:, 0] for critic in self.critics]
         new_states = tf.concat([actor_states, critic_states], axis=-1) if self.recurrent else None
         # A policy without critics only acts.
-        value = tf.reduce_min(tf.stack(values), axis=0) if values else tf.zeros(tf.shape(flat)[0])
+        value = self.least(values) if values else tf.zeros(tf.shape(flat)[0])
         return Outputs(flat, self.returns_of(value), new_states)
 
     def state(self) -> dict[str, Any]:
@@ -282,6 +293,7 @@ def build_actor_critic(
     *,
     head: Callable[[spaces.Space], Any] = make_pdtype,
     critics: int,
+    streams: int | None = None,
     memory_size: int | None = None,
     vis_encode_type: str = "simple",
     normalize_observations: bool = False,
@@ -298,6 +310,7 @@ def build_actor_critic(
         network: a registered network's name, or a builder.
         head: see ActorCritic.
         critics: see ActorCritic.
+        streams: see ActorCritic.
         memory_size: numbers in the actor's state and in the critics' state, two per unit of an LSTM; None for none.
         vis_encode_type: encoder of images: simple, nature_cnn or resnet.
         normalize_observations: see BasePolicy.
@@ -318,6 +331,7 @@ def build_actor_critic(
         None if whole else network_fn,
         head=head,
         critics=critics,
+        streams=streams,
         make_trunk=trunk_maker(network_fn, vis_encode_type, memory),
         normalize_observations=normalize_observations,
         comm=comm,

@@ -52,8 +52,8 @@ class Observations:
             return encoded | {name: _clipped(encoded[name]) for name in numeric_parts(opened(self._space))}
         return _clipped(encoded)
 
-    def take_in(self, obs: np.ndarray) -> None:
-        """Merge a batch [B, ...] into the statistics; every rank must call it."""
+    def take_in(self, obs: Any) -> None:
+        """Merge a batch [B, ...], or a dictionary of them, into the statistics; every rank must call it."""
         if self._normalizer is not None:
             self._normalizer.update(unpacked(obs, self._space))
 

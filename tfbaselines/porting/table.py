@@ -227,7 +227,8 @@ def _spinning_up(name: str) -> dict[str, Port]:
 SPINUP: dict[str, Port] = {
     **{path: port for name in SPINNING_UP for path, port in _spinning_up(name).items()},
     "utils.logx": Port(
-        names={"logs.epoch_logger": "EpochLogger Logger=EpochLogger colorize"}, instead={"restore_tf_graph": SAVED}
+        names={"porting.epoch_logger": "EpochLogger Logger=EpochLogger", "logs.epoch_logger": "colorize"},
+        instead={"restore_tf_graph": SAVED},
     ),
     "utils.mpi_tools": Port(
         names={

@@ -40,6 +40,7 @@ class Adversary:
     """
 
     name = "gail"
+    statistics = ("generator_loss", "expert_loss", "entropy", "entropy_loss", "generator_acc", "expert_acc")
     # A demonstrator's reward for being alive, or for ending, is not to be had.
     ends = TIME_OUT
 

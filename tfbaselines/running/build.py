@@ -43,6 +43,9 @@ def make_actor_critic(network: NetworkSpec, env: Any, config: Config, comm: Any 
     check_network(network, config)
     names = ("memory_size", "vis_encode_type", "normalize_observations")
     own = {name: getattr(config, name) for name in names if hasattr(config, name)}
+    signals = getattr(config, "signals", None)
+    if signals is not None:
+        own["streams"] = len(signals)
     return build_actor_critic(env, network, comm=comm, **own | kind, **config.network_kwargs)
 
 

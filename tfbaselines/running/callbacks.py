@@ -161,6 +161,25 @@ class SaveEvery(Every):
         super().__init__(steps, lambda run: run.save())
 
 
+class Schedule:
+    """Let an argument follow a schedule, as text does where it is given: ``ent_coef="linear_0.01"``.
+
+    Args:
+        argument: one that --help lists as a schedule.
+        schedule: a function of the fraction of training left, which goes from 1 to 0; or text such as linear_0.01.
+    """
+
+    def __init__(self, argument: str, schedule: Callable[[float], float] | str) -> None:
+        self._argument, self._schedule = argument, schedule
+
+    def begin(self, run: Any) -> None:
+        """Hand it to the run, which takes the value of every update from it."""
+        run.schedule(self._argument, self._schedule)
+
+    def __call__(self, run: Any) -> None:
+        """There is nothing left to do."""
+
+
 class EvaluateEvery(Every):
     """Test the deterministic policy now and then; the logs have its mean return and length.
 

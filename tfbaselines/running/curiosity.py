@@ -29,6 +29,7 @@ class Curiosity(LearntSignal):
     """See the module; arguments as for LearntSignal."""
 
     name = "curiosity"
+    statistics = ("forward_loss", "inverse_loss")
 
     def build(self, action_space: spaces.Space, encoding_size: int) -> bool:
         """See LearntSignal."""

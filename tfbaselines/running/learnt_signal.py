@@ -22,6 +22,7 @@ class LearntSignal:
 
     Attributes:
         name: see RewardSignal.
+        statistics: see RewardSignal.
         strength: see RewardSignal.
         gamma: see RewardSignal.
         ends: see RewardSignal.
@@ -33,6 +34,7 @@ class LearntSignal:
     """
 
     name: str
+    statistics: tuple[str, ...]
     # What is new is new in whichever episode it comes.
     ends = GO_ON
 
@@ -78,17 +80,17 @@ class LearntSignal:
         """See RewardSignal; episode_start does not count."""
         lead = actions.shape[: actions.ndim - len(self._action_shape)]
         transitions = {"obs": obs, "actions": actions, "next_obs": next_obs}
-        rows = {name: array.reshape(-1, *array.shape[len(lead) :]) for name, array in transitions.items()}
-        tensors = {name: tf.constant(array) for name, array in self._taken(rows).items()}
+        rows = tf.nest.map_structure(lambda array: array.reshape(-1, *array.shape[len(lead) :]), transitions)
+        tensors = tf.nest.map_structure(tf.constant, self._taken(rows))
         return self._rewards(tensors).numpy().reshape(lead)
 
-    def update(self, batch: dict[str, np.ndarray], indices: np.ndarray | None = None) -> dict[str, float]:
+    def update(self, batch: dict[str, Any], indices: np.ndarray | None = None) -> dict[str, float]:
         """See RewardSignal."""
         if indices is None:
-            indices = np.arange(len(batch["obs"]), dtype=np.int32)[None]
+            indices = np.arange(len(batch["actions"]), dtype=np.int32)[None]
         return self._update(self._taken(batch), indices, lr=self._lr)
 
-    def take_in(self, batch: dict[str, np.ndarray]) -> None:
+    def take_in(self, batch: dict[str, Any]) -> None:
         """See RewardSignal."""
         self.observations.take_in(batch["next_obs"])
 
@@ -120,7 +122,7 @@ class LearntSignal:
             raise ValueError(f"the saved model has no reward signal '{self.name}'")
         self.take_over(state[self.name])
 
-    def _taken(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _taken(self, batch: dict[str, Any]) -> dict[str, Any]:
         """A batch's transitions, with Box actions within their bounds, as the environment takes them."""
         actions = batch["actions"]
         if self._bounds is not None:

@@ -149,6 +149,7 @@ class OffPolicyRun(Run):
         course: when the run collects and learns.
         replay: what it learns from; None before `cycles`.
         eval_env: environments for tests, or None.
+        signals: reward signals, see replay_signals.py; None for the environment's rewards alone.
 
     Args:
         name: the algorithm's name.
@@ -185,6 +186,7 @@ class OffPolicyRun(Run):
         if self.eval_env is not None:
             self.env = Together([env, self.eval_env])
         self.replay: ReplayProtocol | None = None
+        self.signals: Any = None
 
     def __exit__(self, *error: Any) -> None:
         try:
@@ -226,6 +228,8 @@ class OffPolicyRun(Run):
         logger.info(self.replay.describe())
         row = max(self.replay.obs_nbytes * BATCH_COPIES, LEAST_ROW)
         require_memory(self._batch_rows(model.policy) * row, "batch_size", "learning from a batch")
+        if self.signals is not None:
+            model.parts = [*model.parts, *self.signals.learnt]
         if self.offline is not None and model.policy.normalizer:
             model.policy.normalizer.fit(self.replay.observations)
         saved = config.save_replay_buffer and self.offline is None
@@ -244,8 +248,12 @@ class OffPolicyRun(Run):
                 rows.collected(episodes)
                 if on_cycle is not None:
                     on_cycle()
+                if self.signals is not None:
+                    self.signals.collected()
                 model.observe(observed)
             if course.gradient_steps and self.enough():
+                if self.signals is not None:
+                    self.signals.learn(course.gradient_steps)
                 yield course.gradient_steps
             self.finish_update(rows)
 
@@ -263,7 +271,8 @@ class OffPolicyRun(Run):
         if getattr(config, "replay", "uniform") == "hindsight":
             return _hindsight(env, policy, config)
         if self.offline is None:
-            replay = Replay(env, int(config.replay_size), config.gamma, config.n_step, policy.state_size)
+            own = {"n_step": config.n_step, "state_size": policy.state_size} | _ends(config)
+            replay = Replay(env, int(config.replay_size), **own)
         else:
             replay = _data_set(env, policy, config)
         if policy.recurrent and replay.size < self.sequence_length * self._train_env.num_envs:
@@ -285,13 +294,23 @@ class OffPolicyRun(Run):
         # Those of an update that will be dropped are no priorities.
         if errors is not None and np.isfinite(errors).all():
             self.replay.update_priorities(rows, errors)
+        if self.signals is not None:
+            statistics |= self.signals.row()
         return statistics
 
-    def blocks(self, steps: int) -> Iterator[dict[str, Any]]:
-        """Batches for this many gradient steps, in blocks of a bounded size."""
+    def blocks(self, steps: int, draw: Callable[[int], dict[str, Any]] | None = None) -> Iterator[dict[str, Any]]:
+        """Batches for this many gradient steps, in blocks of a bounded size.
+
+        Args:
+            steps: their number.
+            draw: gives so many batches; None for those that the policy learns from.
+        """
         count = self._batches_in_block(steps)
         for _ in range(steps // count):
-            yield self.draw(count)
+            if draw is not None:
+                yield draw(count)
+            else:
+                yield self.draw(count) if self.signals is None else self.signals.paid(self.draw(count))
 
     def test(self, model: Any = None) -> list[dict[str, Any]]:
         """Run the deterministic policy, of `model` in place of the trained one; the episodes' infos."""
@@ -332,7 +351,13 @@ def _hindsight(env: VecEnv, policy: BasePolicy, config: OffPolicyConfig) -> Hind
         raise bad_argument("replay", config.replay, "a policy without memory: sequences keep the goals that they had")
     replay_k = REPLAY_K if config.replay_k is None else config.replay_k
     size = int(config.replay_size)
-    return HindsightReplay(env, size, config.gamma, compute_reward=goal_reward(env), replay_k=replay_k)
+    return HindsightReplay(env, size, compute_reward=goal_reward(env), replay_k=replay_k, **_ends(config))
+
+
+def _ends(config: OffPolicyConfig) -> dict[str, Any]:
+    """What a replay does at the end of an episode: reward signals each have a discount, and ends, of their own."""
+    signals = getattr(config, "signals", None)
+    return {"gamma": config.gamma} if signals is None else {"gamma": 1.0, "keep_ends": True}
 
 
 def _data_set(env: VecEnv, policy: BasePolicy, config: OffPolicyConfig) -> DataSetReplay:

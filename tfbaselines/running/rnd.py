@@ -28,6 +28,7 @@ class Rnd(LearntSignal):
     """See the module; arguments as for LearntSignal."""
 
     name = "rnd"
+    statistics = ("loss",)
 
     def __init__(self, env: Any, arguments: Arguments, comm: mpi.Communicator | None = None) -> None:
         self._comm, self._moments = mpi.wrap(comm), RunningMeanStd(epsilon=0.0)
@@ -65,7 +66,7 @@ class Rnd(LearntSignal):
         """See RewardSignal."""
         return super().rewards(obs, actions, next_obs) / np.float32(np.sqrt(self._moments.var) + EPSILON)
 
-    def take_in(self, batch: dict[str, np.ndarray]) -> None:
+    def take_in(self, batch: dict[str, Any]) -> None:
         """See RewardSignal; the deviation is that of errors since the beginning."""
         super().take_in(batch)
         errors = super().rewards(batch["obs"], batch["actions"], batch["next_obs"])

@@ -32,6 +32,7 @@ from tfbaselines.running.kept_replay import KeptReplay
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.plan import UNLIMITED, Interrupted, Plan, ranks_text, seed_everything
 from tfbaselines.running.progress import make_progress
+from tfbaselines.running.rates import Rates
 from tfbaselines.running.row_clock import RowClock
 from tfbaselines.running.signals import StopSignals
 from tfbaselines.settings.bases import RunConfig
@@ -51,8 +52,8 @@ class Run:
 
     Attributes:
         unit: in which progress is shown.
+        ends_otherwise: a number of something else than steps ends a run without total_timesteps.
         name: the algorithm's.
-        config: its arguments.
         model: what is trained; None before `start`.
         env: its environments; their normalisation and random streams are saved and restored.
         comm: the ranks that train together.
@@ -76,21 +77,22 @@ class Run:
     """
 
     unit = "step"
+    ends_otherwise = False
 
     def __init__(self, name: str, env: Any, config: RunConfig, plan: Plan) -> None:
-        self.name, self.env, self.config, self.plan = name, env, config, plan
+        self.name, self.env, self.plan = name, env, plan
         self._num_envs = getattr(env, "num_envs", 0)
         limit = getattr(config, "max_ep_len", None)
         if limit is not None:
             env.limit_episodes(limit)
         self.options, self.comm = config.options, mpi.wrap(config.comm)
-        self._rates = config.schedules()
-        self.num_updates = plan.total_timesteps // plan.steps_per_update
+        self._rates = Rates(name, config, ends=self.ends_otherwise or plan.total_timesteps < UNLIMITED)
+        self.update, self.num_updates = 0, plan.total_timesteps // plan.steps_per_update
         set_precision(self.options.precision)
         exchange.set_exchange(self.options.mpi_exchange)
         self.rng = seed_everything(config.seed, self.comm)
         self.model: PolicyModel | None = None
-        self.update, self.elapsed, self.fps = 0, 0.0, 0
+        self.elapsed, self.fps = 0.0, 0
         # Where a resumed run counts on from: updates, and the environment steps that they took.
         self._before = 0, 0
         self._finished = self._saved = 0
@@ -215,10 +217,18 @@ class Run:
         """The share of the steps that is left at the last step of this update, as baselines' Scheduler counts them."""
         return 1.0 - (self.timesteps - 1.0) / self.plan.total_timesteps
 
+    @property
+    def config(self) -> Any:
+        """The algorithm's arguments; those that follow a schedule, but for rates, have their present values."""
+        return self._rates.config(lambda: self.fraction_left if self.update else 1.0)
+
     def rates(self, fraction_left: float | None = None) -> dict[str, float]:
         """The value of every scheduled argument, by name, at `fraction_left` or where training now is."""
-        fraction_left = self.fraction_left if fraction_left is None else fraction_left
-        return {name: rate(fraction_left) for name, rate in self._rates.items()}
+        return self._rates.at(self.fraction_left if fraction_left is None else fraction_left)
+
+    def schedule(self, argument: str, schedule: Any) -> None:
+        """Let an argument follow a schedule; see callbacks.Schedule."""
+        self._rates.follow(argument, schedule)
 
     def __enter__(self: R) -> R:
         return self

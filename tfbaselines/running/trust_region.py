@@ -4,6 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfbaselines.errors import given
 from tfbaselines.experience.returns import explained_variance, standardized
 from tfbaselines.experience.rollout import Rollout
 from tfbaselines.logs import logger
@@ -55,7 +56,7 @@ def make_step(policy: Policy, config: TrustRegionConfig, ent_coef: float = 0.0, 
         comm: the ranks that train together.
     """
     return NaturalGradient(
-        lambda batch: measure(policy, batch, ent_coef),
+        lambda batch: measure(policy, batch, batch.get("ent_coef", ent_coef)),
         policy.acting_variables,
         max_kl=config.max_kl,
         cg_iters=config.cg_iters,
@@ -73,14 +74,14 @@ class TrustRegionUpdate:
 
     Args:
         run: of a TrustRegionConfig.
-        ent_coef: weight of the entropy in the objective.
+        ent_coef: name of the argument that is the weight of the entropy in the objective.
         value_batch: rows of a minibatch of the value function.
     """
 
-    def __init__(self, run: BatchRun, ent_coef: float, value_batch: int) -> None:
+    def __init__(self, run: BatchRun, ent_coef: str, value_batch: int) -> None:
         config, policy = run.config, run.policy
-        self._run, self._value_batch = run, value_batch
-        self._step = make_step(policy, config, ent_coef, run.comm)
+        self._run, self._value_batch, self._ent_coef = run, value_batch, ent_coef
+        self._step = make_step(policy, config, getattr(config, ent_coef), run.comm)
         self._fit = run.gradient_steps(
             lambda batch, _: squared_value_loss(policy, batch),
             Adam(epsilon=ADAM_EPSILON),
@@ -95,7 +96,8 @@ class TrustRegionUpdate:
         advantages = rollout.advantages(config.gamma, config.lam)
         returns = advantages + rollout.values
         data = rollout.batch(False, returns=returns, advantages=standardized(advantages))
-        taken = self._step({name: data[name] for name in ("obs", "actions", "advantages")})
+        weight = given(ent_coef=run.rates().get(self._ent_coef))
+        taken = self._step({name: data[name] for name in ("obs", "actions", "advantages")}, **weight)
         run.check(taken.before)
         rows = minibatches(run.rng, len(data["returns"]), self._value_batch, config.vf_iters)
         if rows.size:

@@ -8,27 +8,15 @@ and the critic, which has an output for each signal, on the mean of the signals'
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from tfbaselines.envs.normalize import VecNormalize
-from tfbaselines.envs.vec.base import find_wrapper
-from tfbaselines.envs.vec.packed import PackedSpace
-from tfbaselines.experience.demonstrations import load_demonstrations
 from tfbaselines.experience.returns import explained_variance
 from tfbaselines.experience.rewards import RewardSignal, RewardSignals
 from tfbaselines.experience.rollout import TERMINATE, Rollout, env_major
-from tfbaselines.policy.discriminator import Discriminator
-from tfbaselines.running.adversary import Adversary
-from tfbaselines.running.curiosity import Curiosity
+from tfbaselines.running.make_signals import EXTRINSIC, make_signals
 from tfbaselines.running.on_policy import OnPolicyRun, minibatches
-from tfbaselines.running.rnd import Rnd
-from tfbaselines.settings.reward_signals import Gail, Signal
-
-EXTRINSIC = "extrinsic"
-# Of the discriminator, as in gail.
-ENTROPY_WEIGHT = 1e-3
+from tfbaselines.settings.reward_signals import Signal
 
 # From a rollout and a discount to returns [T, N].
 Returns = Callable[[Rollout, float], np.ndarray]
@@ -94,40 +82,34 @@ class ValueStreams:
         return TERMINATE if name == EXTRINSIC else self._learnt[name].ends
 
 
-def value_streams(run: OnPolicyRun) -> ValueStreams | None:
-    """The reward signals of a run, which become parts of its model; None where it learns from rewards alone.
+class PlainStream:
+    """The one value stream of a run that learns from the environment's rewards alone.
+
+    Args:
+        run: whose config has the discount.
+    """
+
+    def __init__(self, run: OnPolicyRun) -> None:
+        self._run = run
+
+    def estimates(self, rollout: Rollout, returns_of: Returns) -> dict[str, np.ndarray]:
+        """Returns [T, N]; see ValueStreams."""
+        return {"returns": returns_of(rollout, self._run.config.gamma)}
+
+    def learn(self, parts: int, epochs: int) -> dict[str, float]:
+        """Nothing; see ValueStreams."""
+        return {}
+
+
+def value_streams(run: OnPolicyRun) -> ValueStreams | PlainStream:
+    """What a run learns values of; reward signals become parts of its model.
 
     Args:
         run: of an algorithm with SignalsConfig, with its model, before its rollouts begin.
     """
     arguments = run.config.signals
     if arguments is None:
-        return None
-    signals = [_make(name, run, own) for name, own in arguments.items() if name != EXTRINSIC]
+        return PlainStream(run)
+    signals = make_signals(arguments, run.policy, run.env, run.rng, run.comm)
     run.model.parts, run.keep_next_obs = signals, True
     return ValueStreams(run, arguments, signals)
-
-
-def _make(name: str, run: OnPolicyRun, arguments: Any) -> RewardSignal:
-    if name == Adversary.name:
-        return _adversary(run, arguments)
-    return {Curiosity.name: Curiosity, Rnd.name: Rnd}[name](run.policy, arguments, run.comm)
-
-
-def _adversary(run: OnPolicyRun, arguments: Gail) -> Adversary:
-    spaces = run.policy.observation_space, run.policy.action_space
-    if isinstance(spaces[0], PackedSpace):
-        raise ValueError("reward_signals: gail takes neither action masks nor observations of several parts")
-    normalized = find_wrapper(run.env, VecNormalize)
-    return Adversary(
-        Discriminator(*spaces, arguments.encoding_size, run.comm, arguments.use_actions),
-        load_demonstrations(arguments.demo_path, *spaces),
-        spaces[1],
-        entcoeff=ENTROPY_WEIGHT,
-        lr=arguments.learning_rate,
-        rng=run.rng,
-        comm=run.comm,
-        strength=arguments.strength,
-        gamma=arguments.gamma,
-        **({} if normalized is None else {"shown": normalized.scaled}),
-    )

@@ -110,7 +110,7 @@ class Worker:
 
     def _train(self, batch: dict[str, np.ndarray], replayed: bool = False) -> dict[str, float]:
         with self.lock:
-            return self.run.model.train(self.run.rates()["lr"], batch, self.rng, replayed)
+            return self.run.model.train(batch=batch, rng=self.rng, replayed=replayed, **self.run.rates())
 
 
 def make_replay(env: VecEnv, config: Any) -> RolloutReplay | TraceReplay:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 from tfbaselines.errors import bad_argument, unknown
 from tfbaselines.limits import LONGEST_LIST, limit_of
-from tfbaselines.settings.schedules import parse_schedule
+from tfbaselines.settings.schedules import is_schedule, parse_schedule
 
 # The types that annotations are reduced to, in words; 'object' is anything else.
 KINDS = {
@@ -57,6 +57,7 @@ class Argument(NamedTuple):
         meaning: what it does.
         bounds: of numbers; of a schedule's value at the start.
         choices: the accepted texts; empty for any.
+        coefficient: updates have it as a constant, unless it follows a schedule.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Argument(NamedTuple):
     meaning: str
     bounds: Bounds = Bounds()
     choices: tuple[str, ...] = ()
+    coefficient: bool = False
 
     @property
     def settable(self) -> bool:
@@ -82,7 +84,8 @@ class Argument(NamedTuple):
             return None
         if isinstance(value, bool) and "bool" in self.kinds:
             return value
-        if "schedule" in self.kinds:
+        own_text = isinstance(value, str) and "str" in self.kinds and not is_schedule(value)
+        if "schedule" in self.kinds and not own_text:
             return self._checked_schedule(value)
         if isinstance(value, int | float) and not isinstance(value, bool) and {"int", "float"} & set(self.kinds):
             return self._checked_number(value)

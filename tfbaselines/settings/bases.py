@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfbaselines.errors import bad_argument
-from tfbaselines.settings.config import Config, NetworkSpec, Schedule, arg
+from tfbaselines.settings.config import Coefficient, Config, NetworkSpec, Schedule, arg
 from tfbaselines.settings.options import RunOptions
 
 DEFAULT_TIMESTEPS = 1e6
@@ -36,7 +36,7 @@ class RunConfig(Config):
 class RolloutConfig(RunConfig):
     """Of algorithms with a policy and a value function, whose updates begin with a rollout of the policy."""
 
-    gamma: float = arg(0.99, "discount per step", at_least=0, at_most=1)
+    gamma: Coefficient = arg(0.99, "discount per step", at_least=0, at_most=1)
     value_network: NetworkSpec | None = arg(
         None,
         "None or 'shared' for a value head on the policy's network, 'copy' for a network of its own of the same kind, "
@@ -77,7 +77,7 @@ class BatchConfig(RolloutConfig):
     )
     max_episodes: int = arg(0, "episodes of all ranks after which the run ends; 0 for no limit", at_least=0)
     max_iters: int = arg(0, "updates after which the run ends; 0 for no limit", at_least=0)
-    lam: float = arg(1.0, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
+    lam: Coefficient = arg(1.0, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
     value_network: NetworkSpec | None = arg("copy", OWN_VALUE_NETWORK)
     save_interval: int = arg(0, "updates between checkpoints; 0 for only the last", at_least=0)
     callback: Callable[[dict[str, Any], dict[str, Any]], Any] | None = arg(
@@ -120,7 +120,7 @@ class TrustRegionConfig(BatchConfig):
     max_kl: float = arg(1e-3, "KL divergence of a step", above=0)
     cg_iters: int = arg(10, "iterations of the conjugate gradient", at_least=1)
     cg_damping: float = arg(1e-2, "added to the diagonal of the Fisher matrix", at_least=0)
-    vf_stepsize: float = arg(3e-4, "learning rate of the value function", at_least=0)
+    vf_stepsize: Coefficient = arg(3e-4, "learning rate of the value function", at_least=0)
     vf_iters: int = arg(3, "passes of the value function over each batch", at_least=0)
 
     @property
@@ -139,7 +139,7 @@ class EpochConfig(RolloutConfig):
     seed: int | None = arg(0, "seed of everything random; None for a different run each time", at_least=0)
     steps_per_epoch: int = arg(4000, "environment steps of all ranks in an epoch", at_least=1)
     epochs: int = arg(50, "number of epochs, unless total_timesteps (--num_timesteps) is given", at_least=0)
-    lam: float = arg(0.97, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
+    lam: Coefficient = arg(0.97, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
     vf_lr: Schedule = arg(1e-3, "learning rate of the value function", at_least=0)
     train_v_iters: int = arg(80, "gradient steps of the value function in an epoch", at_least=0)
     max_ep_len: int | None = arg(

@@ -4,16 +4,20 @@ Every algorithm's file has a ``Config`` built on the classes of settings/bases.p
 documentation of ``learn`` (settings/takes.py), ``--help``, the errors for wrong values, and what config.json keeps.
 """
 
+import copy
 import dataclasses
+import typing
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from tfbaselines.errors import nearest
 from tfbaselines.settings.argument import Argument, Bounds, kinds_of
-from tfbaselines.settings.schedules import FractionSchedule, parse_schedule
+from tfbaselines.settings.schedules import FractionSchedule, is_schedule, parse_schedule
 
 # A rate: a number, text such as linear_3e-4, or a function of the fraction of training left.
 Schedule = Annotated[float | str | Callable[[float], float], "schedule"]
+# The same for a number that compiled updates have as a constant, unless it changes.
+Coefficient = Annotated[float | str | Callable[[float], float], "schedule", "coefficient"]
 # A registered network's name, or a builder.
 NetworkSpec = str | Callable[..., Any]
 
@@ -89,17 +93,33 @@ class Config(Declared):
         """Defaults for one type of environment that differ from the fields'."""
         return cls.env_defaults.get("all", {}) | cls.env_defaults.get(env_type, {})
 
+    @classmethod
+    def schedulable(cls) -> dict[str, Argument]:
+        """The arguments that may change in a run, by name."""
+        return {name: argument for name, argument in cls.arguments().items() if "schedule" in argument.kinds}
+
     def schedules(self) -> dict[str, FractionSchedule]:
-        """Every rate as a function of the fraction of training left; `lrschedule` is the shape of a plain `lr`."""
+        """Functions of the fraction of training left, by name: of every rate, and of coefficients that change.
+
+        `lrschedule` is the shape of a plain `lr`.
+        """
         shapes = {"lr": getattr(self, "lrschedule", "constant")}
-        rates = {
-            name: getattr(self, name) for name, argument in self.arguments().items() if "schedule" in argument.kinds
-        }
         return {
-            name: parse_schedule(value, name, shapes.get(name, "constant"))
-            for name, value in rates.items()
-            if value is not None and not isinstance(value, bool)
+            name: parse_schedule(getattr(self, name), name, shapes.get(name, "constant"))
+            for name, argument in self.schedulable().items()
+            if _is_given_to_updates(argument, getattr(self, name))
         }
+
+    def at(self: C, values: Mapping[str, Any]) -> C:
+        """The same with present values of arguments that change.
+
+        Args:
+            values: numbers, or in compiled code tensors, by name; other names are left out.
+        """
+        present = copy.copy(self)
+        for name in self.schedulable().keys() & values.keys():
+            object.__setattr__(present, name, values[name])
+        return present
 
     def check_network(self, network: str, accepted: Mapping[str, Any], open_ended: bool = False) -> None:
         """ValueError when an argument of the network is unknown, or has the name of one of the algorithm's.
@@ -119,6 +139,19 @@ class Config(Declared):
                 raise ValueError(f"unknown argument '{name}' (network '{network}'): {hint}")
 
 
+def _is_given_to_updates(argument: Argument, value: Any) -> bool:
+    """Whether updates are called with the present value of a schedulable argument."""
+    if value is None or isinstance(value, bool):
+        return False
+    if isinstance(value, str) and "str" in argument.kinds:
+        # Other text has a meaning of the algorithm's own.
+        return is_schedule(value)
+    return not argument.coefficient or isinstance(value, str) or callable(value)
+
+
 def _argument(field: dataclasses.Field) -> Argument:
     of = field.metadata
-    return Argument(field.name, kinds_of(field.type), field.default, of["meaning"], of["bounds"], of["choices"])
+    coefficient = Coefficient in (field.type, *typing.get_args(field.type))
+    return Argument(
+        field.name, kinds_of(field.type), field.default, of["meaning"], of["bounds"], of["choices"], coefficient
+    )

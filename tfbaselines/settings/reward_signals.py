@@ -14,7 +14,7 @@ from tfbaselines.settings.groups import declared_of, mapping_of
 class Signal(Declared):
     """Arguments of every signal."""
 
-    strength: float = arg(1.0, "factor of its advantages", at_least=0)
+    strength: float = arg(1.0, "factor of its advantages or values in what the policy ascends", at_least=0)
     gamma: float = arg(0.99, "discount per step of its returns", at_least=0, at_most=1)
 
 
@@ -82,6 +82,17 @@ class SignalsConfig(RunConfig):
     def signals(self) -> dict[str, Signal] | None:
         """The signals by name; None for the environment's rewards alone, with one value."""
         return None if self.reward_signals is None else parse_signals(self.reward_signals)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplaySignalsConfig(SignalsConfig):
+    """Of those that learn from a replay."""
+
+    def check(self) -> None:
+        """See Config."""
+        super().check()
+        if self.signals is not None and self.n_step != 1:
+            raise bad_argument("n_step", self.n_step, "1 with reward_signals, which are discounted step by step")
 
 
 def parse_signals(given: Any) -> dict[str, Signal]:

@@ -6,6 +6,7 @@ has ``value(t)`` for a step count t.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tfbaselines.errors import bad_argument, unknown
 
@@ -82,6 +83,11 @@ def parse_schedule(
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise bad_argument(name, value, "a number, a function of the fraction of training left, or such as linear_3e-4")
     return fraction_schedule(shape, float(value))
+
+
+def is_schedule(value: Any) -> bool:
+    """Whether a value is a function, or text that begins with the name of a shape."""
+    return callable(value) or (isinstance(value, str) and value.rpartition("_")[0] in FRACTION_SCHEDULES)
 
 
 class ConstantSchedule:

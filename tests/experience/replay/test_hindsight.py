@@ -18,9 +18,9 @@ def reward(achieved, desired, info):
     return achieved[:, 0] + desired[:, 0] / 1e4
 
 
-def make(count=2, size=60, replay_k=4):
+def make(count=2, size=60, replay_k=4, **kwargs):
     env = SimpleNamespace(num_envs=count, observation_space=SPACE, action_space=BOX)
-    return HindsightReplay(env, size, 0.9, compute_reward=reward, replay_k=replay_k)
+    return HindsightReplay(env, size, 0.9, compute_reward=reward, replay_k=replay_k, **kwargs)
 
 
 def shown(number, goal):
@@ -89,6 +89,18 @@ def test_new_goals_are_achieved_later_in_the_episode(steps, truncated):
     assert len(found) == len(replay)
     # Each of them comes up.
     assert all(goals == set(diary.later(number)) for number, goals in found.items())
+
+
+def test_what_follows_an_end_has_the_new_goal_too():
+    replay = make(keep_ends=True)
+    Diary(replay, (4, 7, 1), truncated=False).run(30)
+    batch = replay.sample(np.random.default_rng(0), 1, 400)
+    new = batch["rewards"] != -7
+    goals, achieved = batch["obs"]["desired_goal"], batch["next_obs"]["achieved_goal"]
+    np.testing.assert_array_equal(batch["following"]["desired_goal"][new], goals[new])
+    # The first observation of the next episode, or what the step achieved.
+    begins = batch["following"]["achieved_goal"] - achieved
+    assert set(begins.ravel()) == {0, 1} and new.any()
 
 
 @pytest.mark.parametrize("replay_k", [0, 1, 4])

@@ -70,6 +70,35 @@ def test_transitions_are_those_that_happened(count, size, steps, n_step, seed):
         assert weight == 0 or after == expected_after
 
 
+def test_what_ended_an_episode_and_what_follows_are_both_kept(tmp_path):
+    """After loading too; a replay that did not keep what ended episodes is refused."""
+    replay = Replay(environment(2), 40, GAMMA, keep_ends=True)
+    history = History(replay, 2, 50, chance=0.4)
+    replay.save(tmp_path / "replay")
+    loaded = Replay(environment(2), 40, GAMMA, keep_ends=True)
+    loaded.load(tmp_path / "replay")
+    for one in (replay, loaded):
+        batch = one.sample(np.random.default_rng(0), 1, 200)
+        obs, after, following = (batch[name].ravel() for name in ("obs", "next_obs", "following"))
+        assert [history.steps[float(number)][0] for number in obs] == after.tolist()
+        np.testing.assert_array_equal(following[obs < obs.max()], obs[obs < obs.max()] + 1)
+        assert ((batch["discount"].ravel() == 0) & (after != following)).any()
+    plain = Replay(environment(2), 40, GAMMA)
+    History(plain, 2, 50, chance=0.4)
+    plain.save(tmp_path / "plain")
+    with pytest.raises(ValueError, match="last observations do not fit the ends of its episodes"):
+        loaded.load(tmp_path / "plain")
+
+
+def test_the_latest_transitions_are_those_of_the_last_steps():
+    replay = Replay(environment(2), 40, GAMMA)
+    History(replay, 2, 30)
+    batch = replay.gather_latest(3)
+    assert batch["obs"].ravel().tolist() == [27, 1027, 28, 1028, 29, 1029]
+    assert batch["actions"].ravel().tolist() == [34, 1034, 35, 1035, 36, 1036]
+    assert len(replay.gather_latest(100)["obs"]) == 40
+
+
 def test_only_the_latest_are_kept():
     replay = Replay(environment(2), 10, GAMMA)
     History(replay, 2, 50)

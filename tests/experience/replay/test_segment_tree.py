@@ -5,16 +5,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tfbaselines.experience.replay import segment_tree
 from tfbaselines.experience.replay.segment_tree import WIDTH, MinSegmentTree, SumSegmentTree
 
-# More than one level, and more than a node in the lowest.
+# More than a node in the lowest level.
 CAPACITY = 4 * WIDTH
 VALUES = st.lists(st.integers(0, 9), min_size=CAPACITY, max_size=CAPACITY)
 
 
 def levels(tree):
     tree.reduce()
-    return [level.tolist() for level in tree._levels]
+    return [level.tolist() for level in (*tree._levels, tree._top)]
+
+
+@pytest.fixture(autouse=True, params=[1, 2, 1024], ids=lambda most: f"top{most}")
+def most_at_top(request):
+    """Trees of few leaves get several levels."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segment_tree, "MOST_AT_TOP", request.param)
+        yield
 
 
 @given(VALUES, st.integers(0, CAPACITY), st.integers(0, CAPACITY))
@@ -49,6 +58,17 @@ def test_leaves_that_are_set_together_equal_those_set_in_turn():
     for index, value in zip(indices, values, strict=True):
         in_turn[index] = value
     assert levels(together) == levels(in_turn)
+
+
+def test_a_range_that_is_filled_equals_its_leaves_set():
+    filled, set_one_by_one = SumSegmentTree(CAPACITY), SumSegmentTree(CAPACITY)
+    for tree in (filled, set_one_by_one):
+        tree[np.arange(CAPACITY)] = np.random.default_rng(0).random(CAPACITY)
+        tree.sum()
+    start, end = WIDTH - 3, 2 * WIDTH + 5
+    filled.fill(start, end, 0.5)
+    set_one_by_one[np.arange(start, end)] = 0.5
+    assert levels(filled) == levels(set_one_by_one)
 
 
 def test_a_rebuilt_tree_equals_one_set_leaf_by_leaf():

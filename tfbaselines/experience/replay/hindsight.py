@@ -32,15 +32,24 @@ class HindsightReplay(Replay):
         compute_reward: gives the rewards of steps from the goals achieved after them and the goals desired, scaled as
             the stored rewards are.
         replay_k: rows with a new goal for each row with its own.
+        keep_ends: see Storage.
     """
 
     def __init__(
-        self, env: VecEnv, size: int, gamma: float = 0.99, *, compute_reward: ComputeReward, replay_k: float = 4
+        self,
+        env: VecEnv,
+        size: int,
+        gamma: float = 0.99,
+        *,
+        compute_reward: ComputeReward,
+        replay_k: float = 4,
+        keep_ends: bool = False,
     ) -> None:
         check_goals(env)
         space = env.observation_space[ACHIEVED]
         # The goal achieved after each step: a later goal is never in another episode, nor missing at its end.
-        super().__init__(env, size, gamma, extra={"achieved_after": (space.shape, observation_dtype(space))})
+        extra = {"achieved_after": (space.shape, observation_dtype(space))}
+        super().__init__(env, size, gamma, extra=extra, keep_ends=keep_ends)
         self._compute_reward, self._probability = compute_reward, 1.0 - 1.0 / (1.0 + replay_k)
         self._episode_end = np.full((self._slots, self.num_envs), OPEN)
         self._episode_begin = np.zeros(self.num_envs, np.int64)
@@ -84,7 +93,8 @@ class HindsightReplay(Replay):
         chosen = rng.random(len(slots)) < self._probability
         later = step + (rng.random(len(slots)) * (end - step + 1)).astype(np.int64)
         goals = self._arrays["achieved_after"][later % self._slots, envs][chosen]
-        batch["obs"][DESIRED][chosen] = batch["next_obs"][DESIRED][chosen] = goals
+        for name in {"obs", "next_obs", "following"} & batch.keys():
+            batch[name][DESIRED][chosen] = goals
         achieved = self._arrays["achieved_after"][slots, envs][chosen]
         batch["rewards"][chosen] = self._compute_reward(achieved, goals, {})
         return batch

@@ -49,7 +49,8 @@ class PrioritisedReplay(Replay):
     ) -> None:
         super().__init__(env, size, gamma, n_step, state_size)
         self._alpha, self.beta, self._epsilon = alpha, beta, epsilon
-        leaves = self._slots * self.num_envs
+        # Row number r has the leaf r % leaves.
+        self._leaves = leaves = self._slots * self.num_envs
         capacity = 1 << (leaves - 1).bit_length()
         self._sums, self._minima = SumSegmentTree(capacity), MinSegmentTree(capacity)
         self.nbytes += self._sums.nbytes + self._minima.nbytes
@@ -68,9 +69,8 @@ class PrioritisedReplay(Replay):
         part = self._sums.sum() / batch_size
         mass = (np.arange(batch_size) + rng.random((batches, batch_size))) * part
         leaves = self._sums.find_prefixsum_idx(mass.ravel())
-        slots, envs = np.divmod(leaves, self.num_envs)
-        age = (self._head - slots) % self._slots
-        batch = self.gather((self.steps - age) * self.num_envs + envs)
+        end = self.steps * self.num_envs
+        batch = self.gather(end - (end - leaves) % self._leaves)
         batch["weights"] = ((self._minima.min() / self._sums[leaves]) ** self.beta).astype(np.float32)
         return reshaped(batch, (batches, batch_size))
 
@@ -84,11 +84,12 @@ class PrioritisedReplay(Replay):
         self._enter_new_rows()
         rows, priorities = np.ravel(rows), np.abs(np.ravel(td_errors).astype(np.float64)) + self._epsilon
         kept = rows >= (self.steps - self.reach) * self.num_envs
-        rows, priorities = rows[kept], priorities[kept]
+        if not kept.all():
+            rows, priorities = rows[kept], priorities[kept]
         if len(rows):
             self._largest = max(self._largest, float(priorities.max()))
-            slots, envs, _ = self._locate(rows)
-            self._set(slots * self.num_envs + envs, priorities**self._alpha)
+            leaves = rows % self._leaves
+            self._sums[leaves] = self._minima[leaves] = priorities**self._alpha
 
     def save(self, directory: str | os.PathLike) -> None:
         """See Storage."""
@@ -116,18 +117,17 @@ class PrioritisedReplay(Replay):
         """Give the rows stored since the last call their priority, and take those out that cannot be drawn."""
         if self._entered == self.steps:
             return
-        fresh = self._leaves_of(np.arange(max(self._entered, self.steps - self.reach), self.steps))
+        value = self._largest**self._alpha
+        self._fill(max(self._entered, self.steps - self.reach), self.steps, value, value)
         # The slot of the next step, and the oldest steps, whose stacked frames are not all stored.
-        stored = len(self) // self.num_envs
-        gone = self._leaves_of(np.arange(self.steps - stored - 1, self.steps - self.reach))
-        values = np.repeat([self._largest**self._alpha, 0.0], [len(fresh), len(gone)])
-        self._set(np.concatenate([fresh, gone]), values)
+        self._fill(self.steps - len(self) // self.num_envs - 1, self.steps - self.reach, 0.0, np.inf)
         self._entered = self.steps
 
-    def _leaves_of(self, steps: np.ndarray) -> np.ndarray:
-        """The leaves of all environments at some steps."""
-        return ((steps % self._slots)[:, None] * self.num_envs + np.arange(self.num_envs)).ravel()
-
-    def _set(self, leaves: np.ndarray, values: np.ndarray | float) -> None:
-        self._sums[leaves] = values
-        self._minima[leaves] = np.where(np.equal(values, 0.0), np.inf, values)
+    def _fill(self, first: int, last: int, value: float, least: float) -> None:
+        """Set the sums' leaves of the steps first to last - 1, and those of the minima; all environments' alike."""
+        start, count = first * self.num_envs % self._leaves, (last - first) * self.num_envs
+        end = min(start + count, self._leaves)
+        for part in (slice(start, end), slice(0, start + count - end)):
+            if part.start < part.stop:
+                self._sums.fill(part.start, part.stop, value)
+                self._minima.fill(part.start, part.stop, least)

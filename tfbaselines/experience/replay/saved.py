@@ -35,26 +35,24 @@ def check_arrays(source: Path, steps: int, saved: Arrays, own: Arrays) -> None:
             )
 
 
-def check_last(
-    source: Path, truncated: np.ndarray, keys: np.ndarray, last: Arrays, parts: dict[str, spaces.Space]
-) -> None:
-    """ValueError unless there is a last observation for every step that a time limit cut.
+def check_last(source: Path, ends: np.ndarray, keys: np.ndarray, last: Arrays, parts: dict[str, spaces.Space]) -> None:
+    """ValueError unless there is a last observation for every end of an episode that needs one.
 
     Args:
         source: where they are from, for the error.
-        truncated: [steps + 1, N]; the last row has no step.
+        ends: [steps + 1, N] the steps that need one; the last row has no step.
         keys: [K, 2] the steps and environments of the last observations.
         last: the observations [K, ...] by their part's name.
         parts: the parts' spaces.
     """
-    damaged = ValueError(f"the replay in '{source}' is damaged: last observations do not fit its truncated steps")
+    damaged = ValueError(f"the replay in '{source}' is damaged: last observations do not fit the ends of its episodes")
     if keys.ndim != 2 or keys.shape[1] != 2 or not np.issubdtype(keys.dtype, np.integer):
         raise damaged
-    if len(keys) and not np.all((keys >= 0) & (keys < truncated.shape)):
+    if len(keys) and not np.all((keys >= 0) & (keys < ends.shape)):
         raise damaged
     if any(len(keys) and last[name].shape != (len(keys), *space.shape) for name, space in parts.items()):
         raise damaged
-    missing = np.array(truncated)
+    missing = np.array(ends)
     missing[tuple(keys.T)] = False
     if missing[:-1].any():
         raise damaged

@@ -1,14 +1,14 @@
 """Trees over an array that keep the sum or the minimum of every aligned range, in numpy.
 
 A node has WIDTH children, not two: a numpy call on a row of them costs no more than one on a pair, and there are few
-levels. Inner nodes are brought up to date when they are next read.
+levels. The top level has up to MOST_AT_TOP nodes, which every search goes through. Inner nodes are brought up to date
+when they are next read.
 """
-
-import itertools
 
 import numpy as np
 
 WIDTH = 64
+MOST_AT_TOP = 1024
 
 
 class SegmentTree:
@@ -24,29 +24,38 @@ class SegmentTree:
         if capacity < 1 or capacity & (capacity - 1):
             raise ValueError(f"capacity={capacity}: expected a power of two")
         self._capacity, self._operation, self._neutral = capacity, operation, neutral
-        # Every level is filled up to whole nodes; the last one has a node's children.
+        # The leaves and the levels above them, each filled up to whole nodes; then the top level.
         self._levels, count = [], capacity
-        while not self._levels or count > 1:
+        while not self._levels or count > MOST_AT_TOP:
             count = -(-count // WIDTH)
             self._levels.append(np.full((count, WIDTH), neutral, np.float64))
+        self._top = np.full(count, neutral, np.float64)
+        self._leaves = self._levels[0].reshape(-1)[:capacity]
+        # Of each level, a flat view of the one above it.
+        self._above = [*(level.reshape(-1) for level in self._levels[1:]), self._top]
         self._changed: list[np.ndarray] = []
 
     @property
     def leaves(self) -> np.ndarray:
         """All values [capacity]; a view. After writing to it, call `rebuild`."""
-        return self._levels[0].reshape(-1)[: self._capacity]
+        return self._leaves
 
     @property
     def nbytes(self) -> int:
         """Memory of the tree."""
-        return sum(level.nbytes for level in self._levels)
+        return sum(level.nbytes for level in self._levels) + self._top.nbytes
 
     def __getitem__(self, index: int | np.ndarray) -> float | np.ndarray:
-        return self.leaves[index]
+        return self._leaves[index]
 
     def __setitem__(self, index: int | np.ndarray, value: float | np.ndarray) -> None:
-        self.leaves[index] = value
+        self._leaves[index] = value
         self._changed.append(np.atleast_1d(index) // WIDTH)
+
+    def fill(self, start: int, end: int, value: float) -> None:
+        """Set the leaves start to end - 1 to one value."""
+        self._leaves[start:end] = value
+        self._changed.append(np.arange(start // WIDTH, -(-end // WIDTH)))
 
     def rebuild(self) -> None:
         """Recompute every inner node from the leaves."""
@@ -57,15 +66,15 @@ class SegmentTree:
         end = self._capacity if end is None else end + self._capacity * (end < 0)
         self._update()
         if (start, end) == (0, self._capacity):
-            return float(self._operation.reduce(self._levels[-1], axis=None))
+            return float(self._operation.reduce(self._top))
         pieces = []
-        for level in self._levels[:-1]:
+        for level in self._levels:
             # What whole nodes of the next level do not cover on either side.
             first = min(-(-start // WIDTH) * WIDTH, end)
             last = max(end // WIDTH * WIDTH, first)
             pieces += [level.reshape(-1)[start:first], level.reshape(-1)[last:end]]
             start, end = first // WIDTH, last // WIDTH
-        pieces.append(self._levels[-1].reshape(-1)[start:end])
+        pieces.append(self._top[start:end])
         return float(self._operation.reduce([self._operation.reduce(p, initial=self._neutral) for p in pieces]))
 
     def _update(self) -> None:
@@ -75,8 +84,8 @@ class SegmentTree:
         # Nodes may repeat: every repetition computes the same value.
         nodes = self._changed[0] if len(self._changed) == 1 else np.concatenate(self._changed)
         self._changed = []
-        for below, level in itertools.pairwise(self._levels):
-            level.reshape(-1)[nodes] = self._operation.reduce(below[nodes], axis=1)
+        for level, above in zip(self._levels, self._above, strict=True):
+            above[nodes] = self._operation.reduce(level[nodes], axis=1)
             nodes = nodes // WIDTH
 
 
@@ -94,14 +103,19 @@ class SumSegmentTree(SegmentTree):
         """The leaf i with sum(0, i) <= prefixsum < sum(0, i + 1), for each number; never a leaf of 0."""
         self._update()
         rest = np.array(prefixsum, np.float64, ndmin=1)
-        rows, nodes = np.arange(len(rest)), np.zeros(len(rest), np.int64)
+        rows, ends = np.arange(len(rest)), np.zeros(len(self._top) + 1)
+        self._top.cumsum(out=ends[1:])
+        # Rounding may leave a rest of all that is there: it belongs to the last leaf that is not 0.
+        rest = np.minimum(rest, np.nextafter(ends[-1], 0.0))
+        nodes = ends[1:].searchsorted(rest, side="right")
+        rest -= ends[nodes]
         for level in reversed(self._levels):
             ends = level[nodes].cumsum(axis=1)
-            # Rounding may leave a rest of all that is there: it belongs to the last leaf that is not 0.
             rest = np.minimum(rest, np.nextafter(ends[:, -1], 0.0))
-            child = np.minimum((ends <= rest[:, None]).sum(axis=1), WIDTH - 1)
-            rest = rest - np.where(child > 0, ends[rows, child - 1], 0.0)
+            child = (ends > rest[:, None]).argmax(axis=1)
             nodes = nodes * WIDTH + child
+            if level is not self._levels[0]:
+                rest -= np.where(child > 0, ends[rows, child - 1], 0.0)
         return int(nodes[0]) if np.ndim(prefixsum) == 0 else nodes
 
 

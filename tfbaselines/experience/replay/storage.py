@@ -1,13 +1,14 @@
 """The storage of replays: transitions in preallocated arrays, stored in O(1), gathered by their row numbers.
 
 Every observation is kept once: the observation after a step is the next row of the same environment, or, where a time
-limit cut the episode, one kept aside (after a termination it is never needed). Stacked frames are kept as single frames
-and stacked again, up to where the episode began.
+limit cut the episode, one kept aside (after a termination only learnt rewards need it). Stacked frames are kept as
+single frames and stacked again, up to where the episode began.
 
 A transition's row number is step * num_envs + environment; steps are counted from the first one stored (after loading,
 from the oldest one loaded). Numbers are never reused, so the number of an overwritten row is recognised as too old.
 """
 
+import copy
 import json
 import os
 import shutil
@@ -50,6 +51,7 @@ class Storage:
         n_step: rewards in a return before it bootstraps.
         state_size: width of a recurrent policy's state, kept before each step; 0 for none.
         extra: further arrays of a subclass.
+        keep_ends: keep the last observation of episodes that are terminated too, and gather what follows an end.
     """
 
     def __init__(
@@ -60,8 +62,11 @@ class Storage:
         n_step: int = 1,
         state_size: int = 0,
         extra: Layout | None = None,
+        keep_ends: bool = False,
     ) -> None:
         self.num_envs, self._gamma, self._n_step = env.num_envs, gamma, n_step
+        # Ends of episodes whose last observation is kept aside.
+        self._kept_ends = ("truncated", "terminated") if keep_ends else ("truncated",)
         # The slot after the latest step has no transition yet, only the next observation.
         self._slots = max(2, -(-int(size) // env.num_envs)) + 1
         self._parts = parts_of(env.observation_space)
@@ -74,7 +79,7 @@ class Storage:
         require_memory(self.nbytes, "replay_size")
         self._arrays = {name: np.zeros((*lead, *tail), dtype) for name, (tail, dtype) in layout.items()}
         self._arrays["episode_start"][0] = True
-        # The observations at which a time limit cut an episode, by slot and environment.
+        # These observations, by slot and environment.
         self._last: dict[tuple[int, int], dict[str, np.ndarray]] = {}
         self.steps = self._filled = 0
         # The next step's observation is not stored yet: it does not follow from an earlier step.
@@ -153,6 +158,7 @@ class Storage:
         for i in np.flatnonzero(dones):
             if infos[i].get("TimeLimit.truncated"):
                 arrays["truncated"][t, i], arrays["terminated"][t, i] = True, False
+            if self._aside(arrays, (t, i)):
                 final = infos[i]["final_observation"]
                 self._last[t, int(i)] = {name: np.array(part) for name, part in parts_of_obs(final).items()}
         self._write_obs(after, next_obs)
@@ -167,22 +173,31 @@ class Storage:
         t = (self._head - age) % self._slots
         return self._observations(t, n, age), self._arrays["actions"][t, n]
 
+    def gather_latest(self, steps: int) -> Batch:
+        """Transitions [steps * N, ...] of the latest steps; see `gather`."""
+        count = min(steps, self.reach) * self.num_envs
+        return self.gather(np.arange(self.steps * self.num_envs - count, self.steps * self.num_envs))
+
     def gather(self, rows: np.ndarray) -> Batch:
         """Transitions by their row numbers [B].
 
         Returns:
             Arrays [B, ...]: obs, actions, rewards (discounted sums of up to n_step), next_obs, discount (factor of the
-            value of next_obs, 0 after a termination) and rows.
+            value of next_obs, 0 after a termination) and rows. With keep_ends also following: at an episode's end the
+            first observation of the next one, else next_obs.
         """
         t, n, age = self._locate(rows)
         rewards, discount, last = self._returns(t, n, age)
+        following = self._observations((last + 1) % self._slots, n, (self._head - last) % self._slots - 1)
+        kept = {"following": copy.deepcopy(following)} if "terminated" in self._kept_ends else {}
         return {
             "obs": self._observations(t, n, age),
             "actions": self._arrays["actions"][t, n],
             "rewards": rewards,
-            "next_obs": self._next_observations(last, n, (self._head - last) % self._slots),
+            "next_obs": self._next_observations(last, n, following),
             "discount": discount,
             "rows": rows,
+            **kept,
         }
 
     def gather_sequences(self, rows: np.ndarray, length: int) -> Batch:
@@ -257,7 +272,7 @@ class Storage:
         except (OSError, ValueError) as error:
             raise ValueError(f"'{source}' is not a saved replay: {error}") from None
         check_arrays(source, total, saved, self._arrays)
-        check_last(source, saved["truncated"], keys, last, self._parts)
+        check_last(source, self._aside(saved), keys, last, self._parts)
         steps = min(total, self._slots - 1)
         skipped = total - steps
         for name, array in self._arrays.items():
@@ -325,13 +340,16 @@ class Storage:
             continues &= ~(terminated[at, n] | truncated[at, n])
         return total, discount, last
 
-    def _next_observations(self, t: np.ndarray, n: np.ndarray, age: np.ndarray) -> Any:
-        """Observations after the steps in slots t: the next rows, or after a time limit those kept aside."""
-        obs = self._observations((t + 1) % self._slots, n, age - 1)
-        for k in np.flatnonzero(self._arrays["truncated"][t, n]):
+    def _aside(self, arrays: Any, at: Any = ...) -> np.ndarray:
+        """Whether the last observation of steps is kept aside: those at some indices of a replay's arrays."""
+        return np.logical_or.reduce([arrays[name][at] for name in self._kept_ends])
+
+    def _next_observations(self, t: np.ndarray, n: np.ndarray, following: Any) -> Any:
+        """Observations after the steps in slots t: the rows that follow, or those kept aside, written over them."""
+        for k in np.flatnonzero(self._aside(self._arrays, (t, n))):
             for name, part in self._last[int(t[k]), int(n[k])].items():
-                parts_of_obs(obs)[name][k] = part
-        return obs
+                parts_of_obs(following)[name][k] = part
+        return following
 
     def _observations(self, t: np.ndarray, n: np.ndarray, age: np.ndarray) -> Any:
         obs = {name: self._stacked(name, t, n, age) for name in self._parts}
