@@ -8,7 +8,8 @@ import tensorflow as tf
 from commands import finish, start
 from gymnasium import spaces
 from helpers import vec
-from small_runs import ACTIONS, DEMONSTRATIONS, Still, learn, rows, samples, stop_after, train, weights
+from small_environments import Still
+from small_runs import ACTIONS, DEMONSTRATIONS, learn, rows, samples, stop_after, train, weights
 
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.envs.normalize import VecNormalize
@@ -171,6 +172,13 @@ def test_a_model_without_cloning_can_go_on_with_it(demo, eager, tmp_path):
     learn("sac", still(), 1).save(tmp_path / "model")
     own = {"load_path": str(tmp_path / "model"), "pretraining": {"demo_path": demo}}
     assert "pretraining" in learn("sac", still(), 2, **own).state()
+
+
+@BOTH
+def test_reward_signals_stand_beside_it(alg, demo, eager):
+    own = {"pretraining": {"demo_path": demo}, "reward_signals": {"extrinsic": {}, "rnd": {"encoding_size": 8}}}
+    state = learn(alg, still(), 2, **own).state()
+    assert {"pretraining", "rnd"} <= set(state)
 
 
 @pytest.mark.slow
