@@ -7,7 +7,7 @@ import pytest
 
 HERE = Path(__file__).parent
 # Helpers that tests share: commands, golden cases, and small runs.
-sys.path[:0] = [str(HERE), str(HERE / "golden"), str(HERE / "algs"), str(HERE / "contract")]
+sys.path[:0] = [str(HERE), *(str(path) for path in sorted(HERE.iterdir()) if path.is_dir())]
 
 # Workers side by side share the cores, and so do the processes that they start. TensorFlow is not imported yet.
 WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
