@@ -9,7 +9,8 @@ import tensorflow as tf
 from commands import finish, start
 from gymnasium import spaces
 from helpers import vec
-from small_runs import DEMONSTRATIONS, Still, joined, learn, rows, samples, stop_after, train, weights
+from small_environments import Still
+from small_runs import DEMONSTRATIONS, joined, learn, rows, samples, stop_after, train, weights
 
 from tfbaselines.algs.registry import get
 from tfbaselines.envs.make import make_vec_env

@@ -8,7 +8,8 @@ import tensorflow as tf
 from commands import finish, start
 from gymnasium import spaces
 from helpers import vec
-from small_runs import ACTIONS, DEMONSTRATIONS, Still, learn, rows, samples, stop_after, train, weights
+from small_environments import Still
+from small_runs import ACTIONS, DEMONSTRATIONS, learn, rows, samples, stop_after, train, weights
 
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.envs.normalize import VecNormalize
