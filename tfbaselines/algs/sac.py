@@ -10,7 +10,6 @@ critics of its own: losses/signal_critics.py. Offline, from a data set alone, th
 losses/offline.py.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -38,26 +37,20 @@ from tfbaselines.running.off_policy import Course, OffPolicyModel, OffPolicyRun
 from tfbaselines.running.pretraining import cloning_beside
 from tfbaselines.running.soft_critics import make_critics
 from tfbaselines.settings.bases import OffPolicyConfig
-from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
+from tfbaselines.settings.config import NetworkSpec, Schedule, arg
 from tfbaselines.settings.pretraining import PretrainingConfig
 from tfbaselines.settings.reward_signals import ReplaySignalsConfig
-from tfbaselines.settings.schedules import is_schedule, parse_schedule
 from tfbaselines.settings.takes import takes
+from tfbaselines.settings.temperature import TemperatureConfig
 
 ADAM_EPSILON = 1e-8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(PretrainingConfig, ReplaySignalsConfig, OffPolicyConfig):
+class Config(TemperatureConfig, PretrainingConfig, ReplaySignalsConfig, OffPolicyConfig):
     """Arguments of SAC."""
 
     lr: Schedule = arg(1e-3, "learning rate", at_least=0)
-    alpha: Coefficient | str = arg(0.2, "weight of the entropy; 'auto' learns it, 'auto_0.1' from there", at_least=0)
-    target_entropy: float | None = arg(
-        None,
-        "entropy that alpha='auto' aims at; None for minus the number of continuous actions, or 0.2 of the largest "
-        "entropy of discrete ones",
-    )
     train_interval: int | None = arg(None, "ML-Agents' name for update_every", at_least=1)
     buffer_init_steps: int | None = arg(None, "ML-Agents' name for start_steps and update_after in one", at_least=0)
 
@@ -100,28 +93,11 @@ class Config(PretrainingConfig, ReplaySignalsConfig, OffPolicyConfig):
         if self.train_interval is not None:
             object.__setattr__(self, "update_every", self.train_interval)
         super().check()
-        if not 0.0 <= self.first_alpha < math.inf or (self.learns_alpha and self.first_alpha == 0):
-            raise bad_argument("alpha", self.alpha, "a number of at least 0, 'auto', or such as 'auto_0.1'")
         if self.offline is not None and self.signals is not None:
             raise bad_argument("reward_signals", self.reward_signals, "None with offline, whose rewards are the data's")
         self.check_offline("cql_weight", "cql_threshold", "cql_actions")
         if self.cql_threshold is not None and self.cql_weight == 0:
             raise bad_argument("cql_weight", self.cql_weight, "above 0 with cql_threshold, which multiplies it")
-
-    @property
-    def learns_alpha(self) -> bool:
-        """Whether the temperature is learnt."""
-        return isinstance(self.alpha, str) and self.alpha.startswith("auto")
-
-    @property
-    def first_alpha(self) -> float:
-        """The temperature at the start; NaN for what is none."""
-        if is_schedule(self.alpha):
-            return parse_schedule(self.alpha, "alpha")(1.0)
-        try:
-            return float(str(self.alpha).removeprefix("auto").removeprefix("_") or 1.0)
-        except ValueError:
-            return math.nan
 
 
 def make_update(
