@@ -5,11 +5,11 @@ import json
 import os
 import subprocess
 import sys
-import time
 import zipfile
 
 import numpy as np
 import pytest
+from mutations import HEADERS, mutations, refused_or_read
 
 from tfbaselines import arrays, memory
 from tfbaselines.arrays import map_array, parse_document, read_archive
@@ -21,17 +21,6 @@ TREE = {
     "text": np.array(["a", "bc"]),
     "list": [1, 2.5, None, {"a": np.zeros((0, 3), bool)}],
 }
-HEADERS = (
-    b"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999,), }",
-    b"{'descr': '<f8', 'fortran_order': False, 'shape': (-3, -8), }",
-    b"{'descr': '|O', 'fortran_order': False, 'shape': (3,), }",
-    b"{'descr': '<U0', 'fortran_order': False, 'shape': (99999999999999,), }",
-    b"{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (3,), }",
-    b"{'descr': ('<f8', (9,)), 'fortran_order': False, 'shape': (3,), }",
-    b"{'descr': '<f8', 'fortran_order': 3, 'shape': 7, }",
-    b"(" * 5000,
-    b"__import__('os')",
-)
 
 
 def npy(header, data=bytes(192)):
@@ -55,42 +44,6 @@ def archive(members, compression=zipfile.ZIP_STORED):
 
 def document(text):
     return npy_of(np.frombuffer(text, np.uint8))
-
-
-def mutations(whole, count, seed=0):
-    """Files that are almost like `whole`: flipped bits, cuts, repeated and overwritten parts, and other headers."""
-    rng = np.random.default_rng(seed)
-    for number in range(count):
-        data = bytearray(whole)
-        place, length = int(rng.integers(len(data))), int(rng.integers(1, 64))
-        kind = number % 5
-        if kind == 0:
-            for position in rng.integers(len(data), size=int(rng.integers(1, 9))):
-                data[position] ^= 1 << int(rng.integers(8))
-        elif kind == 1:
-            del data[place:]
-        elif kind == 2:
-            data[place : place + length] = rng.bytes(length)
-        elif kind == 3:
-            data[place:place] = data[place : place + length]
-        else:
-            starts = [at for at in range(len(data) - 6) if data[at : at + 6] == b"\x93NUMPY"]
-            at, header = starts[number % len(starts)], HEADERS[number % len(HEADERS)][:118]
-            data[at + 10 : at + 10 + len(header)] = header
-        yield bytes(data)
-
-
-def refused_or_read(load, path):
-    """Whether a file is read; anything but a ValueError of one line fails."""
-    began = time.perf_counter()
-    try:
-        load(path)
-    except ValueError as error:
-        assert len(str(error).splitlines()) == 1 and len(str(error)) < 1000
-        return False
-    finally:
-        assert time.perf_counter() - began < 15
-    return True
 
 
 def fuzz(directory, count, seed=0):

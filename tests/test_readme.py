@@ -1,37 +1,41 @@
 """README's examples and commands, as they stand there."""
 
+import contextlib
 import importlib
 import re
-import shlex
 import shutil
+import sys
 from pathlib import Path
 
 import commands
+import numpy as np
 import pytest
+import tensorflow as tf
+from readme import README, ROOT, blocks, commands_of, example, section, shortened
 
 import tfbaselines
-from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.logs.logger import read_csv
-from tfbaselines.settings.command_line import parse, split
-
-ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 # Commands that are one file; others are packages with a __main__.
-ONE_FILE = ("tfbaselines.evaluate", "tfbaselines.check_env", "tfbaselines.record")
+ONE_FILE = ("tfbaselines.run", "tfbaselines.evaluate", "tfbaselines.check_env", "tfbaselines.record")
 
 ENTRY = """
 ALGORITHMS["reinforce"] = {}
 """
 
+# Lengths of training in blocks of Python.
+SHORTER = {
+    "total_timesteps=1e5": "total_timesteps=1024",
+    "steps_per_epoch=1000, epochs=5": "steps_per_epoch=100, epochs=1, train_pi_iters=2, train_v_iters=2",
+}
 
-def section(title):
-    return README[README.index(f"### {title}\n") :].split("\n### ", 2)[0]
 
-
-def example(title):
-    """The first block of Python in a section."""
-    return re.search(r"```python\n(.*?)```", section(title), re.DOTALL).group(1)
+@contextlib.contextmanager
+def whole_functions():
+    """What is exported is compiled, in a test whose operations are taken one by one."""
+    tf.config.run_functions_eagerly(False)
+    yield
+    tf.config.run_functions_eagerly(True)
 
 
 @pytest.mark.slow
@@ -78,20 +82,76 @@ print("reward per step", total / 100)
     assert float(out.split()[-1]) > 0.8
 
 
-def test_the_network_is_found_by_name(tmp_path):
-    (tmp_path / "my_module.py").write_text(example("Add a network"))
-    flags = ("--network=my_module:two_towers", "--width=8", "--nsteps=16", "--num_timesteps=32", "--log_path=log")
-    status, _, err = commands.run("tfbaselines.run", "--env=CartPole-v1", *flags, cwd=tmp_path)
-    assert status == 0, err
+def goal_demonstrations(path, episodes=2, steps=20):
+    """Demonstrations as baselines' script for FetchPush writes them."""
+    goals = {"observation": 25, "achieved_goal": 3, "desired_goal": 3}
+    obs = [[{k: np.zeros(n) for k, n in goals.items()} for _ in range(steps + 1)] for _ in range(episodes)]
+    acs = [[np.zeros(4) for _ in range(steps)] for _ in range(episodes)]
+    # Of objects, which numpy pickles.
+    arrays = {"acs": np.empty(episodes, object), "obs": np.empty(episodes, object)}
+    for name, rows in (("acs", acs), ("obs", obs)):
+        arrays[name][:] = rows
+    np.savez(path, **arrays)
 
 
-def test_the_environment_is_learnt_from(tmp_path):
+def run_python(code, directory):
+    """A block in a module of its own; lengths of training are shorter."""
+    for long, short in SHORTER.items():
+        code = code.replace(long, short)
+    (directory / "my_module.py").write_text(code)
+    sys.modules.pop("my_module", None)
+    with whole_functions() if "export" in code else contextlib.nullcontext():
+        importlib.import_module("my_module")
+
+
+def run_command(module, words):
+    words = shortened(module, words)
+    main = importlib.import_module(module if module in ONE_FILE else f"{module}.__main__").main
+    assert main(words) == 0, f"{module} {' '.join(words)}"
+
+
+@pytest.mark.slow
+def test_every_block_runs_in_an_empty_directory(tmp_path, monkeypatch, eager, capfd):
+    """As typed, one after the other; only what SHORT and SHORTER name is changed, and done once is enough."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delenv("DISPLAY", raising=False)
+    # What README names and its reader brings: demonstrations of the repository, and those of baselines.
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/demos").symlink_to(ROOT / "data/demos")
+    goal_demonstrations(tmp_path / "old.npz")
+    done = []
+    for language, block in blocks():
+        if language == "python":
+            run_python(block, tmp_path)
+        elif language == "yaml":
+            (tmp_path / "my.yaml").write_text(block)
+            run_command("tfbaselines.run", ["--config=my.yaml", "--env=Pendulum-v1", "--alg=ppo2"])
+        for command in commands_of(block) if language == "bash" else ():
+            if command not in done:
+                run_command(*command)
+                done.append(command)
+    assert len(done) > 25
+    out = capfd.readouterr().out
+    # The callback of README's.
+    assert len(re.findall(r"^2560 [\d.]+ [\d.]+$", out, re.MULTILINE)) == 1
+    for path in (
+        "logs/pong/plot.png",
+        "all.png",
+        "logs/car/table.png",
+        "models/cheetah",
+        "served/cartpole/fingerprint.pb",
+    ):
+        assert (tmp_path / path).exists(), path
+
+
+def test_what_readme_names_is_found_by_name(tmp_path, monkeypatch, eager):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "towers.py").write_text(example("Add a network"))
     (tmp_path / "corridor.py").write_text(example("Add an environment"))
-    status, _, err = commands.run("corridor", cwd=tmp_path)
-    assert status == 0, err
-    flags = ("--env=corridor:Corridor-v0", "--nsteps=16", "--num_hidden=8", "--num_timesteps=32", "--log_path=log")
-    status, _, err = commands.run("tfbaselines.run", *flags, cwd=tmp_path)
-    assert status == 0, err
+    flags = ("--network=towers:two_towers", "--width=8", "--env=corridor:Corridor-v0", "--log_path=log")
+    run_command("tfbaselines.run", ["--alg=ppo2", *flags])
 
 
 @pytest.mark.slow
@@ -108,35 +168,3 @@ def test_the_first_command_learns_and_names_the_next_ones(tmp_path):
         assert status == 0, err
     assert (tmp_path / "logs/cartpole/plot.png").exists() and list((tmp_path / "videos").glob("*.mp4"))
     assert following[2].endswith("--num_timesteps=400000 --max_total_reward=None")
-
-
-def commands_of_readme():
-    """Every command of the blocks for a shell, without comments, its lines joined."""
-    for block in re.findall(r"```bash\n(.*?)```", README, re.DOTALL):
-        for line in block.replace("\\\n", " ").splitlines():
-            words = shlex.split(line, comments=True)
-            module = next((word for word in words if word.startswith("tfbaselines.")), None)
-            if module is not None:
-                yield pytest.param(module, words[words.index(module) + 1 :], id=" ".join(words[-4:]))
-
-
-@pytest.mark.parametrize(("module", "words"), commands_of_readme())
-def test_every_command_is_one_that_there_is(module, words, tmp_path, monkeypatch):
-    """Hours of training are not done: the arguments are checked as the command checks them first."""
-    monkeypatch.setattr("tfbaselines.settings.sections.read_sections", lambda path: {"default": {}})
-    if module == "tfbaselines.run":
-        typed = {name: value for name, value in split(words).items() if name != "resume"}
-        if ":" not in typed.get("env", "") + typed.get("network", ""):
-            parse(typed, ALGORITHMS)
-        return
-    command = importlib.import_module(module if module in ONE_FILE else f"{module}.__main__")
-    # A parser that takes the words goes on to the command, which is not called.
-    monkeypatch.setattr(command, "exit_status", lambda name, function: 0)
-    assert command.main(words) == 0
-
-
-def test_the_callbacks_are_called(tmp_path):
-    (tmp_path / "stop.py").write_text(example("Ends, tests and checkpoints of a run"))
-    status, out, err = commands.run("stop", cwd=tmp_path)
-    assert status == 0, err
-    assert len(re.findall(r"^2560 [\d.]+ [\d.]+$", out, re.MULTILINE)) == 1

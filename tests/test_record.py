@@ -5,7 +5,7 @@ import pytest
 from commands import SMALL, run
 from gymnasium import spaces
 from helpers import vec
-from small_runs import Counting, Seeing
+from small_environments import Counting, Seeing
 
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.envs.normalize import VecNormalize

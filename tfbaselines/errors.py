@@ -9,6 +9,8 @@ from collections.abc import Iterable
 LONGEST_VALUE = 300
 # Choices that an error lists.
 MOST_CHOICES = 50
+# Of a longer list.
+EXAMPLES = 10
 
 
 class WorkerError(RuntimeError):
@@ -40,7 +42,7 @@ def unknown(kind: str, name: str, choices: Iterable[str]) -> ValueError:
     """The error for a name that is not one of `choices`, e.g. ``unknown("network", "mpl", ["mlp", "cnn"])``."""
     choices = sorted(choices)
     guess = nearest(name, choices)
-    shown = choices if len(choices) <= MOST_CHOICES else [*choices[:MOST_CHOICES], f"... ({len(choices)} in all)"]
+    shown = choices if len(choices) <= MOST_CHOICES else [*choices[:EXAMPLES], f"... ({len(choices)} in all)"]
     hint = f"did you mean '{guess}'?" if guess else f"choose from {', '.join(shown)}"
     return ValueError(f"unknown {kind} {name!r:.{LONGEST_VALUE}}: {hint}")
 

@@ -1,9 +1,10 @@
 """Small runs of ACER for its tests."""
 
+import small_environments
 import small_runs
 from gymnasium import spaces
 from helpers import vec
-from small_runs import box, identity, rows, stop_after, table, weights  # noqa: F401
+from small_runs import rows, stop_after, table, weights  # noqa: F401
 
 from tfbaselines.algs import acer
 from tfbaselines.envs import tiny
@@ -26,7 +27,7 @@ BOUNDED = ["avg_norm_adj", "avg_norm_g", "avg_norm_grads_f", "avg_norm_k", "avg_
 BOUNDED += ["norm_grads_policy", "norm_grads_q"]
 
 
-class Counting(small_runs.Counting):
+class Counting(small_environments.Counting):
     """Shows the number of steps at an episode's beginning too; Discrete actions."""
 
     def __init__(self, **kwargs):

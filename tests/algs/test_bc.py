@@ -8,7 +8,8 @@ import tensorflow as tf
 from commands import run
 from gymnasium import spaces
 from helpers import vec
-from small_runs import DEMONSTRATIONS, Seeing, learn, samples, table, train, weights
+from small_environments import Seeing
+from small_runs import DEMONSTRATIONS, learn, samples, table, train, weights
 
 from tfbaselines.algs import bc
 from tfbaselines.envs.make import make_vec_env

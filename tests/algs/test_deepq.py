@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from helpers import mean_return, reward_per_step, vec
-from small_runs import CYCLE, Masked, Seeing, counting, identity, learn, rows, still, train, weights
+from small_environments import Masked, Seeing, counting, identity, still
+from small_runs import CYCLE, learn, rows, train, weights
 
 import tfbaselines
 from tfbaselines.algs import deepq, registry
@@ -16,7 +17,6 @@ from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.experience.replay import PrioritisedReplay, Replay
 from tfbaselines.optim.average import with_targets
 from tfbaselines.policy.q_head import NoisyDense
-from tfbaselines.running.checkpoint import load_tree
 from tfbaselines.settings.command_line import parse, split
 from tfbaselines.settings.options import RunOptions
 
@@ -328,70 +328,6 @@ def test_resumed_runs_equal_uninterrupted_ones(own, eager, tmp_path):
 def test_only_allowed_actions_are_chosen_whatever_explores(own, eager):
     """The environments refuse the others."""
     learn("deepq", vec(lambda: Masked(spaces.Box(-1, 1, (3,), np.float32), spaces.Discrete(3, start=5)), 2), 6, **own)
-
-
-# The best model.
-
-
-class Fading(gymnasium.Env):
-    """Episodes of one step, the first hundred and fifty of which pay; the later ones cost."""
-
-    observation_space, action_space = spaces.Box(-1, 1, (2,), np.float32), THREE
-
-    def __init__(self):
-        self.count = 0
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return np.zeros(2, np.float32), {}
-
-    def step(self, action):
-        self.count += 1
-        return np.zeros(2, np.float32), 1.0 if self.count <= 150 else -1.0, True, False, {}
-
-
-def fading(tmp_path, **own):
-    """What the parameters were after each cycle, and the model that is returned."""
-    seen = {}
-
-    def watch(run):
-        seen[run.timesteps] = weights(run.model.policy)
-
-    own = {"checkpoint_freq": 50, "learning_starts": 20, "batch_size": 4} | own
-    return seen, train(tmp_path / "log", "deepq", vec(Fading), 30, run=RunOptions(callback=watch), **own)
-
-
-def test_the_best_parameters_are_the_result(eager, tmp_path):
-    seen, model = fading(tmp_path, checkpoint_path=str(tmp_path / "best"))
-    np.testing.assert_array_equal(weights(model.policy), seen[100])
-    assert not np.array_equal(seen[100], seen[300])
-    obs = np.zeros((1, 2), np.float32)
-    assert model.value(obs)[0] == pytest.approx(float(model.policy.forward(obs).value[0]))
-    # The log's last checkpoint goes on where training ended.
-    last = load_tree(tmp_path / "log/checkpoints/00030")["model"]["policy"]["weights"]
-    np.testing.assert_array_equal(np.concatenate([next(iter(w.values())).ravel() for w in last.values()]), seen[300])
-    # A run with the same checkpoint_path starts from the best.
-    again = learn("deepq", vec(Fading), 0, seed=5, checkpoint_path=str(tmp_path / "best"))
-    np.testing.assert_array_equal(weights(again.policy), seen[100])
-
-
-def test_the_best_of_an_earlier_run_is_none_of_this_one(eager, tmp_path):
-    _, model = fading(tmp_path)
-    model.save(tmp_path / "model")
-    seen = {}
-
-    def watch(run):
-        seen[run.timesteps] = weights(run.model.policy)
-
-    own = {"load_path": tmp_path / "model", "run": RunOptions(callback=watch), "checkpoint_freq": None}
-    model = learn("deepq", vec(Fading), 3, batch_size=4, **own)
-    np.testing.assert_array_equal(weights(model.policy), seen[30])
-
-
-@pytest.mark.parametrize("own", [{"checkpoint_freq": None}, {"checkpoint_freq": 400}])
-def test_without_looking_the_last_ones_are(own, eager, tmp_path):
-    seen, model = fading(tmp_path, **own)
-    np.testing.assert_array_equal(weights(model.policy), seen[300])
 
 
 # Games.

@@ -8,7 +8,8 @@ import pytest
 from commands import finish, start
 from gymnasium import spaces
 from helpers import Guess, reward_per_step, vec
-from small_runs import Seeing, identity, learn, train
+from small_environments import Seeing, identity
+from small_runs import learn, train
 
 from tfbaselines.algs import es
 from tfbaselines.envs import tiny

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from helpers import vec
-from small_runs import DEMONSTRATIONS, Seeing, box, demonstrations_for, learn, samples, table, train
+from small_environments import Seeing, box
+from small_runs import DEMONSTRATIONS, demonstrations_for, learn, samples, table, train
 
 from tfbaselines.algs import gail
 from tfbaselines.envs.make import make_vec_env

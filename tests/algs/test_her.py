@@ -8,7 +8,8 @@ import gymnasium
 import numpy as np
 import pytest
 from helpers import vec
-from small_runs import Goals, joined, learn, own_identity, rows, small, table, train, weights
+from small_environments import Goals
+from small_runs import joined, learn, own_identity, rows, small, table, train, weights
 
 from tfbaselines.algs import her, sac, td3
 from tfbaselines.envs import tiny

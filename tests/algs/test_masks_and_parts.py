@@ -113,8 +113,11 @@ def test_masks_must_come_with_resets_and_fit():
     with pytest.raises(ValueError, match="the actions have 5 choices"):
         tfbaselines.ppo2.learn("mlp", lambda: env, **SMALL)
     env.action_space = spaces.MultiBinary(4)
-    with pytest.raises(ValueError, match="for Discrete and MultiDiscrete actions"):
-        tfbaselines.ppo2.learn("mlp", lambda: env, **SMALL)
+    for place in ("obs", "infos"):
+        if place == "infos":
+            env.where, env.observation_space = place, VECTOR
+        with pytest.raises(ValueError, match="masks are for Discrete and MultiDiscrete actions, not MultiBinary"):
+            tfbaselines.ppo2.learn("mlp", lambda: env, **SMALL)
 
 
 @pytest.mark.parametrize(("network", "width"), [("mlp", 64), ("cnn_small", 128 + 3), ("lstm", 128)])

@@ -9,19 +9,8 @@ import pytest
 import tensorflow as tf
 from commands import finish, run, start, wait_for
 from gymnasium import spaces
-from small_runs import (
-    CYCLE,
-    box,
-    counting,
-    flags,
-    joined,
-    learn,
-    rows,
-    still,
-    stop_after,
-    train,
-    weights,
-)
+from small_environments import box, counting, still
+from small_runs import CYCLE, flags, joined, learn, rows, stop_after, train, weights
 
 from tfbaselines.algs import registry
 from tfbaselines.evaluate import evaluate

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from helpers import reward_per_step, vec
-from small_runs import identity
+from small_environments import identity
 
 from tfbaselines.algs import ppo2
 from tfbaselines.envs import tiny

@@ -8,7 +8,8 @@ import tensorflow as tf
 from commands import finish, start
 from gymnasium import spaces
 from helpers import reward_per_step, vec
-from small_runs import DEMONSTRATIONS, box, identity, rows, weights
+from small_environments import box, identity
+from small_runs import DEMONSTRATIONS, rows, weights
 
 from tfbaselines.algs.registry import get
 from tfbaselines.envs import tiny

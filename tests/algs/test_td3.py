@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from helpers import mean_return, vec
-from small_runs import box, counting, joined, learn, still, weights
+from small_environments import box, counting, still
+from small_runs import joined, learn, weights
 
 from tfbaselines.algs import td3
 from tfbaselines.envs import tiny

@@ -1,6 +1,10 @@
 """Suites: missing runs are made once, and their scores stand beside the published ones."""
 
 import json
+import os
+import signal
+import threading
+import time
 
 import numpy as np
 import pandas as pd
@@ -81,3 +85,24 @@ def test_published_scores_are_those_of_the_originals():
 
     assert SUITES["mujoco1m"].published["trpo_mpi"]["Reacher-v5"] == -4.82
     assert SUITES["atari10m"].published["deepq"]["PongNoFrameskip-v4"] == 16.49
+
+
+def test_sigterm_ends_the_runs_too(tmp_path, monkeypatch):
+    """In place of Python, a script that notes its process and would sleep for long."""
+    script = tmp_path / "python"
+    script.write_text(f"#!/bin/bash\necho $$ > {tmp_path}/new && mv {tmp_path}/new {tmp_path}/pid\nexec sleep 600\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(table.sys, "executable", str(script))
+
+    def terminate():
+        while not (tmp_path / "pid").exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    threading.Thread(target=terminate).start()
+    with pytest.raises(SystemExit) as ended:
+        list(table.run_missing(table.cells("small", ["a2c"], 1, ["CartPole-v1"], None), tmp_path / "logs", 1))
+    assert ended.value.code == 128 + signal.SIGTERM and signal.getsignal(signal.SIGTERM) is before
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)

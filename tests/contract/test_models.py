@@ -5,11 +5,10 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+from small_environments import box, identity
 from small_runs import (
     EVERY,
-    box,
     flags,
-    identity,
     learn,
     network_of,
     own_identity,

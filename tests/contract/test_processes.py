@@ -17,7 +17,7 @@ from tfbaselines.running.run import Run
 HERE = Path(__file__).parent
 TWO_RANKS = ("mpirun", "-np", "2")
 # Processes take longer to start than to train.
-GROUP = 4
+GROUP = 6
 GROUPS = [list(ALGORITHMS)[i : i + GROUP] for i in range(0, len(ALGORITHMS), GROUP)]
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers import vec
+from small_environments import Still
 from small_runs import (
     ACTIONS,
     EVERY,
     WITH_MEMORY,
-    Still,
     first_kind,
     learn,
     own_identity,

@@ -5,13 +5,12 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from helpers import vec
+from small_environments import Masked, Seeing
 from small_runs import (
     ACTIONS,
     EVERY,
     WITH_MEMORY,
     WITH_NETWORKS,
-    Masked,
-    Seeing,
     first_kind,
     learn,
     rows,

@@ -338,3 +338,13 @@ def test_a_function_makes_the_environments(worker):
 def test_a_function_that_makes_something_else_is_named():
     with pytest.raises(ValueError, match=r"env_id='int' is not valid: a function that makes a Gymnasium environment"):
         make_vec_env(lambda: 3)
+
+
+def test_a_function_makes_environments_of_every_type():
+    """Whether infos have is_success is known by the environment's id, which a function's may lack."""
+    env = make_env(lambda: tiny.DiscreteIdentityEnv(3, episode_len=2), env_type="robotics")
+    env.reset()
+    env.step(0)
+    *_, info = env.step(0)
+    assert "is_success" not in info["episode"]
+    env.close()

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from small_runs import EPOCH, counting, learn, rows, train
+from small_environments import counting
+from small_runs import EPOCH, learn, rows, train
 
 from tfbaselines.logs import logger
 from tfbaselines.logs.logger import read_csv

@@ -5,9 +5,16 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from tfbaselines.envs.vec.action_mask import MASK
+from tfbaselines.envs.vec.observations import ONLY
+from tfbaselines.envs.vec.packed import PackedSpace
 from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
+from tfbaselines.policy.actor_critic import ActorCritic
+from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.encoding import observation_dtype
+from tfbaselines.policy.networks import get_network_builder
 from tfbaselines.policy.policy import build_policy
+from tfbaselines.policy.q_network import QNetwork
 
 BOX = spaces.Box(-3, 3, (3,), np.float32)
 DISCRETE = spaces.Discrete(4, start=-1)
@@ -109,6 +116,56 @@ def twice_the_same():
         return keras.Model(inputs, layer(layer(inputs)))
 
     return network_fn
+
+
+def masked(make_policy, action, widths):
+    """A policy of observations with action masks, a batch of them, and its masks: a choice of each part is allowed."""
+    space = PackedSpace(spaces.Dict({ONLY: BOX, MASK: spaces.MultiBinary(sum(widths))}))
+    mask = np.random.default_rng(1).integers(0, 2, (50, sum(widths)), dtype=np.int8)
+    mask[:, np.cumsum([0, *widths[:-1]])] = 1
+    policy = make_policy(space, action)
+    obs = {ONLY: batch(rows=50), MASK: mask}
+    return policy, space.pack(obs) if isinstance(policy.observation_space, PackedSpace) else obs, mask
+
+
+def q_network(space, action):
+    return QNetwork(space.parts, action, get_network_builder("mlp")())
+
+
+def actor_critic(space, action):
+    return ActorCritic(space.parts, action, get_network_builder("mlp")(), head=make_pdtype, critics=1)
+
+
+@pytest.mark.parametrize(
+    ("make_policy", "action", "widths"),
+    [
+        (lambda space, action: make(obs=space, action=action), DISCRETE, (4,)),
+        (lambda space, action: make(obs=space, action=action, value_network="copy"), ACTIONS["multidiscrete"], (3, 2)),
+        (actor_critic, DISCRETE, (4,)),
+        (actor_critic, ACTIONS["multidiscrete"], (3, 2)),
+        (q_network, DISCRETE, (4,)),
+    ],
+)
+def test_numpy_keeps_to_action_masks_as_the_graph_does(make_policy, action, widths):
+    policy, obs, mask = masked(make_policy, action, widths)
+    ours, graph = make_actor(policy), GraphActor(policy)
+    assert isinstance(ours, NumpyActor)
+    for noise in (noise_of(policy, 50), None):
+        one, other = (actor.step(obs, None, None, noise) for actor in (ours, graph))
+        np.testing.assert_array_equal(one.actions, other.actions)
+        np.testing.assert_allclose(one.values, other.values, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(one.neglogps, other.neglogps, rtol=1e-4, atol=1e-5)
+        choices = one.actions.reshape(50, -1) - np.ravel(action.start) + np.cumsum([0, *widths[:-1]])
+        assert np.take_along_axis(mask, choices, axis=1).all()
+    if make_policy is not q_network:
+        # Of a Q-network advantages stand for values.
+        flats = [actor.behave(obs, None, None, noise_of(policy, 50))[1] for actor in (ours, graph)]
+        np.testing.assert_allclose(*flats, rtol=1e-4, atol=1e-5)
+
+
+def test_masks_beside_several_parts_act_in_the_graph():
+    parts = {"a": BOX, "b": BOX, MASK: spaces.MultiBinary(4)}
+    assert isinstance(make_actor(make(obs=PackedSpace(spaces.Dict(parts)))), GraphActor)
 
 
 L = keras.layers

@@ -58,7 +58,7 @@ POLICIES = {
 @pytest.mark.parametrize("kind", POLICIES)
 def test_every_policy_and_its_actor_satisfy_the_protocols(kind):
     policy = POLICIES[kind]()
-    actor, in_numpy = make_actor(policy), kind not in ("lstm", "memory", "masked")
+    actor, in_numpy = make_actor(policy), kind not in ("lstm", "memory")
     assert isinstance(policy, ActingPolicy) and isinstance(policy.head, Head)
     assert isinstance(actor, Actor) and isinstance(actor, SamplingActor)
     assert isinstance(actor, NumpyActor) == isinstance(actor, BlockActor) == in_numpy

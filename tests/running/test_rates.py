@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from small_runs import identity, learn, own_identity, train, weights
+from small_environments import identity
+from small_runs import learn, own_identity, train, weights
 
 from tfbaselines.algs.registry import ALGORITHMS, get
 from tfbaselines.running.callbacks import Schedule
@@ -109,6 +110,14 @@ def test_a_run_without_a_length_has_no_fraction_left():
     assert Rates("trpo_mpi", config, ends=False).at(1.0) == {}
     with pytest.raises(ValueError, match=r"^lam='linear_1' is not valid: a number in a run without total_timesteps"):
         Rates("trpo_mpi", get("trpo_mpi").config.of({"lam": "linear_1"}), ends=False)
+
+
+def test_iterations_are_a_length_too(eager):
+    rates = []
+    note = RunOptions(callback=lambda run: rates.append(run.rates()["lr"]))
+    length = {"total_timesteps": None, "num_iterations": 2}
+    learn("qlearning", identity(), **length, lr="linear_0.3", run=note)
+    assert rates[0] > rates[-1]
 
 
 def test_models_of_the_users_own_take_numbers():

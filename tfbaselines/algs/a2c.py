@@ -101,13 +101,10 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     with OnPolicyRun("a2c", network, env, Config.of(kwargs)) as run:
         step, streams = make_step(run), value_streams(run)
         for rollout in run.rollouts():
-            if streams is None:
-                estimates = {"returns": rollout.n_step_returns(run.config.gamma)}
-            else:
-                estimates = streams.estimates(rollout, Rollout.n_step_returns)
+            estimates = streams.estimates(rollout, Rollout.n_step_returns)
             batch = rollout.batch(run.policy.recurrent, **estimates)
             statistics = step(batch, **run.rates(run.fraction_after_update))
-            of_signals = {} if streams is None else streams.learn(parts=1, epochs=1)
+            of_signals = streams.learn(parts=1, epochs=1)
             # Computed only for the rows that are written, one update in many.
             run.log(partial(_row, statistics, rollout.values, estimates["returns"], of_signals))
     return run.model

@@ -257,10 +257,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> Model:
             return rollout.n_step_returns(gamma)
 
         for rollout in run.rollouts(config.init_fn):
-            if streams is None:
-                estimates = {"returns": returns_of(rollout, run.config.gamma)}
-            else:
-                estimates = streams.estimates(rollout, returns_of)
+            estimates = streams.estimates(rollout, returns_of)
             data = rollout.batch(recurrent, **estimates)
             indices = shuffled(run.rng, len(data["returns"]), config.nminibatches, config.noptepochs)
             statistics = run.check(train_phase(data=data, indices=indices, **run.rates()))
@@ -268,8 +265,8 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> Model:
                 config.update_fn(run.update)
             explained = explained_variance(rollout.values.ravel(), estimates["returns"].ravel())
             row = {f"loss/{name}": value for name, value in statistics.items()}
-            of_signals = {} if streams is None else streams.learn(config.nminibatches, config.noptepochs)
-            run.log(row | {"misc/explained_variance": explained} | of_signals)
+            row |= {"misc/explained_variance": explained} | streams.learn(config.nminibatches, config.noptepochs)
+            run.log(row)
     return run.model
 
 

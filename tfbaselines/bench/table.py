@@ -5,6 +5,7 @@ its default arguments or, in the suite 'tuned', with --tuned. A run that was sto
 run again.
 """
 
+import contextlib
 import csv
 import io
 import json
@@ -16,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -114,6 +116,11 @@ def run_missing(wanted: list[Cell], logs: str, jobs: int) -> Iterator[tuple[Cell
     """
     check_at_least(1, jobs=jobs)
     missing = [cell for cell in wanted if cell.result(logs) is None]
+    with _sigterm_as_exit():
+        yield from _run_all(missing, logs, jobs)
+
+
+def _run_all(missing: list[Cell], logs: str, jobs: int) -> Iterator[tuple[Cell, str | None]]:
     threads = str(max(1, (os.cpu_count() or 1) // jobs))
     environment = os.environ | {"OMP_NUM_THREADS": threads, "TF_NUM_INTRAOP_THREADS": threads}
     running: list[subprocess.Popen] = []
@@ -129,6 +136,20 @@ def run_missing(wanted: list[Cell], logs: str, jobs: int) -> Iterator[tuple[Cell
                 if process.poll() is None:
                     process.send_signal(signal.SIGTERM)
             raise
+
+
+@contextlib.contextmanager
+def _sigterm_as_exit() -> Iterator[None]:
+    """SIGTERM raises SystemExit, as Ctrl-C raises KeyboardInterrupt: it would leave the runs behind."""
+
+    def leave(number: int, _: Any) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _run(cell: Cell, logs: str, environment: dict[str, str], running: list[subprocess.Popen]) -> str | None:

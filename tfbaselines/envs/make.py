@@ -71,10 +71,11 @@ def make_env(
     if wrapper_kwargs and env_type != "atari":
         raise bad_argument("wrapper_kwargs", wrapper_kwargs, "for Atari games only")
     env = _bare(env_id, env_type, env_kwargs or {})
+    name = env_id if isinstance(env_id, str) else getattr(env.spec, "id", "")
     if flatten_dict_observations:
         env = flattened(env)
     # The monitor sits under everything that changes rewards.
-    success = ("is_success",) if env_type == "robotics" and WITH_SUCCESS.match(env_id) else ()
+    success = ("is_success",) if env_type == "robotics" and WITH_SUCCESS.match(name) else ()
     path = _monitor_path(logger_dir, mpi_rank, subrank)
     env = Monitor(env, path, allow_early_resets=True, info_keywords=success, append=append)
     # Seeding begins an episode, which EpisodicLifeEnv must not go on with: the wrappers come after it.

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of_obs
+from tfbaselines.envs.vec.packed import unpacked
 from tfbaselines.policy.encoding import encode_numpy, observation_spec
 from tfbaselines.policy.mirror import NumpyCopies, takes_rows
+from tfbaselines.policy.parts import FORBIDDEN
 from tfbaselines.policy.protocol import ActingPolicy, SamplingActor, Step
 
 
@@ -54,7 +57,7 @@ class NumpyActor:
             # One row, or one for each member of a population.
             self._logstd = self._copies.of(mirror.logstd).reshape(-1, mirror.logstd.shape[-1])
         self._value_per_action = mirror.value_per_action
-        self._takes_rows = takes_rows(mirror.actor[0])
+        self._takes_rows, self._seen = takes_rows(mirror.actor[0]), mirror.seen
         self._graph: GraphActor | None = None
         self.refresh()
 
@@ -67,21 +70,22 @@ class NumpyActor:
 
     def act(self, obs: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
         """Actions [N, ...] for observations [N, ...]; noise from the head's draw_noise, or None for the mode."""
-        flat = self._flat(self._shared(self._encode(obs)))
+        flat = self._parameters(obs)
         return self._head.mode_numpy(flat) if noise is None else self._head.sample_numpy(flat, noise)
 
     def evaluate(self, obs: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Values [B] and negative log probabilities [B] of a whole block of observations and the actions taken."""
-        latent = self._shared(self._encode(obs))
+        x, forbidden = self._encode(obs)
+        latent = self._shared(x)
         values = self.value(obs) if self._value_rest is None else self._value(latent)
-        return values, self._head.neglogp_numpy(self._flat(latent), actions)
+        return values, self._head.neglogp_numpy(self._flat(latent, forbidden), actions)
 
     def value(self, obs: np.ndarray, states: Any = None, episode_start: Any = None) -> np.ndarray:
         """Values [B]; states and episode_start are ignored."""
         if self._value_rest is None:
             self._graph = self._graph or GraphActor(self._policy)
             return self._graph.value(obs)
-        return self._value(self._shared(self._encode(obs)))
+        return self._value(self._shared(self._encode(obs)[0]))
 
     def choose(
         self, obs: np.ndarray, states: Any, episode_start: Any, noise: np.ndarray | None
@@ -99,20 +103,33 @@ class NumpyActor:
         self, obs: np.ndarray, states: Any, episode_start: Any, noise: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Actions [N, ...], the parameters [N, P] of the distributions they were drawn from, and no states."""
-        flat = self._flat(self._shared(self._encode(obs)))
+        flat = self._parameters(obs)
         return self._head.sample_numpy(flat, noise), flat, None
 
-    def _encode(self, obs: np.ndarray) -> np.ndarray:
-        x = encode_numpy(obs, self._policy.observation_space)
+    def _parameters(self, obs: Any) -> np.ndarray:
+        """The head's parameters [B, P] for observations."""
+        x, forbidden = self._encode(obs)
+        return self._flat(self._shared(x), forbidden)
+
+    def _encode(self, obs: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """What the chains take, and what an action mask adds to the head's parameters [B, P]."""
+        space, forbidden = self._policy.observation_space, None
+        if self._seen is not None:
+            parts = dict(unpacked(obs, space))
+            forbidden = np.float32(FORBIDDEN) * (1.0 - np.asarray(parts.pop(ACTION_MASK), np.float32))
+            (obs,), space = parts.values(), self._seen
+        x = encode_numpy(obs, space)
         if self._policy.normalizer:
             x = (x - self._mean) / self._std
         clip = self._policy.clip
         x = x if clip is None else np.clip(x, -clip, clip)
-        return x.reshape(len(x), -1) if self._takes_rows else x
+        return x.reshape(len(x), -1) if self._takes_rows else x, forbidden
 
-    def _flat(self, latent: np.ndarray) -> np.ndarray:
+    def _flat(self, latent: np.ndarray, forbidden: np.ndarray | None) -> np.ndarray:
         """The head's parameters [B, P]."""
         pi = self._actor_rest(latent)
+        if forbidden is not None:
+            return pi + forbidden
         if self._logstd is None:
             return pi
         flat = np.empty((len(pi), 2 * pi.shape[1]), np.float32)

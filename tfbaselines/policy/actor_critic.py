@@ -21,7 +21,7 @@ from tfbaselines.policy.networks import (
     get_network_builder,
     run_network,
 )
-from tfbaselines.policy.parts import FORBIDDEN, without_mask
+from tfbaselines.policy.parts import FORBIDDEN, seen_in_numpy, without_mask
 from tfbaselines.policy.precision import in_full
 from tfbaselines.policy.protocol import Head, Outputs
 from tfbaselines.policy.trunk import NetworkTrunk, Trunk, takes_observations, trunk_maker
@@ -175,9 +175,10 @@ class ActorCritic(BasePolicy):
 
     def mirror(self) -> Mirror | None:
         """See BasePolicy; values, which are seldom needed while acting, are computed through the graph."""
-        if not self.trunk.plain or self.masked:
+        repeatable, seen = seen_in_numpy(self)
+        if not self.trunk.plain or not repeatable:
             return None
-        return Mirror([*([self.network] if self.network else []), self.pi_layer])
+        return Mirror([*([self.network] if self.network else []), self.pi_layer], seen=seen)
 
     def view(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> View:
         """Observations as actor and critics take them; arguments as for `forward`."""

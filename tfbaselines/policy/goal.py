@@ -113,5 +113,5 @@ class GoalActor(NumpyActor):
         """See NumpyActor; the policy itself has the statistics."""
         self._copies.refresh()
 
-    def _encode(self, obs: dict[str, np.ndarray]) -> np.ndarray:
-        return self._policy.rows_numpy(obs)
+    def _encode(self, obs: dict[str, np.ndarray]) -> tuple[np.ndarray, None]:
+        return self._policy.rows_numpy(obs), None

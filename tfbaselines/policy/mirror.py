@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 import keras
 import numpy as np
 import tensorflow as tf
+from gymnasium import spaces
 
 # OpenBLAS computes larger products (rows x inputs x outputs) on several threads, which then spin for a while and take
 # the cores from TensorFlow's: a large batch is cut into pieces that stay below, unless these would be tiny.
@@ -42,12 +43,15 @@ class Mirror(NamedTuple):
             with is computed once where both are needed.
         logstd: [1, n] appended to every row of the actor's output, or None.
         value_per_action: values are [B, A], one for each action or each reward signal, not [B].
+        seen: the part of the observations that both chains take, beside which there is an action mask; None where
+            observations have none.
     """
 
     actor: Chain
     value: Chain | None = None
     logstd: keras.Variable | None = None
     value_per_action: bool = False
+    seen: spaces.Space | None = None
 
     @property
     def repeatable(self) -> bool:

@@ -1,6 +1,7 @@
 """Networks over observations of several parts, with an encoder for each image, and the parts of an action mask."""
 
 from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -8,6 +9,7 @@ from gymnasium import spaces
 
 from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import ONLY, is_image, parts_of
+from tfbaselines.envs.vec.packed import opened
 from tfbaselines.policy.encoding import encoded_shape
 from tfbaselines.policy.networks import NetworkFn, flat_width, get_network_builder, has_convolutions
 
@@ -25,6 +27,20 @@ def without_mask(space: spaces.Space) -> spaces.Space:
         return space
     rest = {name: part for name, part in parts.items() if name != ACTION_MASK}
     return rest[ONLY] if list(rest) == [ONLY] else spaces.Dict(rest)
+
+
+def seen_in_numpy(policy: Any) -> tuple[bool, spaces.Space | None]:
+    """Whether numpy can take a policy's observations apart, and what is left without the mask; None without one.
+
+    Args:
+        policy: of observations whose parts its networks take, and perhaps of a mask.
+    """
+    space = opened(policy.observation_space)
+    if not policy.masked:
+        return not isinstance(space, spaces.Dict), None
+    rest = without_mask(space)
+    # Statistics of a Dict are those of each of its parts.
+    return not (isinstance(rest, spaces.Dict) or policy.normalizer), rest
 
 
 def network_over(network_fn: NetworkFn, space: spaces.Space) -> keras.Model:

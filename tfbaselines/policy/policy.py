@@ -12,14 +12,14 @@ from gymnasium import spaces
 
 from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import ONLY, parts_of
-from tfbaselines.envs.vec.packed import PackedSpace, opened
+from tfbaselines.envs.vec.packed import opened
 from tfbaselines.errors import bad_argument
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.base import BasePolicy, memory_tensors
 from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import NetworkFn, NetworkSpec, flat_width, get_network_builder, run_network
-from tfbaselines.policy.parts import FORBIDDEN, network_over, without_mask
+from tfbaselines.policy.parts import FORBIDDEN, network_over, seen_in_numpy, without_mask
 from tfbaselines.policy.precision import in_full
 from tfbaselines.policy.protocol import Outputs
 
@@ -107,11 +107,12 @@ class Policy(BasePolicy):
 
     def mirror(self) -> Mirror | None:
         """See BasePolicy."""
-        if self.recurrent or isinstance(self.observation_space, PackedSpace):
+        repeatable, seen = seen_in_numpy(self)
+        if self.recurrent or not repeatable:
             return None
         actor = [self.network] if self.pi_layer is None else [self.network, self.pi_layer]
         value = [self.value_network or self.network, self.vf_layer]
-        return Mirror(actor, value, self.logstd, self._several_values)
+        return Mirror(actor, value, self.logstd, self._several_values, seen)
 
     def forward(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
         """See ActingPolicy; features are the latent of the value layer."""

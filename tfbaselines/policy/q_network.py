@@ -16,7 +16,7 @@ from tfbaselines.errors import bad_argument
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import NetworkFn, NetworkSpec, flat_width, get_network_builder, run_network
-from tfbaselines.policy.parts import FORBIDDEN, without_mask
+from tfbaselines.policy.parts import FORBIDDEN, seen_in_numpy, without_mask
 from tfbaselines.policy.protocol import ActionDistribution, Outputs
 from tfbaselines.policy.q_head import QHead, ValuesInNumpy
 from tfbaselines.policy.return_distribution import ExpectedReturn, ReturnDistribution
@@ -135,12 +135,13 @@ class QNetwork(BasePolicy):
 
     def mirror(self) -> Mirror | None:
         """See BasePolicy; the largest value is computed through the graph."""
-        if not self.trunk.plain or self.masked:
+        repeatable, seen = seen_in_numpy(self)
+        if not self.trunk.plain or not repeatable:
             return None
         if self.noise is None and self.q_head.returns.atoms == 1:
             # Advantages have the same order as values.
-            return Mirror([*self._dense, *self.q_head.action_layers])
-        return Mirror([*self._dense, ValuesInNumpy(self.q_head, self.noise)])
+            return Mirror([*self._dense, *self.q_head.action_layers], seen=seen)
+        return Mirror([*self._dense, ValuesInNumpy(self.q_head, self.noise)], seen=seen)
 
     def outputs(self, encoded: Any, noise: tf.Tensor | None = None) -> tf.Tensor:
         """The representation [B, A, atoms] of every action's return.

@@ -1,5 +1,6 @@
 """The arguments of a run that change while it trains, and their present values."""
 
+from collections.abc import Callable
 from typing import Any
 
 from tfbaselines.errors import bad_argument
@@ -40,9 +41,13 @@ class Rates:
         """What updates are called with, by name."""
         return {name: rate(fraction_left) for name, rate in self._schedules.items()}
 
-    def config(self, fraction_left: float) -> Config:
-        """The arguments with the present values of those that change."""
-        return self._config.at(self.at(fraction_left)) if self._changing else self._config
+    def config(self, fraction_left: Callable[[], float]) -> Config:
+        """The arguments with the present values of those that change.
+
+        Args:
+            fraction_left: called where some do.
+        """
+        return self._config.at(self.at(fraction_left())) if self._changing else self._config
 
     def _take(self, config: Config) -> None:
         self._config, self._schedules = config, config.schedules()

@@ -52,6 +52,7 @@ class Run:
 
     Attributes:
         unit: in which progress is shown.
+        ends_otherwise: a number of something else than steps ends a run without total_timesteps.
         name: the algorithm's.
         model: what is trained; None before `start`.
         env: its environments; their normalisation and random streams are saved and restored.
@@ -76,6 +77,7 @@ class Run:
     """
 
     unit = "step"
+    ends_otherwise = False
 
     def __init__(self, name: str, env: Any, config: RunConfig, plan: Plan) -> None:
         self.name, self.env, self.plan = name, env, plan
@@ -84,7 +86,7 @@ class Run:
         if limit is not None:
             env.limit_episodes(limit)
         self.options, self.comm = config.options, mpi.wrap(config.comm)
-        self._rates = Rates(name, config, ends=plan.total_timesteps < UNLIMITED)
+        self._rates = Rates(name, config, ends=self.ends_otherwise or plan.total_timesteps < UNLIMITED)
         self.update, self.num_updates = 0, plan.total_timesteps // plan.steps_per_update
         set_precision(self.options.precision)
         exchange.set_exchange(self.options.mpi_exchange)
@@ -218,7 +220,7 @@ class Run:
     @property
     def config(self) -> Any:
         """The algorithm's arguments; those that follow a schedule, but for rates, have their present values."""
-        return self._rates.config(self.fraction_left if self.update else 1.0)
+        return self._rates.config(lambda: self.fraction_left if self.update else 1.0)
 
     def rates(self, fraction_left: float | None = None) -> dict[str, float]:
         """The value of every scheduled argument, by name, at `fraction_left` or where training now is."""

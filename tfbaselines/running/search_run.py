@@ -35,6 +35,8 @@ class SearchRun(Run):
         columns: makes a row of the logs but for what `learnt` adds.
     """
 
+    ends_otherwise = True
+
     def __init__(
         self,
         name: str,
@@ -43,6 +45,7 @@ class SearchRun(Run):
         of_episodes: bool = False,
         columns: Callable[[Run], dict[str, Any]] = columns,
     ) -> None:
+        self._num_iterations = config.num_iterations
         self._most_steps = None if config.total_timesteps is None else int(config.total_timesteps)
         plan = Plan(
             total_timesteps=UNLIMITED if self._most_steps is None else self._most_steps,
@@ -127,7 +130,7 @@ class SearchRun(Run):
         return columns
 
     def _end(self) -> int:
-        return self.config.num_iterations if self._most_steps is None else self._most_steps
+        return self._num_iterations if self._most_steps is None else self._most_steps
 
     def _go_on_from(self, update: int, timesteps: int) -> None:
         self.update, self._timesteps = update, timesteps

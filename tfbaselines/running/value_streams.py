@@ -82,15 +82,34 @@ class ValueStreams:
         return TERMINATE if name == EXTRINSIC else self._learnt[name].ends
 
 
-def value_streams(run: OnPolicyRun) -> ValueStreams | None:
-    """The reward signals of a run, which become parts of its model; None where it learns from rewards alone.
+class PlainStream:
+    """The one value stream of a run that learns from the environment's rewards alone.
+
+    Args:
+        run: whose config has the discount.
+    """
+
+    def __init__(self, run: OnPolicyRun) -> None:
+        self._run = run
+
+    def estimates(self, rollout: Rollout, returns_of: Returns) -> dict[str, np.ndarray]:
+        """Returns [T, N]; see ValueStreams."""
+        return {"returns": returns_of(rollout, self._run.config.gamma)}
+
+    def learn(self, parts: int, epochs: int) -> dict[str, float]:
+        """Nothing; see ValueStreams."""
+        return {}
+
+
+def value_streams(run: OnPolicyRun) -> ValueStreams | PlainStream:
+    """What a run learns values of; reward signals become parts of its model.
 
     Args:
         run: of an algorithm with SignalsConfig, with its model, before its rollouts begin.
     """
     arguments = run.config.signals
     if arguments is None:
-        return None
+        return PlainStream(run)
     signals = make_signals(arguments, run.policy, run.env, run.rng, run.comm)
     run.model.parts, run.keep_next_obs = signals, True
     return ValueStreams(run, arguments, signals)

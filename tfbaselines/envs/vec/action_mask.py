@@ -64,10 +64,14 @@ def with_action_masks(env: VecEnv) -> VecEnv:
     if MASK in parts:
         _check_part(parts[MASK], actions)
         return env
-    if find_wrapper(env, _Begun) or not isinstance(actions, spaces.Discrete | spaces.MultiDiscrete):
+    if find_wrapper(env, _Begun) or isinstance(actions, spaces.Box):
         return env
     begun = _Begun(env)
-    return VecActionMask(begun) if all(MASK in info for info in begun.reset_infos) else begun
+    if not all(MASK in info for info in begun.reset_infos):
+        return begun
+    if not isinstance(actions, spaces.Discrete | spaces.MultiDiscrete):
+        raise ValueError(f"infos have an '{MASK}': masks are for Discrete and MultiDiscrete actions, not {actions}")
+    return VecActionMask(begun)
 
 
 def refuse_action_masks(env: VecEnv, algorithm: str) -> None:
