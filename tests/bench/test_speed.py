@@ -5,9 +5,10 @@ import shutil
 
 import pytest
 
+from tfbaselines.algs import deepq
 from tfbaselines.bench import speed
 from tfbaselines.bench.__main__ import main
-from tfbaselines.bench.cases import CASES
+from tfbaselines.bench.cases import CASES, steps_per_update
 
 
 @pytest.mark.slow
@@ -59,12 +60,23 @@ def test_a_mistake_is_one_line(flags, words, capsys):
 def test_both_sides_divide_a_rollout_alike():
     for case in CASES.values():
         learn = case["learn"]
+        assert case["steps"] % steps_per_update(case) == 0
         if "nsteps" in learn:
-            assert (case["num_env"] * learn["nsteps"]) % learn.get("nminibatches", 1) == 0
-            assert case["steps"] % (case["num_env"] * learn["nsteps"]) == 0
+            assert steps_per_update(case) % learn.get("nminibatches", 1) == 0
         else:
-            assert case["steps"] % learn["update_every"] == 0
-            assert case["warmup"] > learn["start_steps"]
+            assert case["warmup"] > learn.get("start_steps", learn.get("learning_starts"))
+
+
+def test_prioritised_replay_is_all_that_its_case_adds():
+    uniform, prioritised = CASES["deepq-cartpole"], CASES["deepq-cartpole-prioritized"]
+    assert prioritised == uniform | {"peer": None, "learn": uniform["learn"] | {"prioritized_replay": True}}
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.get("alg") == "deepq"])
+def test_a_case_of_deepq_has_its_arguments(name):
+    """A mistake would be seen only when it is measured; the network has its own arguments besides."""
+    learn = {name: value for name, value in CASES[name]["learn"].items() if name != "hidden_sizes"}
+    deepq.Config(**learn)
 
 
 def test_an_original_that_is_gone_is_compared_by_the_yardstick():
