@@ -159,6 +159,7 @@ def test_the_command_line(alg, eager, tmp_path, capsys):
         ("sac", {"cql_weight": 0.0, "cql_threshold": 1.0}, r"cql_weight=0.0 is not valid: above 0 with cql_threshold"),
         ("sac", {"offline": "nowhere.npz"}, r"cannot read demonstrations 'nowhere.npz': there is no such file"),
         ("sac", {"offline": ""}, r"offline"),
+        ("sac", {"reward_signals": {"extrinsic": {}}}, r"reward_signals=.* is not valid: None with offline"),
         ("sac", {"offline": None, "cql_weight": 1.0}, r"cql_weight=1.0 is not valid: needs offline"),
         ("td3", {"offline": None, "bc_alpha": 1.0}, r"bc_alpha=1.0 is not valid: needs offline"),
     ],

@@ -201,7 +201,7 @@ def test_the_command_line(eager, tmp_path, capsys):
     given = f"--reward_signals={given}"
     assert main([*words, given, f"--num_timesteps={2 * CYCLE}", f"--log_path={tmp_path}"]) == 0
     assert main([f"--resume={tmp_path}", f"--num_timesteps={4 * CYCLE}"]) == 2
-    assert "the run's reward_signals name a file, which is not kept" in capsys.readouterr().err
+    assert "the path in the run's reward_signals is not kept" in capsys.readouterr().err
     assert main([f"--resume={tmp_path}", given, f"--num_timesteps={4 * CYCLE}"]) == 0
     assert rows(tmp_path)["gail/expert_acc"].notna().all()
     assert evaluate(str(tmp_path), episodes=1)

@@ -174,6 +174,13 @@ def test_a_model_without_cloning_can_go_on_with_it(demo, eager, tmp_path):
     assert "pretraining" in learn("sac", still(), 2, **own).state()
 
 
+@BOTH
+def test_reward_signals_stand_beside_it(alg, demo, eager):
+    own = {"pretraining": {"demo_path": demo}, "reward_signals": {"extrinsic": {}, "rnd": {"encoding_size": 8}}}
+    state = learn(alg, still(), 2, **own).state()
+    assert {"pretraining", "rnd"} <= set(state)
+
+
 @pytest.mark.slow
 def test_two_ranks_take_one_step(tmp_path):
     (tmp_path / "script.py").write_text(RANKS)

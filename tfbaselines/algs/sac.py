@@ -94,7 +94,7 @@ class Config(TemperatureConfig, PretrainingConfig, ReplaySignalsConfig, OffPolic
             object.__setattr__(self, "update_every", self.train_interval)
         super().check()
         if self.offline is not None and self.signals is not None:
-            raise bad_argument("reward_signals", self.reward_signals, "None with offline, whose rewards are the data's")
+            raise bad_argument("reward_signals", self.reward_signals, "None with offline: the data set has its rewards")
         self.check_offline("cql_weight", "cql_threshold", "cql_actions")
         if self.cql_threshold is not None and self.cql_weight == 0:
             raise bad_argument("cql_weight", self.cql_weight, "above 0 with cql_threshold, which multiplies it")
