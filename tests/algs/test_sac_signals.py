@@ -9,22 +9,8 @@ import tensorflow as tf
 from commands import finish, start
 from gymnasium import spaces
 from helpers import mean_return, vec
-from small_runs import (
-    CYCLE,
-    DEMONSTRATIONS,
-    Counting,
-    Goals,
-    Masked,
-    Seeing,
-    box,
-    demonstrations_for,
-    identity,
-    learn,
-    rows,
-    small,
-    train,
-    weights,
-)
+from small_environments import CYCLE, Counting, Goals, Masked, Seeing, box, identity
+from small_runs import DEMONSTRATIONS, demonstrations_for, learn, rows, small, train, weights
 
 from tfbaselines.algs.registry import get
 from tfbaselines.envs import tiny

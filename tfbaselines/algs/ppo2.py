@@ -142,20 +142,11 @@ def loss(
 class Model(PolicyModel):
     """A policy and the optimiser that trains it. A subclass may override `train`; see model_fn.
 
-    Args:
-        policy: what acts and is trained.
-        ob_space: its observation space.
-        ac_space: its action space.
+    Args: those with the names of Config's are its; besides,
+        policy: what acts and is trained, in ob_space and ac_space.
         nbatch_act: how many environments act at once.
         nbatch_train: rows in a minibatch.
-        nsteps: steps of each environment in a rollout.
-        ent_coef: weight of the entropy in the loss.
-        vf_coef: weight of the value loss.
-        max_grad_norm: bound of the gradient's global norm, or None.
-        mpi_rank_weight: this rank's weight when gradients are averaged.
-        comm: communicator of the ranks that train together.
         clip_values: bound how far values go from the old ones.
-        normalize_advantages: standardise the advantages of each minibatch.
     """
 
     def __init__(
@@ -264,8 +255,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> Model:
             data = rollout.batch(recurrent, **estimates)
             indices = shuffled(run.rng, len(data["returns"]), config.nminibatches, config.noptepochs)
             statistics = run.check(train_phase(data=data, indices=indices, **run.rates()))
-            if cloning is not None:
-                cloning.learn(len(indices))
+            cloning.learn(len(indices))
             if config.update_fn is not None:
                 config.update_fn(run.update)
             explained = explained_variance(rollout.values.ravel(), estimates["returns"].ravel())

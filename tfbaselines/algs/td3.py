@@ -44,14 +44,9 @@ class Config(OffPolicyConfig):
     target_noise: Coefficient = arg(0.2, "standard deviation of the noise on the target's actions", at_least=0)
     noise_clip: Coefficient = arg(0.5, "bound of the target's noise", at_least=0)
     policy_delay: int = arg(2, "critic steps for each step of the actor and the targets", at_least=1)
-
-    bc_alpha: float | None = arg(
-        None, "offline: weight of the values against the distance to the data's actions; None for 2.5", at_least=0
-    )
+    bc_alpha: float | None = arg(None, "offline: weight of values beside the data's actions; None for 2.5", at_least=0)
     normalize_observations: bool | None = arg(
-        None,
-        "scale observations by a running mean and deviation kept inside the policy, offline by those of the data set; "
-        "None does so offline only",
+        None, "scale observations by a running mean and deviation, offline by the data's; None: offline only"
     )
 
     order: ClassVar = """

@@ -228,10 +228,10 @@ class OffPolicyRun(Run):
         logger.info(self.replay.describe())
         row = max(self.replay.obs_nbytes * BATCH_COPIES, LEAST_ROW)
         require_memory(self._batch_rows(model.policy) * row, "batch_size", "learning from a batch")
-        if self.signals is not None:
-            model.parts = [*model.parts, *self.signals.learnt]
         if self.offline is not None and model.policy.normalizer:
             model.policy.normalizer.fit(self.replay.observations)
+        if self.signals is not None:
+            model.parts = [*model.parts, *self.signals.learnt]
         saved = config.save_replay_buffer and self.offline is None
         self.start(model, normalized=env, replay=self.replay if saved else None)
         start = -(-config.start_steps // env.num_envs)
@@ -271,8 +271,8 @@ class OffPolicyRun(Run):
         if getattr(config, "replay", "uniform") == "hindsight":
             return _hindsight(env, policy, config)
         if self.offline is None:
-            own = {"n_step": config.n_step, "state_size": policy.state_size} | _ends(config)
-            replay = Replay(env, int(config.replay_size), **own)
+            size, ends = int(config.replay_size), _ends(config)
+            replay = Replay(env, size, n_step=config.n_step, state_size=policy.state_size, **ends)
         else:
             replay = _data_set(env, policy, config)
         if policy.recurrent and replay.size < self.sequence_length * self._train_env.num_envs:

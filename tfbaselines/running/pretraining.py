@@ -113,8 +113,15 @@ class CloningBeside:
             restore_slots(self.optimizer, state["pretraining"])
 
 
-def cloning_beside(run: Run, model: PolicyModel, env: VecEnv) -> CloningBeside | None:
-    """The cloning of a run, which becomes a part of its model; None where it learns from rewards alone.
+class NoCloning:
+    """Of a run that learns from rewards alone."""
+
+    def learn(self, steps: int) -> None:
+        """Nothing; see CloningBeside."""
+
+
+def cloning_beside(run: Run, model: PolicyModel, env: VecEnv) -> CloningBeside | NoCloning:
+    """The cloning of a run, which becomes a part of its model.
 
     Args:
         run: of an algorithm with PretrainingConfig, before it starts.
@@ -123,7 +130,7 @@ def cloning_beside(run: Run, model: PolicyModel, env: VecEnv) -> CloningBeside |
     """
     arguments, policy = run.config.cloning, model.policy
     if arguments is None:
-        return None
+        return NoCloning()
     if isinstance(policy.observation_space, PackedSpace):
         raise ValueError("pretraining takes neither action masks nor observations of several parts")
     demonstrations = load_demonstrations(arguments.demo_path, policy.observation_space, policy.action_space)

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfbaselines.errors import bad_argument
-from tfbaselines.settings.bases import RunConfig
-from tfbaselines.settings.config import Declared, arg
+from tfbaselines.settings.config import Config, Declared, arg
 from tfbaselines.settings.groups import declared_of, mapping_of
 
 EXAMPLE = '{"demo_path": "demo.npz", "strength": 1.0, "steps": 20000}'
@@ -28,7 +27,7 @@ class Pretraining(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainingConfig(RunConfig):
+class PretrainingConfig(Config):
     """Of algorithms that can learn from demonstrations beside rewards."""
 
     pretraining: str | dict[str, Any] | None = arg(

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfbaselines.errors import bad_argument, unknown
-from tfbaselines.settings.bases import RunConfig
-from tfbaselines.settings.config import Declared, arg
+from tfbaselines.settings.config import Config, Declared, arg
 from tfbaselines.settings.groups import declared_of, mapping_of
 
 
@@ -60,7 +59,7 @@ EXAMPLE = '{"extrinsic": {"strength": 1.0, "gamma": 0.99}, "rnd": {"strength": 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class SignalsConfig(RunConfig):
+class SignalsConfig(Config):
     """Of algorithms that learn from reward signals."""
 
     reward_signals: str | dict[str, Any] | None = arg(
