@@ -18,7 +18,7 @@ from tfbaselines.command import Parser, exit_status, leave, load_tensorflow
 from tfbaselines.errors import check_at_least
 from tfbaselines.running.checkpoint import Checkpoints, load_tree
 from tfbaselines.settings.config_file import read_config
-from tfbaselines.settings.stored import NOT_KEPT, check_config, check_run
+from tfbaselines.settings.stored import NOT_KEPT, OF_THE_MODEL, check_config, check_run
 
 
 def evaluate(
@@ -103,7 +103,8 @@ def load_model(config: dict[str, Any], env: Any, path: str | Path) -> Any:
     """
     from tfbaselines.running.build import saved_model
 
-    learn = {name: value for name, value in config["learn"].items() if name not in NOT_KEPT}
+    kept = config["learn"].keys() - (set(NOT_KEPT) - set(OF_THE_MODEL))
+    learn = {name: value for name, value in config["learn"].items() if name in kept}
     model = saved_model(get(config["alg"]), config["network"], env, learn)
     model.attach(env, config)
     model.load(path)

@@ -47,6 +47,7 @@ LIMITS: dict[str, float] = {
     # Gradient steps.
     **dict.fromkeys(("batch_size", "demo_batch_size"), 10**7),
     **dict.fromkeys(("n_cycles", "n_batches"), 10**6),
+    "cql_actions": 10**4,
     "noptepochs": 1000,
     **dict.fromkeys(("train_pi_iters", "train_v_iters", "vf_iters"), 10**6),
     **dict.fromkeys(("cg_iters", "backtrack_iters"), 1000),

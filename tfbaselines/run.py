@@ -183,8 +183,7 @@ def _name_what_is_next(args: Arguments) -> None:
 
 def _given_again(args: Arguments) -> str:
     """Flags that a run is resumed with beside --resume: those that config.json does not keep."""
-    demo_path = args.learn.get("demo_path")
-    given = {"demo_path": demo_path} if demo_path else {}
+    given = {name: args.learn[name] for name in ("demo_path", "offline", "pretraining") if args.learn.get(name)}
     signals = args.learn.get("reward_signals")
     if reads_demonstrations(signals):
         given["reward_signals"] = signals

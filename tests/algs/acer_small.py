@@ -4,6 +4,7 @@ import small_environments
 import small_runs
 from gymnasium import spaces
 from helpers import vec
+from small_environments import box, identity  # noqa: F401
 from small_runs import rows, stop_after, table, weights  # noqa: F401
 
 from tfbaselines.algs import acer

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from helpers import reward_per_step, vec
-from small_environments import Counting, box, counting, still
-from small_runs import CYCLE, joined, learn, resident_bytes, rows, train, weights
+from small_environments import CYCLE, Counting, box, counting, still
+from small_runs import joined, learn, resident_bytes, rows, train, weights
 
 from tfbaselines.algs import ddpg
 from tfbaselines.envs import tiny

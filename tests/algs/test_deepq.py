@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from helpers import mean_return, reward_per_step, vec
-from small_environments import Masked, Seeing, counting, identity, still
-from small_runs import CYCLE, learn, rows, train, weights
+from small_environments import CYCLE, Masked, Seeing, counting, identity, still
+from small_runs import learn, rows, train, weights
 
 import tfbaselines
 from tfbaselines.algs import deepq, registry

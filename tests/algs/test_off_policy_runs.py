@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 from commands import finish, run, start, wait_for
 from gymnasium import spaces
-from small_environments import box, counting, still
-from small_runs import CYCLE, flags, joined, learn, rows, stop_after, train, weights
+from small_environments import CYCLE, box, counting, still
+from small_runs import flags, joined, learn, rows, stop_after, train, weights
 
 from tfbaselines.algs import registry
 from tfbaselines.evaluate import evaluate

@@ -159,7 +159,7 @@ def test_gail_is_resumed_with_its_demonstrations_given_again(alg, eager, tmp_pat
     assert "--reward_signals=" in capsys.readouterr().out
     assert {"gail/generator_loss", "gail/expert_acc", "gail/reward", "gail/value"} < set(rows(log))
     assert main([f"--resume={log}", "--num_timesteps=96"]) == 2
-    assert "the run's reward_signals name a file, which is not kept" in capsys.readouterr().err
+    assert "the path in the run's reward_signals is not kept" in capsys.readouterr().err
     assert main([f"--resume={log}", "--num_timesteps=96", given]) == 0
     assert evaluate(str(log), episodes=1)
 

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from helpers import mean_return, vec
-from small_environments import Counting, Masked, Seeing, box, counting, identity
-from small_runs import CYCLE, learn, rows, train, weights
+from small_environments import CYCLE, Counting, Masked, Seeing, box, counting, identity
+from small_runs import learn, rows, train, weights
 
 from tfbaselines.algs import sac
 from tfbaselines.envs import tiny

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from tfbaselines.algs import deepq
 from tfbaselines.bench import speed
 from tfbaselines.bench.__main__ import main
 from tfbaselines.bench.cases import CASES
@@ -66,6 +67,20 @@ def test_both_sides_divide_a_rollout_alike():
             assert (case["num_env"] * learn["nsteps"]) % learn.get("nminibatches", 1) == 0
         if "start_steps" in learn:
             assert case["warmup"] > learn["start_steps"]
+        if "learning_starts" in learn:
+            assert case["warmup"] > learn["learning_starts"]
+
+
+def test_prioritised_replay_is_all_that_its_case_adds():
+    uniform, prioritised = CASES["deepq-cartpole"], CASES["deepq-cartpole-prioritized"]
+    assert prioritised == uniform | {"peer": None, "learn": uniform["learn"] | {"prioritized_replay": True}}
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.get("alg") == "deepq"])
+def test_a_case_of_deepq_has_its_arguments(name):
+    """A mistake would be seen only when it is measured; the network has its own arguments besides."""
+    learn = {name: value for name, value in CASES[name]["learn"].items() if name != "hidden_sizes"}
+    deepq.Config(**learn)
 
 
 def test_the_peers_own_numbers_are_ours():

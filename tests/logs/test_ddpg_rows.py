@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from gymnasium import spaces
-from small_environments import counting
-from small_runs import CYCLE, EPOCH, joined, learn, rows, train
+from small_environments import CYCLE, counting
+from small_runs import EPOCH, joined, learn, rows, train
 
 from tfbaselines.logs.logger import read_csv
 from tfbaselines.optim.blocks import BlockUpdate

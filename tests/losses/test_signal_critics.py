@@ -56,7 +56,7 @@ def soft_value(policy, target, k, obs, noise):
 def test_each_signal_has_returns_of_its_own(given):
     """Those of the third go on in the next episode."""
     policy, target, critics, batch = given
-    found = critics.targets(batch, tf.constant(ALPHA))
+    found = critics.prepared(batch, tf.constant(ALPHA))["targets"]
     for k, after in enumerate(("next_obs", "next_obs", "following")):
         value = soft_value(policy, target, k, batch[after], batch["noise_next"])
         expected = batch["rewards"][:, k] + batch["discount"][:, k] * value
@@ -98,4 +98,4 @@ def test_without_any_strength_there_is_no_share_of_the_entropy():
     policy = make(SPACES[1])
     critics = SignalCritics(policy, make(SPACES[1]), ["extrinsic", "gail", "rnd"], [0.0] * 3, [False] * 3)
     batch = {name: tf.constant(drawn(ROWS, 3)) for name in ("obs", "next_obs", "rewards", "discount")}
-    assert np.isfinite(critics.targets(batch | views(policy, batch), tf.constant(ALPHA))).all()
+    assert np.isfinite(critics.prepared(batch | views(policy, batch), tf.constant(ALPHA))["targets"]).all()

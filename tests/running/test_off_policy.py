@@ -5,8 +5,8 @@ from collections import defaultdict
 import numpy as np
 import pytest
 from gymnasium import spaces
-from small_environments import counting, still, taken
-from small_runs import CYCLE, EPOCH, joined, learn, rows, train
+from small_environments import CYCLE, counting, still, taken
+from small_runs import EPOCH, joined, learn, rows, train
 
 from tfbaselines.optim.blocks import BlockUpdate
 from tfbaselines.parallel.mpi import Communicator

@@ -7,8 +7,8 @@ import signal
 import numpy as np
 import pytest
 from helpers import vec
-from small_environments import Counting, counting, still, taken
-from small_runs import CYCLE, learn, rows, train
+from small_environments import CYCLE, Counting, counting, still, taken
+from small_runs import learn, rows, train
 
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.running import off_policy

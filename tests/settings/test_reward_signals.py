@@ -32,10 +32,10 @@ def test_signals_keep_their_order_and_have_defaults(given):
         ({"rnd": {"encoding_size": 10**9}}, "rnd: encoding_size=1000000000 is not valid: at most"),
         ({"gail": {}}, "reward_signals: gail: demo_path=None is not valid: a file of demonstrations"),
         ({"rnd": 1.0}, "reward_signals: rnd=1.0 is not valid: a dict of its arguments"),
-        ({}, "reward_signals={} is not valid: a dict of signals by name"),
+        ({}, "reward_signals={} is not valid: a dict such as"),
         (5, "reward_signals=5 is not valid"),
         ("{'rnd': {}}", "is not valid: not JSON"),
-        ("[1]", "is not valid: a dict of signals"),
+        ("[1]", "is not valid: a dict such as"),
         ("[" * 100_000, "is not valid: not JSON"),
     ],
 )

@@ -74,10 +74,7 @@ class Config(SpinupReplayConfig):
     return_range: tuple[float, float] | None = arg(None, "range to which the critics' predictions are clipped")
     act_noise: float | None = arg(None, "Spinning Up's noise_type=normal_X, X in units of the bounds", at_least=0)
     polyak: float | None = arg(
-        None,
-        "Spinning Up's 1 - tau; the critic then steps before the actor, which in baselines step together",
-        at_least=0,
-        at_most=1,
+        None, "Spinning Up's 1 - tau; then the critic steps before the actor, not with it", at_least=0, at_most=1
     )
     start_steps: int = arg(0, "environment steps with random actions", at_least=0)
     update_after: int = arg(0, "transitions in the replay before the first gradient step", at_least=0)

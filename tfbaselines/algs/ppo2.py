@@ -29,9 +29,11 @@ from tfbaselines.policy.policy import Policy
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.on_policy import OnPolicyRun, minibatch_by_minibatch, shuffled
+from tfbaselines.running.pretraining import cloning_beside
 from tfbaselines.running.value_streams import value_streams
 from tfbaselines.settings.bases import OnPolicyConfig
 from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
+from tfbaselines.settings.pretraining import PretrainingConfig
 from tfbaselines.settings.reward_signals import SignalsConfig
 from tfbaselines.settings.takes import takes
 
@@ -41,7 +43,7 @@ LOSS_NAMES = ("policy_loss", "value_loss", "policy_entropy", "approxkl", "clipfr
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(SignalsConfig, OnPolicyConfig):
+class Config(SignalsConfig, PretrainingConfig, OnPolicyConfig):
     """Arguments of PPO2."""
 
     nsteps: int = arg(2048, "steps of each environment in an update", at_least=1)
@@ -140,20 +142,11 @@ def loss(
 class Model(PolicyModel):
     """A policy and the optimiser that trains it. A subclass may override `train`; see model_fn.
 
-    Args:
-        policy: what acts and is trained.
-        ob_space: its observation space.
-        ac_space: its action space.
+    Args: those with the names of Config's are its; besides,
+        policy: what acts and is trained, in ob_space and ac_space.
         nbatch_act: how many environments act at once.
         nbatch_train: rows in a minibatch.
-        nsteps: steps of each environment in a rollout.
-        ent_coef: weight of the entropy in the loss.
-        vf_coef: weight of the value loss.
-        max_grad_norm: bound of the gradient's global norm, or None.
-        mpi_rank_weight: this rank's weight when gradients are averaged.
-        comm: communicator of the ranks that train together.
         clip_values: bound how far values go from the old ones.
-        normalize_advantages: standardise the advantages of each minibatch.
     """
 
     def __init__(
@@ -250,6 +243,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> Model:
     with OnPolicyRun("ppo2", network, env, Config.of(kwargs), misc_columns) as run:
         config, recurrent = run.config, run.policy.recurrent
         train_phase, streams = _make_model(run), value_streams(run)
+        cloning = cloning_beside(run, run.model, run.env)
 
         def returns_of(rollout: Rollout, gamma: float) -> np.ndarray:
             if config.use_gae:
@@ -261,6 +255,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> Model:
             data = rollout.batch(recurrent, **estimates)
             indices = shuffled(run.rng, len(data["returns"]), config.nminibatches, config.noptepochs)
             statistics = run.check(train_phase(data=data, indices=indices, **run.rates()))
+            cloning.learn(len(indices))
             if config.update_fn is not None:
                 config.update_fn(run.update)
             explained = explained_variance(rollout.values.ravel(), estimates["returns"].ravel())

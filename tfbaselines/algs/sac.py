@@ -6,10 +6,10 @@ Critics q1, q2 descend 0.5 (q_i(s, a) - y)^2 towards
 
 the actor ascends min_i q_i(s, a) - alpha log pi(a|s) with a ~ pi(s), and the targets (') follow by polyak averaging.
 With alpha='auto' the temperature descends -log alpha (log pi(a|s) + target_entropy). Of several reward signals each has
-critics of its own: losses/signal_critics.py.
+critics of its own: losses/signal_critics.py. Offline, from a data set alone, the critics also descend CQL(H)'s penalty:
+losses/offline.py.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -22,8 +22,8 @@ from tfbaselines.envs.vec.action_mask import with_action_masks
 from tfbaselines.errors import bad_argument
 from tfbaselines.logs.epoch_rows import EpochRows
 from tfbaselines.losses.entropy import allowed_share, default_target_entropy, expectation
-from tfbaselines.losses.off_policy import mean, spread, targets, td_errors, views, weighted_mean
-from tfbaselines.losses.signal_critics import SignalCritics
+from tfbaselines.losses.off_policy import mean, spread, views
+from tfbaselines.losses.soft_critics import SoftCritics
 from tfbaselines.optim.average import AveragedPolicy, with_targets
 from tfbaselines.optim.blocks import Batch, BlockUpdate, Phase, Statistics
 from tfbaselines.optim.optimizers import Adam
@@ -34,29 +34,33 @@ from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.build import make_actor_critic
 from tfbaselines.running.off_policy import Course, OffPolicyModel, OffPolicyRun
-from tfbaselines.running.replay_signals import replay_signals
+from tfbaselines.running.pretraining import cloning_beside
+from tfbaselines.running.soft_critics import make_critics
 from tfbaselines.settings.bases import OffPolicyConfig
-from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
+from tfbaselines.settings.config import NetworkSpec, Schedule, arg
+from tfbaselines.settings.pretraining import PretrainingConfig
 from tfbaselines.settings.reward_signals import ReplaySignalsConfig
-from tfbaselines.settings.schedules import is_schedule, parse_schedule
 from tfbaselines.settings.takes import takes
+from tfbaselines.settings.temperature import TemperatureConfig
 
 ADAM_EPSILON = 1e-8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(ReplaySignalsConfig, OffPolicyConfig):
+class Config(TemperatureConfig, PretrainingConfig, ReplaySignalsConfig, OffPolicyConfig):
     """Arguments of SAC."""
 
     lr: Schedule = arg(1e-3, "learning rate", at_least=0)
-    alpha: Coefficient | str = arg(0.2, "weight of the entropy; 'auto' learns it, 'auto_0.1' from there", at_least=0)
-    target_entropy: float | None = arg(
-        None,
-        "entropy that alpha='auto' aims at; None for minus the number of continuous actions, or 0.2 of the largest "
-        "entropy of discrete ones",
-    )
     train_interval: int | None = arg(None, "ML-Agents' name for update_every", at_least=1)
     buffer_init_steps: int | None = arg(None, "ML-Agents' name for start_steps and update_after in one", at_least=0)
+
+    cql_weight: float | None = arg(
+        None, "offline: weight of the critics' penalty, where it is learnt at the start; None for 5", at_least=0
+    )
+    cql_threshold: float | None = arg(None, "offline: penalty for which its weight is learnt; None for a fixed weight")
+    cql_actions: int | None = arg(
+        None, "offline: actions of the policy, and uniform ones, that estimate the penalty; None for 10", at_least=1
+    )
 
     order: ClassVar = """
         seed total_timesteps eval_env steps_per_epoch epochs replay_size gamma polyak lr alpha batch_size
@@ -89,23 +93,11 @@ class Config(ReplaySignalsConfig, OffPolicyConfig):
         if self.train_interval is not None:
             object.__setattr__(self, "update_every", self.train_interval)
         super().check()
-        if not 0.0 <= self.first_alpha < math.inf or (self.learns_alpha and self.first_alpha == 0):
-            raise bad_argument("alpha", self.alpha, "a number of at least 0, 'auto', or such as 'auto_0.1'")
-
-    @property
-    def learns_alpha(self) -> bool:
-        """Whether the temperature is learnt."""
-        return isinstance(self.alpha, str) and self.alpha.startswith("auto")
-
-    @property
-    def first_alpha(self) -> float:
-        """The temperature at the start; NaN for what is none."""
-        if is_schedule(self.alpha):
-            return parse_schedule(self.alpha, "alpha")(1.0)
-        try:
-            return float(str(self.alpha).removeprefix("auto").removeprefix("_") or 1.0)
-        except ValueError:
-            return math.nan
+        if self.offline is not None and self.signals is not None:
+            raise bad_argument("reward_signals", self.reward_signals, "None with offline: the data set has its rewards")
+        self.check_offline("cql_weight", "cql_threshold", "cql_actions")
+        if self.cql_threshold is not None and self.cql_weight == 0:
+            raise bad_argument("cql_weight", self.cql_weight, "above 0 with cql_threshold, which multiplies it")
 
 
 def make_update(
@@ -114,7 +106,7 @@ def make_update(
     temperature: Temperature,
     batch_size: int = 100,
     comm: Any = None,
-    signals: SignalCritics | None = None,
+    critics: SoftCritics | None = None,
 ) -> BlockUpdate:
     """The gradient steps.
 
@@ -124,31 +116,18 @@ def make_update(
         temperature: alpha.
         batch_size: rows of a batch.
         comm: the ranks that train together.
-        signals: critics of reward signals; None for the environment's rewards alone.
+        critics: what the critics learn; None for SoftCritics.
     """
+    critics = critics or SoftCritics(policy, averaged.policy)
 
     def prepare(batch: Batch) -> Batch:
         batch = batch | views(policy, batch)
-        if signals is not None:
-            return batch | {"targets": signals.targets(batch, temperature())}
-        value, logp = expectation(policy, averaged.policy, batch["next"], batch.get("noise_next"))
-        return batch | {"targets": targets(batch, value - temperature() * logp)}
+        return batch | critics.prepared(batch, temperature())
 
     def actor_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
-        if signals is None:
-            value, logp = expectation(policy, policy, batch["now"], batch.get("noise"))
-        else:
-            value, logp = signals.value(batch["now"], batch.get("noise"))
+        value, logp = critics.value(batch["now"], batch.get("noise"))
         loss = mean(batch, temperature() * logp - value)
         return loss, {"LossPi": loss} | spread("LogPi", batch, logp)
-
-    def critic_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
-        if signals is not None:
-            return signals.loss(batch)
-        q1, q2 = policy.q(batch["now"], batch["actions"])
-        loss1, loss2 = (0.5 * weighted_mean(batch, tf.square(q - batch["targets"])) for q in (q1, q2))
-        statistics = {"LossQ1": loss1, "LossQ2": loss2} | td_errors(batch, q1)
-        return loss1 + loss2, statistics | spread("Q1Vals", batch, q1) | spread("Q2Vals", batch, q2)
 
     def temperature_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
         _, logp = expectation(policy, policy, batch["now"], batch.get("noise"))
@@ -158,7 +137,7 @@ def make_update(
 
     phases = [
         Phase(actor_loss, policy.acting_variables, Adam(epsilon=ADAM_EPSILON)),
-        Phase(critic_loss, policy.critic_variables, Adam(epsilon=ADAM_EPSILON)),
+        Phase(critics.loss, policy.critic_variables + critics.variables, Adam(epsilon=ADAM_EPSILON)),
     ]
     if temperature.learnt:
         phases.insert(0, Phase(temperature_loss, temperature.variables, Adam(epsilon=ADAM_EPSILON)))
@@ -177,25 +156,25 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         policy, averaged = with_targets(lambda: make_policy(network, env, config, run.comm), config.polyak)
         aim = default_target_entropy(env.action_space) if config.target_entropy is None else config.target_entropy
         temperature = Temperature(config.first_alpha, aim if config.learns_alpha else None)
-        signals = replay_signals(run, policy, averaged.policy, env)
-        critics = None if signals is None else signals.critics
+        critics = make_critics(run, policy, averaged.policy, env)
         update = make_update(policy, averaged, temperature, config.batch_size, run.comm, critics)
-        model, head = OffPolicyModel(policy, averaged, update, temperature.variables, run.rng), policy.head
+        others = temperature.variables + critics.variables
+        model, head = OffPolicyModel(policy, averaged, update, others, run.rng), policy.head
+        cloning = cloning_beside(run, model, env)
 
         def explore(obs: Any, states: Any, episode_start: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
             noise = head.draw_noise(run.rng, (len(episode_start),))
             return model.actor.choose(obs, states, episode_start, noise)
 
         losses = ("LossPi", "LossQ1", "LossQ2") + (("Alpha", "LossAlpha") if temperature.learnt else ())
-        columns = losses if signals is None else (*losses, *signals.columns)
-        rows = EpochRows(run, ("Q1Vals", "Q2Vals", "LogPi"), columns, config.logger_kwargs)
+        losses += (*critics.columns, *(() if run.signals is None else run.signals.columns))
+        rows = EpochRows(run, ("Q1Vals", "Q2Vals", "LogPi"), losses, config.logger_kwargs)
         for gradient_steps in run.cycles(model, explore, rows):
             temperature.follow(run.config.first_alpha)
             for block in run.blocks(gradient_steps):
-                if not policy.discrete:
-                    shape = block["rewards"].shape[:2]
-                    block |= {name: head.draw_noise(run.rng, shape) for name in ("noise", "noise_next")}
-                rows.learnt(run.train(block))
+                count, size = block["rewards"].shape[:2]
+                rows.learnt(run.train(block | critics.draw(run.rng, (count, size))))
+                cloning.learn(count)
     return model
 
 

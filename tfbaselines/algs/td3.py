@@ -5,6 +5,7 @@ Critics q1, q2 descend (q_i(s, a) - y)^2 towards
     y = r + gamma (1 - d) min_i q_i'(s', a'),   a' = clip(pi'(s') + clip(noise, -noise_clip, noise_clip), bounds)
 
 and in every policy_delay-th step the actor ascends q1(s, pi(s)) and the targets (') follow by polyak averaging.
+Offline, from a data set alone, the actor stays near the data's actions as in TD3+BC; see losses/offline.py.
 """
 
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import tensorflow as tf
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.logs.epoch_rows import EpochRows
 from tfbaselines.losses.off_policy import mean, spread, target_actions, targets, td_errors, views, weighted_mean
+from tfbaselines.losses.offline import behaviour_regularized
 from tfbaselines.optim.average import AveragedPolicy, with_targets
 from tfbaselines.optim.blocks import Batch, BlockUpdate, Phase, Statistics
 from tfbaselines.optim.optimizers import Adam
@@ -29,6 +31,7 @@ from tfbaselines.settings.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.settings.takes import takes
 
 ADAM_EPSILON = 1e-8
+BC_ALPHA = 2.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +44,10 @@ class Config(OffPolicyConfig):
     target_noise: Coefficient = arg(0.2, "standard deviation of the noise on the target's actions", at_least=0)
     noise_clip: Coefficient = arg(0.5, "bound of the target's noise", at_least=0)
     policy_delay: int = arg(2, "critic steps for each step of the actor and the targets", at_least=1)
+    bc_alpha: float | None = arg(None, "offline: weight of values beside the data's actions; None for 2.5", at_least=0)
+    normalize_observations: bool | None = arg(
+        None, "scale observations by a running mean and deviation, offline by the data's; None: offline only"
+    )
 
     order: ClassVar = """
         seed total_timesteps eval_env steps_per_epoch epochs replay_size gamma polyak pi_lr q_lr batch_size
@@ -49,6 +56,13 @@ class Config(OffPolicyConfig):
         normalize_observations save_replay_buffer load_path comm run replay replay_k
     """
     env_defaults: ClassVar = {"all": {"network": "dense"}}
+
+    def check(self) -> None:
+        """See Config."""
+        super().check()
+        self.check_offline("bc_alpha")
+        if self.normalize_observations is None:
+            object.__setattr__(self, "normalize_observations", self.offline is not None)
 
 
 def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, comm: Any = None) -> BlockUpdate:
@@ -74,7 +88,12 @@ def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, c
         return loss, {"LossQ": loss} | spread("Q1Vals", batch, q1) | spread("Q2Vals", batch, q2) | td_errors(batch, q1)
 
     def actor_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
-        q1, _ = policy.q(batch["now"], policy.head.mode(policy.act(batch["now"])))
+        actions = policy.head.mode(policy.act(batch["now"]))
+        q1, _ = policy.q(batch["now"], actions)
+        if config.offline is not None:
+            alpha = BC_ALPHA if config.bc_alpha is None else config.bc_alpha
+            loss, distance = behaviour_regularized(policy, batch, q1, actions, alpha)
+            return loss, {"LossPi": loss, "LossBC": distance}
         loss = -mean(batch, q1)
         return loss, {"LossPi": loss}
 
@@ -99,7 +118,8 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
             actions, states = model.actor.choose(obs, states, episode_start, None)
             return head.noisy(actions, run.config.act_noise * head.draw_noise(run.rng, (len(actions),))), states
 
-        rows = EpochRows(run, ("Q1Vals", "Q2Vals"), ("LossPi", "LossQ"), config.logger_kwargs)
+        losses = ("LossPi", "LossQ") if config.offline is None else ("LossPi", "LossQ", "LossBC")
+        rows = EpochRows(run, ("Q1Vals", "Q2Vals"), losses, config.logger_kwargs)
         for gradient_steps in run.cycles(model, explore, rows):
             size, most = run.config.target_noise, run.config.noise_clip
             for block in run.blocks(gradient_steps):

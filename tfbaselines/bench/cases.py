@@ -58,6 +58,71 @@ def a2c(env, num_env, network, steps):
     }
 
 
+# DQN on CartPole with the peer's own network and its tuned learning rate and exploration, but a gradient step for each
+# environment step.
+DQN_CARTPOLE = {
+    "alg": "deepq",
+    "peer": "stable_baselines3:DQN",
+    "env": "CartPole-v1",
+    "num_env": 1,
+    "network": "dense",
+    "steps": 20_000,
+    "warmup": 2000,
+    "normalize": False,
+    "learn": {
+        "hidden_sizes": (64, 64),
+        "hiddens": (),
+        "dueling": False,
+        "double_q": False,
+        "lr": 2.3e-3,
+        "gamma": 0.99,
+        "buffer_size": 100_000,
+        "batch_size": 32,
+        "learning_starts": 1000,
+        "train_freq": 1,
+        "target_network_update_freq": 500,
+        "exploration_fraction": 0.16,
+        "exploration_final_eps": 0.04,
+    },
+}
+
+# The peer's settings for Atari, with a replay that is soon filled; the dense layer is the last of its network.
+DQN_PONG = DQN_CARTPOLE | {
+    "env": "PongNoFrameskip-v4",
+    "network": "conv_only",
+    "steps": 8000,
+    "learn": {
+        "hiddens": (512,),
+        "dueling": False,
+        "double_q": False,
+        "lr": 1e-4,
+        "gamma": 0.99,
+        "buffer_size": 5000,
+        "batch_size": 32,
+        "learning_starts": 1000,
+        "train_freq": 4,
+        "target_network_update_freq": 1000,
+        "exploration_fraction": 0.1,
+        "exploration_final_eps": 0.01,
+    },
+}
+
+
+def of_pixels(case):
+    """Whether a case's network has convolutions."""
+    return case["network"] in ("cnn", "conv_only")
+
+
+def steps_per_update(case):
+    """Environment steps from one update to the next."""
+    learn = case["learn"]
+    if "nsteps" in learn:
+        return case["num_env"] * learn["nsteps"]
+    # Of off-policy, baselines' on-policy and Spinning Up's on-policy algorithms.
+    names = ("train_freq", "update_every", "timesteps_per_batch", "steps_per_epoch")
+    return next(learn[name] for name in names if name in learn)
+
+
 CASES = {
     "halfcheetah": {
         "env": "HalfCheetah-v5",
@@ -194,6 +259,11 @@ CASES = {
             "gae_lambda": 0.97,
         },
     },
+    "deepq-cartpole": DQN_CARTPOLE,
+    # To be compared with the case above, in the same run.
+    "deepq-cartpole-prioritized": DQN_CARTPOLE
+    | {"peer": None, "learn": DQN_CARTPOLE["learn"] | {"prioritized_replay": True}},
+    "deepq-pong": DQN_PONG,
     # Not for its speed but for growth_mib: most of its steps are taken after the replay is full.
     "sac-memory": {
         **off_policy("sac", None, (32, 32), 32, replay_size=20_000, num_update=5),

@@ -9,8 +9,8 @@ import resource
 import sys
 import time
 
-from cases import CASES
-from stable_baselines3 import PPO
+from cases import CASES, of_pixels
+from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_atari_env, make_vec_env
 from stable_baselines3.common.vec_env import VecFrameStack, VecNormalize
@@ -36,7 +36,7 @@ class Clock(BaseCallback):
 def run(name, steps):
     """Train one case; the same numbers as our side."""
     case = CASES[name]
-    if case["network"] == "cnn":
+    if of_pixels(case):
         import ale_py
         import gymnasium
 
@@ -62,7 +62,8 @@ def run(name, steps):
 def make_model(case, env):
     """The peer's algorithm with the case's numbers."""
     if "peer_learn" not in case:
-        return (make_off_policy if "peer" in case else make_ppo)(case, env)
+        make = make_dqn if case.get("alg") == "deepq" else make_off_policy if "peer" in case else make_ppo
+        return make(case, env)
     module, name = case["peer"].split(":")
     policy = "CnnPolicy" if case["network"] == "cnn" else "MlpPolicy"
     make = getattr(importlib.import_module(module), name)
@@ -73,7 +74,7 @@ def make_ppo(case, env):
     """The peer's PPO with the case's numbers."""
     learn = case["learn"]
     return PPO(
-        "CnnPolicy" if case["network"] == "cnn" else "MlpPolicy",
+        "CnnPolicy" if of_pixels(case) else "MlpPolicy",
         env,
         n_steps=learn["nsteps"],
         batch_size=case["num_env"] * learn["nsteps"] // learn["nminibatches"],
@@ -108,6 +109,29 @@ def make_off_policy(case, env):
         policy_kwargs={"net_arch": list(learn["hidden_sizes"])},
         seed=0,
         **further,
+    )
+
+
+def make_dqn(case, env):
+    """The peer's DQN with the case's numbers; both clip gradients at a norm of 10."""
+    learn, pixels = case["learn"], of_pixels(case)
+    return DQN(
+        "CnnPolicy" if pixels else "MlpPolicy",
+        env,
+        learning_rate=learn["lr"],
+        gamma=learn["gamma"],
+        buffer_size=learn["buffer_size"],
+        batch_size=learn["batch_size"],
+        learning_starts=learn["learning_starts"],
+        train_freq=learn["train_freq"],
+        gradient_steps=1,
+        target_update_interval=learn["target_network_update_freq"],
+        exploration_fraction=learn["exploration_fraction"],
+        exploration_final_eps=learn["exploration_final_eps"],
+        # The network over the pixels has its dense layer already.
+        policy_kwargs={"net_arch": [] if pixels else list(learn["hidden_sizes"])},
+        seed=0,
+        device="cpu",
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfbaselines.bench.cases import CASES
+from tfbaselines.bench.cases import CASES, of_pixels, steps_per_update
 from tfbaselines.errors import check_at_least, unknown
 from tfbaselines.settings.options import PRECISIONS
 
@@ -55,7 +55,7 @@ def measure(
         steps = _steps(case, fraction)
         programs = {}
         for precision in precisions:
-            if precision == "float32" or CASES[case]["network"] == "cnn":
+            if precision == "float32" or of_pixels(CASES[case]):
                 ours = [sys.executable, "-m", "tfbaselines.bench.ours", case, str(steps), precision]
                 programs[f"tfbaselines {precision}"] = ours
         peer = None if "original" in CASES[case] else CASES[case].get("peer", "stable_baselines3:PPO")
@@ -72,13 +72,7 @@ def measure(
 
 def _steps(case: str, fraction: float) -> int:
     """Whole updates, and some of them beyond the warm-up."""
-    learn = CASES[case]["learn"]
-    if "nsteps" in learn:
-        per_update = CASES[case]["num_env"] * learn["nsteps"]
-    else:
-        # Of off-policy, baselines' on-policy and Spinning Up's on-policy algorithms.
-        names = ("update_every", "timesteps_per_batch", "steps_per_epoch")
-        per_update = next(learn[name] for name in names if name in learn)
+    per_update = steps_per_update(CASES[case])
     least = CASES[case].get("warmup", per_update) // per_update + 2
     return max(least, round(fraction * CASES[case]["steps"] / per_update)) * per_update
 

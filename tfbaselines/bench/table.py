@@ -122,20 +122,42 @@ def run_missing(wanted: list[Cell], logs: str, jobs: int) -> Iterator[tuple[Cell
 
 def _run_all(missing: list[Cell], logs: str, jobs: int) -> Iterator[tuple[Cell, str | None]]:
     threads = str(max(1, (os.cpu_count() or 1) // jobs))
-    environment = os.environ | {"OMP_NUM_THREADS": threads, "TF_NUM_INTRAOP_THREADS": threads}
-    running: list[subprocess.Popen] = []
+    running = _Running(os.environ | {"OMP_NUM_THREADS": threads, "TF_NUM_INTRAOP_THREADS": threads})
     with ThreadPoolExecutor(jobs) as pool:
-        futures = {pool.submit(_run, cell, logs, environment, running): cell for cell in missing}
         try:
+            futures = {pool.submit(_run, cell, logs, running): cell for cell in missing}
             for future in as_completed(futures):
                 yield futures[future], future.result()
         except BaseException:
             # They save, and go on the next time.
             pool.shutdown(wait=False, cancel_futures=True)
-            for process in running:
-                if process.poll() is None:
-                    process.send_signal(signal.SIGTERM)
+            running.terminate()
             raise
+
+
+class _Running:
+    """The runs under way.
+
+    Args:
+        environment: variables of their processes.
+    """
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self._environment, self._processes, self._ended = environment, [], False
+
+    def start(self, command: list[str], output: Any) -> subprocess.Popen:
+        """Start one; Ctrl-C at the terminal comes to this process alone, which passes it on once."""
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=self._environment, start_new_session=True)
+        self._processes.append(process)
+        if self._ended:
+            process.terminate()
+        return process
+
+    def terminate(self) -> None:
+        """End those that there are, and any that another thread is about to start."""
+        self._ended = True
+        for process in list(self._processes):
+            process.terminate()
 
 
 @contextlib.contextmanager
@@ -152,17 +174,14 @@ def _sigterm_as_exit() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _run(cell: Cell, logs: str, environment: dict[str, str], running: list[subprocess.Popen]) -> str | None:
+def _run(cell: Cell, logs: str, running: _Running) -> str | None:
     directory = cell.directory(logs)
     directory.mkdir(parents=True, exist_ok=True)
     words = {"alg": cell.alg, "env": cell.env, "num_timesteps": f"{cell.steps:.0f}", "seed": cell.seed}
     words |= {"log_path": directory, "resume": "auto"} | ({"tuned": True} if cell.tuned else {})
     command = [sys.executable, "-m", "tfbaselines.run", *(f"--{name}={value}" for name, value in words.items())]
     with open(directory / "output.txt", "a", encoding="utf-8") as output:
-        # Ctrl-C at the terminal comes to this process alone, which passes it on once.
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
-        running.append(process)
-        status = process.wait()
+        status = running.start(command, output).wait()
     if status:
         return f"ended with status {status}, see {directory / 'output.txt'}"
     write_whole(directory / RESULT, json.dumps(_row(cell, directory)))

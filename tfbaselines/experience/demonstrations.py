@@ -80,6 +80,28 @@ class Demonstrations:
             last_obs=None if self.last_obs is None else self.last_obs[:episodes],
         )
 
+    def with_next_obs(self) -> "Demonstrations":
+        """The steps whose next observation is known, or not needed since they terminate their episode.
+
+        Where the file has no last observations, an episode that a time limit ended loses its last step.
+        """
+        if self.last_obs is not None or self.terminated.all():
+            return self
+        last, cut = self.ends - 1, ~self.terminated
+        kept = np.ones(len(self), bool)
+        kept[last[cut]] = False
+        lengths = self.lengths - cut
+        some = lengths > 0
+        return dataclasses.replace(
+            self,
+            obs=self.obs[kept],
+            actions=self.actions[kept],
+            rewards=self.rewards[kept],
+            lengths=lengths[some],
+            terminated=self.terminated[some],
+            last_obs=self.obs[last][some],
+        )
+
     def rows(self, every: int = 1) -> np.ndarray:
         """Rows of every so many steps of each episode, from its first."""
         begins = self.ends - self.lengths
@@ -119,7 +141,10 @@ def save_demonstrations(
 
 
 def load_demonstrations(
-    path: str | os.PathLike | None, observation_space: spaces.Space, action_space: spaces.Space
+    path: str | os.PathLike | None,
+    observation_space: spaces.Space,
+    action_space: spaces.Space,
+    argument: str = "demo_path",
 ) -> Demonstrations:
     """Read demonstrations of an environment; ValueError in one line naming the file when they do not fit it.
 
@@ -128,10 +153,11 @@ def load_demonstrations(
             Minari dataset on this machine.
         observation_space: of one environment.
         action_space: of one environment.
+        argument: in which the path was given, for the error when it is missing.
     """
     if not path:
         accepted = "a file of demonstrations, as `python -m tfbaselines.record` writes it, or minari:ID"
-        raise bad_argument("demo_path", path, accepted)
+        raise bad_argument(argument, path, accepted)
     name = os.fspath(path)
     _check_space(observation_space)
     try:

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from tfbaselines.losses.policy_gradient import evaluated
 from tfbaselines.policy.base import BasePolicy
+from tfbaselines.policy.bounded import BoundedHead
 
 Batch = dict[str, tf.Tensor]
 
@@ -21,6 +22,25 @@ def cloning_loss(policy: BasePolicy, batch: Batch) -> tuple[tf.Tensor, dict[str,
     count = tf.maximum(tf.reduce_sum(valid), 1.0)
     loss = tf.reduce_sum(valid * pi.neglogp(batch["actions"])) / count
     return loss, {"loss": loss, "entropy": tf.reduce_sum(valid * pi.entropy()) / count}
+
+
+def imitation_loss(policy: BasePolicy, batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """`cloning_loss` for every kind of policy. Of bounded heads it is the squared distance of the most likely action.
+
+    Demonstrated actions often lie on their bounds, where the density of a squashed Gaussian has no maximum. Actions are
+    in units of their bounds; entropy is left to the algorithm.
+
+    Args:
+        policy: gives pi.
+        batch: see `cloning_loss`.
+    """
+    if not isinstance(policy.head, BoundedHead):
+        return cloning_loss(policy, batch)
+    batch, outputs = evaluated(policy, batch)
+    head, valid = policy.head, batch["valid"]
+    distance = tf.square(head.unit(head.mode(outputs.flat)) - head.unit(batch["actions"]))
+    loss = tf.reduce_sum(valid * tf.reduce_mean(distance, axis=-1)) / tf.maximum(tf.reduce_sum(valid), 1.0)
+    return loss, {"loss": loss}
 
 
 def weight_penalty(variables: list) -> tf.Tensor:

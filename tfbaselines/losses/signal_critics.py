@@ -9,20 +9,19 @@ the rewards sum_k c_k r_k.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tfbaselines.losses.entropy import expectation
 from tfbaselines.losses.off_policy import Batch, mean, spread, targets
+from tfbaselines.losses.soft_critics import SoftCritics, Statistics
 from tfbaselines.policy.actor_critic import ActorCritic, View
 
 
-class SignalCritics:
-    """The losses of critics of K reward signals.
-
-    Attributes:
-        columns: names of the statistics that each signal has.
+class SignalCritics(SoftCritics):
+    """The critics of K reward signals.
 
     Args:
         policy: an actor with two critics for each signal.
@@ -40,20 +39,21 @@ class SignalCritics:
         strengths: Sequence[float],
         goes_on: Sequence[bool],
     ) -> None:
-        self._policy, self._target, self._names = policy, target, list(names)
+        super().__init__(policy, target)
+        self._names = list(names)
         self._strengths, self._goes_on = np.float32(strengths), np.array(goes_on)
         total = float(np.sum(strengths))
         # Of the entropy in each signal's targets. Without any strength the actor ascends its own entropy alone.
         self._share = 1.0 / total if total else 0.0
-        self.columns = [f"{name}/{of}" for name in names for of in ("value", "q_loss")]
+        self.columns = tuple(f"{name}/{of}" for name in names for of in ("value", "q_loss"))
 
     def value(self, view: View, noise: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
         """The weighted sum [B] of the signals' values, and log pi [B]; see `expectation`."""
         values, logp = expectation(self._policy, self._policy, view, noise)
         return self._weighted(values), logp
 
-    def targets(self, batch: Batch, temperature: tf.Tensor) -> tf.Tensor:
-        """Returns [B, K] of each row.
+    def prepared(self, batch: Batch, temperature: tf.Tensor) -> dict[str, Any]:
+        """Returns [B, K] of each row as 'targets'.
 
         Args:
             batch: prepared, with rewards and discount [B, K], and `following` where returns go on in the next episode.
@@ -65,9 +65,9 @@ class SignalCritics:
             soft = tf.where(self._goes_on, following, soft)
         columns = zip(*(tf.unstack(x, axis=-1) for x in (batch["rewards"], batch["discount"], soft)), strict=True)
         own = [batch | {"rewards": rewards, "discount": discount} for rewards, discount, _ in columns]
-        return tf.stack([targets(one, soft[:, k]) for k, one in enumerate(own)], axis=-1)
+        return {"targets": tf.stack([targets(one, soft[:, k]) for k, one in enumerate(own)], axis=-1)}
 
-    def loss(self, batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    def loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
         """The sum of all critics' losses, and its statistics: of the weighted sums of values, and of each signal.
 
         Args:

@@ -136,15 +136,30 @@ class MpiRunningMeanStd:
         self._sum, self._sumsq = self._sum + total, self._sumsq + squares
         self._count += count
 
+    def fit(self, x: np.ndarray, added_std: float) -> None:
+        """Forget the past, and take the mean and deviation of a batch [B, ...] that every rank has alike.
+
+        Args:
+            x: the batch.
+            added_std: what its standard deviation is enlarged by, in place of a smallest one.
+        """
+        x = np.asarray(x, np.float64)
+        self._count, mean, std = float(len(x)), x.mean(axis=0), x.std(axis=0) + added_std
+        self._sum, self._sumsq = self._count * mean, self._count * (np.square(mean) + np.square(std))
+        self._least_variance = np.float32(0.0)
+
     def state(self) -> dict[str, Any]:
         """The sums."""
-        return {"sum": self._sum, "sumsq": self._sumsq, "count": self._count}
+        state = {"sum": self._sum, "sumsq": self._sumsq, "count": self._count}
+        return state | ({} if self._least_variance else {"fitted": True})
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take them back."""
         self._sum = np.array(state["sum"], np.float64)
         self._sumsq = np.array(state["sumsq"], np.float64)
         self._count = float(state["count"])
+        if state.get("fitted"):
+            self._least_variance = np.float32(0.0)
 
 
 def mpi_moments(

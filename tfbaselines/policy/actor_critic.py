@@ -200,6 +200,14 @@ class ActorCritic(BasePolicy):
         rows = self._with_actions(self._critic_features(view)[0], actions)
         return [critic(rows)[:, 0] for critic in self.critics]
 
+    def q_of_several(self, view: View, actions: tf.Tensor) -> list[tf.Tensor]:
+        """Each critic's values [B, N] of N continuous actions [B, N, ...] for every row."""
+        features, _ = self._critic_features(view)
+        count = actions.shape[1]
+        flat = tf.reshape(actions, (-1, *actions.shape[2:]))
+        rows = self._with_actions(tf.repeat(features, count, axis=0), flat)
+        return [tf.reshape(critic(rows), (-1, count)) for critic in self.critics]
+
     def q_all(self, view: View) -> list[tf.Tensor]:
         """Each critic's values [B, P] of all choices of a discrete action."""
         features, _ = self._critic_features(view)

@@ -13,6 +13,9 @@ from tfbaselines.parallel import mpi
 from tfbaselines.parallel.moments import MpiRunningMeanStd
 from tfbaselines.policy.encoding import encoded_shape
 
+# To the standard deviation of a data set, as in TD3+BC.
+ADDED_STD = 1e-3
+
 
 class Normalizer:
     """Running mean and standard deviation of observations, mirrored in variables that compiled functions read.
@@ -55,6 +58,11 @@ class Normalizer:
     def add(self, total: np.ndarray, squares: np.ndarray, count: float) -> None:
         """Take in sums that every rank has alike; see MpiRunningMeanStd.add."""
         self._statistics.add(total, squares, count)
+        self._refresh()
+
+    def fit(self, observations: np.ndarray) -> None:
+        """Take the mean and deviation of a data set [B, ...] that every rank has alike; see MpiRunningMeanStd.fit."""
+        self._statistics.fit(observations, ADDED_STD)
         self._refresh()
 
     def state(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Behaviour cloning as a phase of training: passes over demonstrations, judged on a held-out part of them."""
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 import keras
@@ -91,7 +92,7 @@ class Cloning:
         jit = compile_with_xla(policy, options.batch_size)
         self._update = Update(self._loss, variables, self.optimizer, jit=jit, comm=comm)
         self._judge = tf.function(lambda batch: cloning_loss(policy, batch)[0], jit_compile=jit)
-        self._memory = tf.function(self._memory_after, jit_compile=jit)
+        self._memory = tf.function(partial(memory_after, policy), jit_compile=jit)
         self.over = False
         self._forget()
 
@@ -157,10 +158,6 @@ class Cloning:
             loss += self._options.weight_decay * weight_penalty(self._variables)
         return loss, statistics
 
-    def _memory_after(self, obs: tf.Tensor, episode_start: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
-        flat = [tf.reshape(array, (-1, *array.shape[2:])) for array in (obs, episode_start)]
-        return self._policy.forward(*flat, states).states
-
     def ready(self) -> None:
         """Nothing follows the parameters."""
 
@@ -177,6 +174,19 @@ class Cloning:
         saved = state["cloning"]
         self._best, self._since = saved["best"], saved["since"]
         self._kept = [array for _, array in sorted(saved["kept"].items(), key=lambda item: int(item[0]))]
+
+
+def memory_after(policy: BasePolicy, obs: tf.Tensor, episode_start: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
+    """The states [E, M] after sequences of observations.
+
+    Args:
+        policy: with memory.
+        obs: [E, L, ...].
+        episode_start: [E, L].
+        states: [E, M] before them.
+    """
+    flat = [tf.reshape(array, (-1, *array.shape[2:])) for array in (obs, episode_start)]
+    return policy.forward(*flat, states).states
 
 
 def pretrain(cloning: Cloning, rng: np.random.Generator, lr: float, max_iter: int) -> None:

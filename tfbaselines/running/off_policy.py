@@ -16,7 +16,8 @@ from tfbaselines.envs.goals import goal_reward
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument
 from tfbaselines.experience.collector import Behave, Collector
-from tfbaselines.experience.replay import HindsightReplay, Replay, ReplayProtocol
+from tfbaselines.experience.demonstrations import load_demonstrations
+from tfbaselines.experience.replay import DataSetReplay, HindsightReplay, Replay, ReplayProtocol
 from tfbaselines.logs import logger
 from tfbaselines.memory import require_memory
 from tfbaselines.optim.average import AveragedPolicy
@@ -227,9 +228,12 @@ class OffPolicyRun(Run):
         logger.info(self.replay.describe())
         row = max(self.replay.obs_nbytes * BATCH_COPIES, LEAST_ROW)
         require_memory(self._batch_rows(model.policy) * row, "batch_size", "learning from a batch")
+        if self.offline is not None and model.policy.normalizer:
+            model.policy.normalizer.fit(self.replay.observations)
         if self.signals is not None:
-            model.parts = self.signals.learnt
-        self.start(model, normalized=env, replay=self.replay if config.save_replay_buffer else None)
+            model.parts = [*model.parts, *self.signals.learnt]
+        saved = config.save_replay_buffer and self.offline is None
+        self.start(model, normalized=env, replay=self.replay if saved else None)
         start = -(-config.start_steps // env.num_envs)
         collector = Collector(env, model.policy, self.replay, self.rng, behave, start, on_end, reward_scale, render)
         # An epoch's row has numbers of before a checkpoint in its middle.
@@ -237,15 +241,16 @@ class OffPolicyRun(Run):
         self.acts(collector, *acting, *([] if unfinished is None else [unfinished]))
         observed = observed or (lambda: self.replay.latest(course.collected)[0])
         for _ in self.updates():
-            before = (self.timesteps - self.plan.steps_per_update) // env.num_envs
-            episodes = collector.run(course.collected, before)
-            self.episodes.extend(episodes)
-            rows.collected(episodes)
-            if on_cycle is not None:
-                on_cycle()
-            if self.signals is not None:
-                self.signals.collected()
-            model.observe(observed)
+            if self.offline is None:
+                before = (self.timesteps - self.plan.steps_per_update) // env.num_envs
+                episodes = collector.run(course.collected, before)
+                self.episodes.extend(episodes)
+                rows.collected(episodes)
+                if on_cycle is not None:
+                    on_cycle()
+                if self.signals is not None:
+                    self.signals.collected()
+                model.observe(observed)
             if course.gradient_steps and self.enough():
                 if self.signals is not None:
                     self.signals.learn(course.gradient_steps)
@@ -256,15 +261,23 @@ class OffPolicyRun(Run):
         """Whether this cycle came to a multiple of so many environment steps, or went beyond one."""
         return self.timesteps // steps > (self.timesteps - self.plan.steps_per_update) // steps
 
+    @property
+    def offline(self) -> str | None:
+        """The data set that is learnt from in place of the environments; None for none."""
+        return getattr(self.config, "offline", None)
+
     def _make_replay(self, policy: BasePolicy) -> Replay:
         config, env = self.config, self._train_env
         if getattr(config, "replay", "uniform") == "hindsight":
             return _hindsight(env, policy, config)
-        replay = Replay(
-            env, int(config.replay_size), n_step=config.n_step, state_size=policy.state_size, **_ends(config)
-        )
+        if self.offline is None:
+            size, ends = int(config.replay_size), _ends(config)
+            replay = Replay(env, size, n_step=config.n_step, state_size=policy.state_size, **ends)
+        else:
+            replay = _data_set(env, policy, config)
         if policy.recurrent and replay.size < self.sequence_length * self._train_env.num_envs:
-            accepted = f"a replay of {replay.size} transitions is too small: raise replay_size"
+            advice = ": raise replay_size" if self.offline is None else ""
+            accepted = f"a replay of {replay.size} transitions is too small{advice}"
             raise bad_argument("sequence_length", self.sequence_length, accepted)
         return replay
 
@@ -345,3 +358,15 @@ def _ends(config: OffPolicyConfig) -> dict[str, Any]:
     """What a replay does at the end of an episode: reward signals each have a discount, and ends, of their own."""
     signals = getattr(config, "signals", None)
     return {"gamma": config.gamma} if signals is None else {"gamma": 1.0, "keep_ends": True}
+
+
+def _data_set(env: VecEnv, policy: BasePolicy, config: OffPolicyConfig) -> DataSetReplay:
+    data = load_demonstrations(config.offline, env.observation_space, env.action_space, "offline")
+    steps = len(data.with_next_obs())
+    if steps < config.batch_size:
+        raise bad_argument("offline", config.offline, f"at least batch_size={config.batch_size} steps, it has {steps}")
+    logger.info(
+        f"offline: {len(data.lengths)} episodes, {steps} steps, returns {data.returns.min():.4g} to "
+        f"{data.returns.max():.4g}, mean {data.returns.mean():.4g}"
+    )
+    return DataSetReplay(data, env, config.gamma, config.n_step, policy.state_size)

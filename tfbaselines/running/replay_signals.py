@@ -23,8 +23,8 @@ class ReplaySignals:
 
     Attributes:
         learnt: the signals but for the environment's rewards; parts of the model.
-        critics: the losses of their critics.
-        columns: names of all statistics.
+        critics: theirs.
+        columns: names of the statistics beside those of the critics.
 
     Args:
         run: with ReplaySignalsConfig.
@@ -46,7 +46,7 @@ class ReplaySignals:
         self._go_on = any(goes_on)
         self.critics = SignalCritics(policy, target, list(self._arguments), strengths, goes_on)
         own = [f"{signal.name}/{name}" for signal in self.learnt for name in signal.statistics]
-        self.columns = [*(f"{name}/reward" for name in self._arguments), *self.critics.columns, *own]
+        self.columns = [*(f"{name}/reward" for name in self._arguments), *own]
         self._row: dict[str, float] = {}
 
     def collected(self) -> None:

@@ -217,7 +217,13 @@ class OffPolicyConfig(SpinupReplayConfig):
         "simple", "encoder of images below a dense network", choices=("simple", "nature_cnn", "resnet")
     )
     normalize_observations: bool = arg(
-        False, "scale observations by a running mean and deviation kept inside the policy"
+        False,
+        "scale observations by a running mean and deviation kept inside the policy; offline by those of the data set",
+    )
+    offline: str | None = arg(
+        None,
+        "learn from a data set alone, a gradient step in place of every environment step: a file of `python -m "
+        "tfbaselines.record`, baselines' expert npz, or minari:ID",
     )
     replay: str = arg(
         "uniform",
@@ -234,8 +240,20 @@ class OffPolicyConfig(SpinupReplayConfig):
         super().check()
         if self.replay_k is not None and self.replay != "hindsight":
             raise bad_argument("replay_k", self.replay_k, "needs replay='hindsight'")
+        if self.replay == "hindsight" and self.offline is not None:
+            raise bad_argument("replay", self.replay, "'uniform' with offline: data sets have no goals")
         if self.replay == "hindsight" and self.n_step != 1:
             raise bad_argument("n_step", self.n_step, "1 with replay='hindsight', which changes rewards step by step")
+
+    def check_offline(self, *names: str) -> None:
+        """ValueError when arguments that only count offline are given without it.
+
+        Args:
+            names: of the arguments, None where they are not given.
+        """
+        for name in names:
+            if self.offline is None and getattr(self, name) is not None:
+                raise bad_argument(name, getattr(self, name), "needs offline")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,13 +1,12 @@
 """The reward signals that an algorithm can learn from, and their arguments: JSON text, or a dict of dicts."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tfbaselines.errors import bad_argument, nearest, unknown
-from tfbaselines.settings.bases import RunConfig
-from tfbaselines.settings.config import Declared, arg
+from tfbaselines.errors import bad_argument, unknown
+from tfbaselines.settings.config import Config, Declared, arg
+from tfbaselines.settings.groups import declared_of, mapping_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +59,7 @@ EXAMPLE = '{"extrinsic": {"strength": 1.0, "gamma": 0.99}, "rnd": {"strength": 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class SignalsConfig(RunConfig):
+class SignalsConfig(Config):
     """Of algorithms that learn from reward signals."""
 
     reward_signals: str | dict[str, Any] | None = arg(
@@ -101,15 +100,7 @@ def parse_signals(given: Any) -> dict[str, Signal]:
     Args:
         given: a dict of each signal's arguments by the signal's name, or that as JSON.
     """
-    signals = given
-    if isinstance(given, str):
-        try:
-            signals = json.loads(given)
-        except (ValueError, RecursionError) as error:
-            reason = " ".join(str(error).split())[:100]
-            raise bad_argument("reward_signals", given, f"not JSON ({reason}): write {EXAMPLE}") from None
-    if not isinstance(signals, Mapping) or not signals:
-        raise bad_argument("reward_signals", given, f"a dict of signals by name, such as {EXAMPLE}")
+    signals = mapping_of("reward_signals", given, EXAMPLE)
     return {name: _parse_signal(name, arguments) for name, arguments in signals.items()}
 
 
@@ -126,13 +117,4 @@ def _parse_signal(name: Any, arguments: Any) -> Signal:
         raise unknown("reward signal", str(name), SIGNALS)
     if not isinstance(arguments, Mapping):
         raise bad_argument(f"reward_signals: {name}", arguments, 'a dict of its arguments, such as {"strength": 1.0}')
-    known = SIGNALS[name].arguments()
-    for key in arguments:
-        if key not in known:
-            guess = nearest(str(key), known)
-            hint = f"did you mean '{guess}'?" if guess else f"it has {', '.join(known)}"
-            raise ValueError(f"reward_signals: {name} has no argument '{key}': {hint}")
-    try:
-        return SIGNALS[name](**arguments)
-    except ValueError as error:
-        raise ValueError(f"reward_signals: {name}: {error}") from None
+    return declared_of(SIGNALS[name], name, arguments, "reward_signals: ")

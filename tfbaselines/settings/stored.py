@@ -16,7 +16,10 @@ from tfbaselines.settings.signatures import network_named
 
 # Arguments of a run that are not kept when it is resumed: paths, and the user's consent.
 NOT_KEPT = ("log_path", "save_path", "load_path", "demo_file", "demo_path", "resume", "overwrite", "trust", "config")
-NOT_KEPT += ("tuned", "print_config")
+NOT_KEPT += ("tuned", "print_config", "offline")
+
+# Those of them whose presence decides what the model is made of; the paths themselves are not read.
+OF_THE_MODEL = ("offline",)
 
 # Arguments that may name a module to import, as 'module:name'.
 IMPORTING = ("env", "network", "value_network")
@@ -99,15 +102,23 @@ def given_again(stored: Mapping[str, str | bool], typed: Mapping[str, str | bool
     ValueError for a module that only config.json names, without --trust.
     """
     kept = {name: value for name, value in stored.items() if name not in NOT_KEPT and name not in typed}
+    if "offline" in stored and "offline" not in typed:
+        # Without its data set the run would go on in the environment.
+        _require_again("offline", stored["offline"], typed)
+    if "pretraining" in kept:
+        _require_again("pretraining", kept.pop("pretraining"), typed)
     if reads_demonstrations(kept.get("reward_signals")):
-        # A path of config.json's. A file of arguments may give it again.
-        signals = kept.pop("reward_signals")
-        if "config" not in typed:
-            again = f"--reward_signals={signals!r:.300}"
-            raise ValueError(f"the run's reward_signals name a file, which is not kept: give {again} again")
+        # A path of config.json's.
+        _require_again("reward_signals", kept.pop("reward_signals"), typed)
     trust = typed.get("trust", False)
     require_trust(kept, trust is True or str(trust).lower() in ("true", "1"))
     return kept | dict(typed)
+
+
+def _require_again(name: str, value: str | bool, typed: Mapping[str, str | bool]) -> None:
+    """ValueError unless a file of arguments, which may give a path that is not kept again, is typed."""
+    if "config" not in typed:
+        raise ValueError(f"the path in the run's {name} is not kept: give --{name}={value!r:.300} again")
 
 
 def check_run(config: dict[str, Any], algorithm: Algorithm, trust: bool) -> None:

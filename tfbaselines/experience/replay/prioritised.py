@@ -125,6 +125,8 @@ class PrioritisedReplay(Replay):
 
     def _fill(self, first: int, last: int, value: float, least: float) -> None:
         """Set the sums' leaves of the steps first to last - 1, and those of the minima; all environments' alike."""
+        if first == last:
+            return
         start, count = first * self.num_envs % self._leaves, (last - first) * self.num_envs
         end = min(start + count, self._leaves)
         for part in (slice(start, end), slice(0, start + count - end)):

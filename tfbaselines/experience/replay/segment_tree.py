@@ -8,7 +8,7 @@ when they are next read.
 import numpy as np
 
 WIDTH = 64
-MOST_AT_TOP = 1024
+MOST_AT_TOP = 2048
 
 
 class SegmentTree:
@@ -85,7 +85,7 @@ class SegmentTree:
         nodes = self._changed[0] if len(self._changed) == 1 else np.concatenate(self._changed)
         self._changed = []
         for level, above in zip(self._levels, self._above, strict=True):
-            above[nodes] = self._operation.reduce(level[nodes], axis=1)
+            above[nodes] = self._operation.reduce(level.take(nodes, axis=0), axis=1)
             nodes = nodes // WIDTH
 
 
@@ -103,14 +103,14 @@ class SumSegmentTree(SegmentTree):
         """The leaf i with sum(0, i) <= prefixsum < sum(0, i + 1), for each number; never a leaf of 0."""
         self._update()
         rest = np.array(prefixsum, np.float64, ndmin=1)
-        rows, ends = np.arange(len(rest)), np.zeros(len(self._top) + 1)
-        self._top.cumsum(out=ends[1:])
+        ends = self._top.cumsum()
         # Rounding may leave a rest of all that is there: it belongs to the last leaf that is not 0.
         rest = np.minimum(rest, np.nextafter(ends[-1], 0.0))
-        nodes = ends[1:].searchsorted(rest, side="right")
-        rest -= ends[nodes]
+        nodes = ends.searchsorted(rest, side="right")
+        rest -= np.where(nodes > 0, ends[nodes - 1], 0.0)
+        rows = np.arange(len(rest))
         for level in reversed(self._levels):
-            ends = level[nodes].cumsum(axis=1)
+            ends = level.take(nodes, axis=0).cumsum(axis=1)
             rest = np.minimum(rest, np.nextafter(ends[:, -1], 0.0))
             child = (ends > rest[:, None]).argmax(axis=1)
             nodes = nodes * WIDTH + child
