@@ -54,10 +54,10 @@ def silent_stderr() -> Iterator[None]:
 
 
 def exit_status(name: str, command: Callable[[], int]) -> int:
-    """Run a command; a user's mistake (ValueError, or a path that cannot be used) or a failed environment is one line on
-    standard error and status 2.
+    """Run a command; returns its exit status.
 
-    A number that is not finite is one line and status 3. Ctrl-C, unless the command handles it, is status 130.
+    A user's mistake (ValueError, or a path that cannot be used) or a failed environment is one line on standard error
+    and status 2, a number that is not finite one line and status 3. Ctrl-C is status 130 unless the command handles it.
 
     Args:
         name: of the command, which begins the line.
