@@ -23,9 +23,19 @@ def test_a_users_mistake_is_one_line(error, capsys):
     assert capsys.readouterr().err == "name: error: this that\n"
 
 
+def test_a_path_that_cannot_be_used_is_one_line(tmp_path, capsys):
+    path = tmp_path / ("a" * 1000)
+    assert exit_status("name", lambda: len(path.read_text())) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"name: error: '{str(path)[:200]}") and "file name too long" in err
+    assert err.count("\n") == 1 and len(err) < 500
+
+
 def test_other_errors_keep_their_traceback():
     with pytest.raises(KeyError):
         exit_status("name", fail(KeyError("bug")))
+    with pytest.raises(OSError):
+        exit_status("name", fail(OSError("without a path")))
 
 
 def test_the_traceback_is_shown_when_asked_for(monkeypatch):

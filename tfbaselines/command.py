@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
-from tfbaselines.errors import NotFiniteError, WorkerError, nearest
+from tfbaselines.errors import LONGEST_VALUE, NotFiniteError, WorkerError, nearest
 
 # Set it to see where an error comes from.
 TRACEBACK_VARIABLE = "TFBASELINES_TRACEBACK"
@@ -54,9 +54,10 @@ def silent_stderr() -> Iterator[None]:
 
 
 def exit_status(name: str, command: Callable[[], int]) -> int:
-    """Run a command; a user's mistake (ValueError) or a failed environment is one line on standard error and status 2.
+    """Run a command; returns its exit status.
 
-    A number that is not finite is one line and status 3. Ctrl-C, unless the command handles it, is status 130.
+    A user's mistake (ValueError, or a path that cannot be used) or a failed environment is one line on standard error
+    and status 2, a number that is not finite one line and status 3. Ctrl-C is status 130 unless the command handles it.
 
     Args:
         name: of the command, which begins the line.
@@ -73,6 +74,14 @@ def exit_status(name: str, command: Callable[[], int]) -> int:
         with contextlib.suppress(OSError):
             print(f"{name}: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 3 if isinstance(error, NotFiniteError) else 2
+    except OSError as error:
+        if error.filename is None or os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        reason = (error.strerror or type(error).__name__).lower()
+        with contextlib.suppress(OSError):
+            where = f"{TRACEBACK_VARIABLE}=1 shows where"
+            print(f"{name}: error: '{error.filename!s:.{LONGEST_VALUE}}': {reason} ({where})", file=sys.stderr)
+        return 2
 
 
 def leave(status: int) -> NoReturn:

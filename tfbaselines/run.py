@@ -11,6 +11,7 @@ from typing import Any
 
 from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.command import exit_status, leave, load_tensorflow
+from tfbaselines.errors import bad_argument
 from tfbaselines.logs.directory import clear, has_checkpoint, holds_run, locked
 from tfbaselines.logs.formats import check_format
 from tfbaselines.parallel import mpi
@@ -99,14 +100,15 @@ def _check_save_path(path: str | None) -> None:
     if path is None:
         return
     target = Path(path).expanduser()
-    if target.is_dir():
-        raise ValueError(f"save_path='{path}' is not valid: it is a directory, give the name of a file")
     try:
+        taken = target.is_dir()
         target.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=target.parent).close()
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise ValueError(f"save_path='{path}' is not valid: '{target.parent}' cannot be written to ({why})") from None
+        raise bad_argument("save_path", path, f"'{target.parent!s:.200}' cannot be written to ({why})") from None
+    if taken:
+        raise bad_argument("save_path", path, "it is a directory, give the name of a file")
 
 
 def _run(args: Arguments) -> int:

@@ -102,20 +102,18 @@ class SumSegmentTree(SegmentTree):
     def find_prefixsum_idx(self, prefixsum: float | np.ndarray) -> int | np.ndarray:
         """The leaf i with sum(0, i) <= prefixsum < sum(0, i + 1), for each number; never a leaf of 0."""
         self._update()
-        rest = np.array(prefixsum, np.float64, ndmin=1)
         ends = self._top.cumsum()
         # Rounding may leave a rest of all that is there: it belongs to the last leaf that is not 0.
-        rest = np.minimum(rest, np.nextafter(ends[-1], 0.0))
+        rest = np.minimum(np.atleast_1d(prefixsum), np.nextafter(ends[-1], 0.0))
         nodes = ends.searchsorted(rest, side="right")
         rest -= np.where(nodes > 0, ends[nodes - 1], 0.0)
-        rows = np.arange(len(rest))
         for level in reversed(self._levels):
             ends = level.take(nodes, axis=0).cumsum(axis=1)
             rest = np.minimum(rest, np.nextafter(ends[:, -1], 0.0))
             child = (ends > rest[:, None]).argmax(axis=1)
             nodes = nodes * WIDTH + child
             if level is not self._levels[0]:
-                rest -= np.where(child > 0, ends[rows, child - 1], 0.0)
+                rest -= np.where(child > 0, ends[np.arange(len(rest)), child - 1], 0.0)
         return int(nodes[0]) if np.ndim(prefixsum) == 0 else nodes
 
 
