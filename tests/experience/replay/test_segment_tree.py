@@ -18,7 +18,7 @@ def levels(tree):
     return [level.tolist() for level in (*tree._levels, tree._top)]
 
 
-@pytest.fixture(autouse=True, params=[1, 2, 2048], ids=lambda most: f"top{most}")
+@pytest.fixture(autouse=True, params=[1, 2048], ids=lambda most: f"top{most}")
 def most_at_top(request):
     """Trees of few leaves get several levels."""
     with pytest.MonkeyPatch.context() as patch:
