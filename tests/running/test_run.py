@@ -19,6 +19,7 @@ from tfbaselines.parallel import mpi
 from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.running.checkpoint import load_tree
 from tfbaselines.running.plan import Interrupted, Plan, seed_everything
+from tfbaselines.running.rates import Rates
 from tfbaselines.running.run import Run
 from tfbaselines.settings.bases import RunConfig
 from tfbaselines.settings.options import RunOptions
@@ -348,7 +349,7 @@ def test_a_run_that_fails_saves_nothing_more(tmp_path):
 
 def test_rates_are_of_the_present_update():
     run = make_run(4)
-    run._rates = {"lr": lambda left: 2.0 * left}
+    run._rates = Rates("ppo2", ppo2.Config(lr=lambda left: 2.0 * left), ends=True)
     with run:
         run.start(Remembering())
         found = []

@@ -10,7 +10,6 @@ A run has phases, in this order:
 """
 
 import contextlib
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -20,23 +19,21 @@ import numpy as np
 
 from tfbaselines.errors import NotFiniteError
 from tfbaselines.logs import logger
-from tfbaselines.logs.directory import cut_back, locked, positions
+from tfbaselines.logs.directory import locked
 from tfbaselines.logs.episodes import EPISODES_IN_MEAN, Episodes, safe_mean
 from tfbaselines.optim import exchange
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.precision import set_precision
 from tfbaselines.running.callbacks import Callbacks, StopAt
-from tfbaselines.running.checkpoint import Checkpoints
 from tfbaselines.running.finite import FiniteCheck
-from tfbaselines.running.kept_replay import KeptReplay
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.plan import UNLIMITED, Interrupted, Plan, ranks_text, seed_everything
 from tfbaselines.running.progress import make_progress
 from tfbaselines.running.rates import Rates
 from tfbaselines.running.row_clock import RowClock
+from tfbaselines.running.saving import Saving
 from tfbaselines.running.signals import StopSignals
 from tfbaselines.settings.bases import RunConfig
-from tfbaselines.settings.config_file import FILE_NAME, write_config
 
 UPDATES_BETWEEN_SYNC_CHECKS = 100
 
@@ -95,7 +92,7 @@ class Run:
         self.elapsed, self.fps = 0.0, 0
         # Where a resumed run counts on from: updates, and the environment steps that they took.
         self._before = 0, 0
-        self._finished = self._saved = 0
+        self._finished, self._saved_at = 0, 0.0
         self.episodes, self.eval_episodes = Episodes(), Episodes()
         self.eval_env: Any = None
         self.normalized: Any = None
@@ -105,22 +102,13 @@ class Run:
         self._num_tests: int | None = None
         bounds = (getattr(config, name, None) for name in ("max_total_reward", "stop_max_score"))
         self._callbacks = Callbacks(self.options.callback, *(StopAt(bound) for bound in bounds if bound is not None))
-        self._replay: KeptReplay | None = None
-        # What acts in the environments, and where a resumed run's stood.
-        self._acting: list[Any] = []
-        self._acted: list[dict[str, Any]] = []
         self._paused: Callable[[], AbstractContextManager] = nullcontext
-        self._best = -np.inf
         self._finite = FiniteCheck(self.options.on_nan == "skip", self.comm, self._where)
         self._signals, self._rows = StopSignals(), RowClock(plan)
         self._stopped = self._save_wanted = self._calling_back = False
         self._progress: Any = None
         self._closing = contextlib.ExitStack()
-        self.directory = logger.configured_dir()
-        self.checkpoints: Checkpoints | None = None
-        if self.directory:
-            place = os.path.join(self.directory, "checkpoints")
-            self.checkpoints = Checkpoints(place, keep=self.options.keep_checkpoints)
+        self._saving = Saving(self, self._callbacks)
 
     def start(
         self,
@@ -141,16 +129,15 @@ class Run:
         self.model, self._paused = model, paused
         if self.eval_env is not None:
             self._num_tests = getattr(self.config, "num_test_episodes", 0) or EPISODES_IN_MEAN
-        self._replay = None if replay is None else KeptReplay(replay, self.comm.rank)
-        if self.directory and self.is_root:
-            self._closing.enter_context(locked(self.directory))
-            self.checkpoints.remove_leftovers()
+        if self._saving.directory and self.is_root:
+            self._closing.enter_context(locked(self._saving.directory))
+        self._saving.begin(replay)
         self.normalized = self.env if normalized is None else normalized
         model.attach(self.normalized, self.options.config)
         if self.config.load_path is not None:
             model.load(self.config.load_path)
         if self.options.resume:
-            self._resume(self.options.resume)
+            self._saving.resume(self.options.resume)
         mpi.share(model.variables(), self.comm)
         model.ready()
         if self.comm.size > 1:
@@ -163,10 +150,7 @@ class Run:
         Args:
             parts: in the same order in every run; each has state() and restore().
         """
-        for part, state in zip(parts, self._acted, strict=False):
-            part.restore(state)
-        self._acted = self._acted[len(parts) :]
-        self._acting += parts
+        self._saving.acts(parts)
 
     @property
     def mean_reward(self) -> float:
@@ -258,7 +242,7 @@ class Run:
         self._progress = make_progress(show, self.name, self.done, end or 0, self.unit)
         now = time.perf_counter()
         self._started = now - self.elapsed
-        self._first = self._finished = self._saved = self.update
+        self._first = self._finished = self._saving.saved = self.update
         self._saved_at = now
         self._callbacks.begin(self)
         self._rows.begin(self.timesteps, now, self.episodes.count)
@@ -266,8 +250,9 @@ class Run:
     def _rescue(self) -> None:
         """Save the model after an exception, as of the last update that was finished."""
         self.update = self._finished
-        if self.update > self._saved and self.save(last=True) is not None:
-            logger.warn(f"the run failed after update {self.update}: --resume={self.directory} goes on from there")
+        saving = self._saving
+        if self.update > saving.saved and self.save(last=True) is not None:
+            logger.warn(f"the run failed after update {self.update}: --resume={saving.directory} goes on from there")
 
     def updates(self) -> Iterator[int]:
         """The numbers of the updates still to do, from 1 (or where the resumed run stopped) to num_updates."""
@@ -339,92 +324,13 @@ class Run:
         with self._paused():
             # A checkpoint of parameters that are not finite would push out good ones.
             self._finite.parameters(self.model.variables(), self.update)
-            path = self._try("checkpoint", self._save)
-            replay, most = self._replay, self.plan.replay_interval
-            if replay is not None and self.checkpoints is not None and (last or self.update - replay.saved >= most):
-                # After the checkpoint, which its failure must not cost.
-                self._try("replay", lambda: replay.save(self.checkpoints, self.update))
-        return path
-
-    def _try(self, what: str, save: Callable[[], Any]) -> Any:
-        try:
-            return save()
-        except (OSError, ValueError) as error:
-            logger.warn(f"the {what} of update {self.update} could not be saved: {error}")
-            return None
-
-    def _save(self) -> str | None:
-        own = {"rng": self.rng.bit_generator.state, "env": self.env.state(), "callbacks": self._callbacks.state()}
-        own["acting"] = {str(number): part.state() for number, part in enumerate(self._acting)}
-        ranks = self.comm.gather(own)
-        if not self.is_root or self.checkpoints is None:
-            return None
-        tree = self.model.tree()
-        tree["training"] = {
-            "update": self.update,
-            "timesteps": self.timesteps,
-            "elapsed": self.elapsed,
-            "episodes": self.episodes.state(),
-            "eval_episodes": self.eval_episodes.state(),
-            "best": self._best if np.isfinite(self._best) else None,
-            "ranks": {str(rank): state for rank, state in enumerate(ranks)},
-            "files": positions(self.directory),
-        }
-        path = self.checkpoints.save(self.update, tree)
-        self._saved = self.update
-        if self.options.config and not os.path.exists(os.path.join(self.directory, FILE_NAME)):
-            # Without it a directory that was removed meanwhile could not be evaluated.
-            write_config(self.directory, self.options.config)
-        if self.mean_reward > self._best:
-            self._best = self.mean_reward
-            self.checkpoints.mark_best(path)
-        return str(path)
+            return self._saving.save(last)
 
     def _where(self) -> str:
-        saved = f"; the last good checkpoint is {self._saved:05d}" if self._saved else ""
+        saved = f"; the last good checkpoint is {self._saving.saved:05d}" if self._saving.saved else ""
         return (f" on rank {self.comm.rank}" if self.comm.size > 1 else "") + saved
 
-    def _resume(self, directory: str) -> None:
-        checkpoints = Checkpoints(os.path.join(directory, "checkpoints"), keep=self.options.keep_checkpoints)
-        path, tree, warning = checkpoints.newest()
-        if path is None:
-            raise ValueError(f"cannot resume: {checkpoints.describe()}")
-        self.model.take(tree, path)
-        try:
-            saved = tree["training"]
-            self._take_up(saved)
-        except (LookupError, TypeError, AttributeError) as error:
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            raise ValueError(f"cannot resume: '{path}' is no checkpoint of a run ({reason})") from None
-        if self.is_root and self.directory and os.path.realpath(directory) == os.path.realpath(self.directory):
-            # Before any warning of this run is in the log.
-            cut_back(self.directory, saved.get("files") or positions(self.directory))
-        if self._replay is not None:
-            self._replay.load(checkpoints, self.update, self.env.restored)
-        if warning:
-            logger.warn(warning)
-        if not self.env.restored:
-            logger.warn("the episodes under way begin anew: the checkpoint lacks the state of their environments")
-        if self.update >= self.num_updates:
-            logger.warn(f"nothing left to train: {self.timesteps} steps are done; a larger total goes on from there")
-
-    def _take_up(self, saved: dict[str, Any]) -> None:
-        """Counters, episodes, random streams and environments as a checkpoint has them."""
-        self.elapsed = saved["elapsed"]
-        self.episodes.restore(saved["episodes"])
-        self.eval_episodes.restore(saved["eval_episodes"])
-        # An older version's file lacks the steps: its updates were of the same size.
-        self._go_on_from(saved["update"], saved.get("timesteps", saved["update"] * self.plan.steps_per_update))
-        self._best = saved["best"] if saved["best"] is not None else -np.inf
-        mine = saved["ranks"].get(str(self.comm.rank))
-        if mine is not None:
-            self.rng.bit_generator.state = mine["rng"]
-            self.env.restore(mine["env"])
-            self._callbacks.restore(mine.get("callbacks", {}))
-            acting = mine.get("acting", {})
-            self._acted = [acting[number] for number in sorted(acting, key=int)]
-
-    def _go_on_from(self, update: int, timesteps: int) -> None:
+    def go_on_from(self, update: int, timesteps: int) -> None:
         """Count on from where a saved run stopped, whose episodes were just restored."""
         self.update, self._before = update, (update, timesteps)
         left = self.plan.total_timesteps - timesteps

@@ -62,7 +62,7 @@ class SearchRun(Run):
         # Those of the latest test.
         self.eval_episodes = Episodes(max(1, config.num_test_episodes))
         self._row: dict[str, Any] = {}
-        self._go_on_from(0, 0)
+        self.go_on_from(0, 0)
 
     def __exit__(self, *error: Any) -> None:
         try:
@@ -132,7 +132,7 @@ class SearchRun(Run):
     def _end(self) -> int:
         return self._num_iterations if self._most_steps is None else self._most_steps
 
-    def _go_on_from(self, update: int, timesteps: int) -> None:
+    def go_on_from(self, update: int, timesteps: int) -> None:
         self.update, self._timesteps = update, timesteps
         self.iterations = self._iterations_after(update)
         # Every update has at least an iteration and a step.
