@@ -47,7 +47,7 @@ def document(text):
 
 
 def fuzz(directory, count, seed=0):
-    """Load so many mutations of a saved tree."""
+    """Load `count` mutations of a saved tree."""
     path = os.path.join(directory, "model")
     save_tree(path, TREE)
     with open(path, "rb") as file:

@@ -50,7 +50,7 @@ CONFIG = {
 
 
 def try_all(path, load, count=COUNT, fewest=0):
-    """Load so many mutations of a file."""
+    """Load `count` mutations of a file."""
     whole, read = path.read_bytes(), 0
     for data in mutations(whole, count):
         path.write_bytes(data)

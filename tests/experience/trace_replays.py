@@ -69,7 +69,7 @@ def spaces_of(space=BOX, count=2):
 
 
 def rollout(number, count=2, nsteps=4, states=False):
-    """A batch each of whose rewards tells the rollout, the environment and the step."""
+    """A batch whose rewards are all different: one for each rollout, environment and step."""
     rewards = 1000.0 * number + 100 * np.arange(count)[:, None] + np.arange(nsteps)
     obs = np.repeat(np.concatenate([rewards, rewards[:, -1:] + 1], 1)[..., None], 2, axis=-1)
     zeros = np.zeros((count, nsteps), np.float32)

@@ -20,7 +20,7 @@ ALGORITHMS = pytest.mark.parametrize("alg", ["td3", "sac", "ddpg"])
 
 
 class Paying(Counting):
-    """Pays what the first action is, so that a return tells what was done."""
+    """Pays the first number of the action, so that returns differ with what was done."""
 
     def step(self, action):
         obs, _, *rest = super().step(action)

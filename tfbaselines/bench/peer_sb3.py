@@ -65,16 +65,20 @@ def make_model(case, env):
         make = make_dqn if case.get("alg") == "deepq" else make_off_policy if "peer" in case else make_ppo
         return make(case, env)
     module, name = case["peer"].split(":")
-    policy = "CnnPolicy" if case["network"] == "cnn" else "MlpPolicy"
     make = getattr(importlib.import_module(module), name)
-    return make(policy, env, seed=0, device="cpu", **case["peer_learn"])
+    return make(policy_of(case), env, seed=0, device="cpu", **case["peer_learn"])
+
+
+def policy_of(case):
+    """The peer's name for the case's kind of network."""
+    return "CnnPolicy" if of_pixels(case) else "MlpPolicy"
 
 
 def make_ppo(case, env):
     """The peer's PPO with the case's numbers."""
     learn = case["learn"]
     return PPO(
-        "CnnPolicy" if of_pixels(case) else "MlpPolicy",
+        policy_of(case),
         env,
         n_steps=learn["nsteps"],
         batch_size=case["num_env"] * learn["nsteps"] // learn["nminibatches"],
@@ -114,9 +118,9 @@ def make_off_policy(case, env):
 
 def make_dqn(case, env):
     """The peer's DQN with the case's numbers; both clip gradients at a norm of 10."""
-    learn, pixels = case["learn"], of_pixels(case)
+    learn = case["learn"]
     return DQN(
-        "CnnPolicy" if pixels else "MlpPolicy",
+        policy_of(case),
         env,
         learning_rate=learn["lr"],
         gamma=learn["gamma"],
@@ -129,7 +133,7 @@ def make_dqn(case, env):
         exploration_fraction=learn["exploration_fraction"],
         exploration_final_eps=learn["exploration_final_eps"],
         # The network over the pixels has its dense layer already.
-        policy_kwargs={"net_arch": [] if pixels else list(learn["hidden_sizes"])},
+        policy_kwargs={"net_arch": [] if of_pixels(case) else list(learn["hidden_sizes"])},
         seed=0,
         device="cpu",
     )

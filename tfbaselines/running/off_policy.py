@@ -303,7 +303,7 @@ class OffPolicyRun(Run):
 
         Args:
             steps: their number.
-            draw: gives so many batches; None for those that the policy learns from.
+            draw: function of a number of batches that draws them; None for those that the policy learns from.
         """
         count = self._batches_in_block(steps)
         for _ in range(steps // count):
