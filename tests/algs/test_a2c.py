@@ -32,9 +32,11 @@ def weights(model):
 
 @pytest.mark.slow
 def test_fixed_sequence_with_memory():
-    env = vec(lambda: tiny.FixedSequenceEnv(10, episode_len=5))
-    model = a2c.learn("lstm", env, total_timesteps=50_000, seed=0, max_total_reward=4.0)
-    assert reward_per_step(model, env) >= 0.7
+    """Observations tell nothing: without memory it is 0.4."""
+    env = vec(lambda: tiny.FixedSequenceEnv(4, episode_len=5), 2)
+    arguments = {"lr": 1e-2, "lrschedule": "constant", "gamma": 0.9, "nlstm": 16, "max_total_reward": 4.5}
+    model = a2c.learn("lstm", env, total_timesteps=16_000, seed=0, **arguments)
+    assert reward_per_step(model, env) >= 0.8
 
 
 def test_the_log_has_the_originals_columns_and_cadence(tmp_path):

@@ -141,21 +141,16 @@ def test_ctrl_c_stops_workers_with_a_checkpoint_from_which_they_go_on(tmp_path):
 
 @pytest.mark.slow
 def test_two_ranks_train_one_model(tmp_path):
-    """They are compared bit by bit at every hundredth update and at the end."""
+    """They are compared bit by bit at the end. That they go on after a stop is shown for every algorithm."""
     own = ["--trust_region=exact", "--buffer_len=5", "--trace_length=8"]
     flags = [*FLAGS, *own, "--delta=1e-4", "--lr=0.01", "--log_path=log"]
-    status, _, err = ranks(*flags, "--num_timesteps=880", cwd=tmp_path)
+    status, _, err = ranks(*flags, "--num_timesteps=160", cwd=tmp_path)
     assert status == 0, err
     log = rows(tmp_path / "log")
-    assert log["total_timesteps"].tolist() == list(range(NSTEPS, 881, NSTEPS))
+    assert log["total_timesteps"].tolist() == list(range(NSTEPS, 161, NSTEPS))
     assert log["step_taken"].min() < 1
     kept = [load_tree(tmp_path / f"log/replay/{rank:03d}")["0"]["arrays"]["obs"] for rank in (0, 1)]
     assert not np.array_equal(*kept)
-    status, _, err = ranks("--resume=log", "--num_timesteps=960", cwd=tmp_path)
-    assert status == 0, err
-    assert rows(tmp_path / "log")["total_timesteps"].iloc[-1] == 960
-    for name in ("log.txt", "log-rank001.txt"):
-        assert "starts empty" not in (tmp_path / "log" / name).read_text()
 
 
 def ranks(*flags, cwd, module="tfbaselines.run"):

@@ -1,4 +1,4 @@
-"""td3 and sac from a data set alone: what is learnt, mistakes, resuming, the command line, ranks."""
+"""td3 and sac from a data set alone: what is learnt, mistakes, resuming, the command line."""
 
 import copy
 import dataclasses
@@ -6,7 +6,6 @@ import dataclasses
 import numpy as np
 import pytest
 import tensorflow as tf
-from commands import finish, start
 from gymnasium import spaces
 from helpers import vec
 from small_environments import Still
@@ -218,32 +217,6 @@ def test_the_best_of_noisy_data_is_found(alg, tmp_path):
     model = learn(alg, untouched(), 200, **own)
     chosen = model.act(given.obs[:100], deterministic=True)[0]
     assert np.abs(chosen - 0.5).mean() < 0.3
-
-
-@pytest.mark.slow
-def test_two_ranks_learn_one_model(tmp_path):
-    (tmp_path / "script.py").write_text(RANKS.format(data=str(PENDULUM)))
-    process = start("script", cwd=tmp_path, launcher=("mpirun", "-np", "2"))
-    status, out, err = finish(process, timeout=300)
-    assert status == 0 and out.count("equal") == 4, err
-
-
-RANKS = """
-import numpy as np
-
-from tfbaselines.algs.registry import get
-from tfbaselines.envs.make import make_vec_env
-from tfbaselines.parallel import mpi
-
-world = mpi.world()
-for alg, own in (("td3", {{}}), ("sac", {{"cql_threshold": 1.0, "alpha": "auto"}})):
-    env = make_vec_env("Pendulum-v1", "classic_control", 1, 10_000 * world.rank)
-    small = {{"total_timesteps": 40, "update_every": 10, "batch_size": 16, "hidden_sizes": [16], "seed": 0}}
-    model = get(alg).learn("dense", env, offline={data!r}, num_test_episodes=0, **small, **own)
-    every = world.gather([np.asarray(variable) for variable in model.variables()])
-    assert all(np.array_equal(one, other) for one, other in zip(*every))
-    print("equal", flush=True)
-"""
 
 
 def test_only_algorithms_that_learn_offline_declare_it():

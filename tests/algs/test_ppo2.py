@@ -14,15 +14,11 @@ TINY = {"nsteps": 16, "nminibatches": 2, "noptepochs": 2, "num_hidden": 8, "seed
 
 @pytest.mark.slow
 def test_fixed_sequence_with_memory():
-    """The median of three seeds: most reach 1, some are still on their way after so few steps."""
-
-    def reached(seed):
-        env = vec(lambda: tiny.FixedSequenceEnv(10, episode_len=5))
-        arguments = {"nsteps": 10, "ent_coef": 0.0, "nminibatches": 1, "max_total_reward": 4.0}
-        model = ppo2.learn("lstm", env, 50_000, seed=seed, **arguments)
-        return reward_per_step(model, env)
-
-    assert np.median([reached(seed) for seed in range(3)]) >= 0.7
+    """Observations tell nothing: without memory it is 0.4."""
+    env = vec(lambda: tiny.FixedSequenceEnv(4, episode_len=5), 4)
+    arguments = {"nsteps": 10, "nminibatches": 1, "lr": 1e-2, "gamma": 0.9, "nlstm": 16, "max_total_reward": 4.5}
+    model = ppo2.learn("lstm", env, 12_000, seed=0, **arguments)
+    assert reward_per_step(model, env) >= 0.8
 
 
 @pytest.mark.slow

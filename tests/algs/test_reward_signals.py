@@ -1,11 +1,10 @@
-"""Runs with reward signals: a maze that only curiosity solves, logs, resuming, evaluation, ranks."""
+"""Runs with reward signals: a maze that only curiosity solves, logs, resuming, evaluation."""
 
 import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from commands import finish, start
 from gymnasium import spaces
 from helpers import reward_per_step, vec
 from small_environments import box, identity
@@ -181,32 +180,3 @@ def test_a_discriminator_of_observations_alone(eager):
     discriminator = Discriminator(space, spaces.Discrete(3), 8, use_actions=False)
     obs = np.zeros((3, 2), np.float32)
     np.testing.assert_array_equal(*(discriminator.logits(obs, tf.constant(a)) for a in ([0, 1, 2], [2, 2, 2])))
-
-
-@pytest.mark.slow
-def test_two_ranks_learn_one_signal(tmp_path):
-    (tmp_path / "script.py").write_text(RANKS)
-    process = start("script", cwd=tmp_path, launcher=("mpirun", "-np", "2"))
-    status, out, err = finish(process, timeout=300)
-    assert status == 0 and out.count("equal") == 2, err
-
-
-RANKS = """
-import numpy as np
-
-from tfbaselines.algs import ppo2
-from tfbaselines.envs import tiny
-from tfbaselines.envs.monitor import Monitor
-from tfbaselines.envs.vec import DummyVecEnv
-from tfbaselines.parallel import mpi
-
-comm = mpi.world()
-env = DummyVecEnv([lambda: Monitor(tiny.BoxIdentityEnv((2,), episode_len=10), None, allow_early_resets=True)])
-env.envs[0].reset(seed=comm.rank)
-signals = {"extrinsic": {}, "curiosity": {}, "rnd": {"encoding_size": 8}}
-arguments = {"nsteps": 16, "nminibatches": 2, "num_hidden": 8, "seed": 0, "reward_signals": signals}
-model = ppo2.learn("mlp", env, total_timesteps=128, **arguments)
-states = comm.gather(model.state())
-np.testing.assert_equal(states[0], states[1])
-print("equal", flush=True)
-"""

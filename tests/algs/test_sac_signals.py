@@ -1,4 +1,4 @@
-"""sac with reward signals: its arguments, what episodes' ends do, logs, resuming, kinds of observations, ranks."""
+"""sac with reward signals: its arguments, what episodes' ends do, logs, resuming, kinds of observations."""
 
 import json
 from functools import partial
@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 import pytest
 import tensorflow as tf
-from commands import finish, start
 from gymnasium import spaces
 from helpers import mean_return, vec
 from small_environments import CYCLE, Counting, Goals, Masked, Seeing, box, identity
@@ -227,33 +226,3 @@ def test_pendulum_is_learnt_from_demonstrations_alone():
     returns = [episode["r"] for episode in even_episodes(model, env, 10)]
     assert np.mean(returns) > -300
     env.close()
-
-
-@pytest.mark.slow
-def test_two_ranks_take_one_step(tmp_path):
-    (tmp_path / "script.py").write_text(RANKS.format(demonstrations=demonstrations_for(box())))
-    process = start("script", cwd=tmp_path, launcher=("mpirun", "-np", "2"))
-    status, out, err = finish(process, timeout=300)
-    assert status == 0 and out.count("equal") == 2, err
-
-
-RANKS = """
-import numpy as np
-
-from tfbaselines.algs import sac
-from tfbaselines.envs import tiny
-from tfbaselines.envs.monitor import Monitor
-from tfbaselines.envs.vec import DummyVecEnv
-from tfbaselines.parallel import mpi
-
-comm = mpi.world()
-env = DummyVecEnv([lambda: Monitor(tiny.BoxIdentityEnv((2,), episode_len=10), None, allow_early_resets=True)])
-env.envs[0].reset(seed=comm.rank)
-signals = {{"extrinsic": {{}}, "curiosity": {{}}, "rnd": {{}}, "gail": {{"demo_path": "{demonstrations}"}}}}
-arguments = {{"start_steps": 10, "update_after": 10, "update_every": 10, "batch_size": 8, "hidden_sizes": (16,)}}
-arguments |= {{"num_update": 3, "seed": 0, "num_test_episodes": 0, "steps_per_epoch": 20, "alpha": "auto"}}
-model = sac.learn("dense", env, total_timesteps=60, reward_signals=signals, **arguments)
-states = comm.gather(model.state())
-np.testing.assert_equal(states[0], states[1])
-print("equal", flush=True)
-"""

@@ -1,7 +1,11 @@
-"""Trains on each rank of mpirun, stops, resumes, writes what each rank has learnt: ``python -m two_ranks ALG ...``."""
+"""Trains on each rank of mpirun, stops, resumes, writes what each rank has learnt: ``python -m two_ranks ALG ...``.
+
+Nothing is compiled, which takes most of so short a run; tests of each family train compiled on two ranks.
+"""
 
 import sys
 
+import tensorflow as tf
 from small_runs import learn, own_identity, takes
 
 from tfbaselines.algs.registry import get
@@ -10,6 +14,7 @@ from tfbaselines.parallel import mpi
 from tfbaselines.running.checkpoint import save_tree
 from tfbaselines.settings.options import RunOptions
 
+tf.config.run_functions_eagerly(True)
 world = mpi.world()
 
 

@@ -1,11 +1,10 @@
-"""Behaviour cloning beside ppo2 and sac: its steps, its strength, resuming, the command line, ranks."""
+"""Behaviour cloning beside ppo2 and sac: its steps, its strength, resuming, the command line."""
 
 import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from commands import finish, start
 from gymnasium import spaces
 from helpers import vec
 from small_environments import Still
@@ -179,35 +178,3 @@ def test_reward_signals_stand_beside_it(alg, demo, eager):
     own = {"pretraining": {"demo_path": demo}, "reward_signals": {"extrinsic": {}, "rnd": {"encoding_size": 8}}}
     state = learn(alg, still(), 2, **own).state()
     assert {"pretraining", "rnd"} <= set(state)
-
-
-@pytest.mark.slow
-def test_two_ranks_take_one_step(tmp_path):
-    (tmp_path / "script.py").write_text(RANKS)
-    process = start("script", PENDULUM, cwd=tmp_path, launcher=("mpirun", "-np", "2"))
-    status, out, err = finish(process, timeout=300)
-    assert status == 0 and out.count("equal") == 4, err
-
-
-RANKS = """
-import sys
-
-import numpy as np
-
-from tfbaselines.algs.registry import get
-from tfbaselines.envs.make import make_vec_env
-from tfbaselines.parallel import mpi
-from tfbaselines.settings.options import RunOptions
-
-world, small = mpi.world(), {}
-small["ppo2"] = {"nsteps": 20, "num_hidden": 16, "network": "mlp"}
-small["sac"] = {"update_every": 10, "update_after": 10, "batch_size": 16, "hidden_sizes": [16], "num_test_episodes": 0}
-for exchange, alg in (("batches", "ppo2"), ("gradients", "sac")):
-    env = make_vec_env("Pendulum-v1", "classic_control", 1, 10_000 * world.rank)
-    own = {"network": "dense"} | small[alg] | {"pretraining": {"demo_path": sys.argv[1], "batch_size": 8}}
-    options = RunOptions(mpi_exchange=exchange)
-    model = get(alg).learn(env=env, total_timesteps=40, seed=0, run=options, **own)
-    every = world.gather([np.asarray(variable) for variable in model.variables()])
-    assert all(np.array_equal(one, other) for one, other in zip(*every))
-    print("equal", flush=True)
-"""

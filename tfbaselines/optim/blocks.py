@@ -21,6 +21,19 @@ from tfbaselines.optim.update import Batch, Statistics, gradients_of, joined, ou
 from tfbaselines.parallel import mpi
 
 
+class Column(NamedTuple):
+    """One statistic's place in the vector that a step returns."""
+
+    name: str
+    shape: tuple[int, ...]
+    every: int
+
+    @property
+    def width(self) -> int:
+        """Numbers of it."""
+        return math.prod(self.shape)
+
+
 class Phase(NamedTuple):
     """One optimiser's part of a gradient step.
 
@@ -41,10 +54,13 @@ class Phase(NamedTuple):
     every: int = 1
     clip: float | None = None
 
-    def gradients(self, batch: Batch) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """One gradient per variable, and the statistics end to end."""
-        gradients, statistics = gradients_of(lambda: self.loss(batch), self.variables)
-        return gradients, joined(list(statistics.values()))
+    def gradients(self, batch: Batch) -> tuple[list[tf.Tensor], Statistics]:
+        """One gradient per variable, and the loss's statistics."""
+        return gradients_of(lambda: self.loss(batch), self.variables)
+
+    def columns(self, statistics: Statistics) -> list[Column]:
+        """The places of the loss's statistics in a step's vector."""
+        return [Column(name, tuple(value.shape), self.every) for name, value in statistics.items()]
 
     def apply(self, gradients: list[tf.Tensor], lr: tf.Tensor) -> None:
         """Change the variables."""
@@ -64,19 +80,6 @@ class Merged(NamedTuple):
 
     vector: Callable[[Batch], tf.Tensor]
     take: Callable[[tf.Tensor], None]
-
-
-class Column(NamedTuple):
-    """One statistic's place in the vector that a step returns."""
-
-    name: str
-    shape: tuple[int, ...]
-    every: int
-
-    @property
-    def width(self) -> int:
-        """Numbers of it."""
-        return math.prod(self.shape)
 
 
 class BlockUpdate:
@@ -110,11 +113,12 @@ class BlockUpdate:
             raise ValueError("phases that are taken together are all taken in every step")
         self._phases, self._prepare, self._merged = phases, prepare, merged
         # Phases whose gradients are taken with the same weights.
-        self._groups = [phases] if together else [[phase] for phase in phases]
+        places = list(range(len(phases)))
+        self._groups = [places] if together else [[place] for place in places]
         self._after, self._after_every = after, after_every
         self._exchange = Exchange(comm, jit)
-        # Of each group, by the shapes of a batch; known once the losses are traced with it.
-        self._columns: dict[tuple, list[list[Column]]] = {}
+        # Of each phase, by the shapes of a batch; known once the losses are traced with it.
+        self._columns: dict[tuple, dict[int, list[Column]]] = {}
         self.step = 0
         for phase in phases:
             phase.optimizer.build(phase.variables)
@@ -143,7 +147,8 @@ class BlockUpdate:
         scalars = {name: np.full(count, value, np.float32) for name, value in coefficients.items()}
         rows = self._fused(key, (block, scalars, steps), partial(self._run_all, shapes, count))
         found, begin = {}, 0
-        for column in itertools.chain(*self._columns[shapes]):
+        columns = self._columns[shapes]
+        for column in itertools.chain(*(columns[place] for place in sorted(columns))):
             part = rows[:, begin : begin + column.width].reshape(count, *column.shape)
             # Of the steps in which its phase was due.
             found[column.name] = part[-self.step % column.every :: column.every]
@@ -172,19 +177,6 @@ class BlockUpdate:
         for i, phase in enumerate(self._phases):
             restore_slots(phase.optimizer, state["slots"][str(i)])
 
-    def _lay_out(self, shapes: tuple, batch: Batch) -> list[list[Column]]:
-        """Find the names and shapes of all statistics from a prepared batch, of arrays of some shapes."""
-        groups = [
-            [
-                Column(name, tuple(value.shape), phase.every)
-                for phase in group
-                for name, value in outline(phase.loss, batch)[1].items()
-            ]
-            for group in self._groups
-        ]
-        self._columns[shapes] = groups
-        return groups
-
     def _run_all(self, shapes: tuple, count: int, blocks: list[Row]) -> tf.Tensor:
         """The statistics [count, width] of all steps of a block."""
 
@@ -192,47 +184,44 @@ class BlockUpdate:
             batch, scalars, step = block(k)
             return batch | scalars, scalars, step
 
-        exchange = self._exchange
-        # Shapes and coefficients are those of every rank.
-        first = blocks[0]
-        groups = self._lay_out(shapes, outline(self._prepare, batch_of(first, 0)[0]))
-        widths = [_width(columns) for columns in groups]
-        rows = tf.TensorArray(tf.float32, count, element_shape=(sum(widths),))
+        exchange, columns = self._exchange, self._columns.setdefault(shapes, {})
+        rows = tf.TensorArray(tf.float32, count)
         for k in tf.range(count):
-            _, scalars, step = batch_of(first, k)
+            # Coefficients are those of every rank.
+            _, scalars, step = batch_of(blocks[0], k)
             batches = [self._prepare(batch_of(block, k)[0]) for block in blocks]
             if self._merged:
                 (vector,), _ = exchange.mean(lambda batch: ([self._merged.vector(batch)], ()))(batches)
                 self._merged.take(vector)
-            taken = [
-                self._take(group, batches, scalars, step, width)
-                for group, width in zip(self._groups, widths, strict=True)
-            ]
+            taken = [self._take(group, batches, scalars, step, columns) for group in self._groups]
             rows = rows.write(k, tf.concat(taken, 0))
             if self._after_every == 1 or step % self._after_every == 0:
                 self._after()
         return rows.stack()
 
-    def _take(self, group: list[Phase], batches: list[Batch], scalars: Batch, step: tf.Tensor, width: int) -> tf.Tensor:
-        """Take the step of a group of phases, if it is due; this rank's statistics [width]."""
+    def _take(
+        self, group: list[int], batches: list[Batch], scalars: Batch, step: tf.Tensor, columns: dict[int, list[Column]]
+    ) -> tf.Tensor:
+        """Take the step of a group of phases, if due; its statistics end to end, whose places go to `columns`."""
+        phases = [self._phases[place] for place in group]
 
         def gradients(batch: Batch) -> tuple[list[tf.Tensor], tf.Tensor]:
-            found = [phase.gradients(batch) for phase in group]
-            return [g for gradients, _ in found for g in gradients], tf.concat([row for _, row in found], 0)
-
-        def apply(gradients: list[tf.Tensor], scalars: Batch) -> None:
-            for phase in group:
-                phase.apply(gradients[: len(phase.variables)], scalars[phase.lr])
-                gradients = gradients[len(phase.variables) :]
+            found = [phase.gradients(batch) for phase in phases]
+            for place, phase, (_, statistics) in zip(group, phases, found, strict=True):
+                columns[place] = phase.columns(statistics)
+            return [g for own, _ in found for g in own], joined([x for _, own in found for x in own.values()])
 
         def taken() -> tf.Tensor:
             averaged, statistics = self._exchange.mean(gradients)(batches)
-            apply(averaged, scalars)
+            for phase in phases:
+                phase.apply(averaged[: len(phase.variables)], scalars[phase.lr])
+                averaged = averaged[len(phase.variables) :]
             return statistics
 
-        every = group[0].every
-        return taken() if every == 1 else tf.cond(step % every == 0, taken, lambda: tf.zeros(width))
-
-
-def _width(columns: list[Column]) -> int:
-    return sum(column.width for column in columns)
+        if phases[0].every == 1:
+            return taken()
+        # Alone in its group. Its statistics have their places in the steps in which it is not due, too.
+        (place,), (phase,) = group, phases
+        columns[place] = phase.columns(outline(phase.loss, batches[0])[1])
+        width = sum(column.width for column in columns[place])
+        return tf.cond(step % phase.every == 0, taken, lambda: tf.zeros(width))

@@ -184,16 +184,13 @@ class Update:
         batches, scalars = [row[:2] for row in rows], rows[0][2]
         mean = self._exchange.mean(lambda batch, k: self._gradients(batch[0], batch[1][k], scalars))
 
-        def step(k: Any) -> tf.Tensor:
+        count = batches[0][1].shape[0]
+        rows = tf.TensorArray(tf.float32, count)
+        for k in tf.range(count):
             gradients, statistics = mean(batches, k)
             self._apply(gradients, scalars["lr"])
-            return statistics
-
-        # The first step stands outside the loop so that the loop's running sum has a known shape.
-        total, count = step(0), batches[0][1].shape[0]
-        for k in tf.range(1, count):
-            total += step(k)
-        return total / count
+            rows = rows.write(k, statistics)
+        return tf.reduce_mean(rows.stack(), 0)
 
     def _gradient_of_one(
         self, data: Batch, rows: tf.Tensor, scalars: dict[str, tf.Tensor]

@@ -99,7 +99,8 @@ class GraphPopulation:
             actions = policy.head.distribution(flat).mode()
             return (tf.cast(actions, policy.head.action_dtype), *states)
 
-        self._choose = tf.function(choose, input_signature=signature)
+        # Traced once, also where functions run eagerly: there the map would be made anew in every step.
+        self._choose = tf.function(choose).get_concrete_function(*signature)
 
     def place(self, member: int, parameters: np.ndarray) -> None:
         """Give a member its parameters [P]."""
@@ -119,7 +120,7 @@ class GraphPopulation:
             episode_start: [M] whether each observation is the first of an episode.
         """
         memory = () if states is None else (np.asarray(episode_start, np.float32), states)
-        actions, *new_states = self._choose(obs, *memory)
+        actions, *new_states = self._choose(*tf.nest.map_structure(tf.convert_to_tensor, (obs, *memory)))
         return actions.numpy(), new_states[0].numpy() if new_states else None
 
 

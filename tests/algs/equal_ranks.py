@@ -1,0 +1,26 @@
+"""Trains on each rank of mpirun, and compares all that was learnt: ``python -m equal_ranks JSON``.
+
+JSON is a list of runs: the algorithm, its arguments, how ranks exchange, and whether updates are compiled, which takes
+most of so short a run.
+"""
+
+import json
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+from tfbaselines.algs.registry import get
+from tfbaselines.envs.make import make_vec_env
+from tfbaselines.parallel import mpi
+from tfbaselines.settings.options import RunOptions
+
+world = mpi.world()
+for alg, arguments, exchange, compiled in json.loads(sys.argv[1]):
+    tf.config.run_functions_eagerly(not compiled)
+    env = make_vec_env("Pendulum-v1", "classic_control", 1, 10_000 * world.rank)
+    model = get(alg).learn(env=env, seed=0, run=RunOptions(mpi_exchange=exchange), **arguments)
+    one, other = world.gather(model.state())
+    np.testing.assert_equal(one, other)
+    if world.rank == 0:
+        print(alg, "is equal", flush=True)

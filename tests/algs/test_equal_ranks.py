@@ -1,0 +1,38 @@
+"""Two ranks take the same steps, whatever is learnt beside the policy, and from whatever."""
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import finish, start
+from small_runs import DEMONSTRATIONS
+
+PENDULUM = str(DEMONSTRATIONS / "pendulum.npz")
+SIGNALS = {"extrinsic": {}, "curiosity": {}, "rnd": {"encoding_size": 8}}
+WITH_GAIL = SIGNALS | {"gail": {"demo_path": PENDULUM}}
+CLONING = {"demo_path": PENDULUM, "batch_size": 8}
+ON_POLICY = {"network": "mlp", "nsteps": 20, "nminibatches": 2, "num_hidden": 8, "total_timesteps": 80}
+OFF_POLICY = {"network": "dense", "hidden_sizes": [16], "batch_size": 16, "update_every": 10, "total_timesteps": 40}
+OFF_POLICY |= {"num_test_episodes": 0}
+ONLINE = OFF_POLICY | {"start_steps": 10, "update_after": 10, "num_update": 3, "alpha": "auto"}
+OFFLINE = OFF_POLICY | {"offline": PENDULUM}
+RUNS = [
+    ("ppo2", ON_POLICY | {"reward_signals": SIGNALS}, "auto", False),
+    ("ppo2", ON_POLICY | {"pretraining": CLONING}, "batches", False),
+    ("sac", ONLINE | {"reward_signals": WITH_GAIL}, "auto", False),
+    ("sac", ONLINE | {"pretraining": CLONING}, "gradients", False),
+    ("td3", OFFLINE, "auto", True),
+    ("sac", OFFLINE | {"cql_threshold": 1.0, "alpha": "auto"}, "auto", True),
+]
+
+
+@pytest.mark.slow
+def test_two_ranks_learn_one_model(tmp_path):
+    path = str(Path(__file__).parent)
+    process = start("equal_ranks", json.dumps(RUNS), cwd=tmp_path, launcher=("mpirun", "-np", "2"), PYTHONPATH=path)
+    try:
+        status, out, err = finish(process, timeout=300)
+    finally:
+        process.terminate()
+    assert status == 0, err
+    assert [line for line in out.splitlines() if line.endswith("is equal")] == [f"{alg} is equal" for alg, *_ in RUNS]
