@@ -18,10 +18,11 @@ from acer_small import (
     train,
 )
 from commands import finish, interrupt, run, start
-from helpers import vec
+from helpers import mean_return, vec
 
 from tfbaselines.algs import acer
 from tfbaselines.envs import tiny
+from tfbaselines.running.callbacks import StopAt
 from tfbaselines.running.checkpoint import load_tree
 from tfbaselines.settings.options import RunOptions
 
@@ -197,12 +198,10 @@ def test_cartpole(kwargs):
     def cartpole(worker=0):
         return vec(lambda: gymnasium.make("CartPole-v1", disable_env_checker=True), seed=10_000 * worker)
 
-    last = []
-    options = RunOptions(make_env=cartpole, callback=lambda run: last.append(run.episodes.mean_reward))
-    acer.learn(
-        "mlp", cartpole(), seed=0, total_timesteps=30_000, gamma=1.0, value_network="copy", run=options, **kwargs
-    )
-    assert last[-1] >= 100
+    options = RunOptions(make_env=cartpole, callback=StopAt(100.0))
+    own = {"total_timesteps": 30_000, "gamma": 1.0, "value_network": "copy"}
+    learnt = acer.learn("mlp", cartpole(), seed=0, run=options, **own, **kwargs)
+    assert mean_return(learnt, cartpole()) >= 100
 
 
 @pytest.mark.slow

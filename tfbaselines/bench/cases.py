@@ -260,7 +260,9 @@ CASES = {
         },
     },
     "deepq-cartpole": DQN_CARTPOLE,
-    # To be compared with the case above, in the same run.
+    # A gradient step for each step of each environment; those of a step of all are one compiled call.
+    "deepq-cartpole-8": DQN_CARTPOLE | {"num_env": 8, "steps": 40_000},
+    # To be compared with deepq-cartpole, in the same run.
     "deepq-cartpole-prioritized": DQN_CARTPOLE
     | {"peer": None, "learn": DQN_CARTPOLE["learn"] | {"prioritized_replay": True}},
     "deepq-pong": DQN_PONG,

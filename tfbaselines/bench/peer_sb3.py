@@ -127,8 +127,9 @@ def make_dqn(case, env):
         buffer_size=learn["buffer_size"],
         batch_size=learn["batch_size"],
         learning_starts=learn["learning_starts"],
-        train_freq=learn["train_freq"],
-        gradient_steps=1,
+        # Counted in steps of all environments.
+        train_freq=max(1, learn["train_freq"] // case["num_env"]),
+        gradient_steps=max(1, case["num_env"] // learn["train_freq"]),
         target_update_interval=learn["target_network_update_freq"],
         exploration_fraction=learn["exploration_fraction"],
         exploration_final_eps=learn["exploration_final_eps"],
