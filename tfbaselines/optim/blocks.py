@@ -17,7 +17,7 @@ import tensorflow as tf
 from tfbaselines.optim.exchange import Exchange
 from tfbaselines.optim.optimizers import restore_slots, slots
 from tfbaselines.optim.packing import PackedCalls, Row
-from tfbaselines.optim.update import Batch, Statistics, gradients_of, joined, outline
+from tfbaselines.optim.update import Batch, Statistics, gradients_of, joined
 from tfbaselines.parallel import mpi
 
 
@@ -222,6 +222,14 @@ class BlockUpdate:
             return taken()
         # Alone in its group. Its statistics have their places in the steps in which it is not due, too.
         (place,), (phase,) = group, phases
-        columns[place] = phase.columns(outline(phase.loss, batches[0])[1])
+        if place not in columns:
+            columns[place] = phase.columns(_outline(phase.loss, batches[0]))
         width = sum(column.width for column in columns[place])
         return tf.cond(step % phase.every == 0, taken, lambda: tf.zeros(width))
+
+
+def _outline(loss: Callable[[Batch], tuple[tf.Tensor, Statistics]], batch: Batch) -> Statistics:
+    """A loss's statistics of such batches, as symbolic tensors of a graph of their own: names and shapes alone."""
+    specs = tf.nest.map_structure(lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), batch)
+    with tf.init_scope():
+        return tf.function(loss).get_concrete_function(specs).structured_outputs[1]

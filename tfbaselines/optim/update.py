@@ -49,15 +49,6 @@ def with_scalars(batches: list[Batch], coefficients: dict[str, float]) -> list[B
     return [batch | scalars for batch in batches]
 
 
-def outline(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function of tensors returns, as symbolic tensors of a graph of its own: names and shapes, no numbers."""
-    specs = tf.nest.map_structure(
-        lambda x: tf.TensorSpec(x.shape, x.dtype) if isinstance(x, tf.Tensor) else x, arguments
-    )
-    with tf.init_scope():
-        return tf.function(function).get_concrete_function(*specs).structured_outputs
-
-
 def _one_row(data: Any) -> Any:
     """Arrays, or dictionaries of them, with a first axis of length one; tf.nest would take 30 us a dictionary."""
     if isinstance(data, dict):
@@ -192,12 +183,12 @@ class Update:
         mean = self._exchange.mean(lambda batch, k: self._gradients(batch[0], batch[1][k], scalars))
 
         count = batches[0][1].shape[0]
-        rows = tf.TensorArray(tf.float32, count)
+        every = tf.TensorArray(tf.float32, count)
         for k in tf.range(count):
             gradients, statistics = mean(batches, k)
             self._apply(gradients, scalars["lr"])
-            rows = rows.write(k, statistics)
-        return tf.reduce_mean(rows.stack(), 0)
+            every = every.write(k, statistics)
+        return tf.reduce_mean(every.stack(), 0)
 
     def _gradient_of_one(
         self, data: Batch, rows: tf.Tensor, scalars: dict[str, tf.Tensor]
