@@ -230,6 +230,7 @@ class BlockUpdate:
 
 def _outline(loss: Callable[[Batch], tuple[tf.Tensor, Statistics]], batch: Batch) -> Statistics:
     """A loss's statistics of such batches, as symbolic tensors of a graph of their own: names and shapes alone."""
-    specs = tf.nest.map_structure(lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), batch)
+    # What an algorithm goes without is None.
+    specs = tf.nest.map_structure(lambda x: None if x is None else tf.TensorSpec(x.shape, x.dtype), batch)
     with tf.init_scope():
         return tf.function(loss).get_concrete_function(specs).structured_outputs[1]
