@@ -30,7 +30,7 @@ from tfbaselines.running.run import Run
 from tfbaselines.settings.options import RunOptions
 
 # Updates after which everything has been compiled, and those of the whole run.
-LENGTHS = {None: (60, 300), "lstm": (10, 30)}
+LENGTHS = {None: (40, 160), "lstm": (10, 30)}
 MOST_GROWTH = 2**23
 
 

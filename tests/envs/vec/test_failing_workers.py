@@ -114,8 +114,7 @@ def test_a_reset_that_fails_is_tried_by_another_worker(tmp_path, warnings):
     env.close()
 
 
-@pytest.mark.parametrize("worker", ["subproc", "shmem"])
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(("worker", "sent"), [("subproc", signal.SIGTERM), ("shmem", signal.SIGINT)])
 def test_a_signal_to_the_whole_group_saves_a_checkpoint(worker, sent, tmp_path):
     log = tmp_path / "log"
     arguments = [*SMALL, "--num_timesteps=1e7", "--num_env=2", f"--worker={worker}", f"--log_path={log}"]
