@@ -9,6 +9,8 @@ import time
 # A run small enough for a test: some 10 updates a second.
 SMALL = ["--env=CartPole-v1", "--nsteps=64", "--noptepochs=1", "--num_hidden=8", "--seed=1"]
 
+TWO_RANKS = ("mpirun", "-np", "2")
+
 
 def environment(**extra):
     """The shell's variables without those that say where the logger writes."""
@@ -41,6 +43,15 @@ def finish(process, timeout=120):
 def run(module, *arguments, cwd, **extra):
     """Start it and wait."""
     return finish(start(module, *arguments, cwd=cwd, **extra))
+
+
+def run_on_ranks(module, *arguments, cwd, timeout=300, **extra):
+    """Start it on two ranks of mpirun, and wait; none of them stays when that takes too long."""
+    process = start(module, *arguments, cwd=cwd, launcher=TWO_RANKS, **extra)
+    try:
+        return finish(process, timeout)
+    finally:
+        process.terminate()
 
 
 def wait_for(condition, process, seconds=240):

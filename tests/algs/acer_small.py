@@ -17,7 +17,6 @@ MLP = {"num_layers": 1, "num_hidden": 8}
 FLAGS = ["--alg=acer", "--env=CartPole-v1", "--num_layers=1", "--num_hidden=8"]
 FLAGS += [f"--{name}={value}" for name, value in SMALL.items()]
 TINY_ENV = "--env=tfbaselines.envs.tiny:tfbaselines/"
-TWO_RANKS = ("mpirun", "-np", "2")
 
 ORIGINAL_COLUMNS = (
     "avg_norm_adj,avg_norm_g,avg_norm_grads_f,avg_norm_k,avg_norm_k_dot_g,entropy,explained_variance,fps,loss,loss_bc,"

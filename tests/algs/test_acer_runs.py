@@ -7,7 +7,6 @@ import tensorflow as tf
 from acer_small import (
     FLAGS,
     NSTEPS,
-    TWO_RANKS,
     box,
     constant,
     counting,
@@ -17,7 +16,7 @@ from acer_small import (
     stop_after,
     train,
 )
-from commands import finish, interrupt, run, start
+from commands import interrupt, run, run_on_ranks, start
 from helpers import mean_return, vec
 
 from tfbaselines.algs import acer
@@ -145,21 +144,13 @@ def test_two_ranks_train_one_model(tmp_path):
     """They are compared bit by bit at the end. That they go on after a stop is shown for every algorithm."""
     own = ["--trust_region=exact", "--buffer_len=5", "--trace_length=8"]
     flags = [*FLAGS, *own, "--delta=1e-4", "--lr=0.01", "--log_path=log"]
-    status, _, err = ranks(*flags, "--num_timesteps=160", cwd=tmp_path)
+    status, _, err = run_on_ranks("tfbaselines.run", *flags, "--num_timesteps=160", cwd=tmp_path)
     assert status == 0, err
     log = rows(tmp_path / "log")
     assert log["total_timesteps"].tolist() == list(range(NSTEPS, 161, NSTEPS))
     assert log["step_taken"].min() < 1
     kept = [load_tree(tmp_path / f"log/replay/{rank:03d}")["0"]["arrays"]["obs"] for rank in (0, 1)]
     assert not np.array_equal(*kept)
-
-
-def ranks(*flags, cwd, module="tfbaselines.run"):
-    process = start(module, *flags, cwd=cwd, launcher=TWO_RANKS)
-    try:
-        return finish(process, timeout=300)
-    finally:
-        process.terminate()
 
 
 @pytest.mark.slow
@@ -171,14 +162,14 @@ def test_ranks_that_part_are_noticed(tmp_path):
         "from tfbaselines.run import console\n"
         "console()\n"
     )
-    status, _, err = ranks(*FLAGS, "--num_timesteps=32", cwd=tmp_path, module="parted")
+    status, _, err = run_on_ranks("parted", *FLAGS, "--num_timesteps=32", cwd=tmp_path)
     assert status != 0
     assert "parameters differ from rank 0's on ranks 1" in err
 
 
 @pytest.mark.slow
 def test_workers_do_not_go_with_ranks(tmp_path):
-    status, _, err = ranks(*FLAGS, "--num_workers=2", "--num_timesteps=32", cwd=tmp_path)
+    status, _, err = run_on_ranks("tfbaselines.run", *FLAGS, "--num_workers=2", "--num_timesteps=32", cwd=tmp_path)
     assert status == 2
     assert "num_workers=2 is not valid" in err
 

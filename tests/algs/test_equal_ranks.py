@@ -1,10 +1,10 @@
-"""Two ranks take the same steps, whatever is learnt beside the policy, and from whatever."""
+"""Two ranks with reward signals, with pretraining and with data sets end with equal models."""
 
 import json
 from pathlib import Path
 
 import pytest
-from commands import finish, start
+from commands import run_on_ranks
 from small_runs import DEMONSTRATIONS
 
 PENDULUM = str(DEMONSTRATIONS / "pendulum.npz")
@@ -29,10 +29,6 @@ RUNS = [
 @pytest.mark.slow
 def test_two_ranks_learn_one_model(tmp_path):
     path = str(Path(__file__).parent)
-    process = start("equal_ranks", json.dumps(RUNS), cwd=tmp_path, launcher=("mpirun", "-np", "2"), PYTHONPATH=path)
-    try:
-        status, out, err = finish(process, timeout=300)
-    finally:
-        process.terminate()
+    status, out, err = run_on_ranks("equal_ranks", json.dumps(RUNS), cwd=tmp_path, PYTHONPATH=path)
     assert status == 0, err
     assert [line for line in out.splitlines() if line.endswith("is equal")] == [f"{alg} is equal" for alg, *_ in RUNS]

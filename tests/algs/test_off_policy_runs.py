@@ -21,7 +21,6 @@ from tfbaselines.settings.command_line import parse, split
 from tfbaselines.settings.options import RunOptions
 
 ALGORITHMS = pytest.mark.parametrize("alg", ["td3", "sac", "ddpg"])
-TWO_RANKS = ("mpirun", "-np", "2")
 
 
 # Saving.

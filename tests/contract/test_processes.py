@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import finish, start
+from commands import run_on_ranks
 from small_runs import EVERY, flags, length, rows
 
 from tfbaselines.algs.registry import ALGORITHMS, get
@@ -15,7 +15,6 @@ from tfbaselines.running.checkpoint import Checkpoints, load_tree
 from tfbaselines.running.run import Run
 
 HERE = Path(__file__).parent
-TWO_RANKS = ("mpirun", "-np", "2")
 # Processes take longer to start than to train.
 GROUP = 6
 GROUPS = [list(ALGORITHMS)[i : i + GROUP] for i in range(0, len(ALGORITHMS), GROUP)]
@@ -60,11 +59,7 @@ def set_of(alg):
 def test_two_ranks_train_one_model(algs, tmp_path):
     """They are stopped and resumed in between; what each has learnt is equal, what each draws is its own."""
     paths = f"{HERE}:{HERE.parent}:{HERE.parents[1]}"
-    process = start("two_ranks", *algs, cwd=tmp_path, launcher=TWO_RANKS, PYTHONPATH=paths)
-    try:
-        status, _, err = finish(process, timeout=600)
-    finally:
-        process.terminate()
+    status, _, err = run_on_ranks("two_ranks", *algs, cwd=tmp_path, timeout=600, PYTHONPATH=paths)
     assert status == 0, err
     for alg in algs:
         one, other = (load_tree(tmp_path / alg / f"rank{rank}") for rank in (0, 1))

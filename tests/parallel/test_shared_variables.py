@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from commands import finish, start
+from commands import run_on_ranks
 
 # Targets, a learnt temperature and a plain table beside the policy; rank 1 lets one of them drift.
 SCRIPT = """
@@ -78,11 +78,7 @@ DRIFTING = ("targets", "temperature", "table", "nothing")
 @pytest.mark.slow
 def test_every_variable_of_the_model_is_shared_and_compared(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
-    process = start("script", *DRIFTING, cwd=tmp_path, launcher=("mpirun", "-np", "2"))
-    try:
-        status, _, err = finish(process)
-    finally:
-        process.terminate()
+    status, _, err = run_on_ranks("script", *DRIFTING, cwd=tmp_path)
     assert status == 0, err
     for drifting in DRIFTING:
         ranks = [json.loads((tmp_path / f"{drifting}-{rank}.json").read_text()) for rank in (0, 1)]
