@@ -23,7 +23,10 @@ def train(alg):
     own = (
         {"normalize_observations": True} if numbers and "normalize_observations" in get(alg).config.arguments() else {}
     )
-    own |= {"sac": {"alpha": "auto"}, "ddpg": {"normalize_returns": True, "popart": True}}.get(alg, {})
+    # Whole episodes in ACER's replay, which is saved and taken up in another way than rollouts.
+    traces = {"buffer_len": 5, "trace_length": 4}
+    kinds = {"sac": {"alpha": "auto"}, "ddpg": {"normalize_returns": True, "popart": True}, "acer": traces}
+    own |= kinds.get(alg, {})
     for updates, options in ((4, RunOptions()), (8, RunOptions(resume=alg))):
         logger.configure(alg, ["csv", "log"], comm=world, resume=options.resume is not None)
         logger.get_current().set_comm(None)
