@@ -4,6 +4,7 @@ import argparse
 import itertools
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from tfbaselines.bench.published import SUITES
@@ -40,6 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
     faults.add_argument("--algs", nargs="+", metavar="ALG", help="default: all")
     faults.add_argument("--faults", nargs="+", metavar="FAULT", help="default: all; a wrong one names them")
     faults.add_argument("--repeats", type=int, default=1, help="runs of each (default %(default)s)")
+    faults.add_argument("--jobs", type=int, default=1, help="faults at once (default %(default)s)")
     faults.add_argument("--place", metavar="DIR", help="where the runs are left; default: a temporary directory")
     faults.add_argument("--out", default="faults.md", metavar="FILE.md", help="the table (default %(default)s)")
     return parser
@@ -99,22 +101,28 @@ def _faults(args: argparse.Namespace) -> int:
     from tfbaselines.algs.registry import ALGORITHMS, get
     from tfbaselines.bench.faults import FAULTS, inflict, write_table
 
-    # None of the environments that do harm has goals.
-    algs = args.algs or sorted(name for name in ALGORITHMS if not get(name).goals)
-    names = args.faults or list(FAULTS)
-    check_at_least(1, repeats=args.repeats)
+    algs, names = args.algs or sorted(ALGORITHMS), args.faults or list(FAULTS)
+    check_at_least(1, repeats=args.repeats, jobs=args.jobs)
     for alg in algs:
         get(alg)
     for name in names:
         if name not in FAULTS:
             raise unknown("fault", name, FAULTS)
     results = {}
-    with tempfile.TemporaryDirectory() as temporary:
-        for name, alg in itertools.product(names, algs):
-            problems = inflict(alg, name, args.repeats, Path(args.place or temporary))
-            results[name, alg] = args.repeats - len(problems), args.repeats
-            write_table(results, args.out)
-            print(f"{alg}, {name}: {results[name, alg][0]} of {args.repeats}", *problems, sep="\n", flush=True)
+    with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(args.jobs) as pool:
+        place = Path(args.place or temporary)
+        cells = itertools.product(names, algs)
+        futures = {pool.submit(inflict, alg, name, args.repeats, place): (name, alg) for name, alg in cells}
+        try:
+            for future in as_completed(futures):
+                (name, alg), problems = futures[future], future.result()
+                results[name, alg] = args.repeats - len(problems), args.repeats
+                write_table(results, args.out)
+                print(f"{alg}, {name}: {results[name, alg][0]} of {args.repeats}", *problems, sep="\n", flush=True)
+        except BaseException:
+            # Those under way end first, and with them their runs.
+            pool.shutdown(cancel_futures=True)
+            raise
     return 1 if any(passed < of for passed, of in results.values()) else 0
 
 

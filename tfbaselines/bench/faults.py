@@ -33,6 +33,8 @@ import time
 import gymnasium
 import numpy as np
 
+import tfbaselines.envs.tiny
+
 
 class Spoilt(gymnasium.Wrapper):
     """Behaves for some hundred steps."""
@@ -64,12 +66,14 @@ class NanReward(Spoilt):
 
 class NanObservation(Spoilt):
     def spoil(self, obs, reward, *ends):
-        return np.full_like(obs, np.nan), reward, *ends
+        numbers = obs["observation"] if isinstance(obs, dict) else obs
+        numbers[...] = np.nan
+        return obs, reward, *ends
 
 
 for wrapper in (Hanging, Crashing, NanReward, NanObservation):
-    for base in ("CartPole-v1", "Pendulum-v1"):
-        name = f"{wrapper.__name__}{base.split('-')[0]}-v0"
+    for base in ("CartPole-v1", "Pendulum-v1", "tfbaselines/PointReach-v0"):
+        name = f"{wrapper.__name__}{base.split('/')[-1]}"
         gymnasium.register(name, lambda base=base, wrapper=wrapper, **kwargs: wrapper(gymnasium.make(base, **kwargs)))
 '''
 
@@ -281,7 +285,7 @@ def spoilt(environment: str, status: int, *flags: str) -> Callable[[Trial], None
 
     def harm(trial: Trial) -> None:
         (trial.place / "spoilt_environments.py").write_text(SPOILT_ENVIRONMENTS)
-        env = f"spoilt_environments:{environment}{trial.env.split('-')[0]}-v0"
+        env = f"spoilt_environments:{environment}{trial.env.split('/')[-1]}"
         words = (f"--alg={trial.alg}", f"--env={env}", "--num_timesteps=1e9", f"--log_path={trial.log}", *flags)
         with trial.start(*words, "--env_type=classic_control") as process:
             found = process.wait(SECONDS_TO_START)
