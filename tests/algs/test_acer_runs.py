@@ -154,20 +154,6 @@ def test_two_ranks_train_one_model(tmp_path):
 
 
 @pytest.mark.slow
-def test_ranks_that_part_are_noticed(tmp_path):
-    """The check that the other tests rely on: one rank starts with weights of its own."""
-    (tmp_path / "parted.py").write_text(
-        "from tfbaselines.parallel import mpi\n"
-        "mpi.share = lambda variables, comm: None\n"
-        "from tfbaselines.run import console\n"
-        "console()\n"
-    )
-    status, _, err = run_on_ranks("parted", *FLAGS, "--num_timesteps=32", cwd=tmp_path)
-    assert status != 0
-    assert "parameters differ from rank 0's on ranks 1" in err
-
-
-@pytest.mark.slow
 def test_workers_do_not_go_with_ranks(tmp_path):
     status, _, err = run_on_ranks("tfbaselines.run", *FLAGS, "--num_workers=2", "--num_timesteps=32", cwd=tmp_path)
     assert status == 2

@@ -1,14 +1,10 @@
 """ACKTR's options; resuming and ranks beyond the first updates."""
 
-import os
-from pathlib import Path
-
 import gymnasium
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from commands import finish, start
 from helpers import ACTIONS, Guess, vec
 
 from tfbaselines.algs import acktr
@@ -172,12 +168,3 @@ def test_options_give_other_steps(eager, tmp_path):
     usual, changes = learnt(), {"kfac_clip": 1e-5, "stats_update": 3, "kfac_update": 4, "vf_fisher_coef": 0.1}
     for name, value in (changes | {"max_grad_norm": 1e-3, "lrschedule": "constant"}).items():
         assert not np.array_equal(usual, learnt(**{name: value})), name
-
-
-def test_two_ranks():
-    """The steps of two ranks are those of one with both batches, and whole runs stay in step."""
-    here = Path(__file__).parent
-    path = os.pathsep.join([str(here), str(here.parent), os.environ.get("PYTHONPATH", "")])
-    process = start("two_ranks_acktr", cwd=here, launcher=("mpirun", "-np", "2"), PYTHONPATH=path)
-    status, _, err = finish(process, timeout=300)
-    assert status == 0, err[-3000:]

@@ -42,8 +42,10 @@ BY_BASE = {
         "timesteps_per_actorbatch": CYCLE,
         "optim_epochs": 2,
         "optim_batchsize": CYCLE // 2,
+        "cg_iters": 2,
+        "vf_iters": 2,
     },
-    EpochConfig: {"steps_per_epoch": CYCLE, "train_pi_iters": 2, "train_v_iters": 2},
+    EpochConfig: {"steps_per_epoch": CYCLE, "train_pi_iters": 2, "train_v_iters": 2, "cg_iters": 2},
     ReplayConfig: {
         "replay_size": 200,
         "batch_size": 8,

@@ -99,7 +99,7 @@ def _table(args: argparse.Namespace) -> int:
 
 def _faults(args: argparse.Namespace) -> int:
     from tfbaselines.algs.registry import ALGORITHMS, get
-    from tfbaselines.bench.faults import FAULTS, inflict, write_table
+    from tfbaselines.bench.faults import FAULTS, applies, inflict, write_table
 
     algs, names = args.algs or sorted(ALGORITHMS), args.faults or list(FAULTS)
     check_at_least(1, repeats=args.repeats, jobs=args.jobs)
@@ -111,7 +111,7 @@ def _faults(args: argparse.Namespace) -> int:
     results = {}
     with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(args.jobs) as pool:
         place = Path(args.place or temporary)
-        cells = itertools.product(names, algs)
+        cells = [(name, alg) for name, alg in itertools.product(names, algs) if applies(name, alg)]
         futures = {pool.submit(inflict, alg, name, args.repeats, place): (name, alg) for name, alg in cells}
         try:
             for future in as_completed(futures):

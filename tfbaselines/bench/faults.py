@@ -16,9 +16,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 
 from tfbaselines.algs.registry import get
+from tfbaselines.command import load_tensorflow
 from tfbaselines.files import write_whole
 from tfbaselines.running.checkpoint import Checkpoints, load_tree
 
@@ -93,6 +95,14 @@ class Trial:
         # A checkpoint that the fault spoilt; it stays until later ones push it out.
         self.damaged: Path | None = None
         place.mkdir(parents=True)
+        # What a run cannot do without, and what is not kept for the one that goes on.
+        self.own = []
+        arguments = get(alg).config.arguments()
+        if "demo_path" in arguments and not get(alg).goals:
+            self.own = [f"--demo_path={place / 'demonstrations.npz'}"]
+            demonstrate(self.env, place / "demonstrations.npz")
+        if "patience" in arguments:
+            self.own.append("--patience=1000000000")
 
     @property
     def env(self) -> str:
@@ -107,7 +117,7 @@ class Trial:
         words = [f"--alg={self.alg}", f"--env={self.env}", "--num_timesteps=1e9", f"--save_minutes={SAVE_MINUTES}"]
         if "num_test_episodes" in get(self.alg).config.arguments():
             words.append("--num_test_episodes=0")
-        with self.start(*words, f"--log_path={self.log}", *flags, launcher=launcher) as process:
+        with self.start(*words, *self.own, f"--log_path={self.log}", *flags, launcher=launcher) as process:
             yield process
 
     @contextlib.contextmanager
@@ -170,7 +180,7 @@ class Trial:
         """Check that the run is resumed where its latest checkpoint was, learns, and stops with finite parameters."""
         before = self.saved()
         assert before, "no checkpoint was left"
-        with self.start(f"--resume={self.log}", "--num_timesteps=1e9") as process:
+        with self.start(f"--resume={self.log}", *self.own, "--num_timesteps=1e9") as process:
             self.until_saved(process, before)
             self.stop(process)
         assert "Traceback" not in self.output(), self.output()[-300:]
@@ -187,6 +197,28 @@ class Trial:
 
         for path in set((self.log / "checkpoints").glob("0*")) - {self.damaged}:
             check(load_tree(path)["model"]["policy"])
+
+
+def demonstrate(env_id: str, path: Path) -> None:
+    """Write five episodes of random actions."""
+    load_tensorflow()
+    from tfbaselines.experience.demonstrations import ARRAYS, Demonstrations, save_demonstrations
+
+    env = gymnasium.make(env_id)
+    env.action_space.seed(0)
+    columns = {name: [] for name in ARRAYS[:-1]}
+    for episode in range(5):
+        (obs, _), over, first = env.reset(seed=episode), False, len(columns["obs"])
+        while not over:
+            action = env.action_space.sample()
+            after, reward, terminated, truncated, _ = env.step(action)
+            for name, value in (("obs", obs), ("actions", action), ("rewards", reward)):
+                columns[name].append(value)
+            obs, over = after, terminated or truncated
+        columns["lengths"].append(len(columns["obs"]) - first)
+        columns["terminated"].append(terminated)
+    arrays = {name: np.array(column) for name, column in columns.items()}
+    save_demonstrations(path, Demonstrations(**arrays), env.observation_space, env.action_space)
 
 
 def killed(trial: Trial) -> None:
@@ -287,7 +319,7 @@ def spoilt(environment: str, status: int, *flags: str) -> Callable[[Trial], None
         (trial.place / "spoilt_environments.py").write_text(SPOILT_ENVIRONMENTS)
         env = f"spoilt_environments:{environment}{trial.env.split('/')[-1]}"
         words = (f"--alg={trial.alg}", f"--env={env}", "--num_timesteps=1e9", f"--log_path={trial.log}", *flags)
-        with trial.start(*words, "--env_type=classic_control") as process:
+        with trial.start(*words, *trial.own, "--env_type=classic_control") as process:
             found = process.wait(SECONDS_TO_START)
         assert found == status, f"ended with status {found}, not {status}: {trial.output()[-300:]}"
         assert "environment" in trial.output() and "Traceback" not in trial.output(), trial.output()[-300:]
@@ -314,6 +346,11 @@ FAULTS: dict[str, Callable[[Trial], None]] = {
     "hanging worker": spoilt("Hanging", 2, "--worker=subproc", "--step_timeout=3"),
     "crashing worker": spoilt("Crashing", 2, "--worker=shmem"),
 }
+
+
+def applies(fault: str, alg: str) -> bool:
+    """Whether a fault can happen to an algorithm: cloning takes no step of its environment."""
+    return alg != "bc" or fault not in ("NaN in rewards", "NaN in observations", "hanging worker", "crashing worker")
 
 
 def inflict(alg: str, fault: str, repeats: int, place: Path, seed: int = 0) -> list[str]:
