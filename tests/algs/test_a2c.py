@@ -75,7 +75,7 @@ def test_time_outs_are_bootstrapped():
     np.testing.assert_allclose(model.value(env.reset()), 20.0, rtol=0.1)
 
 
-def test_normalised_advantages_give_another_step():
+def test_normalised_advantages_give_another_step(eager):
     one, other = (
         a2c.learn("mlp", identity(4), total_timesteps=20, normalize_advantages=normalize, **TINY)
         for normalize in (False, True)
@@ -101,7 +101,7 @@ def learn_ppo2(**kwargs):
     return weights(ppo2.learn("mlp", identity(2), 64, **arguments))
 
 
-def test_the_bound_of_values_may_be_apart_from_the_ratios():
+def test_the_bound_of_values_may_be_apart_from_the_ratios(eager):
     same = learn_ppo2()
     np.testing.assert_array_equal(same, learn_ppo2(cliprange_vf=0.2))
     assert (same != learn_ppo2(cliprange_vf=0.01)).any()
@@ -109,10 +109,10 @@ def test_the_bound_of_values_may_be_apart_from_the_ratios():
     np.testing.assert_allclose(learn_ppo2(cliprange_vf=False), learn_ppo2(cliprange_vf=1e4), rtol=1e-3, atol=1e-3)
 
 
-def test_n_step_returns_equal_gae_where_lam_is_1():
+def test_n_step_returns_equal_gae_where_lam_is_1(eager):
     np.testing.assert_allclose(learn_ppo2(use_gae=False, lam=0.3), learn_ppo2(lam=1.0), rtol=1e-3, atol=1e-3)
     assert (learn_ppo2(use_gae=False) != learn_ppo2(lam=0.3)).any()
 
 
-def test_raw_advantages_give_another_step():
+def test_raw_advantages_give_another_step(eager):
     assert (learn_ppo2() != learn_ppo2(normalize_advantages=False)).any()

@@ -62,7 +62,7 @@ def test_the_policy_does_what_was_done(kind, tmp_path):
     assert not model.value(obs).any()
 
 
-def test_the_loss_is_the_mean_over_the_rows_that_count(tmp_path):
+def test_the_loss_is_the_mean_over_the_rows_that_count(eager, tmp_path):
     model = clone(tmp_path, num_iterations=0)
     given = imitable("Discrete")
     valid = (np.arange(len(given)) < 7).astype(np.float32)
@@ -104,7 +104,7 @@ def test_the_run_ends_with_the_best_policy_once_the_held_out_loss_rises(tmp_path
     assert float(best) == pytest.approx(losses.min(), rel=1e-4)
 
 
-def test_the_held_out_loss_is_the_same_a_few_steps_at_a_time(tmp_path, monkeypatch):
+def test_the_held_out_loss_is_the_same_a_few_steps_at_a_time(eager, tmp_path, monkeypatch):
     losses = []
     for most in (1024, 7):
         monkeypatch.setattr(cloning, "LARGEST_BATCH", most)
@@ -132,7 +132,7 @@ def test_weight_decay_keeps_parameters_small(tmp_path):
     assert small < 0.8 * large
 
 
-def test_limits_of_what_is_used(tmp_path):
+def test_limits_of_what_is_used(eager, tmp_path):
     """One episode, of it every second step."""
     given = imitable("Discrete")
     used = np.arange(0, 300, 2)
@@ -148,7 +148,7 @@ def test_limits_of_what_is_used(tmp_path):
     np.testing.assert_array_equal(weights(limited.policy), weights(whole.policy))
 
 
-def test_statistics_of_observations_are_the_demonstrations(tmp_path):
+def test_statistics_of_observations_are_the_demonstrations(eager, tmp_path):
     model = clone(tmp_path, num_iterations=1, normalize_observations=True)
     np.testing.assert_allclose(model.policy.normalizer.mean, imitable("Discrete").obs.mean(axis=0), atol=1e-4)
 

@@ -35,7 +35,7 @@ def train(directory, env=None, total_timesteps=320, **kwargs):
     return ppo2.learn("mlp", env or identity(), total_timesteps, **{**TINY, "log_interval": 1, **kwargs})
 
 
-def test_the_log_has_the_originals_columns(tmp_path):
+def test_the_log_has_the_originals_columns(eager, tmp_path):
     train(tmp_path, eval_env=identity())
     header = (tmp_path / "progress.csv").read_text().splitlines()[0]
     assert header == (
@@ -61,7 +61,7 @@ def test_rates_follow_their_schedules():
 
 
 @pytest.mark.parametrize("network", ["mlp", "lstm"])
-def test_a_model_of_the_users_own_trains_as_the_built_in_one(network):
+def test_a_model_of_the_users_own_trains_as_the_built_in_one(network, eager):
     """model_fn goes minibatch by minibatch through train(); the numbers are those of the one compiled phase."""
     kwargs = {**TINY, **({"nlstm": 4} if network == "lstm" else {"num_hidden": 8})}
     if network == "lstm":
@@ -72,7 +72,7 @@ def test_a_model_of_the_users_own_trains_as_the_built_in_one(network):
         np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-4, atol=1e-5)
 
 
-def test_functions_are_called():
+def test_functions_are_called(eager):
     calls = []
     ppo2.learn("mlp", identity(), 48, init_fn=lambda: calls.append("init"), update_fn=calls.append, **TINY)
     assert calls == ["init", 1, 2, 3]

@@ -17,6 +17,8 @@ from tfbaselines.logs import logger
 from tfbaselines.running.checkpoint import Checkpoints, load_tree
 from tfbaselines.settings.options import RunOptions
 
+# Updates are few, and are not what is tested.
+pytestmark = pytest.mark.usefixtures("eager")
 TINY = {"nsteps": 16, "nminibatches": 2, "noptepochs": 2, "num_hidden": 8, "seed": 0, "log_interval": 1}
 RUN = (*commands.SMALL, "--num_timesteps=1e7")
 

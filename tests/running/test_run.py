@@ -24,6 +24,8 @@ from tfbaselines.running.run import Run
 from tfbaselines.settings.bases import RunConfig
 from tfbaselines.settings.options import RunOptions
 
+# Updates are few, and are not what is tested.
+pytestmark = pytest.mark.usefixtures("eager")
 SMALL = {"nsteps": 16, "nminibatches": 1, "noptepochs": 1, "num_hidden": 4, "seed": 0, "log_interval": 1}
 
 
