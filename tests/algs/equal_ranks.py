@@ -1,7 +1,7 @@
 """Trains on each rank of mpirun, and compares all that was learnt: ``python -m equal_ranks JSON``.
 
-JSON is a list of runs: the algorithm, its arguments, how ranks exchange, and whether updates are compiled, which takes
-most of so short a run.
+JSON is a list of runs: the algorithm, its arguments, and how ranks exchange. Nothing is compiled, which takes most of so
+short a run.
 """
 
 import json
@@ -15,9 +15,9 @@ from tfbaselines.envs.make import make_vec_env
 from tfbaselines.parallel import mpi
 from tfbaselines.settings.options import RunOptions
 
+tf.config.run_functions_eagerly(True)
 world = mpi.world()
-for alg, arguments, exchange, compiled in json.loads(sys.argv[1]):
-    tf.config.run_functions_eagerly(not compiled)
+for alg, arguments, exchange in json.loads(sys.argv[1]):
     env = make_vec_env("Pendulum-v1", "classic_control", 1, 10_000 * world.rank)
     model = get(alg).learn(env=env, seed=0, run=RunOptions(mpi_exchange=exchange), **arguments)
     one, other = world.gather(model.state())

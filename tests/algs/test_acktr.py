@@ -106,7 +106,7 @@ def test_images_beyond_the_first_updates(eager):
     assert model.optimizer.velocity.numpy().any()
 
 
-def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
+def test_a_resumed_run_equals_an_uninterrupted_one(eager, tmp_path):
     whole = train(tmp_path / "whole", updates=3 * COLD)
     stop = RunOptions(callback=lambda run: run.update < 2 * COLD)
     train(tmp_path / "half", updates=3 * COLD, run=stop)

@@ -17,12 +17,12 @@ OFF_POLICY |= {"num_test_episodes": 0}
 ONLINE = OFF_POLICY | {"start_steps": 10, "update_after": 10, "num_update": 3, "alpha": "auto"}
 OFFLINE = OFF_POLICY | {"offline": PENDULUM}
 RUNS = [
-    ("ppo2", ON_POLICY | {"reward_signals": SIGNALS}, "auto", False),
-    ("ppo2", ON_POLICY | {"pretraining": CLONING}, "batches", False),
-    ("sac", ONLINE | {"reward_signals": WITH_GAIL}, "auto", False),
-    ("sac", ONLINE | {"pretraining": CLONING}, "gradients", False),
-    ("td3", OFFLINE, "auto", True),
-    ("sac", OFFLINE | {"cql_threshold": 1.0, "alpha": "auto"}, "auto", True),
+    ("ppo2", ON_POLICY | {"reward_signals": SIGNALS}, "auto"),
+    ("ppo2", ON_POLICY | {"pretraining": CLONING}, "batches"),
+    ("sac", ONLINE | {"reward_signals": WITH_GAIL}, "auto"),
+    ("sac", ONLINE | {"pretraining": CLONING}, "gradients"),
+    ("td3", OFFLINE, "auto"),
+    ("sac", OFFLINE | {"cql_threshold": 1.0, "alpha": "auto"}, "auto"),
 ]
 
 

@@ -132,7 +132,7 @@ def test_it_begins_with_behaviour_cloning(steps, eager):
     assert steps == ["clone"] * 5 + ["policy", 130]
 
 
-def test_behaviour_cloning_takes_no_more_steps_than_it_may(tmp_path):
+def test_behaviour_cloning_takes_no_more_steps_than_it_may(eager, tmp_path):
     """A pass has 17 steps of 128."""
     env = make_vec_env("CartPole-v1")
     own = {"demo_path": DEMONSTRATIONS / "cartpole.npz", "pretrained": True, "BC_max_iter": 25}

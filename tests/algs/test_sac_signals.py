@@ -97,7 +97,7 @@ def test_mistakes():
 
 
 @pytest.mark.parametrize("timeout", [False, True])
-def test_the_end_of_an_episode_ends_the_environments_returns_alone(timeout, seen):
+def test_the_end_of_an_episode_ends_the_environments_returns_alone(timeout, eager, seen):
     """Counting shows how many steps were taken; the first observation of an episode is minus that number."""
     env = vec(partial(Counting, timeout=timeout))
     given = signals(env, extrinsic={"gamma": 0.5}, rnd={"gamma": 0.25}, gail={"gamma": 0.75}, curiosity={"gamma": 1})
@@ -115,7 +115,7 @@ def test_the_end_of_an_episode_ends_the_environments_returns_alone(timeout, seen
     np.testing.assert_array_equal(actions["rewards"][:, 0], after - 1)
 
 
-def test_ends_are_in_no_sequence(seen):
+def test_ends_are_in_no_sequence(eager, seen):
     """With memory, a step that ends an episode counts for none of the learnt signals."""
     env = vec(Counting)
     learnt(env, 6, reward_signals=signals(env), memory_size=4, sequence_length=4)
@@ -130,7 +130,7 @@ def test_ends_are_in_no_sequence(seen):
     assert counted
 
 
-def test_next_observations_of_sequences(seen, monkeypatch):
+def test_next_observations_of_sequences(eager, seen, monkeypatch):
     """What a signal pays for a step is of the row after it."""
     paid = []
     monkeypatch.setattr(Rnd, "rewards", lambda self, obs, actions, after, _: paid.append((obs, after)) or obs[..., 0])
