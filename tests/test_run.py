@@ -1,7 +1,11 @@
 """The command line as a user types it: the files it leaves, stopping, resuming, playing, several ranks."""
 
 import json
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from commands import SMALL, finish, run, start
@@ -116,13 +120,16 @@ def test_a_mistake_on_several_ranks_ends_all_of_them(tmp_path):
 
 
 def test_the_script_at_the_top_is_the_same_command(tmp_path):
-    import subprocess
-    import sys
-    from pathlib import Path
-
     script = Path(__file__).parents[1] / "run.py"
     done = subprocess.run([sys.executable, script, "--help"], capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout == run(RUN, "--help", cwd=tmp_path)[1]
+
+
+def test_a_crash_of_a_library_shows_where_python_was(tmp_path):
+    script = "import os; from tfbaselines import run; run.main = lambda: os.abort(); run.console()"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == -signal.SIGABRT
+    assert "Fatal Python error: Aborted" in done.stderr and "in console" in done.stderr
 
 
 def test_help_is_quick_and_without_tensorflow(tmp_path):

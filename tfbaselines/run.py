@@ -1,6 +1,7 @@
 """The command line: parse, build, learn, save, play. See ``python -m tfbaselines.run --help``."""
 
 import contextlib
+import faulthandler
 import itertools
 import os
 import shlex
@@ -303,6 +304,8 @@ def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
 
 def console() -> None:
     """The `tfbaselines` command."""
+    # Where Python was when a C++ library ends the process.
+    faulthandler.enable()
     status = main()
     mpi.finalize()
     leave(status)
