@@ -2,6 +2,7 @@
 
 import gc
 
+import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -90,6 +91,24 @@ def assert_as_uninterrupted(directory, alg, updates=8, **kwargs):
 def test_a_resumed_run_equals_an_uninterrupted_one(alg, eager, tmp_path):
     rates = {name: "linear_1e-2" for name, one in get(alg).config.arguments().items() if "schedule" in one.kinds}
     assert_as_uninterrupted(tmp_path, alg, **rates)
+
+
+@pytest.mark.parametrize(("alg", "env_id"), [("ppo2", "CartPole-v1"), ("a2c", "CartPole-v1"), ("ddpg", "Pendulum-v1")])
+def test_a_resumed_run_goes_on_in_the_environment_beside(alg, env_id, eager, tmp_path):
+    """In the middle of its episodes, which go on from update to update."""
+
+    def go(name, **options):
+        env, beside = (vec(lambda: gymnasium.make(env_id), seed=seed) for seed in (0, 7))
+        own = {"nb_eval_steps": 150} if alg == "ddpg" else {}
+        return train(tmp_path / name, alg, env, 8, eval_env=beside, run=RunOptions(**options), **own)
+
+    go("whole")
+    go("half", callback=lambda run: run.update < 4)
+    go("half", resume=str(tmp_path / "half"))
+    seen = rows(tmp_path / "whole").filter(like="eval")
+    assert seen.iloc[-1].notna().all() and seen.shape[1] >= 2
+    assert rows(tmp_path / "half").equals(rows(tmp_path / "whole"))
+    assert "begin anew" not in (tmp_path / "half" / "log.txt").read_text()
 
 
 @pytest.mark.slow

@@ -18,13 +18,14 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.observations import is_image
 from tfbaselines.errors import bad_argument
 from tfbaselines.experience.exploration import Exploration
-from tfbaselines.logs.ddpg_rows import DDPGRows
+from tfbaselines.logs.ddpg_rows import Beside, DDPGRows
 from tfbaselines.losses.off_policy import mean, target_actions, targets, td_errors, views, weighted_mean
 from tfbaselines.optim.average import AveragedPolicy, with_targets
 from tfbaselines.optim.blocks import Batch, BlockUpdate, Merged, Phase, Statistics
 from tfbaselines.optim.optimizers import Adam
 from tfbaselines.optim.popart import ReturnStatistics, rescaled
 from tfbaselines.parallel import mpi
+from tfbaselines.parallel.threads import Together
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.precision import compile_with_xla
@@ -183,7 +184,11 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
     with OffPolicyRun("ddpg", env, config, _course(config, env.num_envs), config.eval_env if tests else None) as run:
         model, exploration = _make_model(network, env, run)
         head, perturbed = model.policy.head, exploration.perturbed
-        rows = DDPGRows(run, model, exploration, None if tests else config.eval_env)
+        beside = None
+        if config.eval_env is not None and not tests:
+            beside = Beside(config.eval_env, model, config.nb_eval_steps, config.render_eval)
+            run.env = Together([env, config.eval_env])
+        rows = DDPGRows(run, model, exploration, beside)
         model.parts = [exploration, rows]
         # Episodes of several environments end one by one; noise of parameters is one for all, and begins with a cycle.
         reset = {"on_end" if env.num_envs == 1 else "on_cycle": exploration.reset}

@@ -79,6 +79,49 @@ class Epoch:
                 setattr(self, name, [value] if arrays else value.tolist())
 
 
+class Beside:
+    """Acts without noise in environments beside those of training, and goes on where the cycle before left.
+
+    Args:
+        env: the environments.
+        model: whose policy acts.
+        steps: of a cycle.
+        render: show them.
+    """
+
+    def __init__(self, env: VecEnv, model: Any, steps: int, render: bool) -> None:
+        self._env, self._model, self._steps, self._render = env, model, steps, render
+        self._obs: Any = None
+
+    def state(self) -> dict[str, Any]:
+        """What it acts on next, in the episodes that the environments' own state is of; empty before the first step."""
+        if self._obs is None:
+            return {}
+        return {"obs": self._obs, "states": self._states, "episode_start": self._first}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `state` gave, if the environments' episodes were restored: call it after theirs."""
+        if state and self._env.restored:
+            self._obs, self._states, self._first = state["obs"], state["states"], state["episode_start"]
+
+    def __call__(self, epoch: Epoch) -> list[dict[str, Any]]:
+        """Act for a cycle; adds values and returns to an epoch's, and gives the episodes that ended."""
+        env, model, episodes = self._env, self._model, []
+        if self._obs is None:
+            self._obs = env.reset()
+            self._states = model.policy.initial_state(env.num_envs)
+            self._first = np.ones(env.num_envs, bool)
+        for _ in range(self._steps):
+            epoch.eval_values.append(model.value(self._obs, self._states, self._first))
+            actions, self._states = model.act(self._obs, self._states, True, self._first)
+            self._obs, _, self._first, infos = env.step(actions)
+            if self._render:
+                env.render()
+            episodes += [info["episode"] for info in infos if "episode" in info]
+        epoch.eval_returns += [episode["r"] for episode in episodes]
+        return episodes
+
+
 class DDPGRows:
     """Collects the numbers of an epoch's row.
 
@@ -86,7 +129,7 @@ class DDPGRows:
         run: the OffPolicyRun whose rows they are.
         model: its model.
         exploration: with the actor that has noise in its parameters, if there is one.
-        eval_env: environments on which the policy is also run without noise, or None.
+        beside: acts in other environments, too; None for none.
     """
 
     def __init__(
@@ -94,18 +137,22 @@ class DDPGRows:
         run: Any,
         model: Any,
         exploration: Any,
-        eval_env: VecEnv | None,
+        beside: Beside | None,
     ) -> None:
         self._run, self._model, self._perturbed, config = run, model, exploration.perturbed, run.config
-        self._eval_env, self._eval_steps, self._render = eval_env, config.nb_eval_steps, config.render_eval
+        self._beside = beside
         return_range = config.return_range or (-np.inf, np.inf)
-        self._eval_obs: Any = None
         policy = self._model.policy
         perturbed = self._perturbed and self._perturbed.policy
         self._statistics = tf.function(lambda batch: reference_statistics(policy, batch, perturbed, return_range))
         # A batch that the rows report on as long as the run goes on.
         self._reference: dict[str, Any] | None = None
-        self.unfinished = Epoch()
+        self._epoch = Epoch()
+
+    @property
+    def acting(self) -> list[Any]:
+        """What has a state in the middle of an epoch."""
+        return [self._epoch, *([] if self._beside is None else [self._beside])]
 
     def ready(self) -> None:
         """Nothing follows the parameters."""
@@ -124,7 +171,7 @@ class DDPGRows:
 
     def collected(self, episodes: list[dict[str, Any]]) -> None:
         """Remember a cycle's episodes, actions and values."""
-        epoch = self.unfinished
+        epoch = self._epoch
         epoch.returns += [episode["r"] for episode in episodes]
         epoch.lengths += [episode["l"] for episode in episodes]
         obs, actions = self._run.replay.latest(self._run.course.collected)
@@ -132,21 +179,21 @@ class DDPGRows:
         if not self._model.policy.recurrent:
             # Values need the memory of each step, which is not kept.
             epoch.values.append(self._model.value(obs))
-        if self._eval_env is not None:
-            self._evaluate()
+        if self._beside is not None:
+            self._run.eval_episodes.extend(self._beside(epoch))
 
     def learnt(self, statistics: dict[str, np.ndarray]) -> None:
         """Remember the statistics of gradient steps."""
         for name, values in statistics.items():
-            self.unfinished.losses[name].append(values)
+            self._epoch.losses[name].append(values)
 
     def moved(self, distance: float) -> None:
         """Remember how far noise in the parameters moved actions."""
-        self.unfinished.distances.append(distance)
+        self._epoch.distances.append(distance)
 
     def __call__(self) -> dict[str, Any]:
         """End the epoch, and give its row: means over ranks."""
-        run, epoch = self._run, self.unfinished
+        run, epoch = self._run, self._epoch
         actions = np.concatenate(epoch.actions)
         tested = [episode["r"] for episode in run.test()]
         row = self._reference_row() | {
@@ -168,7 +215,7 @@ class DDPGRows:
         }
         if self._run.eval_env is not None:
             row["eval/return"] = safe_mean(tested)
-        if self._eval_env is not None:
+        if self._beside is not None:
             row |= {
                 "eval/return": safe_mean(epoch.eval_returns),
                 "eval/return_history": run.eval_episodes.mean_reward,
@@ -198,24 +245,6 @@ class DDPGRows:
         if self._perturbed is not None:
             row |= self._perturbed.spec.get_stats()
         return row
-
-    def _evaluate(self) -> None:
-        """Run the policy without noise for some steps, going on where the cycle before left."""
-        env, model = self._eval_env, self._model
-        if self._eval_obs is None:
-            self._eval_obs = env.reset()
-            self._eval_states = model.policy.initial_state(env.num_envs)
-            self._eval_first = np.ones(env.num_envs, bool)
-        for _ in range(self._eval_steps):
-            obs = self._eval_obs
-            self.unfinished.eval_values.append(model.value(obs, self._eval_states, self._eval_first))
-            actions, self._eval_states = model.act(obs, self._eval_states, True, self._eval_first)
-            self._eval_obs, _, self._eval_first, infos = env.step(actions)
-            if self._render:
-                env.render()
-            ended = [info["episode"] for info in infos if "episode" in info]
-            self.unfinished.eval_returns += [episode["r"] for episode in ended]
-            self._run.eval_episodes.extend(ended)
 
 
 def _mean_of(arrays: list[np.ndarray]) -> float:

@@ -32,9 +32,9 @@ class EpochRows:
         self._table = make_table(run, logger_kwargs)
 
     @property
-    def unfinished(self) -> EpochTable:
+    def acting(self) -> list[EpochTable]:
         """What has a state in the middle of an epoch."""
-        return self._table
+        return [self._table]
 
     def collected(self, episodes: list[dict[str, Any]]) -> None:
         """Remember episodes that ended."""

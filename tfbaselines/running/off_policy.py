@@ -237,8 +237,7 @@ class OffPolicyRun(Run):
         start = -(-config.start_steps // env.num_envs)
         collector = Collector(env, model.policy, self.replay, self.rng, behave, start, on_end, reward_scale, render)
         # An epoch's row has numbers of before a checkpoint in its middle.
-        unfinished = getattr(rows, "unfinished", None)
-        self.acts(collector, *acting, *([] if unfinished is None else [unfinished]))
+        self.acts(collector, *acting, *getattr(rows, "acting", ()))
         observed = observed or (lambda: self.replay.latest(course.collected)[0])
         for _ in self.updates():
             if self.offline is None:

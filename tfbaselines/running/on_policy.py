@@ -13,6 +13,7 @@ from tfbaselines.errors import bad_argument
 from tfbaselines.experience.rollout import Rollout, Runner, env_major
 from tfbaselines.logs.on_policy_rows import columns
 from tfbaselines.optim.update import Loss, Update
+from tfbaselines.parallel.threads import Together
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.build import make_policy
 from tfbaselines.running.model import PolicyModel
@@ -114,6 +115,8 @@ class OnPolicyRun(Run):
         """
         env, eval_env = self._train_env, self._evaluated_env
         nsteps = self.plan.steps_per_update // self._rollouts_per_update // env.num_envs
+        if eval_env is not None:
+            self.env = Together([env, eval_env])
         self.start(self.model, normalized=env)
         runner = Runner(env, self.policy, self.model.actor, nsteps, self.rng, self.keep_next_obs)
         evaluation = None if eval_env is None else Runner(eval_env, self.policy, self.model.actor, nsteps, self.rng)
