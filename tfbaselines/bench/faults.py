@@ -295,14 +295,33 @@ def rank_killed(trial: Trial) -> None:
     """One rank of two gets SIGKILL: the job ends, and is resumed."""
     with trial.run(launcher=("mpirun", "-np", "2")) as process:
         trial.until_saved(process)
-        os.kill(max(_ranks(trial.log)), signal.SIGKILL)
+        os.kill(max(_processes(trial.log)), signal.SIGKILL)
         status = process.wait(6 * SECONDS_TO_END)
     assert status != 0, "the job ended with status 0"
     trial.goes_on()
 
 
-def _ranks(log: Path) -> list[int]:
-    """The Python processes of a job; its launcher's have the same words after other ones."""
+def rank_stopped(trial: Trial) -> None:
+    """SIGTERM to one rank of two: all of them save and end."""
+    with trial.run(launcher=("mpirun", "-np", "2")) as process:
+        trial.until_saved(process)
+        os.kill(max(_processes(trial.log)), signal.SIGTERM)
+        trial.ended(process, 128 + signal.SIGTERM)
+    trial.goes_on()
+
+
+def closed_output(trial: Trial) -> None:
+    """Who reads the output leaves after three lines."""
+    with trial.run(launcher=("bash", "-o", "pipefail", "-c", '"$@" | head -n 3', "bash")) as process:
+        trial.until_saved(process)
+        trial.until_saved(process, trial.saved())
+        os.kill(max(_processes(trial.log)), signal.SIGTERM)
+        trial.ended(process, 128 + signal.SIGTERM)
+    trial.goes_on()
+
+
+def _processes(log: Path) -> list[int]:
+    """The Python processes of a run; its launcher's have the same words after other ones."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -336,7 +355,9 @@ FAULTS: dict[str, Callable[[Trial], None]] = {
     "SIGUSR1": stopped(signal.SIGUSR1),
     "SIGTERM to a group with workers": stopped(signal.SIGTERM, group=True),
     "SIGINT to a group with workers": stopped(signal.SIGINT, group=True),
+    "SIGTERM to one rank of two": rank_stopped,
     "one rank of two killed": rank_killed,
+    "closed output": closed_output,
     "full disk": full_disk,
     "log directory removed": removed_directory,
     "latest checkpoint damaged": damaged,
