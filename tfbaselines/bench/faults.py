@@ -28,57 +28,6 @@ SECONDS_TO_START = 300
 SECONDS_TO_END = 10
 SAVE_MINUTES = 0.02
 
-SPOILT_ENVIRONMENTS = '''
-import os
-import time
-
-import gymnasium
-import numpy as np
-
-import tfbaselines.envs.tiny
-
-
-class Spoilt(gymnasium.Wrapper):
-    """Behaves for some hundred steps."""
-
-    count = 0
-
-    def step(self, action):
-        obs, reward, *ends = super().step(action)
-        self.count += 1
-        if self.count > 300:
-            return self.spoil(obs, reward, *ends)
-        return obs, reward, *ends
-
-
-class Hanging(Spoilt):
-    def spoil(self, *result):
-        time.sleep(1000)
-
-
-class Crashing(Spoilt):
-    def spoil(self, *result):
-        os._exit(7)
-
-
-class NanReward(Spoilt):
-    def spoil(self, obs, reward, *ends):
-        return obs, float("nan"), *ends
-
-
-class NanObservation(Spoilt):
-    def spoil(self, obs, reward, *ends):
-        numbers = obs["observation"] if isinstance(obs, dict) else obs
-        numbers[...] = np.nan
-        return obs, reward, *ends
-
-
-for wrapper in (Hanging, Crashing, NanReward, NanObservation):
-    for base in ("CartPole-v1", "Pendulum-v1", "tfbaselines/PointReach-v0"):
-        name = f"{wrapper.__name__}{base.split('/')[-1]}"
-        gymnasium.register(name, lambda base=base, wrapper=wrapper, **kwargs: wrapper(gymnasium.make(base, **kwargs)))
-'''
-
 
 class Trial:
     """A run of an algorithm that something will happen to.
@@ -123,12 +72,10 @@ class Trial:
     @contextlib.contextmanager
     def start(self, *words: str, launcher: tuple[str, ...] = ()) -> Iterator[subprocess.Popen]:
         """A command in a process group of its own; what it writes goes to OUTPUT."""
-        paths = os.pathsep.join([str(self.place), os.environ.get("PYTHONPATH", "")])
         with open(self.place / "output.txt", "ab") as output:
             process = subprocess.Popen(
                 [*launcher, sys.executable, "-m", "tfbaselines.run", *words],
                 cwd=self.place,
-                env=os.environ | {"PYTHONPATH": paths},
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
@@ -335,8 +282,7 @@ def spoilt(environment: str, status: int, *flags: str) -> Callable[[Trial], None
     """An environment that does harm ends the run with a line that names it; nothing that is saved is spoilt."""
 
     def harm(trial: Trial) -> None:
-        (trial.place / "spoilt_environments.py").write_text(SPOILT_ENVIRONMENTS)
-        env = f"spoilt_environments:{environment}{trial.env.split('/')[-1]}"
+        env = f"tfbaselines.bench.spoilt:{environment}{trial.env.split('/')[-1]}"
         words = (f"--alg={trial.alg}", f"--env={env}", "--num_timesteps=1e9", f"--log_path={trial.log}", *flags)
         with trial.start(*words, *trial.own, "--env_type=classic_control") as process:
             found = process.wait(SECONDS_TO_START)
