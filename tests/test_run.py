@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import SMALL, finish, run, start
+from commands import SMALL, finish, run, run_on_ranks, start
 
 from tfbaselines.logs.logger import read_csv
 from tfbaselines.run import main
@@ -113,8 +113,7 @@ def test_without_mpirun_one_line_names_what_to_install(tmp_path, monkeypatch, ca
 
 @pytest.mark.slow
 def test_a_mistake_on_several_ranks_ends_all_of_them(tmp_path):
-    process = start(RUN, *SMALL, "--nminibatches=7", cwd=tmp_path, launcher=("mpirun", "-np", "2"))
-    status, _, err = finish(process, timeout=60)
+    status, _, err = run_on_ranks(RUN, *SMALL, "--nminibatches=7", cwd=tmp_path, timeout=60)
     assert status != 0
     assert "nminibatches=7 is not valid" in err
 

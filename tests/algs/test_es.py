@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import finish, start
+from commands import TWO_RANKS, finish, start
 from gymnasium import spaces
 from helpers import Guess, reward_per_step, vec
 from small_environments import Seeing, identity
@@ -134,7 +134,7 @@ def test_two_ranks_take_the_steps_of_one_bit_for_bit(tmp_path):
     (tmp_path / "script.py").write_text(RANKS)
     here = Path(__file__).parent
     paths = os.pathsep.join(map(str, (tmp_path, here, here.parent, here.parent / "contract", here.parents[1])))
-    for launcher in ((), ("mpirun", "-np", "2")):
+    for launcher in ((), TWO_RANKS):
         status, _, err = finish(start("script", cwd=tmp_path, launcher=launcher, PYTHONPATH=paths), timeout=300)
         assert status == 0, err
     alone, one, other = (np.load(tmp_path / f"{name}.npy") for name in ("1-0", "2-0", "2-1"))

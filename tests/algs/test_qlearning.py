@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
-from commands import finish, start
+from commands import run_on_ranks
 from gymnasium import spaces
 from helpers import vec
 from small_runs import learn, rows, stop_after, table, train
@@ -202,7 +202,7 @@ def test_ranks_put_their_tables_together():
 def test_two_ranks_share_one_table(tmp_path):
     """Each sees one half of the kinds, and both know all."""
     (tmp_path / "script.py").write_text(RANKS)
-    status, _, err = finish(start("script", cwd=tmp_path, launcher=("mpirun", "-np", "2")), timeout=200)
+    status, _, err = run_on_ranks("script", cwd=tmp_path)
     assert status == 0, err
     one, other = (np.load(tmp_path / f"{rank}.npy") for rank in (0, 1))
     np.testing.assert_array_equal(one, other)

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from commands import finish, start
+from commands import run_on_ranks
 
 from tfbaselines.optim import exchange
 from tfbaselines.optim.exchange import Exchange
@@ -18,8 +18,7 @@ HERE = Path(__file__).parent
 @pytest.mark.slow
 def test_both_ways_give_the_step_that_one_rank_takes_on_all_rows(tmp_path):
     paths = f"{HERE}:{HERE.parents[1]}"
-    process = start("two_ways", cwd=tmp_path, launcher=("mpirun", "-np", "2"), PYTHONPATH=paths)
-    status, _, err = finish(process)
+    status, _, err = run_on_ranks("two_ways", cwd=tmp_path, PYTHONPATH=paths)
     assert status == 0, err
     for jit in (True, False):
         joined = np.load(tmp_path / f"joined-{jit}.npz")

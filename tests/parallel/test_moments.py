@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from commands import finish, start
+from commands import run_on_ranks
 
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.moments import MpiRunningMeanStd, RunningMeanStd, mpi_moments
@@ -39,7 +39,7 @@ def ranks(tmp_path_factory):
     """The statistics that two ranks ended with, and what they saw."""
     path = tmp_path_factory.mktemp("mpi")
     (path / "script.py").write_text(TWO_RANKS)
-    status, _, err = finish(start("script", cwd=path, launcher=("mpirun", "-np", "2")), timeout=60)
+    status, _, err = run_on_ranks("script", cwd=path, timeout=60)
     assert status == 0, err
     ended = [dict(np.load(path / f"{rank}.npz")) for rank in (0, 1)]
     return ended, [np.concatenate([arrays[f"seen{k}"] for arrays in ended]) for k in range(3)]

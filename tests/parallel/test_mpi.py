@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import finish, start
+from commands import run_on_ranks
 
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.mpi import Communicator
@@ -81,11 +81,7 @@ print("waited in vain")
 def mpirun(path: Path, text: str):
     """Run a script's text on two ranks: (exit status, standard output, standard error)."""
     (path / "script.py").write_text(text)
-    process = start("script", cwd=path, launcher=("mpirun", "-np", "2"))
-    try:
-        return finish(process, timeout=60)
-    finally:
-        process.terminate()
+    return run_on_ranks("script", cwd=path, timeout=60)
 
 
 @pytest.fixture(scope="module")

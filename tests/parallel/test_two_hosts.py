@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from commands import SMALL, finish, start, wait_for
+from commands import SMALL, TWO_RANKS, finish, start, wait_for
 
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 # Stands for ssh, of which mpirun asks to run a command on a host.
@@ -84,7 +84,7 @@ def test_two_hosts_learn_what_two_ranks_of_one_host_learn_though_a_signal_stops_
     learnt = len(rows(log))
     total = f"--num_timesteps={64 * (learnt + 5)}"
     resumed = start("tfbaselines.run", f"--resume={log}", total, cwd=tmp_path, launcher=launcher)
-    for process in (resumed, train(tmp_path / "one", ("mpirun", "-np", "2"), total, *flags)):
+    for process in (resumed, train(tmp_path / "one", TWO_RANKS, total, *flags)):
         status, out, err = finish(process)
         assert status == 0, out + err
     assert "hosts: 1," in out
