@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from tfbaselines.bench.published import SUITES
-from tfbaselines.command import Parser, exit_status
+from tfbaselines.command import Parser, exit_status, load_tensorflow
 from tfbaselines.errors import check_at_least, unknown
 
 
@@ -108,6 +108,8 @@ def _faults(args: argparse.Namespace) -> int:
     for name in names:
         if name not in FAULTS:
             raise unknown("fault", name, FAULTS)
+    # Before there are threads, of which each could need it.
+    load_tensorflow()
     results = {}
     with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(args.jobs) as pool:
         place = Path(args.place or temporary)

@@ -20,7 +20,6 @@ import gymnasium
 import numpy as np
 
 from tfbaselines.algs.registry import get
-from tfbaselines.command import load_tensorflow
 from tfbaselines.files import write_whole
 from tfbaselines.running.checkpoint import Checkpoints, load_tree
 
@@ -44,7 +43,7 @@ class Trial:
         # A checkpoint that the fault spoilt; it stays until later ones push it out.
         self.damaged: Path | None = None
         place.mkdir(parents=True)
-        # What a run cannot do without, and what is not kept for the one that goes on.
+        # What a run cannot do without, or would end by, and what is not kept for the one that goes on.
         self.own = []
         arguments = get(alg).config.arguments()
         if "demo_path" in arguments and not get(alg).goals:
@@ -148,7 +147,6 @@ class Trial:
 
 def demonstrate(env_id: str, path: Path) -> None:
     """Write five episodes of random actions."""
-    load_tensorflow()
     from tfbaselines.experience.demonstrations import ARRAYS, Demonstrations, save_demonstrations
 
     env = gymnasium.make(env_id)
@@ -164,6 +162,7 @@ def demonstrate(env_id: str, path: Path) -> None:
             obs, over = after, terminated or truncated
         columns["lengths"].append(len(columns["obs"]) - first)
         columns["terminated"].append(terminated)
+    env.close()
     arrays = {name: np.array(column) for name, column in columns.items()}
     save_demonstrations(path, Demonstrations(**arrays), env.observation_space, env.action_space)
 

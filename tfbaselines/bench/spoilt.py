@@ -6,18 +6,18 @@ import time
 import gymnasium
 import numpy as np
 
-LAST = 300
+GOOD_STEPS = 300
 
 
 class Spoilt(gymnasium.Wrapper):
-    """Behaves for LAST steps, then spoils what a step gives."""
+    """Behaves for GOOD_STEPS steps, then spoils what a step gives."""
 
     count = 0
 
     def step(self, action):
         obs, reward, *ends = super().step(action)
         self.count += 1
-        if self.count > LAST:
+        if self.count > GOOD_STEPS:
             return self.spoil(obs, reward, *ends)
         return obs, reward, *ends
 
