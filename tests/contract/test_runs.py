@@ -98,8 +98,8 @@ def test_a_resumed_run_goes_on_in_the_environment_beside(alg, env_id, eager, tmp
     """In the middle of its episodes, which go on from update to update."""
 
     def go(name, **options):
-        env, beside = (vec(lambda: gymnasium.make(env_id), seed=seed) for seed in (0, 7))
-        own = {"nb_eval_steps": 150} if alg == "ddpg" else {}
+        env, beside = (vec(lambda: gymnasium.make(env_id, max_episode_steps=25), seed=seed) for seed in (0, 7))
+        own = {"nb_eval_steps": 10} if alg == "ddpg" else {}
         return train(tmp_path / name, alg, env, 8, eval_env=beside, run=RunOptions(**options), **own)
 
     go("whole")
