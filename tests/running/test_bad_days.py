@@ -162,20 +162,6 @@ def test_outputs_that_fail_do_not_end_a_run(tmp_path, capsys, monkeypatch):
     assert "training goes on" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1])
-def test_other_signals_stop_a_run_as_sigterm_does(tmp_path, number):
-    process = commands.start("tfbaselines.run", *RUN, f"--log_path={tmp_path / 'log'}", cwd=tmp_path)
-    try:
-        progress = tmp_path / "log" / "progress.csv"
-        commands.wait_for(lambda: progress.exists() and progress.read_text().count("\n") > 1, process)
-        process.send_signal(number)
-        status, out, err = commands.finish(process)
-    finally:
-        process.kill()
-    assert status == 128 + number, err
-    assert f"stopped by {signal.Signals(number).name}: checkpoint saved in" in out
-
-
 def test_one_directory_one_run(tmp_path):
     """A second run in a directory is refused while the first one writes, and afterwards unless it says so."""
     log = tmp_path / "log"

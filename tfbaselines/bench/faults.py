@@ -185,6 +185,8 @@ def stopped(number: int, group: bool = False) -> Callable[[Trial], None]:
             trial.until_saved(process)
             (os.killpg if group else os.kill)(process.pid, number)
             trial.ended(process, 128 + number)
+        said = f"stopped by {signal.Signals(number).name}: checkpoint saved in"
+        assert said in trial.output(), trial.output()[-300:]
         trial.goes_on()
 
     return harm
