@@ -1,4 +1,4 @@
-"""ACKTR's options; resuming and ranks beyond the first updates."""
+"""ACKTR's options; resuming beyond the first updates."""
 
 import gymnasium
 import keras

@@ -1,4 +1,4 @@
-"""trpo_mpi, trpo and ppo1 end when they should, and agree over ranks; their options."""
+"""trpo_mpi, trpo and ppo1 end when they should; their options."""
 
 import numpy as np
 import pytest
