@@ -26,6 +26,7 @@ from tfbaselines.running.checkpoint import Checkpoints, load_tree
 SECONDS_TO_START = 300
 SECONDS_TO_END = 10
 SAVE_MINUTES = 0.02
+TWO_RANKS = ("mpirun", "-np", "2")
 
 
 class Trial:
@@ -241,7 +242,7 @@ def two_runs(trial: Trial) -> None:
 
 def rank_killed(trial: Trial) -> None:
     """One rank of two gets SIGKILL: the job ends, and is resumed."""
-    with trial.run(launcher=("mpirun", "-np", "2")) as process:
+    with trial.run(launcher=TWO_RANKS) as process:
         trial.until_saved(process)
         os.kill(max(_processes(trial.log)), signal.SIGKILL)
         status = process.wait(6 * SECONDS_TO_END)
@@ -251,7 +252,7 @@ def rank_killed(trial: Trial) -> None:
 
 def rank_stopped(trial: Trial) -> None:
     """SIGTERM to one rank of two: all of them save and end."""
-    with trial.run(launcher=("mpirun", "-np", "2")) as process:
+    with trial.run(launcher=TWO_RANKS) as process:
         trial.until_saved(process)
         os.kill(max(_processes(trial.log)), signal.SIGTERM)
         trial.ended(process, 128 + signal.SIGTERM)
