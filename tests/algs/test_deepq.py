@@ -19,9 +19,11 @@ from tfbaselines.optim.average import with_targets
 from tfbaselines.policy.q_head import NoisyDense
 from tfbaselines.settings.command_line import parse, split
 from tfbaselines.settings.options import RunOptions
+from tfbaselines.settings.sections import tuned_sections
 
 THREE = spaces.Discrete(3)
 PRIORITISED = {"prioritized_replay": True}
+RAINBOW = parse({"alg": "deepq"} | tuned_sections("deepq")["rainbow"], registry.ALGORITHMS).learn
 # A gradient step for each step.
 EACH = {"train_freq": 1, "learning_starts": 5, "target_network_update_freq": 7}
 
@@ -310,9 +312,7 @@ def test_noise_is_learnt(eager):
     assert any(isinstance(layer, NoisyDense) for layer in model.policy.modules)
 
 
-@pytest.mark.parametrize(
-    "own", [{"param_noise": True}, {"noisy": True}, deepq.RAINBOW], ids=["param", "noisy", "rainbow"]
-)
+@pytest.mark.parametrize("own", [{"param_noise": True}, {"noisy": True}, RAINBOW], ids=["param", "noisy", "rainbow"])
 def test_resumed_runs_equal_uninterrupted_ones(own, eager, tmp_path):
     own = own | EACH | {"buffer_size": 60, "hiddens": (8,), "batch_size": 8}
     env = lambda: still(actions=THREE)
@@ -343,7 +343,7 @@ def test_games_have_defaults_of_their_own():
 
 
 def test_rainbows_settings_are_arguments():
-    config = deepq.Config(**deepq.RAINBOW)
+    config = deepq.Config(**RAINBOW)
     assert config.noisy and config.prioritized_replay and config.distributional and config.dueling and config.double_q
     assert config.n_step == 3 and config.epsilon(0) == 0.0
 
@@ -361,7 +361,7 @@ def test_identity():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "own",
-    [PRIORITISED, {"param_noise": True}, {"distributional": "quantile", "num_atoms": 20}, deepq.RAINBOW],
+    [PRIORITISED, {"param_noise": True}, {"distributional": "quantile", "num_atoms": 20}, RAINBOW],
     ids=["prioritised", "param_noise", "quantile", "rainbow"],
 )
 def test_every_part_learns_what_is_shown(own):

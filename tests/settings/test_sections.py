@@ -3,11 +3,19 @@
 import pytest
 
 from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.envs.ids import ENV_TYPES
 from tfbaselines.run import main
 from tfbaselines.settings import sections
 from tfbaselines.settings.command_line import parse, split
 from tfbaselines.settings.config_file import read_config
-from tfbaselines.settings.sections import DEFAULT, TUNED, below, read_sections, tuned_algorithms
+from tfbaselines.settings.sections import (
+    DEFAULT,
+    TUNED,
+    below,
+    read_sections,
+    tuned_algorithms,
+    tuned_environments,
+)
 
 FILE = """
 default:
@@ -103,12 +111,27 @@ def test_tuned_settings_stand_below_those_of_a_file(tmp_path, monkeypatch):
     assert "nsteps" not in parsed("--tuned=False").learn
 
 
+def test_settings_of_a_name_are_for_every_environment(capsys):
+    args = parsed("--alg=deepq", "--tuned=rainbow", "--env=CartPole-v1", "--n_step=2")
+    assert (args.network, args.learn["n_step"], args.learn["distributional"]) == ("conv_only", 2, "categorical")
+    _, origins = below(split(["--alg=deepq", "--tuned=rainbow"]), {})
+    assert origins["noisy"] == "tuned/deepq.yaml, section rainbow"
+    assert "tuned='rainbow' is not valid: True, False\n" in mistake(capsys, "--tuned=rainbow", "--alg=ppo2")
+    line = mistake(capsys, "--tuned=rainbov", "--alg=deepq")
+    assert "tuned='rainbov' is not valid: True, False or rainbow" in line
+
+
 @pytest.mark.parametrize("alg", tuned_algorithms())
 def test_every_tuned_section_is_valid(alg):
-    for env, section in read_sections(TUNED / f"{alg}.yaml").items():
-        assert env != DEFAULT
+    sections, environments = read_sections(TUNED / f"{alg}.yaml"), tuned_environments(alg)
+    for name, section in sections.items():
+        assert name != DEFAULT
         assert float(section["num_timesteps"]) > 0
-        args = parsed("--tuned", f"--alg={alg}", f"--env={env}")
+        if name in environments:
+            words = ["--tuned", f"--env={name}"]
+        else:
+            words = ["--tuned", "--env=PongNoFrameskip-v4"] if name in ENV_TYPES else [f"--tuned={name}"]
+        args = parsed(f"--alg={alg}", *words)
         assert {name: args.given[name] for name in section} == section
         get(alg).config.of(args.learn)
 

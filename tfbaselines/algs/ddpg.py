@@ -25,7 +25,6 @@ from tfbaselines.optim.blocks import Batch, BlockUpdate, Merged, Phase, Statisti
 from tfbaselines.optim.optimizers import Adam
 from tfbaselines.optim.popart import ReturnStatistics, rescaled
 from tfbaselines.parallel import mpi
-from tfbaselines.parallel.threads import Together
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.precision import compile_with_xla
@@ -187,7 +186,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         beside = None
         if config.eval_env is not None and not tests:
             beside = Beside(config.eval_env, model, config.nb_eval_steps, config.render_eval)
-            run.env = Together([env, config.eval_env])
+            run.eval_env = config.eval_env
         rows = DDPGRows(run, model, exploration, beside)
         model.parts = [exploration, rows]
         # Episodes of several environments end one by one; noise of parameters is one for all, and begins with a cycle.

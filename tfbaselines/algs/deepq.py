@@ -42,7 +42,6 @@ from tfbaselines.settings.schedules import ConstantSchedule, LinearSchedule, Pie
 from tfbaselines.settings.takes import takes
 
 __all__ = [
-    "RAINBOW",
     "ActWrapper",
     "Config",
     "ConstantSchedule",
@@ -58,27 +57,6 @@ __all__ = [
 
 # Episodes before the mean return of the latest ones can be the best.
 EPISODES_IN_BEST = 100
-
-# Rainbow's settings for Atari: learn("conv_only", env, **RAINBOW).
-RAINBOW: dict[str, Any] = {
-    "lr": 6.25e-5,
-    "adam_epsilon": 1.5e-4,
-    "gamma": 0.99,
-    "n_step": 3,
-    "batch_size": 32,
-    "buffer_size": 1e6,
-    "learning_starts": 20_000,
-    "train_freq": 4,
-    "target_network_update_freq": 8000,
-    "prioritized_replay": True,
-    "prioritized_replay_alpha": 0.5,
-    "prioritized_replay_beta0": 0.4,
-    "distributional": "categorical",
-    "noisy": True,
-    "exploration_fraction": 0.0,
-    "exploration_final_eps": 0.0,
-    "hiddens": (512,),
-}
 
 ATARI: dict[str, Any] = {
     "network": "conv_only",

@@ -25,7 +25,7 @@ from tfbaselines.algs.registry import get
 from tfbaselines.bench.published import SUITES
 from tfbaselines.errors import check_at_least, unknown
 from tfbaselines.files import write_whole
-from tfbaselines.settings.sections import DEFAULT, tuned_sections
+from tfbaselines.settings.sections import tuned_environments
 
 RESULT = "result.json"
 TUNED_SUITE = "tuned"
@@ -103,7 +103,7 @@ def cells(suite: str, algs: Iterable[str], seeds: int, envs: Iterable[str] | Non
 
 def _tuned_steps(alg: str) -> dict[str, float]:
     """The environments that an algorithm is tuned for, and the steps of a run."""
-    return {env: float(section["num_timesteps"]) for env, section in tuned_sections(alg).items() if env != DEFAULT}
+    return {env: float(section["num_timesteps"]) for env, section in tuned_environments(alg).items()}
 
 
 def run_missing(wanted: list[Cell], logs: str, jobs: int) -> Iterator[tuple[Cell, str | None]]:

@@ -15,7 +15,6 @@ from tfbaselines.optim.stages import Outcome, Stage, StagedUpdate
 from tfbaselines.optim.update import Batch, Statistics
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.moments import mpi_moments
-from tfbaselines.parallel.threads import Together
 from tfbaselines.policy.policy import Policy
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.on_policy import OnPolicyRun
@@ -71,8 +70,6 @@ class EpochRun(OnPolicyRun):
         self.eval_env = self._tester.env
         # Whole episodes of it, in place of as many steps as of training.
         self._evaluated_env = None
-        if self.eval_env is not None:
-            self.env = Together([env, self.eval_env])
         if self.policy.logstd is not None:
             self.policy.logstd.assign(self.policy.logstd.value * 0.0 + INITIAL_LOGSTD)
         self.rows = SpinupRows(self, statistics, config.logger_kwargs)

@@ -22,7 +22,6 @@ from tfbaselines.logs import logger
 from tfbaselines.memory import require_memory
 from tfbaselines.optim.average import AveragedPolicy
 from tfbaselines.optim.blocks import BlockUpdate
-from tfbaselines.parallel.threads import Together
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.plan import Plan
@@ -180,11 +179,9 @@ class OffPolicyRun(Run):
             replay_interval=int(UNSAVED_PART * config.replay_size / steps_per_cycle),
         )
         super().__init__(name, env, config, plan)
-        self.course, self._train_env, self.wrap = course, env, wrap
+        self.course, self.wrap = course, wrap
         self._tester = Tester(env, eval_env, config, self.options, wrap)
         self.eval_env = self._tester.env
-        if self.eval_env is not None:
-            self.env = Together([env, self.eval_env])
         self.replay: ReplayProtocol | None = None
         self.signals: Any = None
 
@@ -223,7 +220,7 @@ class OffPolicyRun(Run):
             reward_scale: see Collector.
             render: see Collector.
         """
-        config, env, course = self.config, self._train_env, self.course
+        config, env, course = self.config, self.env, self.course
         self.replay = model.replay = self._make_replay(model.policy) if replay is None else replay
         logger.info(self.replay.describe())
         row = max(self.replay.obs_nbytes * BATCH_COPIES, LEAST_ROW)
@@ -233,7 +230,7 @@ class OffPolicyRun(Run):
         if self.signals is not None:
             model.parts = [*model.parts, *self.signals.learnt]
         saved = config.save_replay_buffer and self.offline is None
-        self.start(model, normalized=env, replay=self.replay if saved else None)
+        self.start(model, replay=self.replay if saved else None)
         start = -(-config.start_steps // env.num_envs)
         collector = Collector(env, model.policy, self.replay, self.rng, behave, start, on_end, reward_scale, render)
         # An epoch's row has numbers of before a checkpoint in its middle.
@@ -266,7 +263,7 @@ class OffPolicyRun(Run):
         return getattr(self.config, "offline", None)
 
     def _make_replay(self, policy: BasePolicy) -> Replay:
-        config, env = self.config, self._train_env
+        config, env = self.config, self.env
         if getattr(config, "replay", "uniform") == "hindsight":
             return _hindsight(env, policy, config)
         if self.offline is None:
@@ -274,7 +271,7 @@ class OffPolicyRun(Run):
             replay = Replay(env, size, n_step=config.n_step, state_size=policy.state_size, **ends)
         else:
             replay = _data_set(env, policy, config)
-        if policy.recurrent and replay.size < self.sequence_length * self._train_env.num_envs:
+        if policy.recurrent and replay.size < self.sequence_length * self.env.num_envs:
             advice = ": raise replay_size" if self.offline is None else ""
             accepted = f"a replay of {replay.size} transitions is too small{advice}"
             raise bad_argument("sequence_length", self.sequence_length, accepted)
@@ -321,7 +318,7 @@ class OffPolicyRun(Run):
         """Whether every rank's replay holds enough: gradients are averaged over ranks."""
         least = max(1, min(self.config.update_after, self.replay.size))
         if self.model.policy.recurrent:
-            least = max(least, self.sequence_length * self._train_env.num_envs)
+            least = max(least, self.sequence_length * self.env.num_envs)
         enough = len(self.replay) >= least
         return enough if self.comm.size == 1 else all(self.comm.gather(enough))
 

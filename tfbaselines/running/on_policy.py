@@ -13,7 +13,6 @@ from tfbaselines.errors import bad_argument
 from tfbaselines.experience.rollout import Rollout, Runner, env_major
 from tfbaselines.logs.on_policy_rows import columns
 from tfbaselines.optim.update import Loss, Update
-from tfbaselines.parallel.threads import Together
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.build import make_policy
 from tfbaselines.running.model import PolicyModel
@@ -61,8 +60,7 @@ class OnPolicyRun(Run):
     ) -> None:
         env, eval_env = with_packed_observations(env), getattr(config, "eval_env", None)
         super().__init__(name, env, config, plan or Plan.of(config, env.num_envs))
-        self._train_env, self.wrap = env, with_packed_observations
-        self._rollouts_per_update = rollouts_per_update
+        self.wrap, self._rollouts_per_update = with_packed_observations, rollouts_per_update
         # On which as many steps are taken as on those of training, for the logs.
         self.eval_env = self._evaluated_env = eval_env and with_packed_observations(eval_env)
         self.policy = make_policy(network, env, config, self.comm)
@@ -113,11 +111,9 @@ class OnPolicyRun(Run):
         Args:
             before: called once before the first rollout.
         """
-        env, eval_env = self._train_env, self._evaluated_env
+        env, eval_env = self.env, self._evaluated_env
         nsteps = self.plan.steps_per_update // self._rollouts_per_update // env.num_envs
-        if eval_env is not None:
-            self.env = Together([env, eval_env])
-        self.start(self.model, normalized=env)
+        self.start(self.model)
         runner = Runner(env, self.policy, self.model.actor, nsteps, self.rng, self.keep_next_obs)
         evaluation = None if eval_env is None else Runner(eval_env, self.policy, self.model.actor, nsteps, self.rng)
         self.acts(runner, *([] if evaluation is None else [evaluation]))

@@ -23,6 +23,7 @@ from tfbaselines.logs.directory import locked
 from tfbaselines.logs.episodes import EPISODES_IN_MEAN, Episodes, safe_mean
 from tfbaselines.optim import exchange
 from tfbaselines.parallel import mpi
+from tfbaselines.parallel.threads import Together
 from tfbaselines.policy.precision import set_precision
 from tfbaselines.running.callbacks import Callbacks, StopAt
 from tfbaselines.running.finite import FiniteCheck
@@ -63,6 +64,7 @@ class Run:
         eval_episodes: the latest episodes of tests.
         eval_env: environments for tests, or None.
         normalized: the environments whose normalisation belongs to the model; None before `start`.
+        environments: those of training and of tests, saved and restored as one; None before `start`.
         columns: further columns of the logs, by name: a callback's numbers.
         wrap: what the algorithm puts around environments.
 
@@ -96,6 +98,7 @@ class Run:
         self.episodes, self.eval_episodes = Episodes(), Episodes()
         self.eval_env: Any = None
         self.normalized: Any = None
+        self.environments: Any = None
         self.columns: dict[str, float] = {}
         self.wrap: Callable[[Any], Any] = lambda env: env
         # Episodes of a test, by which the run is judged; None for none.
@@ -127,7 +130,9 @@ class Run:
             paused: gives a context in which nothing else changes what is saved.
         """
         self.model, self._paused = model, paused
+        self.environments = self.env
         if self.eval_env is not None:
+            self.environments = Together([self.env, self.eval_env])
             self._num_tests = getattr(self.config, "num_test_episodes", 0) or EPISODES_IN_MEAN
         if self._saving.directory and self.is_root:
             self._closing.enter_context(locked(self._saving.directory))
@@ -270,7 +275,7 @@ class Run:
         self._finite.end(self.model, self.update, self._paused)
         now, plan = time.perf_counter(), self.plan
         self.elapsed = now - self._started
-        self.env.merge_statistics(self.comm)
+        self.environments.merge_statistics(self.comm)
         self._call_back()
         minutes = self.options.save_minutes
         number, save_due = self._agree(minutes is not None and now - self._saved_at >= 60 * minutes)

@@ -84,10 +84,10 @@ class Saving:
             # Before any warning of this run is in the log.
             cut_back(self.directory, saved.get("files") or positions(self.directory))
         if self._replay is not None:
-            self._replay.load(checkpoints, run.update, run.env.restored)
+            self._replay.load(checkpoints, run.update, run.environments.restored)
         if warning:
             logger.warn(warning)
-        if not run.env.restored:
+        if not run.environments.restored:
             logger.warn("the episodes under way begin anew: the checkpoint lacks the state of their environments")
         if run.update >= run.num_updates:
             logger.warn(f"nothing left to train: {run.timesteps} steps are done; a larger total goes on from there")
@@ -104,8 +104,12 @@ class Saving:
 
     def _write(self) -> str | None:
         run = self._run
-        own = {"rng": run.rng.bit_generator.state, "env": run.env.state(), "callbacks": self._callbacks.state()}
-        own["acting"] = {str(number): part.state() for number, part in enumerate(self._acting)}
+        own = {
+            "rng": run.rng.bit_generator.state,
+            "env": run.environments.state(),
+            "callbacks": self._callbacks.state(),
+            "acting": {str(number): part.state() for number, part in enumerate(self._acting)},
+        }
         ranks = run.comm.gather(own)
         if not run.is_root or self._checkpoints is None:
             return None
@@ -142,7 +146,7 @@ class Saving:
         mine = saved["ranks"].get(str(run.comm.rank))
         if mine is not None:
             run.rng.bit_generator.state = mine["rng"]
-            run.env.restore(mine["env"])
+            run.environments.restore(mine["env"])
             self._callbacks.restore(mine.get("callbacks", {}))
             acting = mine.get("acting", {})
             self._acted = [acting[number] for number in sorted(acting, key=int)]

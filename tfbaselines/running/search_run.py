@@ -6,7 +6,6 @@ from typing import Any
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.logs.episodes import Episodes
 from tfbaselines.logs.search_rows import columns
-from tfbaselines.parallel.threads import Together
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.plan import UNLIMITED, Plan
 from tfbaselines.running.run import Run
@@ -54,11 +53,9 @@ class SearchRun(Run):
             save_interval=config.save_interval,
         )
         super().__init__(name, env, config, plan)
-        self._train_env, self._of_episodes, self._columns = env, of_episodes, columns
+        self._of_episodes, self._columns = of_episodes, columns
         self._tester = Tester(env, config.eval_env, config, self.options)
         self.eval_env = self._tester.env
-        if self.eval_env is not None:
-            self.env = Together([env, self.eval_env])
         # Those of the latest test.
         self.eval_episodes = Episodes(max(1, config.num_test_episodes))
         self._row: dict[str, Any] = {}
@@ -77,7 +74,7 @@ class SearchRun(Run):
             model: what learns.
             acting: parts that act in the environments; see Run.acts.
         """
-        self.start(model, normalized=self._train_env)
+        self.start(model)
         self.acts(*acting)
         for update in self.updates():
             tests = self.iterations // self.config.test_every

@@ -19,7 +19,10 @@ class Flags(Declared):
     env_kwargs: dict[str, Any] | None = arg(None, "arguments of the environment, each as --env_kwargs.NAME=VALUE")
     seed: int | None = arg(None, "seed of everything random; None draws one and keeps it in config.json", at_least=0)
     alg: str = arg("ppo2", "algorithm")
-    tuned: bool = arg(False, "take the settings known to solve the environment, where nothing else is given")
+    tuned: bool | str = arg(
+        False,
+        "take the settings known to solve the environment, where nothing else is given; or those of a name: rainbow",
+    )
     config: str | None = arg(
         None, "YAML file of arguments: a section 'default', and sections of types of environments and of environments"
     )

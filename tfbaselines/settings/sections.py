@@ -5,6 +5,7 @@ A file has a section `default`, and sections named after a type of environments 
 """
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from tfbaselines.settings.flags import FLAGS
 
 TUNED = Path(__file__).parents[1] / "tuned"
 DEFAULT = "default"
+# What tells an environment's id from the name of a type or of settings.
+ENV_ID = re.compile(r"-v\d+$")
 # In bytes.
 LARGEST = 2**20
 # What the command does is typed; a file holds what a run is.
@@ -81,25 +84,36 @@ def below(typed: Mapping[str, str | bool], stored: Mapping[str, str | bool]) -> 
     given = {**stored, **sections.get(DEFAULT, {}), **typed}
     values: dict[str, str] = {}
     origins: dict[str, str] = {}
-    if _is_true("tuned", typed.get("tuned", "False")):
+    tuned = str(typed.get("tuned", False))
+    if tuned.lower() not in ("false", "0"):
         alg = str(given.get("alg", FLAGS["alg"].default))
-        _add(_tuned(alg, given), given, f"tuned/{alg}.yaml", values, origins)
+        place = f"tuned/{alg}.yaml"
+        if tuned.lower() in ("true", "1"):
+            _add(_tuned(alg, given), given, place, values, origins)
+        else:
+            _take(_named(alg, tuned), f"{place}, section {tuned}", values, origins)
     _add(sections, given, str(path), values, origins)
     return values, origins
-
-
-def _is_true(name: str, text: str | bool) -> bool:
-    if text is True or text.lower() in ("true", "1"):
-        return True
-    if text.lower() in ("false", "0"):
-        return False
-    raise bad_argument(name, text, "True or False")
 
 
 def tuned_sections(alg: str) -> Sections:
     """The tuned settings of an algorithm, by environment; empty when it has none."""
     path = TUNED / f"{alg}.yaml"
     return read_sections(path) if path.exists() else {}
+
+
+def tuned_environments(alg: str) -> Sections:
+    """The tuned settings of single environments, without those of types and those that have a name."""
+    return {name: section for name, section in tuned_sections(alg).items() if ENV_ID.search(name)}
+
+
+def _named(alg: str, name: str) -> dict[str, str]:
+    """The tuned settings of a name; ValueError when the algorithm has none."""
+    sections = tuned_sections(alg)
+    if name in sections:
+        return sections[name]
+    others = [text for text in sections if not ENV_ID.search(text)]
+    raise bad_argument("tuned", name, " or ".join(["True, False", *others]))
 
 
 def _tuned(alg: str, given: Mapping[str, str | bool]) -> Sections:
@@ -136,5 +150,9 @@ def _add(
     if not chosen:
         raise ValueError(f"'{path}' has no section for {own[-1]}, nor a default one: it has {', '.join(sections)}")
     for name in chosen:
-        values.update(sections[name])
-        origins.update(dict.fromkeys(sections[name], f"{path}, section {name}"))
+        _take(sections[name], f"{path}, section {name}", values, origins)
+
+
+def _take(section: Mapping[str, str], place: str, values: dict[str, str], origins: dict[str, str]) -> None:
+    values.update(section)
+    origins.update(dict.fromkeys(section, place))
