@@ -26,6 +26,7 @@ from small_runs import (
 )
 
 from tfbaselines.algs.registry import get
+from tfbaselines.envs.vec import VecEnv
 from tfbaselines.running.checkpoint import Checkpoints
 from tfbaselines.running.run import Run
 from tfbaselines.settings.options import RunOptions
@@ -102,8 +103,15 @@ def test_a_resumed_run_goes_on_in_the_environment_beside(alg, env_id, eager, tmp
         own = {"nb_eval_steps": 10} if alg == "ddpg" else {}
         return train(tmp_path / name, alg, env, 8, eval_env=beside, run=RunOptions(**options), **own)
 
+    def half(run):
+        shown.append(run.env)
+        return run.update < 4
+
+    shown = []
     go("whole")
-    go("half", callback=lambda run: run.update < 4)
+    go("half", callback=half)
+    # A callback sees the environments of training.
+    assert all(isinstance(env, VecEnv) for env in shown)
     go("half", resume=str(tmp_path / "half"))
     seen = rows(tmp_path / "whole").filter(like="eval")
     assert seen.iloc[-1].notna().all() and seen.shape[1] >= 2

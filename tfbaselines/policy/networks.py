@@ -28,6 +28,7 @@ import tensorflow as tf
 from tfbaselines.errors import bad_argument, nearest, unknown
 from tfbaselines.limits import limit_of
 from tfbaselines.memory import require_memory
+from tfbaselines.policy.image_features import convolved, dense_layer, impala_features, nature_cnn, simple_cnn, small_cnn
 from tfbaselines.policy.network_forms import builder_of, network_function
 from tfbaselines.policy.recurrent import MaskedLSTM
 
@@ -37,8 +38,6 @@ Builder = Callable[..., NetworkFn]
 NetworkSpec = str | Builder
 
 NETWORKS: dict[str, Builder] = {}
-
-SQRT_2 = float(np.sqrt(2.0))
 
 # The epsilon of the layer norm that the original's mlp uses.
 MLP_LAYER_NORM_EPSILON = 1e-12
@@ -161,7 +160,7 @@ def mlp(
         if len(input_shape) != 1:
             x = keras.layers.Flatten()(x)
         for k in range(num_layers):
-            x = _dense(num_hidden, None if layer_norm else activation, f"mlp_fc{k}")(x)
+            x = dense_layer(num_hidden, None if layer_norm else activation, f"mlp_fc{k}")(x)
             if layer_norm:
                 x = keras.layers.LayerNormalization(epsilon=MLP_LAYER_NORM_EPSILON)(x)
                 x = keras.layers.Activation(activation)(x)
@@ -212,28 +211,13 @@ def cnn_small(pad: str = "VALID", one_dim_bias: bool = False) -> NetworkFn:
         pad: as for cnn.
         one_dim_bias: as for cnn.
     """
-
-    def features(x: Any) -> Any:
-        x = _conv(8, 8, 4, "c1", pad)(_scaled(x))
-        x = _conv(16, 4, 2, "c2", pad)(x)
-        return _dense(128, "relu", "fc1")(keras.layers.Flatten()(x))
-
-    return _image_network(features)
+    return _image_network(lambda x: small_cnn(x, pad))
 
 
 @register("cnn_simple")
 def cnn_simple() -> NetworkFn:
     """Two convolutions and 256 units: an encoder of small images."""
-
-    def features(x: Any) -> Any:
-        rows = min(x.shape[1:3])
-        # Images too small for strides of 4 and 2 get smaller strides.
-        first, second = ((8, 4), (4, 2)) if rows >= 20 else ((3, 2), (3, 1))
-        x = _conv(16, *first, "c1", "SAME")(_scaled(x))
-        x = _conv(32, *second, "c2", "SAME")(x)
-        return _dense(256, "relu", "fc1")(keras.layers.Flatten()(x))
-
-    return _image_network(features)
+    return _image_network(simple_cnn)
 
 
 @register("conv_only")
@@ -246,14 +230,7 @@ def conv_only(convs: Sequence[tuple[int, int, int]] = ((32, 8, 4), (64, 4, 2), (
     if not convs or any(not isinstance(layer, list | tuple) or len(layer) != 3 for layer in convs):
         raise bad_argument("convs", convs, "a list of (number of filters, their size, stride)")
     check_sizes(convs=[number for layer in convs for number in layer])
-
-    def features(x: Any) -> Any:
-        x = _scaled(x)
-        for k, (filters, size, stride) in enumerate(convs):
-            x = keras.layers.Conv2D(filters, size, stride, padding="same", activation="relu", name=f"conv_{k}")(x)
-        return x
-
-    return _image_network(features)
+    return _image_network(lambda x: convolved(x, convs))
 
 
 @register("impala_cnn")
@@ -324,36 +301,6 @@ def table() -> NetworkFn:
     return network_fn
 
 
-def nature_cnn(x: Any, pad: str = "VALID") -> Any:
-    """From a Keras tensor of pixels to 512 features."""
-    x = _conv(32, 8, 4, "c1", pad)(_scaled(x))
-    x = _conv(64, 4, 2, "c2", pad)(x)
-    x = _conv(64, 3, 1, "c3", pad)(x)
-    return _dense(512, "relu", "fc1")(keras.layers.Flatten()(x))
-
-
-def impala_features(x: Any, depths: Sequence[int] = (16, 32, 32)) -> Any:
-    """From a Keras tensor of pixels to 256 features; layers are numbered in order of use."""
-    layers, number = keras.layers, iter(range(1000))
-
-    def conv(x: Any, depth: int) -> Any:
-        return layers.Conv2D(depth, 3, padding="same", name=f"layer_{next(number)}")(x)
-
-    def residual(x: Any) -> Any:
-        depth = x.shape[-1]
-        out = conv(layers.Activation("relu")(x), depth)
-        out = conv(layers.Activation("relu")(out), depth)
-        return layers.Add()([out, x])
-
-    x = _scaled(x)
-    for depth in depths:
-        x = conv(x, depth)
-        x = layers.MaxPooling2D(3, 2, padding="same")(x)
-        x = residual(residual(x))
-    x = layers.Activation("relu")(layers.Flatten()(x))
-    return layers.Dense(256, activation="relu", name=f"layer_{next(number)}")(x)
-
-
 def _image_network(features: Callable[[Any], Any]) -> NetworkFn:
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
         inputs = keras.Input(input_shape)
@@ -376,34 +323,9 @@ def _recurrent_network(features: Callable[[Any], Any], nlstm: int, layer_norm: b
     return network_fn
 
 
-def _scaled(x: Any) -> Any:
-    """Pixels from 0..255 to 0..1."""
-    if len(x.shape) != 4:
-        shape = tuple(x.shape[1:])
-        raise ValueError(
-            f"a convolutional network needs images [rows, columns, channels], not observations of shape {shape}"
-        )
-    return keras.layers.Rescaling(1.0 / 255.0)(x)
-
-
-def _conv(filters: int, size: int, stride: int, name: str, pad: str) -> keras.layers.Conv2D:
-    if pad.upper() not in ("VALID", "SAME"):
-        raise bad_argument("pad", pad, "'VALID' or 'SAME'")
-    initializer = keras.initializers.Orthogonal(SQRT_2)
-    return keras.layers.Conv2D(
-        filters, size, stride, padding=pad.lower(), activation="relu", kernel_initializer=initializer, name=name
-    )
-
-
 def _activation(activation: str | Callable) -> Callable:
     try:
         return keras.activations.get(activation)
     except ValueError:
         known = [key for key in dir(keras.activations) if key.islower() and not key.startswith("_")]
         raise unknown("activation", str(activation), known) from None
-
-
-def _dense(width: int, activation: Any, name: str) -> keras.layers.Dense:
-    return keras.layers.Dense(
-        width, activation=activation, kernel_initializer=keras.initializers.Orthogonal(SQRT_2), name=name
-    )
