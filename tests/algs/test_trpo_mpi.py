@@ -86,38 +86,6 @@ def test_the_run_ends_at_the_first_limit(name, limit, updates, eager):
     assert seen == list(range(updates))
 
 
-def test_limits_of_ppo1_alone(eager):
-    seen = []
-    count = {"callback": lambda names, _: seen.append(names["timesteps_so_far"]), "max_iters": 0}
-    learn("ppo1", max_timesteps=192, **count)
-    assert seen == [0, 64, 128]
-    seen.clear()
-    learn("ppo1", max_seconds=1e-3, schedule="constant", **count)
-    assert seen == [0]
-    # More than what total_timesteps is without any limit.
-    assert ppo1.Config(max_timesteps=2e6).most_timesteps(64) == 2_000_000
-    with pytest.raises(ValueError, match=r"^schedule='linear' is not valid: needs total_timesteps"):
-        learn("ppo1", max_seconds=1.0, max_iters=0)
-
-
-def test_clip_and_stepsize_of_ppo1_fall_together(monkeypatch, eager):
-    seen = []
-    call = ppo1.BatchRun.gradient_steps
-
-    def recording(run, *args, **kwargs):
-        step = call(run, *args, **kwargs)
-        return lambda data, rows, **rates: (seen.append((rates["lr"], rates["clip_param"])), step(data, rows, **rates))[
-            1
-        ]
-
-    monkeypatch.setattr(ppo1.BatchRun, "gradient_steps", recording)
-    learn("ppo1", optim_stepsize=1e-3, clip_param=0.3)
-    np.testing.assert_allclose(seen, [(1e-3 * left, 0.3 * left) for left in (1.0, 2 / 3, 1 / 3)])
-    seen.clear()
-    learn("ppo1", optim_stepsize=1e-3, clip_param=0.3, schedule="constant")
-    assert seen == [(1e-3, 0.3)] * 3
-
-
 @pytest.mark.parametrize(
     ("name", "argument", "value"),
     [

@@ -93,7 +93,7 @@ class Crew:
 
 
 class Together:
-    """The parts that threads own, saved and restored as one.
+    """Several parts, as of threads or of training and tests, saved and restored as one.
 
     Args:
         parts: have state() and restore().
