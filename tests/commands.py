@@ -45,9 +45,9 @@ def run(module, *arguments, cwd, **extra):
     return finish(start(module, *arguments, cwd=cwd, **extra))
 
 
-def run_on_ranks(module, *arguments, cwd, timeout=300, ranks=2, **extra):
-    """Start it on ranks of mpirun, and wait; none of them stays when that takes too long."""
-    process = start(module, *arguments, cwd=cwd, launcher=("mpirun", "-np", str(ranks)), **extra)
+def run_on_ranks(module, *arguments, cwd, timeout=300, **extra):
+    """Start it on two ranks of mpirun, and wait; none of them stays when that takes too long."""
+    process = start(module, *arguments, cwd=cwd, launcher=TWO_RANKS, **extra)
     try:
         return finish(process, timeout)
     finally:
