@@ -85,7 +85,9 @@ def write(curves: Any, out: str) -> list[Path]:
     for axis, (env, of_env) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         for (alg, seed), curve in of_env.groupby(["alg", "seed"]):
             axis.plot(curve["total_timesteps"], curve["eprewmean"], label=f"{alg} seed {seed}")
-        axis.set(title=env, xlabel="environment steps", ylabel="mean return")
+        # Her's logs have no returns, but how many goals were reached.
+        label = "success rate" if set(of_env["alg"]) == {"her"} else "mean return"
+        axis.set(title=env, xlabel="environment steps", ylabel=label)
         axis.grid(alpha=0.3)
         axis.legend(fontsize="small")
     figure.savefig(picture, dpi=100)
