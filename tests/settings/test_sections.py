@@ -116,7 +116,7 @@ def test_settings_of_a_name_are_for_every_environment(capsys):
     assert (args.network, args.learn["n_step"], args.learn["distributional"]) == ("conv_only", 2, "categorical")
     _, origins = below(split(["--alg=deepq", "--tuned=rainbow"]), {})
     assert origins["noisy"] == "tuned/deepq.yaml, section rainbow"
-    assert "tuned='rainbow' is not valid: True, False\n" in mistake(capsys, "--tuned=rainbow", "--alg=ppo2")
+    assert "tuned='rainbow' is not valid: True, False\n" in mistake(capsys, "--tuned=rainbow", "--alg=a2c")
     line = mistake(capsys, "--tuned=rainbov", "--alg=deepq")
     assert "tuned='rainbov' is not valid: True, False or rainbow" in line
 

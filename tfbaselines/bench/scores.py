@@ -88,6 +88,8 @@ def write(curves: Any, out: str) -> list[Path]:
         # Her's logs have no returns, but how many goals were reached.
         label = "success rate" if set(of_env["alg"]) == {"her"} else "mean return"
         axis.set(title=env, xlabel="environment steps", ylabel=label)
+        # Long numbers of steps would run into each other.
+        axis.locator_params(axis="x", nbins=6)
         axis.grid(alpha=0.3)
         axis.legend(fontsize="small")
     figure.savefig(picture, dpi=100)
