@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 
 import gymnasium
 import numpy as np
@@ -312,23 +311,7 @@ def test_demonstrations_are_imitated(tmp_path):
     assert success_rate(model) >= 0.8
 
 
-# Speed and learning.
-
-
-def test_many_transitions_a_second():
-    """At least 20,000; it is a hundred times as many on an idle machine."""
-    env = points(2)
-    replay = HindsightReplay(env, 10_000, 0.98, compute_reward=env.envs[0].unwrapped.compute_reward)
-    obs = env.reset()
-    for _ in range(300):
-        actions = np.zeros((2, 2), np.float32)
-        after, rewards, dones, infos = env.step(actions)
-        replay.put(obs, actions, rewards, after, dones, infos)
-        obs = after
-    rng, begin = np.random.default_rng(0), time.process_time()
-    for _ in range(50):
-        replay.sample(rng, 1, 256)
-    assert 50 * 256 / (time.process_time() - begin) > 20_000
+# Learning.
 
 
 @pytest.mark.slow

@@ -180,7 +180,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
     """Train a policy with DDPG."""
     config = Config.of(kwargs)
     tests = config.num_test_episodes
-    with OffPolicyRun("ddpg", env, config, _course(config, env.num_envs), config.eval_env if tests else None) as run:
+    with OffPolicyRun("ddpg", env, config, _course(config, env.num_envs), config.eval_env) as run:
         model, exploration = _make_model(network, env, run)
         head, perturbed = model.policy.head, exploration.perturbed
         beside = None

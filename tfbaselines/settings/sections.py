@@ -17,7 +17,7 @@ from tfbaselines.settings.flags import FLAGS
 
 TUNED = Path(__file__).parents[1] / "tuned"
 DEFAULT = "default"
-# What tells an environment's id from the name of a type or of settings.
+# An environment's id ends with its version; names of types and of settings have none.
 ENV_ID = re.compile(r"-v\d+$")
 # In bytes.
 LARGEST = 2**20
