@@ -281,34 +281,6 @@ def test_saved_and_loaded_it_is_the_same(steps, tmp_path):
     assert len(other) == 30
 
 
-def test_a_directory_of_the_first_format_loads(tmp_path):
-    """Three steps of one environment: the second cut by a time limit, the third a termination."""
-    arrays = {
-        "obs.all": np.float32([[[0]], [[1]], [[5]], [[9]]]),
-        "actions": np.float32([[[7]], [[8]], [[9]], [[0]]]),
-        "rewards": np.float32([[1], [2], [4], [0]]),
-        "first": np.array([[True], [False], [True], [True]]),
-        "ended": np.array([[False], [False], [True], [False]]),
-        "cut": np.array([[False], [True], [False], [False]]),
-        "last": np.array([[1, 0]]),
-        "last.all": np.float32([[2]]),
-    }
-    for name, array in arrays.items():
-        np.save(tmp_path / f"{name}.npy", array)
-    (tmp_path / "replay.json").write_text('{"format": "tfbaselines-replay-1", "steps": 3}')
-    replay = Replay(environment(1), 5, GAMMA)
-    replay.load(tmp_path)
-    batch = replay.gather(np.arange(3))
-    found = {name: array.ravel().tolist() for name, array in batch.items()}
-    assert found["obs"] == [0, 1, 5] and found["actions"] == [7, 8, 9] and found["rewards"] == [1, 2, 4]
-    assert found["next_obs"][:2] == [1, 2] and found["discount"] == [GAMMA, GAMMA, 0]
-    replay.save(tmp_path / "again")
-    assert {path.name for path in (tmp_path / "again").iterdir()} == {
-        *(f"{name}.npy" for name in arrays),
-        "replay.json",
-    }
-
-
 def test_row_numbers_lead_to_their_transitions_again():
     replay = Replay(environment(3), 30, GAMMA, n_step=2)
     History(replay, 3, 57)

@@ -1,4 +1,4 @@
-"""Saved replays from strangers: whatever was changed, they load whole or are refused in one line."""
+"""Saved replays: the first format loads; whatever a stranger changed, they load whole or are refused in one line."""
 
 import json
 import shutil
@@ -16,9 +16,9 @@ HUGE = b"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, 3, 1), 
 GAMMA = 0.5
 
 
-def environment():
+def environment(count=3):
     box = spaces.Box(-np.inf, np.inf, (1,), np.float32)
-    return SimpleNamespace(num_envs=3, observation_space=box, action_space=box)
+    return SimpleNamespace(num_envs=count, observation_space=box, action_space=box)
 
 
 def fill(replay, steps):
@@ -139,3 +139,31 @@ def test_damaged_priorities_are_replaced(tmp_path, largest):
     batch = other.sample(np.random.default_rng(0), 2, 20)
     assert np.isfinite(batch["weights"]).all()
     shutil.rmtree(tmp_path / "replay")
+
+
+def test_a_directory_of_the_first_format_loads(tmp_path):
+    """Three steps of one environment: the second cut by a time limit, the third a termination."""
+    arrays = {
+        "obs.all": np.float32([[[0]], [[1]], [[5]], [[9]]]),
+        "actions": np.float32([[[7]], [[8]], [[9]], [[0]]]),
+        "rewards": np.float32([[1], [2], [4], [0]]),
+        "first": np.array([[True], [False], [True], [True]]),
+        "ended": np.array([[False], [False], [True], [False]]),
+        "cut": np.array([[False], [True], [False], [False]]),
+        "last": np.array([[1, 0]]),
+        "last.all": np.float32([[2]]),
+    }
+    for name, array in arrays.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    (tmp_path / "replay.json").write_text('{"format": "tfbaselines-replay-1", "steps": 3}')
+    replay = Replay(environment(1), 5, GAMMA)
+    replay.load(tmp_path)
+    batch = replay.gather(np.arange(3))
+    found = {name: array.ravel().tolist() for name, array in batch.items()}
+    assert found["obs"] == [0, 1, 5] and found["actions"] == [7, 8, 9] and found["rewards"] == [1, 2, 4]
+    assert found["next_obs"][:2] == [1, 2] and found["discount"] == [GAMMA, GAMMA, 0]
+    replay.save(tmp_path / "again")
+    assert {path.name for path in (tmp_path / "again").iterdir()} == {
+        *(f"{name}.npy" for name in arrays),
+        "replay.json",
+    }
