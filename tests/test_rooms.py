@@ -16,6 +16,7 @@ ROOMS = (
         "memory",
         "arrays",
         "command",
+        "compiling",
         "parallel",
         "envs",
         "policy",

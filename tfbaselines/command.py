@@ -30,6 +30,8 @@ def load_tensorflow() -> None:
     """Import TensorFlow without what its libraries print while they look for devices."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     with silent_stderr():
+        # Ahead of TensorFlow it leaves alone the parts of itself that nothing here uses.
+        import tensorflow_probability  # noqa: F401, I001
         import tensorflow as tf
 
         tf.config.list_physical_devices()

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.compiling import compiled
 from tfbaselines.envs.goals import check_goals, episode_limit, goal_reward
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument, unknown
@@ -217,7 +218,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         policy, averaged = with_targets(lambda: make_policy(network, env, config, run.comm), config.polyak)
         least_return = -1.0 / (1.0 - config.gamma) if config.clip_return and config.gamma < 1 else -np.inf
         update = make_update(policy, averaged, config, least_return, run.comm)
-        model, follow = OffPolicyModel(policy, averaged, update, rng=run.rng), tf.function(averaged.step)
+        model, follow = OffPolicyModel(policy, averaged, update, rng=run.rng), compiled(averaged.step)
         replay, demonstrations = _replays(config, env)
         if demonstrations is not None:
             shown = demonstrations.sample_latest(run.rng, demonstrations.steps)["obs"]

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
+from tfbaselines.compiling import compiled
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument
 from tfbaselines.experience.returns import explained_variance, standardized
@@ -116,8 +117,8 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
             lambda batch, rates: loss(policy, batch, rates["clip_param"], config.at(rates).entcoeff),
             Adam(epsilon=config.adam_epsilon),
         )
-        outputs = tf.function(lambda batch: with_outputs(policy, batch)["flat"], jit_compile=jit)
-        losses = tf.function(lambda batch, clip, entcoeff: loss(policy, batch, clip, entcoeff)[1], jit_compile=jit)
+        outputs = compiled(lambda batch: with_outputs(policy, batch)["flat"], jit)
+        losses = compiled(lambda batch, clip, entcoeff: loss(policy, batch, clip, entcoeff)[1], jit)
         for rollout in run.rollouts():
             now = run.config
             advantages = rollout.advantages(now.gamma, now.lam)

@@ -27,6 +27,8 @@ SECONDS_TO_START = 300
 SECONDS_TO_END = 10
 SAVE_MINUTES = 0.02
 TWO_RANKS = ("mpirun", "-np", "2")
+# Root may write where nobody may; without that right it is as any user.
+ORDINARY_USER = ("setpriv", "--bounding-set=-dac_override") if os.geteuid() == 0 else ()
 
 
 class Trial:
@@ -193,18 +195,37 @@ def stopped(number: int, group: bool = False) -> Callable[[Trial], None]:
     return harm
 
 
-def full_disk(trial: Trial) -> None:
-    """For some seconds no file can grow."""
-    with trial.run() as process:
-        trial.until_saved(process)
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-        time.sleep(5.0)
-        assert process.poll() is None, f"ended with status {process.poll()}: {trial.output()[-300:]}"
-        before = trial.saved()
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        trial.until_saved(process, before)
-        trial.stop(process)
-    trial.goes_on()
+def hindered(hindrance: Callable[[Trial, subprocess.Popen], None]) -> Callable[[Trial], None]:
+    """For some seconds nothing can be saved: training goes on, and later saves succeed."""
+
+    def harm(trial: Trial) -> None:
+        with trial.run(launcher=ORDINARY_USER) as process:
+            trial.until_saved(process)
+            hindrance(trial, process)
+            assert process.poll() is None, f"ended with status {process.poll()}: {trial.output()[-300:]}"
+            before = trial.saved()
+            trial.until_saved(process, before)
+            trial.stop(process)
+        trial.goes_on()
+
+    return harm
+
+
+def full_disk(trial: Trial, process: subprocess.Popen) -> None:
+    """No file can grow."""
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    time.sleep(5.0)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def read_only(trial: Trial, process: subprocess.Popen) -> None:
+    """No file can be made in the log directory, until a save has failed."""
+    directories = [trial.log, *(path for path in trial.log.rglob("*") if path.is_dir())]
+    for directory in directories:
+        directory.chmod(0o555)
+    trial.until(lambda: "could not be saved" in trial.output(), process, "a warning")
+    for directory in directories:
+        directory.chmod(0o755)
 
 
 def removed_directory(trial: Trial) -> None:
@@ -306,7 +327,8 @@ FAULTS: dict[str, Callable[[Trial], None]] = {
     "SIGTERM to one rank of two": rank_stopped,
     "one rank of two killed": rank_killed,
     "closed output": closed_output,
-    "full disk": full_disk,
+    "full disk": hindered(full_disk),
+    "read-only log directory": hindered(read_only),
     "log directory removed": removed_directory,
     "latest checkpoint damaged": damaged,
     "a second run in the directory": two_runs,

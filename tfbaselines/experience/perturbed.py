@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.compiling import compiled
 from tfbaselines.experience.noise import AdaptiveParamNoiseSpec
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.actor import make_actor
@@ -68,7 +69,7 @@ class PerturbedActor:
         for copy in copies:
             copy.normalizer = policy.normalizer
         self.actor = make_actor(self.policy)
-        self._distance = tf.function(partial(distance, policy, self._measuring))
+        self._distance = compiled(partial(distance, policy, self._measuring))
         self.reset()
 
     def reset(self) -> None:

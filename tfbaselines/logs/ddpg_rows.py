@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.compiling import compiled
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.logs.episodes import safe_mean
 from tfbaselines.policy.actor_critic import ActorCritic
@@ -144,7 +145,7 @@ class DDPGRows:
         return_range = config.return_range or (-np.inf, np.inf)
         policy = self._model.policy
         perturbed = self._perturbed and self._perturbed.policy
-        self._statistics = tf.function(lambda batch: reference_statistics(policy, batch, perturbed, return_range))
+        self._statistics = compiled(lambda batch: reference_statistics(policy, batch, perturbed, return_range))
         # A batch that the rows report on as long as the run goes on.
         self._reference: dict[str, Any] | None = None
         self._epoch = Epoch()

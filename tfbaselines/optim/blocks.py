@@ -14,6 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.compiling import compiled, rows_of
 from tfbaselines.optim.exchange import Exchange
 from tfbaselines.optim.optimizers import restore_slots, slots
 from tfbaselines.optim.packing import PackedCalls, Row
@@ -125,7 +126,7 @@ class BlockUpdate:
 
         # All steps of a block in one call.
         self._fused: PackedCalls | None = None
-        self._compiled_prepare = tf.function(prepare, jit_compile=jit)
+        self._compiled_prepare = compiled(prepare, jit)
 
     def __call__(self, block: dict[str, Any], **coefficients: float) -> dict[str, np.ndarray]:
         """Run one gradient step per batch.
@@ -185,8 +186,8 @@ class BlockUpdate:
             return batch | scalars, scalars, step
 
         exchange, columns = self._exchange, self._columns.setdefault(shapes, {})
-        rows = tf.TensorArray(tf.float32, count)
-        for k in tf.range(count):
+
+        def row(k: tf.Tensor) -> tf.Tensor:
             # Coefficients are those of every rank.
             _, scalars, step = batch_of(blocks[0], k)
             batches = [self._prepare(batch_of(block, k)[0]) for block in blocks]
@@ -194,10 +195,13 @@ class BlockUpdate:
                 (vector,), _ = exchange.mean(lambda batch: ([self._merged.vector(batch)], ()))(batches)
                 self._merged.take(vector)
             taken = [self._take(group, batches, scalars, step, columns) for group in self._groups]
-            rows = rows.write(k, tf.concat(taken, 0))
-            if self._after_every == 1 or step % self._after_every == 0:
+            if self._after_every == 1:
                 self._after()
-        return rows.stack()
+            else:
+                tf.cond(step % self._after_every == 0, self._after, lambda: None)
+            return tf.concat(taken, 0)
+
+        return rows_of(count, row)
 
     def _take(
         self, group: list[int], batches: list[Batch], scalars: Batch, step: tf.Tensor, columns: dict[int, list[Column]]
@@ -233,4 +237,4 @@ def _outline(loss: Callable[[Batch], tuple[tf.Tensor, Statistics]], batch: Batch
     # What an algorithm goes without is None.
     specs = tf.nest.map_structure(lambda x: None if x is None else tf.TensorSpec(x.shape, x.dtype), batch)
     with tf.init_scope():
-        return tf.function(loss).get_concrete_function(specs).structured_outputs[1]
+        return compiled(loss).get_concrete_function(specs).structured_outputs[1]

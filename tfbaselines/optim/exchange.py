@@ -15,6 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.compiling import compiled
 from tfbaselines.parallel import mpi
 
 # Parameters x rows of the batch x other ranks, from which the other ranks' gradients take longer than a message.
@@ -107,7 +108,7 @@ class Exchange:
 
     def compile(self, function: Callable) -> Any:
         """A compiled function in which there are averages; XLA compiles it where these send no messages."""
-        return tf.function(function, jit_compile=self._jit and not self._messages)
+        return compiled(function, self._jit and not self._messages)
 
     def mean(self, function: Function) -> Callable[..., tuple[Arrays, Any]]:
         """The average over ranks of what a function computes.

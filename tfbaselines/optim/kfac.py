@@ -15,6 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.compiling import compiled
 from tfbaselines.memory import require_memory
 from tfbaselines.optim.eigen import Decomposer
 from tfbaselines.optim.exchange import Exchange
@@ -196,7 +197,7 @@ class Kfac:
         self._exchange.choose(self._weights, len(next(iter(data.values()))), data)
         self._whole = self._exchange.compile(self._measure_and_step)
         self._begun = self._exchange.compile(self._measure_and_average)
-        self._ended = tf.function(self._step, jit_compile=self._jit)
+        self._ended = compiled(self._step, self._jit)
 
     def _measure_and_average(self, batches: list[Batch], fresh: bool) -> tuple[tf.Tensor, tf.Tensor]:
         """The gradient [P] over all ranks, and this rank's statistics."""

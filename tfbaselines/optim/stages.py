@@ -124,9 +124,13 @@ class StagedUpdate:
     def _descend(self, stage: Stage, batches: list[Batch], lr: tf.Tensor) -> tf.Tensor:
         """Take the steps of a stage; how many they were."""
         mean = self._exchange.mean(stage.gradients)
-        taken, reached = tf.constant(0), tf.constant(0.0)
-        while taken < stage.steps and reached <= stage.most:
+
+        def due(taken: tf.Tensor, reached: tf.Tensor) -> tf.Tensor:
+            return tf.logical_and(taken < stage.steps, reached <= stage.most)
+
+        def step(taken: tf.Tensor, reached: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             (*gradients, reached), _ = mean(batches)
             stage.apply(gradients, lr)
-            taken += 1
-        return taken
+            return taken + 1, reached
+
+        return tf.while_loop(due, step, (tf.constant(0), tf.constant(0.0)))[0]

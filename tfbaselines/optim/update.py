@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.compiling import compiled, rows_of
 from tfbaselines.optim.exchange import Exchange
 from tfbaselines.optim.packing import PackedCalls, Row
 from tfbaselines.parallel import mpi
@@ -98,8 +99,8 @@ class Update:
         self._names: tuple[str, ...] = ()
         optimizer.build(self._variables)
         self._fused: PackedCalls | None = None
-        self._flat_gradient = tf.function(self._gradient_of_one, jit_compile=jit)
-        self._apply_flat = tf.function(self._apply_flat_gradient, jit_compile=jit)
+        self._flat_gradient = compiled(self._gradient_of_one, jit)
+        self._apply_flat = compiled(self._apply_flat_gradient, jit)
 
     def __call__(self, data: dict[str, np.ndarray], indices: np.ndarray, **coefficients: float) -> dict[str, float]:
         """Run one gradient step per row of `indices`.
@@ -182,13 +183,12 @@ class Update:
         batches, scalars = [row[:2] for row in rows], rows[0][2]
         mean = self._exchange.mean(lambda batch, k: self._gradients(batch[0], batch[1][k], scalars))
 
-        count = batches[0][1].shape[0]
-        every = tf.TensorArray(tf.float32, count)
-        for k in tf.range(count):
+        def step(k: tf.Tensor) -> tf.Tensor:
             gradients, statistics = mean(batches, k)
             self._apply(gradients, scalars["lr"])
-            every = every.write(k, statistics)
-        return tf.reduce_mean(every.stack(), 0)
+            return statistics
+
+        return tf.reduce_mean(rows_of(batches[0][1].shape[0], step), 0)
 
     def _gradient_of_one(
         self, data: Batch, rows: tf.Tensor, scalars: dict[str, tf.Tensor]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.compiling import compiled
 from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of_obs
 from tfbaselines.envs.vec.packed import unpacked
@@ -170,8 +171,8 @@ class GraphActor:
         def value(obs: tf.Tensor, episode_start: Any = None, states: Any = None) -> tf.Tensor:
             return policy.forward(obs, episode_start, states).value
 
-        self._step = tf.function(step, input_signature=signature)
-        self._value = tf.function(value, input_signature=[signature[0], *signature[2:]])
+        self._step = compiled(step, signature=signature)
+        self._value = compiled(value, signature=[signature[0], *signature[2:]])
 
     def refresh(self) -> None:
         """Do nothing: the compiled function reads the policy's variables."""

@@ -90,7 +90,7 @@ class DeterministicHead(BoundedHead):
 
     def distribution(self, flat: tf.Tensor) -> Bounded:
         """The distribution of actions with parameters `flat`."""
-        return Bounded(self.mode(flat), lambda noise: self.mode(flat), lambda actions: tf.zeros(len(flat)))
+        return Bounded(self.mode(flat), lambda noise: self.mode(flat), lambda actions: tf.zeros_like(flat[:, 0]))
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """Actions [B, ...]; the noise is ignored."""

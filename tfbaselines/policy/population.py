@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.compiling import compiled
 from tfbaselines.memory import require_memory
 from tfbaselines.policy.actor import NumpyActor, acts_in_numpy
 from tfbaselines.policy.encoding import observation_spec
@@ -100,7 +101,7 @@ class GraphPopulation:
             return (tf.cast(actions, policy.head.action_dtype), *states)
 
         # Traced once, also where functions run eagerly: there the map would be made anew in every step.
-        self._choose = tf.function(choose).get_concrete_function(*signature)
+        self._choose = compiled(choose).get_concrete_function(*signature)
 
     def place(self, member: int, parameters: np.ndarray) -> None:
         """Give a member its parameters [P]."""

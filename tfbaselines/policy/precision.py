@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
+from tfbaselines.compiling import compiled
 from tfbaselines.policy.base import BasePolicy
 
 OPTION = "auto_mixed_precision_onednn_bfloat16"
@@ -38,11 +39,11 @@ def in_float32(function: Callable[..., T]) -> Callable[..., T]:
 
     XLA, which has no others, compiles it where oneDNN would take bfloat16.
     """
-    compiled = tf.function(function, jit_compile=True)
+    with_xla = compiled(function, jit=True)
 
     @functools.wraps(function)
     def full(*args: Any, **kwargs: Any) -> T:
-        return (compiled if _bfloat16() else function)(*args, **kwargs)
+        return (with_xla if _bfloat16() else function)(*args, **kwargs)
 
     return full
 

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.compiling import compiled
 from tfbaselines.experience.traces import Parts, valid_steps
 from tfbaselines.losses.acer import (
     SAMPLED_ACTIONS,
@@ -73,7 +74,7 @@ class Model(PolicyModel):
         if trust_region is True and policy.convolutional:
             # For small networks, compiling another update takes longer than one backward pass less saves.
             self._replay_update = make_update(apart=False)
-        self._divergence = tf.function(lambda batch: divergence(policy, averaged.forward, batch), jit_compile=jit)
+        self._divergence = compiled(lambda batch: divergence(policy, averaged.forward, batch), jit)
 
     def train(
         self,

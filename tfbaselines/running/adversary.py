@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.compiling import compiled
 from tfbaselines.experience.demonstrations import Demonstrations
 from tfbaselines.experience.rollout import TIME_OUT, Rollout
 from tfbaselines.logs.episodes import Episodes
@@ -68,9 +69,7 @@ class Adversary:
         self.optimizer, jit = Adam(epsilon=ADAM_EPSILON), not discriminator.convolutional
         variables = discriminator.trainable_variables
         self._update = Update(self.loss, variables, self.optimizer, jit=jit, comm=comm)
-        self._rewards = tf.function(
-            lambda obs, actions: adversarial_reward(discriminator.logits(obs, actions)), jit_compile=jit
-        )
+        self._rewards = compiled(lambda obs, actions: adversarial_reward(discriminator.logits(obs, actions)), jit)
 
     @property
     def trainable_variables(self) -> list[Any]:

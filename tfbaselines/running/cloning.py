@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.compiling import compiled
 from tfbaselines.experience.demonstrations import Demonstrations
 from tfbaselines.experience.sequences import Sequences, as_rows
 from tfbaselines.logs import logger
@@ -91,8 +92,8 @@ class Cloning:
         self.optimizer = Adam(epsilon=ADAM_EPSILON)
         jit = compile_with_xla(policy, options.batch_size)
         self._update = Update(self._loss, variables, self.optimizer, jit=jit, comm=comm)
-        self._judge = tf.function(lambda batch: cloning_loss(policy, batch)[0], jit_compile=jit)
-        self._memory = tf.function(partial(memory_after, policy), jit_compile=jit)
+        self._judge = compiled(lambda batch: cloning_loss(policy, batch)[0], jit)
+        self._memory = compiled(partial(memory_after, policy), jit)
         self.over = False
         self._forget()
 

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.compiling import compiled
 from tfbaselines.envs.vec.packed import opened
 from tfbaselines.files import replace_directory
 from tfbaselines.policy.encoding import observation_spec
@@ -77,7 +78,7 @@ class _ServedPolicy(tf.Module):
             return results | ({"states": outputs.states} if policy.recurrent else {})
 
         signature = {name: tf.TensorSpec(s.shape, s.dtype, name=name) for name, s in specs.items()}
-        self.serve = tf.function(serve).get_concrete_function(**signature)
+        self.serve = compiled(serve).get_concrete_function(**signature)
 
 
 def _argument(part: str) -> str:

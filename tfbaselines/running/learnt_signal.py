@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.compiling import compiled
 from tfbaselines.experience.rollout import GO_ON
 from tfbaselines.optim.optimizers import Adam, restore_slots, slots
 from tfbaselines.optim.update import Batch, Statistics, Update
@@ -47,7 +48,7 @@ class LearntSignal:
         convolutional = self.build(space, arguments.encoding_size)
         self.optimizer = Adam()
         self._update = Update(self.loss, self.learnt, self.optimizer, jit=not convolutional, comm=comm)
-        self._rewards = tf.function(self.reward, jit_compile=not convolutional)
+        self._rewards = compiled(self.reward, not convolutional)
 
     def build(self, action_space: spaces.Space, encoding_size: int) -> bool:
         """Make the networks; whether they convolve images.

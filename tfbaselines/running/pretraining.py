@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.compiling import compiled
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.base import find_wrapper
@@ -61,7 +62,7 @@ class CloningBeside:
         self.optimizer, jit = Adam(epsilon=ADAM_EPSILON), compile_with_xla(policy, arguments.batch_size)
         loss = lambda batch, _: imitation_loss(policy, batch)
         self._update = Update(loss, policy.acting_variables, self.optimizer, jit=jit, comm=run.comm)
-        self._memory = tf.function(partial(memory_after, policy), jit_compile=jit)
+        self._memory = compiled(partial(memory_after, policy), jit)
 
     @property
     def strength(self) -> float:
