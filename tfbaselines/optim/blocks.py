@@ -195,13 +195,19 @@ class BlockUpdate:
                 (vector,), _ = exchange.mean(lambda batch: ([self._merged.vector(batch)], ()))(batches)
                 self._merged.take(vector)
             taken = [self._take(group, batches, scalars, step, columns) for group in self._groups]
-            if self._after_every == 1:
-                self._after()
-            else:
-                tf.cond(step % self._after_every == 0, self._after, lambda: None)
+            self._end_step(step)
             return tf.concat(taken, 0)
 
         return rows_of(count, row)
+
+    def _end_step(self, step: tf.Tensor) -> None:
+        def end() -> None:
+            self._after()
+
+        if self._after_every == 1:
+            end()
+        else:
+            tf.cond(step % self._after_every == 0, end, lambda: None)
 
     def _take(
         self, group: list[int], batches: list[Batch], scalars: Batch, step: tf.Tensor, columns: dict[int, list[Column]]
