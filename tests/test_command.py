@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tfbaselines.command import Parser, exit_status, silent_stderr
+from tfbaselines.command import Parser, absent, exit_status, silent_stderr
 from tfbaselines.errors import WorkerError
 
 
@@ -87,3 +87,15 @@ def test_a_library_that_aborts_at_the_very_end_does_not_change_the_status():
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (result.returncode, result.stdout, result.stderr) == (7, "closed\n", "")
+
+
+def test_absent_packages_look_as_if_they_were_not_installed():
+    sys.modules.pop("colorsys", None)
+    with absent("colorsys", "os"):
+        import os  # noqa: F401 - It was imported before.
+
+        with pytest.raises(ImportError):
+            import colorsys
+    import colorsys
+
+    assert colorsys.rgb_to_hsv(0, 0, 0) == (0, 0, 0)

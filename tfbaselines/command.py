@@ -29,12 +29,28 @@ class Parser(argparse.ArgumentParser):
 def load_tensorflow() -> None:
     """Import TensorFlow without what its libraries print while they look for devices."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    with silent_stderr():
+    with silent_stderr(), absent("pandas", "matplotlib"):
         # Ahead of TensorFlow it leaves alone the parts of itself that nothing here uses.
         import tensorflow_probability  # noqa: F401, I001
         import tensorflow as tf
 
         tf.config.list_physical_devices()
+
+
+@contextlib.contextmanager
+def absent(*names: str) -> Iterator[None]:
+    """Packages look as if they were not installed: Keras would import them for functions that no command calls.
+
+    Args:
+        names: of packages; those that are imported already stay.
+    """
+    hidden = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
 
 
 @contextlib.contextmanager
