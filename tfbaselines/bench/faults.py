@@ -223,9 +223,11 @@ def read_only(trial: Trial, process: subprocess.Popen) -> None:
     directories = [trial.log, *(path for path in trial.log.rglob("*") if path.is_dir())]
     for directory in directories:
         directory.chmod(0o555)
-    trial.until(lambda: "could not be saved" in trial.output(), process, "a warning")
-    for directory in directories:
-        directory.chmod(0o755)
+    try:
+        trial.until(lambda: "could not be saved" in trial.output(), process, "a warning")
+    finally:
+        for directory in directories:
+            directory.chmod(0o755)
 
 
 def removed_directory(trial: Trial) -> None:
