@@ -1,4 +1,3 @@
-import gc
 import os
 import sys
 from pathlib import Path
@@ -25,13 +24,6 @@ hypothesis.settings.load_profile("patient")
 def pytest_collection_modifyitems(items):
     """The slowest begin first, so that no worker is left alone with one of them at the end."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quick_collections():
-    """The garbage collector does not look again at what earlier tests left in TensorFlow's caches: gigabytes."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
