@@ -34,7 +34,8 @@ def _no_thread_is_left():
 
 
 @pytest.mark.parametrize(("listed", "lock"), [(True, True), (False, False)])
-def test_workers_learn_side_by_side(listed, lock, tmp_path):
+def test_workers_learn_side_by_side(listed, lock, eager, tmp_path):
+    """Operations one by one: while XLA compiled for one worker, the other would take all turns."""
     if listed:
         model = train(tmp_path, [identity(2), identity(2, seed=10)], 30, lock=lock)
     else:

@@ -312,7 +312,7 @@ def test_layer_normalisation(layer_norm, eager):
 @pytest.mark.parametrize("noise", ["none", "adaptive-param_0.2", "ou_0.2"])
 def test_memory(noise, eager, tmp_path):
     own = {"nlstm": 3, "noise_type": noise, "replay_size": 500, "batch_size": 2}
-    model = train(tmp_path, "ddpg", box(), 8, network="lstm", **own)
+    model = train(tmp_path, "ddpg", box(), 3, network="lstm", **own)
     assert model.policy.state_size == 12
     assert np.isfinite(rows(tmp_path)["train/loss_critic"].iloc[-1])
     assert np.isfinite(weights(model.policy)).all()

@@ -65,7 +65,7 @@ def test_a_bounded_policy_descends_its_distance_from_demonstrations():
 
 
 @BOTH
-def test_what_is_demonstrated_is_imitated(alg, demo, eager):
+def test_what_is_demonstrated_is_imitated(alg, demo):
     own = {"pretraining": {"demo_path": demo, "batch_size": 16}, "lr": 2e-2}
     own |= {"noptepochs": 4} if alg == "ppo2" else {"num_update": 8, "alpha": 0.0}
     action = learn(alg, vec(lambda: Free(BOUNDED)), 20, **own).act(np.full(2, 0.5, np.float32), deterministic=True)[0]
@@ -101,8 +101,7 @@ def test_without_it_nothing_changes(alg, demo, eager):
 
 
 @BOTH
-@pytest.mark.parametrize("steps", [0, 30], ids=["kept", "ending"])
-@pytest.mark.parametrize("network", [None, "lstm"])
+@pytest.mark.parametrize(("network", "steps"), [(None, 0), ("lstm", 30)], ids=["dense-kept", "memory-ending"])
 def test_a_resumed_run_equals_an_uninterrupted_one(alg, network, steps, demo, eager, tmp_path):
     own = {"pretraining": {"demo_path": demo, "steps": steps, "batch_size": 8, "sequence_length": 4}}
     own |= {"network": network} | ({"save_interval": 0} if alg == "ppo2" else {})
