@@ -48,6 +48,12 @@ def test_parameters_that_are_not_finite_are_found(tmp_path):
         trial.finite()
 
 
+def test_what_root_lacks_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(faults, "ORDINARY_USER", ("no-such-program", "--flag"))
+    (problem,) = faults.inflict("qlearning", "read-only log directory", 1, tmp_path)
+    assert "root needs no-such-program" in problem
+
+
 def test_a_wrong_name_is_one_line(capsys):
     assert main(["faults", "--faults", "SIGKIL"]) == 2
     assert "did you mean 'SIGKILL'" in capsys.readouterr().err

@@ -199,6 +199,8 @@ def hindered(hindrance: Callable[[Trial, subprocess.Popen], None]) -> Callable[[
     """For some seconds nothing can be saved: training goes on, and later saves succeed."""
 
     def harm(trial: Trial) -> None:
+        lacking = [program for program in ORDINARY_USER[:1] if not shutil.which(program)]
+        assert not lacking, f"root needs {lacking[0]} for this (of util-linux); or start it as another user"
         with trial.run(launcher=ORDINARY_USER) as process:
             trial.until_saved(process)
             hindrance(trial, process)

@@ -4,6 +4,7 @@ They are registered as ``tfbaselines/...`` when this module is imported, so that
 ``--env=tfbaselines.envs.tiny:tfbaselines/DiscreteIdentity-v0``.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from gymnasium import spaces
 Step = tuple[Any, float, bool, bool, dict[str, Any]]
 
 
-class _Tiny(gymnasium.Env):
+class _Tiny(gymnasium.Env, ABC):
     """An environment whose episodes have a fixed length, unless a subclass ends them.
 
     Args:
@@ -39,11 +40,13 @@ class _Tiny(gymnasium.Env):
         over = self._time >= self.episode_len
         return obs, float(reward), over and not self._timeout, over and self._timeout, {}
 
+    @abstractmethod
     def _begin(self) -> Any:
-        raise NotImplementedError("an environment says how its episodes begin")
+        """The first observation of an episode."""
 
+    @abstractmethod
     def _react(self, action: Any) -> tuple[Any, float]:
-        raise NotImplementedError("an environment says how it reacts")
+        """The observation after an action, and its reward."""
 
 
 class _Identity(_Tiny):
@@ -62,8 +65,9 @@ class _Identity(_Tiny):
         self._wanted = self._draw()
         return self._wanted, reward
 
+    @abstractmethod
     def _draw(self) -> Any:
-        raise NotImplementedError("an identity environment says what it draws")
+        """The next action that earns most."""
 
     def _reward(self, action: Any) -> float:
         return float(np.all(np.asarray(action) == self._wanted))

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
@@ -21,12 +22,12 @@ from tfbaselines.settings.jsonable import to_jsonable
 MAX_CELL = 30
 
 
-class KVWriter:
+class KVWriter(ABC):
     """An output that takes the key-value pairs of a dump."""
 
+    @abstractmethod
     def writekvs(self, kvs: dict[str, Any]) -> None:
         """Write one row; `kvs` holds Python or NumPy scalars, strings and None."""
-        raise NotImplementedError
 
     def describe(self, parameters: Mapping[str, Any]) -> None:
         """Note the run's arguments, where the output has a place for them."""
@@ -42,12 +43,12 @@ class KVWriter:
         """Open the file again after it was lost or a write failed; a row cut short is dropped."""
 
 
-class SeqWriter:
+class SeqWriter(ABC):
     """An output that takes log messages."""
 
+    @abstractmethod
     def writeseq(self, seq: Iterable[str]) -> None:
         """Write one line of the given words."""
-        raise NotImplementedError
 
 
 class FileWriter(KVWriter):

@@ -6,6 +6,7 @@ writes into the log directory where nothing is set.
 
 import importlib
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tfbaselines.logs.formats import STEPS, KVWriter
 PROJECT = "tfbaselines"
 
 
-class Service(KVWriter):
+class Service(KVWriter, ABC):
     """An output to a package of the user's. A run that is resumed goes on in the same record.
 
     Args:
@@ -42,9 +43,9 @@ class Service(KVWriter):
             why = " ".join(str(error).split())[:300]
             raise ValueError(f"log format '{self.package}' could not begin ({type(error).__name__}: {why})") from None
 
+    @abstractmethod
     def _begin(self, known: str | None) -> str:
         """Begin a record, or go on with one; returns its id."""
-        raise NotImplementedError
 
     def writekvs(self, kvs: dict[str, Any]) -> None:
         """See KVWriter."""
@@ -57,8 +58,9 @@ class Service(KVWriter):
             # Of any kind that the package has; the logger goes on after one of these.
             raise OSError(f"{type(error).__name__}: {error}") from error
 
+    @abstractmethod
     def _write(self, numbers: dict[str, float], step: int) -> None:
-        raise NotImplementedError
+        """Write one row; failures of any kind may be raised."""
 
 
 class Wandb(Service):

@@ -10,6 +10,7 @@ kernel. A vector that is added, such as a bias, has F = G; that of a bias is its
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import wraps
@@ -111,7 +112,7 @@ class KroneckerFactors:
 TAKE = "K-FAC takes networks of Dense, Conv2D and LayerNormalization layers; a2c and ppo2 take any"
 
 
-class _Site:
+class _Site(ABC):
     """A layer, and what went through it last.
 
     Attributes:
@@ -129,13 +130,13 @@ class _Site:
         self.inputs: list[tf.Tensor] = []
         self.outputs: list[tf.Tensor] = []
 
+    @abstractmethod
     def observed(self) -> AbstractContextManager:
         """Remember inputs and outputs inside of the context."""
-        raise NotImplementedError
 
+    @abstractmethod
     def factors(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """The layer's factors, from the gradients at its outputs."""
-        raise NotImplementedError
 
 
 class _Kernel(_Site):

@@ -1,5 +1,6 @@
 """What reward signals with networks of their own share; see RewardSignal in experience/rewards.py."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import keras
@@ -16,7 +17,7 @@ from tfbaselines.policy.signal_networks import Observations
 from tfbaselines.settings.reward_signals import LearntSignal as Arguments
 
 
-class LearntSignal:
+class LearntSignal(ABC):
     """A reward signal that is a part of the model (see PolicyModel.parts), without its networks.
 
     A subclass makes its networks in `build`, and defines `learnt`, `reward` and `loss`.
@@ -50,6 +51,7 @@ class LearntSignal:
         self._update = Update(self.loss, self.learnt, self.optimizer, jit=not convolutional, comm=comm)
         self._rewards = compiled(self.reward, not convolutional)
 
+    @abstractmethod
     def build(self, action_space: spaces.Space, encoding_size: int) -> bool:
         """Make the networks; whether they convolve images.
 
@@ -57,20 +59,19 @@ class LearntSignal:
             action_space: of one environment.
             encoding_size: units of layers.
         """
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def learnt(self) -> list[keras.Variable]:
         """The variables that `loss` changes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reward(self, batch: Batch) -> tf.Tensor:
         """Rewards [B] of a batch's obs, actions and next_obs [B, ...]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def loss(self, batch: Batch, coefficients: dict[str, tf.Tensor]) -> tuple[tf.Tensor, Statistics]:
         """What the networks descend on such a batch, and its statistics; there are no coefficients but 'lr'."""
-        raise NotImplementedError
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:

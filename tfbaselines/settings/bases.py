@@ -1,5 +1,6 @@
 """Arguments that families of algorithms share."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -67,7 +68,7 @@ class OnPolicyConfig(PolicyConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchConfig(RolloutConfig):
+class BatchConfig(RolloutConfig, ABC):
     """Of baselines' algorithms whose updates take a batch of steps, and whose run ends at the first of its limits."""
 
     total_timesteps: float | None = arg(
@@ -85,9 +86,9 @@ class BatchConfig(RolloutConfig):
     )
 
     @property
+    @abstractmethod
     def batch_steps(self) -> int:
         """Environment steps of this rank in an update."""
-        raise NotImplementedError("an algorithm has an argument of its own for it")
 
     @property
     def seconds(self) -> float:

@@ -69,7 +69,7 @@ class VecEnv(ABC):
             self.close_extras()
             self.closed = True
 
-    def close_extras(self) -> None:  # noqa: B027
+    def close_extras(self) -> None:
         """What a kind of vector environment has to end."""
 
     def get_images(self) -> list[np.ndarray]:
@@ -122,17 +122,17 @@ class VecEnv(ABC):
         """
         return {}
 
-    def restore(self, state: dict[str, Any]) -> None:  # noqa: B027
+    def restore(self, state: dict[str, Any]) -> None:
         """Take over what `state` gave, and set `restored`."""
 
     def normalization(self) -> dict[str, Any]:
         """The statistics that a trained policy cannot do without; empty for none."""
         return {}
 
-    def restore_normalization(self, statistics: dict[str, Any]) -> None:  # noqa: B027
+    def restore_normalization(self, statistics: dict[str, Any]) -> None:
         """Take over what `normalization` gave."""
 
-    def merge_statistics(self, comm: Any) -> None:  # noqa: B027
+    def merge_statistics(self, comm: Any) -> None:
         """Give every MPI rank the statistics of all ranks; called between updates."""
 
 
