@@ -11,10 +11,11 @@ PENDULUM = str(DEMONSTRATIONS / "pendulum.npz")
 SIGNALS = {"extrinsic": {}, "curiosity": {}, "rnd": {"encoding_size": 8}}
 WITH_GAIL = SIGNALS | {"gail": {"demo_path": PENDULUM}}
 CLONING = {"demo_path": PENDULUM, "batch_size": 8}
-ON_POLICY = {"network": "mlp", "nsteps": 20, "nminibatches": 2, "num_hidden": 8, "total_timesteps": 80}
-OFF_POLICY = {"network": "dense", "hidden_sizes": [16], "batch_size": 16, "update_every": 10, "total_timesteps": 40}
-OFF_POLICY |= {"num_test_episodes": 0}
-ONLINE = OFF_POLICY | {"start_steps": 10, "update_after": 10, "num_update": 3, "alpha": "auto"}
+ON_POLICY = {"network": "mlp", "nsteps": 20, "nminibatches": 2, "noptepochs": 2, "num_layers": 1, "num_hidden": 8}
+ON_POLICY |= {"total_timesteps": 40}
+OFF_POLICY = {"network": "dense", "hidden_sizes": [16], "batch_size": 16, "update_every": 10, "total_timesteps": 20}
+OFF_POLICY |= {"num_test_episodes": 0, "num_update": 3}
+ONLINE = OFF_POLICY | {"start_steps": 10, "update_after": 10, "total_timesteps": 30, "alpha": "auto"}
 OFFLINE = OFF_POLICY | {"offline": PENDULUM}
 RUNS = [
     ("ppo2", ON_POLICY | {"reward_signals": SIGNALS}, "auto"),
