@@ -6,7 +6,7 @@ writes into the log directory where nothing is set.
 
 import importlib
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from tfbaselines.logs.formats import STEPS, KVWriter
 PROJECT = "tfbaselines"
 
 
-class Service(KVWriter, ABC):
+class Service(KVWriter):
     """An output to a package of the user's. A run that is resumed goes on in the same record.
 
     Args:
