@@ -105,6 +105,9 @@ TIMES = ["Time", "TimeElapsed", "fps", "total/duration", "total/steps_per_second
 
 EVERY = pytest.mark.parametrize("alg", ALGORITHMS)
 WITH_NETWORKS = pytest.mark.parametrize("alg", [name for name, one in ALGORITHMS.items() if not one.tabular])
+# With its own network, and with memory where it takes it.
+BOTH_NETWORKS = [(name, network) for name, one in ALGORITHMS.items() for network in (None, "lstm")[: 1 + one.recurrent]]
+PLAIN_AND_WITH_MEMORY = pytest.mark.parametrize(("alg", "network"), BOTH_NETWORKS)
 WITH_MEMORY = pytest.mark.parametrize("alg", [name for name, one in ALGORITHMS.items() if one.recurrent])
 
 ACTIONS = {

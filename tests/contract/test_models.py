@@ -8,6 +8,7 @@ import tensorflow as tf
 from small_environments import box, identity
 from small_runs import (
     EVERY,
+    PLAIN_AND_WITH_MEMORY,
     flags,
     learn,
     network_of,
@@ -39,11 +40,8 @@ def assert_same_answers(one, other, obs):
     np.testing.assert_array_equal(one.value(obs), other.value(obs))
 
 
-@EVERY
-@pytest.mark.parametrize("network", [None, "lstm"], ids=["plain", "memory"])
+@PLAIN_AND_WITH_MEMORY
 def test_save_and_load(alg, network, eager, tmp_path):
-    if network and not get(alg).recurrent:
-        pytest.skip("its policies have no memory")
     model, obs = learn(alg, own_identity(alg), 3, network), own_identity(alg, 5).reset()
     model.save(tmp_path / "model")
     loaded = learn(alg, own_identity(alg), 0, network, seed=9, load_path=tmp_path / "model")

@@ -11,6 +11,7 @@ from small_environments import Still
 from small_runs import (
     ACTIONS,
     EVERY,
+    PLAIN_AND_WITH_MEMORY,
     WITH_MEMORY,
     first_kind,
     learn,
@@ -139,11 +140,8 @@ def traces():
 
 
 @pytest.mark.slow
-@EVERY
-@pytest.mark.parametrize("network", LENGTHS, ids=["plain", "memory"])
+@PLAIN_AND_WITH_MEMORY
 def test_nothing_is_traced_twice_and_memory_stays_flat(alg, network, tmp_path):
-    if network == "lstm" and not get(alg).recurrent:
-        pytest.skip("its policies have no memory")
     seen, (warm, long) = {}, LENGTHS[network]
 
     def watch(run):

@@ -170,10 +170,10 @@ def test_action_masks_are_refused_where_they_would_be_ignored(alg, eager):
     assert "\n" not in str(error.value)
 
 
-@EVERY
+@pytest.mark.parametrize(
+    "alg", [name for name in ALGORITHMS if "normalize_observations" in get(name).config.arguments()]
+)
 def test_statistics_of_observations_belong_to_the_model(alg, eager, tmp_path):
-    if "normalize_observations" not in get(alg).config.arguments():
-        pytest.skip("it does not normalise observations")
     env = vec(lambda: Seeing(spaces.Box(3.0, 5.0, (3,), np.float32), ACTIONS[first_kind(alg)]))
     model = learn(alg, env, 4, normalize_observations=True)
     assert model.policy.normalizer.mean == pytest.approx([4.0] * 3, abs=0.5)

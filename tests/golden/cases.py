@@ -46,7 +46,5 @@ class Spaces(VecEnv):
     def reset(self):
         return np.zeros((self.num_envs, *self.observation_space.shape), np.float32)
 
-    def step_async(self, actions):
-        raise NotImplementedError
-
-    step_wait = step_async
+    # Nothing steps them.
+    step_async = step_wait = None
