@@ -86,13 +86,13 @@ DQN_CARTPOLE = {
     },
 }
 
-# The peer's settings for Atari, with a replay that is soon filled; the dense layer is the last of its network.
+# The peer's settings for Atari, with a replay that is soon filled.
 DQN_PONG = DQN_CARTPOLE | {
     "env": "PongNoFrameskip-v4",
-    "network": "conv_only",
+    "network": "cnn",
     "steps": 8000,
     "learn": {
-        "hiddens": (512,),
+        "hiddens": (),
         "dueling": False,
         "double_q": False,
         "lr": 1e-4,

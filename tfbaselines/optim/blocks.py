@@ -66,7 +66,7 @@ class Phase(NamedTuple):
     def apply(self, gradients: list[tf.Tensor], lr: tf.Tensor) -> None:
         """Change the variables."""
         if self.clip is not None:
-            gradients = [tf.clip_by_norm(gradient, self.clip) for gradient in gradients]
+            gradients = [_clipped(gradient, self.clip) for gradient in gradients]
         self.optimizer.learning_rate.assign(lr)
         self.optimizer.apply(gradients, self.variables)
 
@@ -236,6 +236,12 @@ class BlockUpdate:
             columns[place] = phase.columns(_outline(phase.loss, batches[0]))
         width = sum(column.width for column in columns[place])
         return tf.cond(step % phase.every == 0, taken, lambda: tf.zeros(width))
+
+
+def _clipped(gradient: tf.Tensor, bound: float) -> tf.Tensor:
+    """Scaled to the norm `bound` where it is longer: tf.clip_by_norm with half as many passes over a large gradient."""
+    norm = tf.sqrt(2.0 * tf.nn.l2_loss(gradient))
+    return gradient * (bound / tf.maximum(norm, bound))
 
 
 def _outline(loss: Callable[[Batch], tuple[tf.Tensor, Statistics]], batch: Batch) -> Statistics:
