@@ -3,8 +3,11 @@
 import csv
 import importlib
 import shutil
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from gymnasium import spaces
 
 from tfbaselines.algs import deepq
 from tfbaselines.bench import speed
@@ -81,6 +84,20 @@ def test_a_case_of_deepq_has_its_arguments(name):
     """A mistake would be seen only when it is measured; the network has its own arguments besides."""
     learn = {name: value for name, value in CASES[name]["learn"].items() if name != "hidden_sizes"}
     deepq.Config(**learn)
+
+
+def test_the_network_of_pong_is_the_peers():
+    case = CASES["deepq-pong"]
+    env = SimpleNamespace(observation_space=spaces.Box(0, 255, (84, 84, 4), np.uint8), action_space=spaces.Discrete(6))
+    policy = deepq.make_policy(case["network"], env, deepq.Config.of(case["learn"]))
+    # Its three convolutions without padding, its 512 features, and a value for each action.
+    layers = [(8 * 8 * 4, 32), (4 * 4 * 32, 64), (3 * 3 * 64, 64), (7 * 7 * 64, 512), (512, 6)]
+    assert [variable.shape for variable in policy.trainable_variables if len(variable.shape) == 1] == [
+        (units,) for _, units in layers
+    ]
+    assert sum(variable.value.shape.num_elements() for variable in policy.trainable_variables) == sum(
+        (inputs + 1) * units for inputs, units in layers
+    )
 
 
 def test_the_peers_own_numbers_are_ours():
