@@ -6,11 +6,14 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.algs.ppo2 import learn
 from tfbaselines.policy import precision
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.policy import build_policy
 from tfbaselines.policy.precision import OPTION, compile_with_xla, set_precision
+from tfbaselines.running import run
+from tfbaselines.settings.options import RunOptions
 
 
 class Env:
@@ -39,6 +42,34 @@ def test_precision_is_switched_on_and_off():
     for name, expected in (("bfloat16", True), ("float32", False)):
         set_precision(name)
         assert tf.config.optimizer.get_experimental_options()[OPTION] == expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "used"),
+    [
+        ({"avx512f", "avx512_bf16"}, "bfloat16"),
+        ({"avx2", "amx_bf16"}, "bfloat16"),
+        ({"asimd", "bf16"}, "bfloat16"),
+        # Where nothing is known it is as the user says.
+        (set(), "bfloat16"),
+        ({"avx2", "avx512f"}, "float32"),
+    ],
+)
+def test_a_processor_without_bfloat16_takes_float32_and_says_so(flags, used, monkeypatch, capsys):
+    monkeypatch.setattr(precision, "_flags", lambda: frozenset(flags))
+    assert precision.available("bfloat16") == used
+    assert capsys.readouterr().err.count("\n") == (used == "float32")
+    assert precision.available("float32") == "float32"
+    assert not capsys.readouterr().err
+
+
+def test_a_run_takes_the_precision_that_is_available(monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(precision, "_flags", lambda: frozenset({"avx2"}))
+    monkeypatch.setattr(run, "set_precision", asked.append)
+    learn("mlp", "CartPole-v1", total_timesteps=0, run=RunOptions(precision="bfloat16"))
+    assert asked == ["float32"]
+    assert "precision=bfloat16" in capsys.readouterr().err
 
 
 def actor_and_critic(env=Steered, network="cnn_small", **kwargs):

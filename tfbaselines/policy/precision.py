@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from tfbaselines.compiling import compiled
+from tfbaselines.errors import warn
 from tfbaselines.policy.base import BasePolicy
 
 OPTION = "auto_mixed_precision_onednn_bfloat16"
@@ -17,7 +18,23 @@ BFLOAT16_WORK = 256**3
 # Units from which it is, where the processor has tile products (AMX).
 AMX_UNITS = 128
 
+# What Linux calls a processor's instructions for bfloat16: x86's two, and ARM's.
+BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
+
 T = TypeVar("T")
+
+
+def available(precision: str) -> str:
+    """A precision, or float32 with a warning where the processor can only imitate bfloat16, at half the speed.
+
+    Args:
+        precision: what was asked for.
+    """
+    flags = _flags()
+    if precision == "float32" or not flags or flags & BFLOAT16_FLAGS:
+        return precision
+    warn("precision=bfloat16: this processor has no instructions for it, so that float32, which is faster, is used")
+    return "float32"
 
 
 def set_precision(precision: str) -> None:
@@ -69,11 +86,17 @@ def _bfloat16() -> bool:
     return bool(tf.config.optimizer.get_experimental_options().get(OPTION))
 
 
-@functools.cache
 def _amx() -> bool:
-    """Whether the processor has tile products of bfloat16 (Linux says so; elsewhere none are assumed)."""
+    """Whether the processor has tile products of bfloat16."""
+    return "amx_bf16" in _flags()
+
+
+@functools.cache
+def _flags() -> frozenset[str]:
+    """The instructions that the processor has, where Linux tells; elsewhere none."""
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="ignore") as file:
-            return "amx_bf16" in file.read()
+            lines = [line for line in file if line.lower().startswith(("flags", "features"))]
     except OSError:
-        return False
+        lines = []
+    return frozenset(lines[0].split()) if lines else frozenset()

@@ -24,7 +24,7 @@ from tfbaselines.logs.episodes import EPISODES_IN_MEAN, Episodes, safe_mean
 from tfbaselines.optim import exchange
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.threads import Together
-from tfbaselines.policy.precision import set_precision
+from tfbaselines.policy.precision import available, set_precision
 from tfbaselines.running.callbacks import Callbacks, StopAt
 from tfbaselines.running.finite import FiniteCheck
 from tfbaselines.running.model import PolicyModel
@@ -87,7 +87,7 @@ class Run:
         self.options, self.comm = config.options, mpi.wrap(config.comm)
         self._rates = Rates(name, config, ends=self.ends_otherwise or plan.total_timesteps < UNLIMITED)
         self.update, self.num_updates = 0, plan.total_timesteps // plan.steps_per_update
-        set_precision(self.options.precision)
+        set_precision(available(self.options.precision))
         exchange.set_exchange(self.options.mpi_exchange)
         self.rng = seed_everything(config.seed, self.comm)
         self.model: PolicyModel | None = None

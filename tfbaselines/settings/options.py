@@ -22,8 +22,8 @@ class RunOptions:
         callback: called with the Run after every update, or several of such; returning False ends the run. Ready ones
             are in tfbaselines.callbacks.
         progress: show progress; None shows it for runs from the command line only.
-        precision: 'float32', or 'bfloat16' for convolutions and matrix products of half the width where the
-            processor has them.
+        precision: 'float32', or 'bfloat16' for convolutions and matrix products of half the width, where the
+            processor has instructions for them; elsewhere float32 takes its place, with a warning.
         on_nan: what losses, gradients and parameters that are not finite do: 'stop' ends the run, 'skip' drops the
             update, for which a copy of the model is kept.
         mpi_exchange: how ranks average gradients: 'batches', 'gradients', or 'auto' to choose by size; the same steps.
