@@ -91,7 +91,14 @@ def test_observations(alg, kind, eager, tmp_path):
     assert_learnt(alg, seeing(alg, OBSERVATIONS[kind]), tmp_path)
 
 
+@pytest.fixture
+def imitated_bfloat16(monkeypatch):
+    """Processors without instructions for bfloat16 compute with it too, slowly."""
+    monkeypatch.setattr("tfbaselines.policy.precision._flags", lambda: frozenset({"avx512_bf16"}))
+
+
 @WITH_NETWORKS
+@pytest.mark.usefixtures("imitated_bfloat16")
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_images(alg, precision, eager, tmp_path):
     run = RunOptions(precision=precision)
@@ -109,6 +116,7 @@ def of_images(alg):
 
 
 @WITH_NETWORKS
+@pytest.mark.usefixtures("imitated_bfloat16")
 def test_narrow_numbers_are_others(alg, eager, tmp_path):
     env = seeing(alg, IMAGE)
     # Operations one by one stay wide: there, what acts differs by the images that it is shown.
