@@ -18,7 +18,7 @@ BFLOAT16_WORK = 256**3
 # Units from which it is, where the processor has tile products (AMX).
 AMX_UNITS = 128
 
-# What Linux calls a processor's instructions for bfloat16: x86's two, and ARM's.
+# Names of the instructions for bfloat16 in /proc/cpuinfo: two of x86, one of ARM.
 BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ def _amx() -> bool:
 
 @functools.cache
 def _flags() -> frozenset[str]:
-    """The instructions that the processor has, where Linux tells; elsewhere none."""
+    """Names of the processor's instructions, as Linux lists them in /proc/cpuinfo; empty on other systems."""
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="ignore") as file:
             lines = [line for line in file if line.lower().startswith(("flags", "features"))]
