@@ -1,6 +1,7 @@
 """`python -m tfbaselines.check_env ID`: examines an environment, and says what to change."""
 
 import sys
+from typing import Any
 
 import gymnasium
 from gymnasium import spaces
@@ -8,8 +9,10 @@ from gymnasium import spaces
 from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.command import Parser, exit_status
 from tfbaselines.envs.check import ADVICE, MISTAKE, check
-from tfbaselines.envs.ids import cannot_be_made, env_type_of
+from tfbaselines.envs.ids import env_type_of
+from tfbaselines.envs.make import making
 from tfbaselines.errors import check_at_least
+from tfbaselines.settings.command_line import ENV_KWARGS, own_arguments, split
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -17,19 +20,21 @@ def main(argv: list[str] | None = None) -> int:
     parser = Parser(prog="python -m tfbaselines.check_env", description="Examine an environment of your own.")
     parser.add_argument("env", metavar="ID", help="environment id; 'module:id' imports the module first")
     parser.add_argument("--steps", type=int, default=1000, help="random steps (default %(default)s)")
-    args = parser.parse_args(argv)
-    return exit_status(parser.prog, lambda: _check(args.env, args.steps))
+    parser.add_argument(f"--{ENV_KWARGS}NAME", metavar="VALUE", help="an argument of the environment's own")
+    words = sys.argv[1:] if argv is None else argv
+    # Their names are not known: argparse has no way to take them.
+    own = [word for word in words if word.startswith(f"--{ENV_KWARGS[:-1]}")]
+    args = parser.parse_args([word for word in words if word not in own])
+    return exit_status(parser.prog, lambda: _check(args.env, args.steps, own_arguments(split(own)) or {}))
 
 
-def _check(name: str, steps: int) -> int:
+def _check(name: str, steps: int, env_kwargs: dict[str, Any]) -> int:
     check_at_least(1, steps=steps)
     env_type, env_id = env_type_of(name)
 
     def make() -> gymnasium.Env:
-        try:
-            return gymnasium.make(env_id, disable_env_checker=True)
-        except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
-            raise cannot_be_made(env_id, env_type, error) from None
+        with making(env_id, env_type, env_kwargs):
+            return gymnasium.make(env_id, disable_env_checker=True, **env_kwargs)
 
     counts = {MISTAKE: 0, ADVICE: 0}
     for finding in check(make, steps):

@@ -95,6 +95,10 @@ class Foreign(gymnasium.vector.VectorEnv):
         ([], "env='list' is not valid"),
         ([cartpole, 3], "env='list' is not valid"),
         (Foreign(), "env='Foreign' is not valid: of gymnasium.vector SyncVectorEnv and AsyncVectorEnv"),
+        (
+            gymnasium.wrappers.vector.RecordEpisodeStatistics(gymnasium.vector.SyncVectorEnv([cartpole])),
+            "env='RecordEpisodeStatistics' is not valid: .* without wrappers around them",
+        ),
         (lambda: 3, "env='int' is not valid: its functions make Gymnasium environments"),
         ("CartPol-v1", "did you mean 'CartPole-v1'"),
     ],

@@ -59,6 +59,9 @@ def test_an_environment_may_be_right():
     [
         ({"observation_space": spaces.Text(3)}, "observation_space is Text"),
         ({"action_space": spaces.Dict()}, "action_space is Dict"),
+        ({"observation_space": spaces.Dict()}, "observation_space Dict(): it must have parts"),
+        ({"observation_space": spaces.Tuple((spaces.Sequence(spaces.Discrete(2)),))}, "none of unknown length"),
+        ({"action_space": spaces.MultiDiscrete([[2, 3], [4, 2]])}, "nvec must be of rank 1"),
         ({"reset": np.zeros(2)}, "reset must return (observation, info)"),
         (
             {"step": (np.zeros(2), 0.0, False, {})},
@@ -91,7 +94,7 @@ class Unseeded(Fine):
 
 def test_its_own_exceptions_are_named():
     (mistake,) = found(MISTAKE, make=Raising)
-    assert mistake.startswith("step 1 with action [") and mistake.endswith("raised KeyError: 'goal'")
+    assert mistake.startswith("step 1 with action [") and "failed: KeyError: 'goal' (" in mistake
 
 
 def test_chance_that_no_seed_reaches_is_found():
@@ -140,3 +143,30 @@ def test_the_commands_mistakes_are_one_line(capsys):
     finally:
         del gymnasium.registry["Spoilt-v0"]
     assert "change  the reward of step 1 is nan" in capsys.readouterr().out
+
+
+class Robot(Fine):
+    def __init__(self, arms, hands=2):
+        super().__init__()
+        if arms > 2:
+            raise RuntimeError("too many arms")
+        if arms < 0:
+            raise ValueError("too few arms")
+
+
+def test_arguments_of_the_environments_own(capsys):
+    gymnasium.register("Robot-v0", Robot)
+    try:
+        assert main(["Robot-v0", "--steps=20", "--env_kwargs.arms=2"]) == 0
+        capsys.readouterr()
+        for words, text in (
+            ([], "env_kwargs={} is not valid: what Robot-v0 takes"),
+            (["--env_kwargs.arms=3"], "'Robot-v0' cannot be made: RuntimeError: too many arms ("),
+            (["--env_kwargs.arms=-1"], "'Robot-v0' cannot be made: ValueError: too few arms ("),
+            (["--env_kwargs=3"], "write --env_kwargs.NAME=VALUE"),
+        ):
+            assert main(["Robot-v0", *words]) == 2
+            err = capsys.readouterr().err
+            assert text in err and err.count("\n") == 1
+    finally:
+        del gymnasium.registry["Robot-v0"]

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import gymnasium
 import numpy as np
@@ -134,6 +135,46 @@ def test_writer_completes_names_and_flushes_rows(tmp_path):
     for bad in ("", tmp_path / "monitor.csv/0"):
         with pytest.raises(ValueError, match="monitor file="):
             ResultsWriter(bad)
+
+
+def test_a_file_that_is_removed_begins_anew_with_the_clock_that_it_had(tmp_path, capsys):
+    (tmp_path / "run").mkdir()
+    path = tmp_path / "run/0.monitor.csv"
+    path.write_text('# {"t_start": 1000.0, "env_id": "a"} \nr,l,t\r\n1,1,1\r\n')
+    env = Monitor(Fixed([1.0]), tmp_path / "run/0", append=True)
+    play(env)
+    shutil.rmtree(tmp_path / "run")
+    play(env)
+    play(env)
+    assert capsys.readouterr().err == f"tfbaselines: warning: {path} was removed: it begins anew\n"
+    header, columns, *rows = path.read_text().splitlines()
+    assert (header, columns) == ('# {"t_start": 1000.0, "env_id": "a"} ', "r,l,t") and len(rows) == 2
+
+
+def test_a_directory_that_cannot_be_made_again_is_one_warning_more(tmp_path, capsys):
+    env = Monitor(Fixed([1.0]), tmp_path / "run/0")
+    shutil.rmtree(tmp_path / "run")
+    (tmp_path / "run").write_text("")
+    for _ in range(3):
+        play(env)
+    removed, cannot = capsys.readouterr().err.splitlines()
+    assert "was removed" in removed and "cannot be written to" in cannot
+    (tmp_path / "run").unlink()
+    play(env)
+    assert len((tmp_path / "run/0.monitor.csv").read_text().splitlines()) == 3
+
+
+def test_an_info_that_the_environment_keeps_is_left_alone():
+    kept = {"own": 1}
+
+    class Keeping(Fixed):
+        def step(self, action):
+            return *super().step(action)[:4], kept
+
+    env = Monitor(Keeping([1, 1]), None)
+    env.reset()
+    first, last = (env.step(0)[-1] for _ in range(2))
+    assert first == kept == {"own": 1} and last["own"] == 1 and last["episode"]["l"] == 2
 
 
 def test_close_closes_both(tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tfbaselines.envs.tiny import ConstantRewardEnv
-from tfbaselines.envs.wrappers import ClipActions, RewardScaler, TimeLimit, flattened
+from tfbaselines.envs.wrappers import ClipActions, RewardScaler, TimeLimit, clipped, flattened
 
 
 class Told(gymnasium.Env):
@@ -15,8 +15,8 @@ class Told(gymnasium.Env):
 
     observation_space = spaces.Box(-1, 1, (1,), np.float32)
 
-    def __init__(self, low=-1.0, high=1.0, shape=(3,)):
-        self.action_space = spaces.Box(low, high, shape, np.float32)
+    def __init__(self, low=-1.0, high=1.0, shape=(3,), dtype=np.float32):
+        self.action_space = spaces.Box(low, high, shape, dtype)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -52,6 +52,15 @@ def test_the_policys_action_is_not_changed_in_place():
     action = np.array([5.0, np.nan, 0.0])
     ClipActions(Told()).step(action)
     np.testing.assert_array_equal(action, [5.0, np.nan, 0.0])
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.int8])
+def test_actions_of_a_box_of_integers_are_the_nearest(dtype):
+    env = clipped(Told(-3, 3, (5,), dtype))
+    env.step(np.array([-9.0, -1.6, np.nan, 2.4, np.inf], np.float32))
+    action = env.unwrapped.action
+    assert action.tolist() == [-3, -2, 0, 2, 3] and action in env.action_space
+    assert type(clipped(Told())) is ClipActions
 
 
 def test_rewards_are_scaled():
@@ -105,3 +114,11 @@ def test_several_parts_become_one_box(space, obs, flat):
 def test_one_part_stays_as_it_is():
     env = Told()
     assert flattened(env) is env
+
+
+@pytest.mark.parametrize("space", [spaces.Dict(), spaces.Dict(a=spaces.Sequence(spaces.Discrete(2)))])
+def test_what_cannot_be_flattened_is_refused(space):
+    env = Told()
+    env.observation_space = space
+    with pytest.raises(ValueError, match=r"^observation space Dict\(.*\) is not supported: Box, "):
+        flattened(env)

@@ -5,17 +5,21 @@ from functools import partial
 from typing import Any
 
 import gymnasium
-from gymnasium import spaces
 
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv, VecEnv
-from tfbaselines.envs.wrappers import ClipActions, flattened
+from tfbaselines.envs.vec.checks import environment_name, id_of
+from tfbaselines.envs.vec.failures import EnvironmentFault, begin, why
+from tfbaselines.envs.wrappers import ClipActions, check_spaces, clipped, flattened
 from tfbaselines.errors import bad_argument
 from tfbaselines.parallel import mpi
 
 ACCEPTED = "a VecEnv, a Gymnasium environment, an id, a function that makes one, or a list of such functions"
-ACCEPTED_OF_VECTORS = "of gymnasium.vector SyncVectorEnv and AsyncVectorEnv, of others a list of functions"
+ACCEPTED_OF_VECTORS = (
+    "of gymnasium.vector SyncVectorEnv and AsyncVectorEnv without wrappers around them, in place of others a list of "
+    "functions that make the environments"
+)
 
 
 def as_vec_env(env: Any, seed: int | None = None, flatten: bool = True, name: str = "env") -> Any:
@@ -40,7 +44,8 @@ def as_vec_env(env: Any, seed: int | None = None, flatten: bool = True, name: st
     if isinstance(env, gymnasium.Env):
         return DummyVecEnv([lambda: _monitored(env, flatten)])
     if isinstance(env, gymnasium.vector.VectorEnv):
-        makers = getattr(env.unwrapped, "env_fns", None)
+        # Of a wrapper's environments what it does would be lost.
+        makers = getattr(env, "env_fns", None) if env.unwrapped is env else None
         if makers is None:
             raise bad_argument(name, type(env).__name__, ACCEPTED_OF_VECTORS)
         env = makers
@@ -63,17 +68,21 @@ def _made(make: Callable[[], Any], number: int, seed: int | None, flatten: bool)
         raise bad_argument("env", type(env).__name__, "its functions make Gymnasium environments")
     env = _monitored(env, flatten)
     if seed is not None:
-        env.reset(seed=seed + number)
+        try:
+            begin(env, seed=seed + number)
+        except EnvironmentFault as error:
+            raise EnvironmentFault(f"{environment_name(number, id_of(env))} failed: {why(error)}") from error
         env.action_space.seed(seed + number)
     return env
 
 
 def _monitored(env: gymnasium.Env, flatten: bool) -> gymnasium.Env:
+    check_spaces(env)
     if not _has(env, Monitor):
         env = Monitor(env, None, allow_early_resets=True)
     if flatten:
         env = flattened(env)
-    return ClipActions(env) if isinstance(env.action_space, spaces.Box) and not _has(env, ClipActions) else env
+    return env if _has(env, ClipActions) else clipped(env)
 
 
 def _has(env: Any, wrapper: type) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.envs.state import episode_state
+from tfbaselines.envs.vec.failures import EXAMINE, why
 from tfbaselines.envs.vec.observations import MASK
 
 MISTAKE, ADVICE, RIGHT = "change", "advice", "right"
@@ -83,6 +84,12 @@ def _spaces(env: gymnasium.Env) -> Iterator[Finding]:
             yield Finding(MISTAKE, f"{name} is {type(space).__name__}: it must be one of {names}")
     if fatal:
         return True
+    if not (space := env.observation_space).is_np_flattenable or (hasattr(space, "spaces") and not len(space.spaces)):
+        yield Finding(MISTAKE, f"observation_space {space!s:.100}: it must have parts, and none of unknown length")
+        return True
+    if isinstance(env.action_space, spaces.MultiDiscrete) and len(env.action_space.shape) != 1:
+        yield Finding(MISTAKE, f"action_space {' '.join(str(env.action_space).split())}: nvec must be of rank 1")
+        return True
     yield Finding(RIGHT, f"observations {_shown(env.observation_space)}, actions {_shown(env.action_space)}")
     for space in _boxes(env.observation_space):
         if len(space.shape) == 3 and (space.dtype != np.uint8 or space.shape[-1] not in (1, 3, 4)):
@@ -122,7 +129,8 @@ def _called(what: str, function: Callable[[], Any]) -> Any:
     try:
         return function()
     except Exception as error:
-        raise _Wrong(f"{what} raised {type(error).__name__}: {' '.join(str(error).split())[:200]}") from None
+        text = why(error).removesuffix(f": {EXAMINE}")
+        raise _Wrong(f"{what} failed: {' '.join(text.split())[:500]}") from None
 
 
 def _check_reset(env: gymnasium.Env, result: Any) -> None:

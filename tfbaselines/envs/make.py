@@ -1,21 +1,23 @@
 """From an environment's id to a vector environment, wrapped as baselines wraps it."""
 
+import contextlib
 import dataclasses
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import gymnasium
-from gymnasium import spaces
 
 from tfbaselines.envs.ids import cannot_be_made, env_type_of, spec_of
 from tfbaselines.envs.monitor import Monitor, ResultsWriter
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv, VecEnv, VecFrameStack
-from tfbaselines.envs.wrappers import ClipActions, RewardScaler, flattened
+from tfbaselines.envs.vec.failures import EnvironmentFault, begin, place, why
+from tfbaselines.envs.vec.viewer import has_display
+from tfbaselines.envs.wrappers import RewardScaler, check_spaces, clipped, flattened
 from tfbaselines.errors import bad_argument, unknown
 
 WORKERS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
@@ -72,6 +74,7 @@ def make_env(
         raise bad_argument("wrapper_kwargs", wrapper_kwargs, "for Atari games only")
     env = _bare(env_id, env_type, env_kwargs or {})
     name = env_id if isinstance(env_id, str) else getattr(env.spec, "id", "")
+    check_spaces(env)
     if flatten_dict_observations:
         env = flattened(env)
     # The monitor sits under everything that changes rewards.
@@ -80,14 +83,16 @@ def make_env(
     env = Monitor(env, path, allow_early_resets=True, info_keywords=success, append=append)
     # Seeding begins an episode, which EpisodicLifeEnv must not go on with: the wrappers come after it.
     env_seed = None if seed is None else seed + subrank
-    env.reset(seed=env_seed)
+    try:
+        begin(env, seed=env_seed)
+    except Exception as error:
+        raise EnvironmentFault(f"environment {name or type(env.unwrapped).__name__} failed: {why(error)}") from error
     env.action_space.seed(env_seed)
     if env_type == "atari":
         from tfbaselines.envs.atari import wrap_deepmind
 
         env = wrap_deepmind(env, **(wrapper_kwargs or {}))
-    if isinstance(env.action_space, spaces.Box):
-        env = ClipActions(env)
+    env = clipped(env)
     if reward_scale != 1:
         env = RewardScaler(env, reward_scale)
     return env
@@ -99,21 +104,36 @@ def _bare(env_id: str | Callable[..., gymnasium.Env], env_type: str, env_kwargs:
         if not isinstance(env, gymnasium.Env):
             raise bad_argument("env_id", type(env).__name__, "a function that makes a Gymnasium environment")
         return env
-    try:
-        if env_type == "atari":
-            from tfbaselines.envs.atari import make_atari
+    if env_type == "atari":
+        from tfbaselines.envs.atari import make_atari
 
+        with making(env_id, env_type, env_kwargs):
             # ALE's own grey, as its vector environment shows it.
             return make_atari(env_id, **{"obs_type": "grayscale", **env_kwargs})
+    with making(env_id, env_type, env_kwargs):
         # Vector environments reset before they step and look at what comes back: two layers less on every step.
         spec = dataclasses.replace(spec_of(env_id), order_enforce=False)
         env = gymnasium.make(spec, disable_env_checker=True, **env_kwargs)
+    _without_mujoco_log()
+    return env
+
+
+@contextlib.contextmanager
+def making(env_id: str, env_type: str, env_kwargs: dict[str, Any]) -> Iterator[None]:
+    """Around the making of a registered environment: what keeps it from being made is a ValueError of one line."""
+    try:
+        yield
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
         raise cannot_be_made(env_id, env_type, error) from None
     except TypeError as error:
-        raise bad_argument("env_kwargs", env_kwargs, f"what {env_id} takes ({error})") from None
-    _without_mujoco_log()
-    return env
+        raise bad_argument(
+            "env_kwargs", env_kwargs, f"what {env_id} takes, --env_kwargs.NAME=VALUE ({error})"
+        ) from None
+    except Exception as error:
+        if isinstance(error, ValueError) and not place(error):
+            # This package's own says enough.
+            raise
+        raise EnvironmentFault(f"environment '{env_id}' cannot be made: {why(error)}") from error
 
 
 def _without_mujoco_log() -> None:
@@ -284,6 +304,9 @@ def _native_atari(
 
 def rendered(config: dict[str, Any], render_mode: str) -> dict[str, Any]:
     """A config of `build_env` whose environments render."""
+    if render_mode == "rgb_array" and not has_display():
+        # Pygame needs no window for pictures, but complains on standard error where it finds none.
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     return config | {"env_kwargs": {**(config.get("env_kwargs") or {}), "render_mode": render_mode}}
 
 

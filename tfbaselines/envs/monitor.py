@@ -110,7 +110,7 @@ class Monitor(gymnasium.Wrapper):
         self._reward += reward if reward.__class__ is float else _number(reward)
         self._length += 1
         if terminated or truncated:
-            self._end_episode(info)
+            info = self._end_episode(info)
         return obs, reward, terminated, truncated, info
 
     def close(self) -> None:
@@ -135,7 +135,7 @@ class Monitor(gymnasium.Wrapper):
         """Seconds after the monitor's start at which each episode ended."""
         return self._times
 
-    def _end_episode(self, info: dict[str, Any]) -> None:
+    def _end_episode(self, info: dict[str, Any]) -> dict[str, Any]:
         self._needs_reset = True
         elapsed = time.time() - self.t_start
         self._rewards.append(self._reward)
@@ -153,7 +153,8 @@ class Monitor(gymnasium.Wrapper):
         for key in SUCCESS:
             if key in info:
                 episode.setdefault("is_success", float(info[key]))
-        info["episode"] = episode
+        # The environment may hand out the same dictionary in every step.
+        return info | {"episode": episode}
 
 
 def _number(reward: Any) -> float:
@@ -184,24 +185,26 @@ class ResultsWriter:
         self.filename = _completed(os.fspath(filename))
         self.fieldnames = (*COLUMNS, *extra_keys)
         self.header: dict[str, Any] = dict(header) if isinstance(header, Mapping) else {}
-        text = f"# {json.dumps(self.header)} \n" if isinstance(header, Mapping) else header
+        self._text = header if isinstance(header, str) else None
+        self._warned = False
         try:
-            os.makedirs(os.path.dirname(self.filename) or ".", exist_ok=True)
-            continued = append and self._continue()
-            self._file = open(self.filename, "a" if continued else "w", encoding="utf-8", newline="")  # noqa: SIM115
+            self._open(append)
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             raise bad_argument("monitor file", self.filename, f"a path that can be written to ({why})") from None
-        self._warned = False
-        self._writer = csv.DictWriter(self._file, fieldnames=self.fieldnames, lineterminator="\r\n")
-        if not continued:
-            self._file.write(text)
-            self._writer.writeheader()
-            self._file.flush()
 
     def write_row(self, epinfo: Mapping[str, Any]) -> None:
-        """Write an episode: a mapping with exactly the keys of the file. A full disk is a warning, once."""
+        """Write an episode: a mapping with exactly the keys of the file. A full disk is a warning, once.
+
+        A file that was removed begins anew, with a warning.
+        """
         try:
+            if not os.path.exists(self.filename):
+                if not self._warned:
+                    warn(f"{self.filename} was removed: it begins anew")
+                removed = self._file
+                self._open(append=False)
+                removed.close()
             self._writer.writerow(epinfo)
             self._file.flush()
         except OSError as error:
@@ -212,6 +215,17 @@ class ResultsWriter:
     def close(self) -> None:
         """Close the file; a second call does nothing."""
         self._file.close()
+
+    def _open(self, append: bool) -> None:
+        """Open the file, and begin it unless it is continued; a directory that has gone is made again."""
+        os.makedirs(os.path.dirname(self.filename) or ".", exist_ok=True)
+        continued = append and self._continue()
+        self._file = open(self.filename, "a" if continued else "w", encoding="utf-8", newline="")  # noqa: SIM115
+        self._writer = csv.DictWriter(self._file, fieldnames=self.fieldnames, lineterminator="\r\n")
+        if not continued:
+            self._file.write(f"# {json.dumps(self.header)} \n" if self._text is None else self._text)
+            self._writer.writeheader()
+            self._file.flush()
 
     def _continue(self) -> bool:
         """Whether there is a file to continue; takes over its header, and refuses one with other columns."""

@@ -80,7 +80,8 @@ class VecNormalize(VecEnvWrapper):
     def restore(self, state: dict[str, Any]) -> None:
         """See VecEnv."""
         self.venv.restore(state)
-        self.restore_normalization(state["normalization"])
+        # What was saved without this wrapper has none.
+        self.restore_normalization(state.get("normalization", {}))
         if self.restored:
             # Older versions did not save them.
             self.ret = np.array(state.get("returns", self.ret))

@@ -29,6 +29,7 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "tfbaselines.envs.monitor.Monitor": ("_reward", "_length", "_needs_reset", "_finished_steps", "_of_reset"),
     "tfbaselines.envs.wrappers.TimeLimit": ("_elapsed_steps",),
     "tfbaselines.envs.wrappers.ClipActions": (),
+    "tfbaselines.envs.wrappers.WholeActions": (),
     "tfbaselines.envs.wrappers.RewardScaler": (),
     "tfbaselines.envs.atari.NoopResetEnv": (),
     "tfbaselines.envs.atari.FireResetEnv": (),

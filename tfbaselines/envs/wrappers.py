@@ -8,7 +8,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.observations import MASK, is_image
+from tfbaselines.envs.vec.failures import EXAMINE, EnvironmentFault
+from tfbaselines.envs.vec.observations import MASK, is_image, unsupported
 
 
 class ClipActions(gymnasium.Wrapper):
@@ -29,6 +30,23 @@ class ClipActions(gymnasium.Wrapper):
         if not np.isfinite(np.add.reduce(clipped, axis=None)):
             clipped = np.clip(np.nan_to_num(action), self._low, self._high)
         return self.env.step(clipped)
+
+
+class WholeActions(ClipActions):
+    """Bring actions into the bounds of a Box of integers, as the nearest ones and of the space's type."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Step with the nearest action of the space."""
+        inside = np.clip(np.nan_to_num(action), self._low, self._high)
+        return self.env.step(np.rint(inside).astype(self.action_space.dtype))
+
+
+def clipped(env: gymnasium.Env) -> gymnasium.Env:
+    """The environment with actions brought into the bounds of a Box; others as they are."""
+    space = env.action_space
+    if not isinstance(space, spaces.Box):
+        return env
+    return ClipActions(env) if space.dtype.kind == "f" else WholeActions(env)
 
 
 class RewardScaler(gymnasium.Wrapper):
@@ -98,8 +116,17 @@ def _leaves(value: Any, kinds: Any, name: str = "") -> Iterator[tuple[str, Any]]
         yield from _leaves(inner, kinds, f"{name}.{key}" if name else str(key))
 
 
+def check_spaces(env: gymnasium.Env) -> None:
+    """EnvironmentFault unless an environment has the spaces of its observations and actions."""
+    for name in ("observation_space", "action_space"):
+        if not isinstance(getattr(env, name, None), spaces.Space):
+            text = f"environment {type(env.unwrapped).__name__} has no {name}: give it one of gymnasium.spaces"
+            raise EnvironmentFault(f"{text}: {EXAMINE}")
+
+
 def with_named_parts(env: gymnasium.Env) -> gymnasium.Env:
     """The environment with NamedParts around it where its observations are a Tuple or nested."""
+    check_spaces(env)
     space = env.observation_space
     nested = isinstance(space, spaces.Dict) and any(
         isinstance(part, spaces.Dict | spaces.Tuple) for part in space.spaces.values()
@@ -115,6 +142,8 @@ def flattened(env: gymnasium.Env) -> gymnasium.Env:
     if not isinstance(env.observation_space, spaces.Dict | spaces.Tuple):
         return env
     parts = named_parts_of(env.observation_space).spaces
+    if not parts or not env.observation_space.is_np_flattenable:
+        raise unsupported(env.observation_space)
     if MASK in parts or any(map(is_image, parts.values())):
         return with_named_parts(env)
     return gymnasium.wrappers.FlattenObservation(env)

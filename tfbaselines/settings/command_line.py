@@ -85,7 +85,7 @@ def parse(
     Returns:
         The checked arguments; ValueError in one line names the first mistake.
     """
-    env_kwargs = _env_kwargs(given)
+    env_kwargs = own_arguments(given)
     origins = origins or {}
     typed = {}
     for name in given.keys() & FLAGS.keys():
@@ -122,7 +122,7 @@ def _from(origin: str | None) -> Iterator[None]:
         raise ValueError(f"{origin}: {error}" if origin else str(error)) from None
 
 
-def _env_kwargs(given: Mapping[str, str | bool]) -> dict[str, Any] | None:
+def own_arguments(given: Mapping[str, str | bool]) -> dict[str, Any] | None:
     """The environment's own arguments: numbers, lists, True, False and None where the text is one, else text."""
     kwargs = {}
     for name, text in given.items():

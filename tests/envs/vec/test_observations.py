@@ -73,3 +73,19 @@ def test_memory_can_be_given():
     given_memory = np.zeros((3, 2), np.float32)
     Observations(3, BOX, lambda shape, dtype: given_memory).put(2, [1, 2])
     assert given_memory.tolist() == [[0, 0], [0, 0], [1, 2]]
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Text(5),
+        spaces.Sequence(spaces.Discrete(3)),
+        spaces.Graph(BOX, None),
+        spaces.OneOf([spaces.Discrete(2), spaces.Discrete(3)]),
+        spaces.Dict(),
+        spaces.Dict(a=BOX, b=spaces.Text(5)),
+    ],
+)
+def test_observations_that_are_no_arrays_are_refused(space):
+    with pytest.raises(ValueError, match=r"^observation space \w+\(.* is not supported: Box, Discrete"):
+        Observations(2, space)

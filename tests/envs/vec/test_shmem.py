@@ -66,6 +66,7 @@ def test_each_environment_has_its_place_and_batches_are_copies():
         spaces.MultiBinary(5),
         spaces.Box(-1, 1, (2, 3), np.float64),
         spaces.Dict(a=spaces.Box(0, 255, (3, 1), np.uint8), b=spaces.MultiDiscrete([4, 5])),
+        spaces.Tuple((spaces.Discrete(9), spaces.Dict(c=spaces.Box(-1, 1, (2,))))),
     ],
 )
 def test_every_space_fits_in_shared_memory(space):
@@ -93,6 +94,14 @@ def test_the_first_environment_is_asked_for_spaces_unless_they_are_given():
     assert len(made) == 1 and closed == made
     ShmemVecEnv([make], (made[0].observation_space, made[0].action_space), context="fork").close()
     assert len(made) == 1
+
+
+def test_spaces_may_be_given_as_the_environments_have_them():
+    space = spaces.Tuple((spaces.Discrete(9), spaces.MultiBinary(3)))
+    env = ShmemVecEnv([every_space(space)], (space, spaces.Discrete(2)))
+    obs = env.reset()
+    env.close()
+    assert {name: part.shape for name, part in obs.items()} == {"0": (1,), "1": (1, 3)}
 
 
 def test_the_pipe_carries_no_observations():

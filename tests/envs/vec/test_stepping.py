@@ -36,6 +36,13 @@ def test_only_a_time_limit_alone_is_a_truncation(terminated, truncated):
         assert set(info) == {"own"}
 
 
+def test_an_info_that_the_environment_keeps_is_left_alone():
+    kept = {"own": 1}
+    env = ending(True, False)
+    env.step = lambda _: (np.ones(1, np.float32), 5.0, True, False, kept)
+    assert "final_observation" in step_same(env, 0)[-1] and kept == {"own": 1}
+
+
 @pytest.mark.parametrize("several", [False, True])
 def test_the_last_observation_is_kept_when_reset_changes_the_same_array(several):
     shown = np.zeros(1, np.float32)

@@ -1,3 +1,4 @@
+import shutil
 import sys
 
 import imageio
@@ -68,6 +69,20 @@ def test_a_gif_where_there_is_no_ffmpeg(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     assert record(tmp_path, 3) == ["vecenv.video.0.step0.gif"]
     assert brightness(tmp_path / "vecenv.video.0.step0.gif") == [0, 1, 2, 3]
+
+
+def test_a_directory_that_was_removed_is_made_again(tmp_path):
+    directory = tmp_path / "videos"
+    assert record(directory, 3, lambda step: shutil.rmtree(directory) is None) == ["vecenv.video.0.step0.mp4"]
+
+
+def test_videos_that_cannot_be_written_are_one_warning(tmp_path, monkeypatch, capsys):
+    def full(path, *_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(imageio, "mimsave", full)
+    assert record(tmp_path, 9, lambda step: step % 4 == 0, video_length=2) == []
+    assert capsys.readouterr().err.count("No space left on device") == 1
 
 
 def test_a_video_has_at_least_one_step(tmp_path):

@@ -34,7 +34,7 @@ def test_the_worker_that_raises_is_named_with_its_error(kind):
     numbers = process_numbers(env)
     env.reset()
     step(env)
-    with pytest.raises(WorkerError, match=r"^environment 1 .*failed: RuntimeError: the simulator gave up$"):
+    with pytest.raises(WorkerError, match=r"^environment 1 .*failed: RuntimeError: the simulator gave up"):
         step(env)
     assert all_gone(numbers, 0)
     for again in (step, lambda env: env.reset(), lambda env: env.get_images()):
@@ -129,20 +129,32 @@ def test_close_does_not_wait_for_an_answer_that_nobody_reads():
     assert time.monotonic() - begun < 4 and all_gone(numbers, 0)
 
 
-def test_an_environment_that_hangs_is_killed(monkeypatch):
+def test_environments_that_hang_are_killed_together(monkeypatch):
     def make():
         env = ConstantRewardEnv()
         env.step = lambda _: time.sleep(60)
         return env
 
-    monkeypatch.setattr("tfbaselines.envs.vec.worker.SECONDS_TO_END", 0.3)
-    env = SubprocVecEnv([make])
+    monkeypatch.setattr("tfbaselines.envs.vec.worker.SECONDS_TO_END", 1.0)
+    env = SubprocVecEnv([make] * 4)
     numbers = process_numbers(env)
     env.reset()
-    env.step_async(np.zeros(1, np.int64))
+    env.step_async(np.zeros(4, np.int64))
     begun = time.monotonic()
     env.close()
-    assert time.monotonic() - begun < 4 and all_gone(numbers, 0)
+    assert time.monotonic() - begun < 3 and all_gone(numbers, 0)
+
+
+def test_an_environment_whose_workers_have_ended_is_saved_without_its_episodes():
+    env = SubprocVecEnv([lambda: CrashingEnv(after=1)])
+    env.reset()
+    with pytest.raises(WorkerError):
+        step(env)
+    state = env.state()
+    another = SubprocVecEnv([ConstantRewardEnv])
+    another.restore(state)
+    assert not another.restored and another.reset().tolist() == [[0.0]]
+    another.close()
 
 
 def test_control_c_is_left_to_the_parent():
@@ -210,6 +222,36 @@ def test_no_worker_outlives_a_parent_that_is_killed(tmp_path, kind, context, mom
         os.kill(number, signal.SIGKILL)
     errors = parent.communicate()[1]
     assert gone and "Traceback" not in errors
+
+
+FORGETFUL_PARENT = """
+import sys
+from tfbaselines.envs.tiny import ConstantRewardEnv
+from tfbaselines.envs.vec import ShmemVecEnv, SubprocVecEnv
+
+if __name__ == "__main__":
+    kind, context, error = sys.argv[1:]
+    env = {"SubprocVecEnv": SubprocVecEnv, "ShmemVecEnv": ShmemVecEnv}[kind]([ConstantRewardEnv] * 2, context=context)
+    env.reset()
+    if error:
+        raise ValueError(error)
+    print("done")
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "context", "error"),
+    [(SubprocVecEnv, "spawn", ""), (SubprocVecEnv, "fork", "its own"), (ShmemVecEnv, "forkserver", "")],
+)
+def test_a_program_that_closes_nothing_ends(tmp_path, kind, context, error):
+    script = tmp_path / "parent.py"
+    script.write_text(FORGETFUL_PARENT)
+    arguments = [sys.executable, str(script), kind.__name__, context, error]
+    ended = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
+    if error:
+        assert ended.returncode == 1 and ended.stderr.strip().endswith(f"ValueError: {error}")
+    else:
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\n", "")
 
 
 LEFT_TO_PARENT = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2]

@@ -8,6 +8,7 @@ import numpy as np
 
 from tfbaselines.envs.vec.base import StepResult, VecEnv
 from tfbaselines.envs.vec.checks import NumberChecks, check_fits, environment_name, id_of
+from tfbaselines.envs.vec.failures import begin, why
 from tfbaselines.envs.vec.observations import Observations
 from tfbaselines.envs.vec.stepping import (
     full_state,
@@ -31,6 +32,8 @@ class DummyVecEnv(VecEnv):
 
     def __init__(self, env_fns: Sequence[Callable[[], gymnasium.Env]]) -> None:
         self.envs = [with_named_parts(make()) for make in env_fns]
+        if len({id(env.unwrapped) for env in self.envs}) < len(self.envs):
+            raise ValueError("several functions give the same environment: each must make one of its own when called")
         first = self.envs[0]
         super().__init__(len(self.envs), first.observation_space, first.action_space)
         self._names = [environment_name(i, id_of(env)) for i, env in enumerate(self.envs)]
@@ -49,7 +52,7 @@ class DummyVecEnv(VecEnv):
         self.restored, self._awake = False, list(range(self.num_envs))
         for i, env in enumerate(self.envs):
             try:
-                obs, self._reset_infos[i] = env.reset()
+                obs, self._reset_infos[i] = begin(env)
             except Exception as error:
                 raise self._failure(i, error) from error
             check_fits(self._names[i], self.observation_space, obs)
@@ -106,7 +109,7 @@ class DummyVecEnv(VecEnv):
         return self._buffer.copy(), rewards.astype(np.float32), dones.copy(), infos
 
     def _failure(self, i: int, error: Exception) -> WorkerError:
-        return WorkerError(f"{self._names[i]} failed: {type(error).__name__}: {error}")
+        return WorkerError(f"{self._names[i]} failed: {why(error)}")
 
     def close_extras(self) -> None:
         """See VecEnv."""

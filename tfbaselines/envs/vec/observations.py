@@ -13,6 +13,16 @@ MASK = "action_mask"
 ONLY = "all"
 
 
+# Spaces of observations, or of the parts of a Dict.
+ARRAYS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+
+
+def unsupported(space: spaces.Space) -> ValueError:
+    """The error for observations that are no arrays."""
+    names = ", ".join(kind.__name__ for kind in ARRAYS)
+    return ValueError(f"observation space {space!s:.100} is not supported: {names}, or a Dict or Tuple with such parts")
+
+
 def parts_of(space: spaces.Space) -> dict[str, spaces.Space]:
     """The spaces of a Dict by name; any other space under the name ONLY."""
     return dict(space.spaces) if isinstance(space, spaces.Dict) else {ONLY: space}
@@ -39,6 +49,9 @@ class Observations:
 
     def __init__(self, num_envs: int, space: spaces.Space, allocate: Any = np.zeros) -> None:
         self._dict = isinstance(space, spaces.Dict)
+        named = parts_of(space)
+        if not named or not all(isinstance(part, ARRAYS) for part in named.values()):
+            raise unsupported(space)
         parts = space.spaces if self._dict else {None: space}
         self._arrays = {key: allocate((num_envs, *part.shape), part.dtype) for key, part in parts.items()}
         self._only = None if self._dict else self._arrays[None]

@@ -15,6 +15,7 @@ import gymnasium
 
 from tfbaselines.envs.vec.base import CloudpickleWrapper
 from tfbaselines.envs.vec.checks import check_fits, environment_name, id_of
+from tfbaselines.envs.vec.failures import begin, why
 from tfbaselines.envs.vec.stepping import full_state, limited, picture, restore_full_state, step_same
 from tfbaselines.envs.wrappers import with_named_parts
 from tfbaselines.errors import ObservationError
@@ -119,7 +120,7 @@ class _Share:
         """The error's kind, and its text with the environment at which it happened."""
         if isinstance(error, ObservationError):
             return type(error).__name__, str(error)
-        return "WorkerError", f"{self._name(self._present)} failed: {type(error).__name__}: {error}"
+        return "WorkerError", f"{self._name(self._present)} failed: {why(error)}"
 
     def step(self, actions: Any) -> list[tuple[Any, float, bool, dict[str, Any]]]:
         results = []
@@ -133,7 +134,7 @@ class _Share:
         begun = []
         for i, env in enumerate(self.envs):
             self._present = i
-            obs, info = env.reset()
+            obs, info = begin(env)
             check_fits(self._name(i), env.observation_space, obs)
             begun.append((self.deliver(i, obs), info))
         return begun

@@ -7,10 +7,12 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.spaces import Dict, Tuple
 
 from tfbaselines.envs.vec.observations import Observations
 from tfbaselines.envs.vec.subproc import SubprocVecEnv
 from tfbaselines.envs.vec.worker import Workers
+from tfbaselines.envs.wrappers import named_parts_of
 
 
 class ShmemVecEnv(SubprocVecEnv):
@@ -32,6 +34,10 @@ class ShmemVecEnv(SubprocVecEnv):
             env: gymnasium.Env = env_fns[0]()
             spaces = env.observation_space, env.action_space
             env.close()
+        space = spaces[0]
+        if isinstance(space, Dict | Tuple):
+            # As workers show it.
+            space = named_parts_of(space)
         spawner = multiprocessing.get_context(context)
         memory: list[Any] = []
 
@@ -40,13 +46,13 @@ class ShmemVecEnv(SubprocVecEnv):
             memory.append((spawner.RawArray(ctypes.c_byte, int(np.prod(shape)) * dtype.itemsize), dtype, shape))
             return _view(*memory[-1])
 
-        self._buffer = Observations(len(env_fns), spaces[0], allocate)
+        self._buffer = Observations(len(env_fns), space, allocate)
         self._memory = memory
         return Workers(
             env_fns,
             context,
             in_series,
-            shared=[(memory, spaces[0], first) for first in range(0, len(env_fns), in_series)],
+            shared=[(memory, space, first) for first in range(0, len(env_fns), in_series)],
             **care,
         )
 

@@ -9,6 +9,7 @@ from gymnasium.wrappers import TimeLimit
 
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.state import episode_state, restore_episode
+from tfbaselines.envs.vec.failures import raise_fault
 
 
 def step_same(env: gymnasium.Env, action: Any) -> tuple[Any, float, bool, dict[str, Any]]:
@@ -18,9 +19,13 @@ def step_same(env: gymnasium.Env, action: Any) -> tuple[Any, float, bool, dict[s
         The observation to act on next, the reward, whether the episode ended, and the info, which then holds the real
         last observation and whether a time limit ended the episode.
     """
-    obs, reward, terminated, truncated, info = env.step(action)
+    try:
+        obs, reward, terminated, truncated, info = env.step(action)
+    except (TypeError, ValueError) as error:
+        raise_fault(error)
     if terminated or truncated:
-        # Some environments hand out the array that they change in reset().
+        # Some environments hand out the array that they change in reset(), or the same dictionary in every step.
+        info = dict(info)
         info["final_observation"] = copy.deepcopy(obs)
         info["TimeLimit.truncated"] = bool(truncated and not terminated)
         obs, info["reset_info"] = env.reset()

@@ -129,8 +129,9 @@ class SubprocVecEnv(VecEnv):
         return self._workers.ask_all("render")
 
     def state(self) -> dict[str, Any]:
-        """See VecEnv."""
-        return joined_states(self._workers.ask_all("state"), self._checks.steps)
+        """See VecEnv; without episodes once the workers have ended, so that a run that they failed can be saved."""
+        states = [] if self._workers.ended else self._workers.ask_all("state")
+        return joined_states(states, self._checks.steps)
 
     def restore(self, state: dict[str, Any]) -> None:
         """See VecEnv."""

@@ -8,12 +8,15 @@ import numpy as np
 
 from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper
 from tfbaselines.envs.vec.viewer import tile_images
+from tfbaselines.errors import warn
 
 FRAMES_PER_SECOND = 30
 
 
 class VecVideoRecorder(VecEnvWrapper):
     """Record all environments as tiles: `vecenv.video.NUMBER.stepSTEP.mp4`, or .gif where there is no ffmpeg.
+
+    A video that cannot be written is a warning, once.
 
     Args:
         venv: environments that give pictures (made with render_mode='rgb_array').
@@ -36,6 +39,7 @@ class VecVideoRecorder(VecEnvWrapper):
         os.makedirs(self._directory, exist_ok=True)
         self._steps, self._number = 0, 0
         self._frames: list[np.ndarray] | None = None
+        self._warned = False
 
     def reset(self) -> np.ndarray:
         """See VecEnv; a video begins here when it is time."""
@@ -85,15 +89,27 @@ class VecVideoRecorder(VecEnvWrapper):
     def _write(self) -> None:
         if not self._frames:
             return
-        import imageio
-
         start = self._steps - len(self._frames) + 1
         path = os.path.join(self._directory, f"vecenv.video.{self._number}.step{start}.mp4")
         frames, self._frames = self._frames, None
         self._number += 1
         try:
-            # The usual codec needs even sides: odd pictures are stretched by a pixel.
-            imageio.mimsave(path, frames, fps=FRAMES_PER_SECOND, macro_block_size=2)
-        except (ImportError, ValueError, RuntimeError, OSError):
-            # No ffmpeg here: a gif needs nothing but pillow.
-            imageio.mimsave(path.replace(".mp4", ".gif"), frames, duration=1000 / FRAMES_PER_SECOND)
+            os.makedirs(self._directory, exist_ok=True)
+            _save(path, frames)
+        except OSError as error:
+            # Training is worth more than its videos.
+            if not self._warned:
+                self._warned = True
+                warn(f"{path} cannot be written ({error})")
+
+
+def _save(path: str, frames: list[np.ndarray]) -> None:
+    import imageio
+
+    try:
+        # The usual codec needs even sides: odd pictures are stretched by a pixel.
+        imageio.mimsave(path, frames, fps=FRAMES_PER_SECOND, macro_block_size=2)
+    except (ImportError, ValueError, RuntimeError, OSError):
+        # No ffmpeg here: a gif needs nothing but pillow.
+        gif = os.path.splitext(path)[0] + ".gif"
+        imageio.mimsave(gif, frames, duration=1000 / FRAMES_PER_SECOND)

@@ -2,6 +2,7 @@
 
 import contextlib
 import multiprocessing
+import multiprocessing.util
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -57,6 +58,9 @@ class Workers:
         count = len(self._makers)
         self._pipes: list[Any] = [None] * count
         self._processes: list[Any] = [None] * count
+        # Called once at the latest when the program ends; only a finalizer with a priority comes before multiprocessing
+        # waits for its processes, and these would wait for their pipes to close.
+        self._ending = multiprocessing.util.Finalize(self, _end, (self._pipes, self._processes), exitpriority=0)
         # The last command to each worker, its data, and when it was sent.
         self._asked: list[tuple[str, Any, float]] = [("", None, 0.0)] * count
         self._limit: list[int] | None = None
@@ -75,8 +79,8 @@ class Workers:
         shared = self._shared[number] if self._shared else None
         arguments = (theirs, ours, CloudpickleWrapper(makers), number * self._in_series, shared)
         process = self._spawner.Process(target=serve, args=arguments, daemon=True)
-        self._pipes[number], self._processes[number] = ours, process
         process.start()
+        self._pipes[number], self._processes[number] = ours, process
         theirs.close()
 
     def __len__(self) -> int:
@@ -208,18 +212,29 @@ class Workers:
         return self._pipes[number]
 
     def end(self) -> None:
-        """End every process, by force when it does not listen."""
-        started = [number for number, process in enumerate(self._processes) if process is not None]
-        for number in started:
-            send_quietly(self._pipes[number], ("close", None))
-            # A worker whose answer nobody will read does not wait for a reader any longer.
-            self._pipes[number].close()
-        for number in started:
-            process = self._processes[number]
-            process.join(SECONDS_TO_END)
-            if process.is_alive():
-                process.kill()
-                process.join()
+        """End every process, by force when it does not listen; a second call does nothing."""
+        self._ending()
+
+    @property
+    def ended(self) -> bool:
+        """Whether `end` was called, also because of an error."""
+        return not self._ending.still_active()
+
+
+def _end(pipes: list[Any], processes: list[Any]) -> None:
+    started = [number for number, process in enumerate(processes) if process is not None]
+    for number in started:
+        send_quietly(pipes[number], ("close", None))
+        # A worker whose answer nobody will read does not wait for a reader any longer.
+        pipes[number].close()
+    until = time.monotonic() + SECONDS_TO_END
+    for number in started:
+        processes[number].join(max(0.0, until - time.monotonic()))
+    hanging = [processes[number] for number in started if processes[number].is_alive()]
+    for process in hanging:
+        process.kill()
+    for process in hanging:
+        process.join()
 
 
 @contextlib.contextmanager
