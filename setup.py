@@ -45,6 +45,8 @@ setup(
         "cloudpickle>=3",
         "pandas>=2",
         "tqdm>=4.66",
+        # Numpy's matrix products in one thread.
+        "threadpoolctl>=3.1,<4",
         # --config, --tuned.
         "pyyaml>=6",
     ],

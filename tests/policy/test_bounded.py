@@ -6,7 +6,8 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from gymnasium import spaces
 
-from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead
+from tfbaselines.algs.registry import get
+from tfbaselines.policy.bounded import FOR_OTHERS, DeterministicHead, SquashedGaussianHead
 
 SPACE = spaces.Box(np.array([[-1.0, 2.0]], np.float32), np.array([[3.0, 2.5]], np.float32))
 
@@ -120,3 +121,11 @@ def test_spaces_without_bounds_are_refused():
         SquashedGaussianHead(spaces.Box(-np.inf, np.inf, (2,), np.float32))
     with pytest.raises(ValueError, match="need bounds"):
         DeterministicHead(spaces.Discrete(2))
+
+
+@pytest.mark.parametrize("space", [spaces.Discrete(2), spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(3)])
+def test_other_spaces_name_algorithms_that_take_them(space):
+    with pytest.raises(ValueError, match=f"an algorithm for it is {FOR_OTHERS[type(space)]}$"):
+        DeterministicHead(space)
+    for name in FOR_OTHERS[type(space)].replace(" or ", ", ").split(", "):
+        assert type(space).__name__ in get(name).actions

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from tfbaselines.policy.mirror import LARGEST_PRODUCT, Mirror, NumpyCopies, takes_rows
-from tfbaselines.policy.networks import mlp
+from tfbaselines.policy.mirror import Mirror, NumpyCopies, takes_rows
+from tfbaselines.policy.networks import get_network_builder, mlp
 
 
 def layer(units, inputs):
@@ -47,12 +47,47 @@ def test_a_chain_is_its_modules_in_a_row():
     np.testing.assert_array_equal(copied([])(numbers(5, 3)), numbers(5, 3))
 
 
-@pytest.mark.parametrize("batch", [5, LARGEST_PRODUCT // (64 * 8) + 3], ids=["small", "in pieces"])
-def test_a_network_whose_output_is_not_flat_gives_rows(batch):
+def test_a_network_whose_output_is_not_flat_gives_rows():
     network, last = of_columns(2, 8, 64), layer(4, 128)
-    x = numbers(batch, 2, 8)
-    expected = last(np.reshape(network(x), (batch, -1)))
+    x = numbers(5, 2, 8)
+    expected = last(np.reshape(network(x), (5, -1)))
     np.testing.assert_allclose(copied([network, last])(x), expected, rtol=1e-4, atol=1e-5)
+
+
+CONVOLUTIONS = {
+    "valid": {"padding": "valid", "strides": 2},
+    "same": {"padding": "same", "strides": (3, 1)},
+    "no bias": {"use_bias": False},
+    "activation": {"activation": "tanh"},
+}
+
+
+def pixels(*shape):
+    return np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
+
+
+@pytest.mark.parametrize("arguments", CONVOLUTIONS.values(), ids=CONVOLUTIONS)
+def test_convolutions_are_those_of_keras(arguments):
+    inputs = keras.Input((9, 10, 2))
+    x = keras.layers.Rescaling(1 / 255.0, offset=-0.5)(inputs)
+    x = keras.layers.Conv2D(5, (4, 3), bias_initializer="normal", **arguments)(x)
+    network, images = keras.Model(inputs, x), pixels(3, 9, 10, 2)
+    assert Mirror([network]).repeatable
+    np.testing.assert_allclose(copied([network])(images), np.reshape(network(images), (3, -1)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("images", [1, 2, 5])
+@pytest.mark.parametrize("name", ["cnn", "cnn_small", "cnn_simple", "conv_only"])
+def test_registered_networks_of_images_are_repeated(name, images):
+    network, x = get_network_builder(name)()((84, 84, 4)), pixels(images, 84, 84, 4)
+    assert Mirror([network]).repeatable
+    np.testing.assert_allclose(copied([network])(x), np.reshape(network(x), (images, -1)), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("arguments", [{"dilation_rate": 2}, {"groups": 2}, {"activation": "elu"}])
+def test_unusual_convolutions_are_not_repeatable(arguments):
+    inputs = keras.Input((9, 9, 2))
+    assert not Mirror([keras.Model(inputs, keras.layers.Conv2D(4, 3, **arguments)(inputs))]).repeatable
 
 
 def test_one_network_that_numpy_does_not_know_makes_a_mirror_unrepeatable():

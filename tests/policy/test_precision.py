@@ -59,6 +59,7 @@ def test_a_processor_without_bfloat16_takes_float32_and_says_so(flags, used, mon
     monkeypatch.setattr(precision, "_flags", lambda: frozenset(flags))
     assert precision.available("bfloat16") == used
     assert capsys.readouterr().err.count("\n") == (used == "float32")
+    assert precision.available("bfloat16", warns=False) == used
     assert precision.available("float32") == "float32"
     assert not capsys.readouterr().err
 
@@ -70,6 +71,15 @@ def test_a_run_takes_the_precision_that_is_available(monkeypatch, capsys):
     learn("mlp", "CartPole-v1", total_timesteps=0, run=RunOptions(precision="bfloat16"))
     assert asked == ["float32"]
     assert "precision=bfloat16" in capsys.readouterr().err
+
+
+def test_of_several_ranks_the_first_one_warns(monkeypatch):
+    warned = []
+    monkeypatch.setattr(run, "available", lambda precision, warns: warned.append(warns) or precision)
+    for rank in (0, 1):
+        monkeypatch.setattr(run.Run, "is_root", property(lambda run, rank=rank: rank == 0))
+        learn("mlp", "CartPole-v1", total_timesteps=0)
+    assert warned == [True, False]
 
 
 def actor_and_critic(env=Steered, network="cnn_small", **kwargs):

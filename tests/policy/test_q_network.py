@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from tfbaselines.envs.vec.action_mask import MASK
 from tfbaselines.envs.vec.observations import ONLY
-from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
+from tfbaselines.policy.actor import GraphActor, ImageActor, NumpyActor, make_actor
 from tfbaselines.policy.q_head import SIGMA_ZERO, NoisyDense
 from tfbaselines.policy.q_network import EpsilonGreedyHead, QNetwork, build_q_network
 from tfbaselines.policy.return_distribution import CategoricalReturn, QuantileReturn
@@ -152,8 +152,13 @@ def test_images(obs, network, arguments):
         if isinstance(obs, spaces.Dict)
         else obs.sample()[None]
     )
-    assert policy.forward(sample).flat.shape == (1, 4)
-    assert isinstance(make_actor(policy), GraphActor)
+    values = policy.forward(sample).flat
+    assert values.shape == (1, 4)
+    actor = make_actor(policy)
+    assert type(actor) is (GraphActor if isinstance(obs, spaces.Dict) else ImageActor)
+    assert actor.choose(sample, None, None, None)[0] == np.argmax(values) - 1
+    # What numpy does not compute comes from the graph.
+    np.testing.assert_allclose(actor.step(sample, None, None, None).values, [np.max(values)], **CLOSE)
 
 
 def test_recurrent_networks_are_refused():

@@ -53,7 +53,7 @@ def test_numbers_alone_are_taken_as_they_are(space):
     features, states = trunk(obs, None, None)
     np.testing.assert_array_equal(features, np.reshape(obs, (6, -1)))
     assert trunk.width == features.shape[1] and states is None and trunk.state_size == 0
-    assert trunk.plain and trunk.modules == trunk.trainable_variables == []
+    assert trunk.chained and trunk.modules == trunk.trainable_variables == []
 
 
 def test_a_picture_goes_through_its_encoder():
@@ -61,7 +61,7 @@ def test_a_picture_goes_through_its_encoder():
     features, _ = trunk(obs, None, None)
     np.testing.assert_array_equal(features, encoded(trunk, 0, obs))
     assert features.shape == (6, trunk.width) == (6, 6 * 5)
-    assert not trunk.plain and has_convolutions(*trunk.modules) and len(trunk.trainable_variables) == 4
+    assert trunk.chained and has_convolutions(*trunk.modules) and len(trunk.trainable_variables) == 4
 
 
 def test_parts_lie_side_by_side_and_every_picture_has_an_encoder_of_its_own():
@@ -70,22 +70,22 @@ def test_parts_lie_side_by_side_and_every_picture_has_an_encoder_of_its_own():
     features, _ = trunk(obs, None, None)
     front, back = encoded(trunk, 0, obs["front"]), encoded(trunk, 1, obs["back"])
     np.testing.assert_array_equal(features, np.concatenate([obs["speed"], front, back, obs["gear"]], axis=1))
-    assert trunk.width == features.shape[1] == 3 + 30 + 4 + 5 and not trunk.plain
+    assert trunk.width == features.shape[1] == 3 + 30 + 4 + 5 and not trunk.chained
     shuffled = dict(reversed(obs.items()))
     np.testing.assert_array_equal(trunk(shuffled, None, None)[0], features)
 
 
 @pytest.mark.parametrize("name", ["speed", ONLY])
-def test_one_part_of_a_dictionary_is_not_plain(name):
+def test_one_part_of_a_dictionary_is_not_taken_by_a_chain(name):
     trunk = Trunk(spaces.Dict({name: BOX}), None)
     np.testing.assert_array_equal(trunk({name: batch(BOX)}, None, None)[0], batch(BOX))
-    assert not trunk.plain
+    assert not trunk.chained
 
 
 @pytest.mark.parametrize("space", [BOX, CAMERA, SEVERAL], ids=["box", "camera", "several"])
 def test_memory_is_above_all_parts(space):
     trunk, obs = Trunk(space, encoder, memory=4), batch(space)
-    assert (trunk.width, trunk.state_size) == (4, 8) and not trunk.plain
+    assert (trunk.width, trunk.state_size) == (4, 8) and not trunk.chained
     *encoders, cell = trunk.modules
     below = Trunk(space, lambda shape: encoders.pop(0))
     episode_start, states = tf.constant([0.0, 0, 1, 0, 0, 0]), tf.random.stateless_normal((2, 8), (1, 2))
@@ -118,7 +118,7 @@ def test_a_network_in_a_trunks_place_takes_the_whole_observation(name, shape):
         features, states = trunk(given, None, None)
         np.testing.assert_array_equal(features, expected)
     assert trunk.width == expected.shape[1] and states is None and trunk.state_size == 0
-    assert not trunk.plain
+    assert trunk.chained
     assert trunk.modules == [network] and trunk.trainable_variables == network.trainable_variables
 
 

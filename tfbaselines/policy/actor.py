@@ -1,8 +1,9 @@
 """Acting: from a policy to the actions of one step, with as little time as possible around the arithmetic.
 
 A tf.function call costs some 200 us however small the network, so policies made of dense layers act through a numpy
-copy of their weights (`NumpyActor`); convolutional and recurrent ones through one compiled function (`GraphActor`).
-Both compute the same numbers, and randomness is an argument.
+copy of their weights (`NumpyActor`); recurrent ones, and those that numpy cannot repeat, through one compiled function
+(`GraphActor`). Convolutions of one or two images take a quarter to a half of TensorFlow's time in numpy, those of many
+images take longer: `ImageActor` chooses. All compute the same numbers, and randomness is an argument.
 """
 
 from typing import Any
@@ -16,8 +17,12 @@ from tfbaselines.envs.vec.observations import parts_of_obs
 from tfbaselines.envs.vec.packed import unpacked
 from tfbaselines.policy.encoding import encode_numpy, observation_spec
 from tfbaselines.policy.mirror import NumpyCopies, takes_rows
+from tfbaselines.policy.networks import has_convolutions
 from tfbaselines.policy.parts import FORBIDDEN
 from tfbaselines.policy.protocol import ActingPolicy, SamplingActor, Step
+
+# Images in a batch up to which numpy's convolutions are faster than TensorFlow's.
+FEW_IMAGES = 2
 
 
 def make_actor(policy: ActingPolicy) -> SamplingActor:
@@ -25,10 +30,17 @@ def make_actor(policy: ActingPolicy) -> SamplingActor:
     own = getattr(policy, "make_actor", None)
     if own is not None:
         return own()
-    return NumpyActor(policy) if acts_in_numpy(policy) else GraphActor(policy)
+    if not repeatable(policy):
+        return GraphActor(policy)
+    return ImageActor(policy) if has_convolutions(*policy.modules) else NumpyActor(policy)
 
 
 def acts_in_numpy(policy: ActingPolicy) -> bool:
+    """Whether numpy can repeat the policy's networks, and is the faster one for every batch."""
+    return repeatable(policy) and not has_convolutions(*policy.modules)
+
+
+def repeatable(policy: ActingPolicy) -> bool:
     """Whether numpy can repeat the policy's networks."""
     mirror = policy.mirror()
     return mirror is not None and mirror.repeatable
@@ -39,6 +51,9 @@ class NumpyActor:
 
     Choosing an action needs only the actor's chain, so a rollout calls `act` at each step and `evaluate` once for
     all of its values and probabilities: one large matrix product instead of many tiny ones.
+
+    Attributes:
+        judges: whether numpy computes the values, too; otherwise the graph does.
 
     Args:
         policy: its mirror() is not None, and repeatable.
@@ -52,7 +67,8 @@ class NumpyActor:
         self._copies = NumpyCopies() if copies is None else copies
         self._shared = self._copies.function(shared)
         self._actor_rest = self._copies.function(actor_rest)
-        self._value_rest = self._copies.function(value_rest) if mirror.value else None
+        self.judges = mirror.value is not None
+        self._value_rest = self._copies.function(value_rest)
         self._logstd = None
         if mirror.logstd is not None:
             # One row, or one for each member of a population.
@@ -71,19 +87,18 @@ class NumpyActor:
 
     def act(self, obs: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
         """Actions [N, ...] for observations [N, ...]; noise from the head's draw_noise, or None for the mode."""
-        flat = self._parameters(obs)
-        return self._head.mode_numpy(flat) if noise is None else self._head.sample_numpy(flat, noise)
+        return self._chosen(self._parameters(obs), noise)
 
     def evaluate(self, obs: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Values [B] and negative log probabilities [B] of a whole block of observations and the actions taken."""
         x, forbidden = self._encode(obs)
         latent = self._shared(x)
-        values = self.value(obs) if self._value_rest is None else self._value(latent)
+        values = self._value(latent) if self.judges else self.value(obs)
         return values, self._head.neglogp_numpy(self._flat(latent, forbidden), actions)
 
     def value(self, obs: np.ndarray, states: Any = None, episode_start: Any = None) -> np.ndarray:
         """Values [B]; states and episode_start are ignored."""
-        if self._value_rest is None:
+        if not self.judges:
             self._graph = self._graph or GraphActor(self._policy)
             return self._graph.value(obs)
         return self._value(self._shared(self._encode(obs)[0]))
@@ -96,9 +111,12 @@ class NumpyActor:
 
     def step(self, obs: np.ndarray, states: Any, episode_start: Any, noise: np.ndarray | None) -> Step:
         """Actions, values and negative log probabilities of one step; states and episode_start are ignored."""
-        actions = self.act(obs, noise)
-        values, neglogps = self.evaluate(obs, actions)
-        return Step(actions, values, None, neglogps)
+        x, forbidden = self._encode(obs)
+        latent = self._shared(x)
+        flat = self._flat(latent, forbidden)
+        actions = self._chosen(flat, noise)
+        values = self._value(latent) if self.judges else self.value(obs)
+        return Step(actions, values, None, self._head.neglogp_numpy(flat, actions))
 
     def behave(
         self, obs: np.ndarray, states: Any, episode_start: Any, noise: np.ndarray
@@ -106,6 +124,10 @@ class NumpyActor:
         """Actions [N, ...], the parameters [N, P] of the distributions they were drawn from, and no states."""
         flat = self._parameters(obs)
         return self._head.sample_numpy(flat, noise), flat, None
+
+    def _chosen(self, flat: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
+        """Actions [B, ...] from the head's parameters [B, P]."""
+        return self._head.mode_numpy(flat) if noise is None else self._head.sample_numpy(flat, noise)
 
     def _parameters(self, obs: Any) -> np.ndarray:
         """The head's parameters [B, P] for observations."""
@@ -180,8 +202,7 @@ class GraphActor:
     def step(self, obs: Any, states: Any, episode_start: Any, noise: np.ndarray | None) -> Step:
         """Actions, values, new states and negative log probabilities of one step; see Actor for the arguments."""
         if noise is None:
-            count = len(next(iter(parts_of_obs(obs).values())))
-            noise = np.full((count, *self._head.noise_shape), self._head.mode_noise, np.float32)
+            noise = np.full((_count(obs), *self._head.noise_shape), self._head.mode_noise, np.float32)
         actions, values, neglogps, _, *new_states = self._step(obs, noise, *self._memory(episode_start, states))
         states = new_states[0].numpy() if new_states else None
         return Step(actions.numpy(), values.numpy(), states, neglogps.numpy())
@@ -206,3 +227,51 @@ class GraphActor:
 
     def _memory(self, episode_start: Any, states: Any) -> tuple:
         return (np.asarray(episode_start, np.float32), states) if self._recurrent else ()
+
+
+class ImageActor(GraphActor):
+    """Acts on a few images through numpy copies of the weights, on many through the compiled function.
+
+    Args:
+        policy: feed-forward, with convolutions that numpy can repeat.
+    """
+
+    def __init__(self, policy: ActingPolicy) -> None:
+        super().__init__(policy)
+        self._few, self._outdated = NumpyActor(policy), False
+
+    def refresh(self) -> None:
+        """Let the weights be copied before they are needed: many images need no copies."""
+        self._outdated = True
+
+    def step(self, obs: Any, states: Any, episode_start: Any, noise: np.ndarray | None) -> Step:
+        """See GraphActor."""
+        in_numpy = _count(obs) <= FEW_IMAGES and self._few.judges
+        step = self._few_images().step if in_numpy else super().step
+        return step(obs, states, episode_start, noise)
+
+    def choose(
+        self, obs: Any, states: Any, episode_start: Any, noise: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """See GraphActor."""
+        choose = self._few_images().choose if _count(obs) <= FEW_IMAGES else super().choose
+        return choose(obs, states, episode_start, noise)
+
+    def behave(
+        self, obs: Any, states: Any, episode_start: Any, noise: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """See GraphActor."""
+        behave = self._few_images().behave if _count(obs) <= FEW_IMAGES else super().behave
+        return behave(obs, states, episode_start, noise)
+
+    def _few_images(self) -> NumpyActor:
+        """The numpy copies, with the present weights."""
+        if self._outdated:
+            self._few.refresh()
+            self._outdated = False
+        return self._few
+
+
+def _count(obs: Any) -> int:
+    """Observations in a batch, which may be a dictionary of its parts."""
+    return len(next(iter(parts_of_obs(obs).values())))

@@ -176,9 +176,9 @@ class ActorCritic(BasePolicy):
     def mirror(self) -> Mirror | None:
         """See BasePolicy; values, which are seldom needed while acting, are computed through the graph."""
         repeatable, seen = seen_in_numpy(self)
-        if not self.trunk.plain or not repeatable:
+        if not self.trunk.chained or not repeatable:
             return None
-        return Mirror([*([self.network] if self.network else []), self.pi_layer], seen=seen)
+        return Mirror([*self.trunk.modules, *([self.network] if self.network else []), self.pi_layer], seen=seen)
 
     def view(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> View:
         """Observations as actor and critics take them; arguments as for `forward`."""

@@ -24,7 +24,7 @@ class BasePolicy(abc.ABC):
     """A policy without its networks; see ActingPolicy in policy/protocol.py.
 
     A subclass defines `modules`, `trainable_variables` and `forward`, sets `state_size` if it is recurrent, and
-    overrides `mirror` if it can be made of dense layers alone.
+    overrides `mirror` if numpy can repeat its networks.
 
     Args:
         observation_space: of one environment.
@@ -81,7 +81,7 @@ class BasePolicy(abc.ABC):
     @property
     def convolutional(self) -> bool:
         """Whether a network convolves images."""
-        return any(has_convolutions(module) for module in self.modules)
+        return has_convolutions(*self.modules)
 
     @property
     def widest_dense(self) -> int:

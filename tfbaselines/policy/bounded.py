@@ -6,6 +6,13 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+# Algorithms for action spaces other than Box.
+FOR_OTHERS = {
+    spaces.Discrete: "ppo2, deepq or sac",
+    spaces.MultiDiscrete: "ppo2, a2c or sac",
+    spaces.MultiBinary: "ppo2, a2c or trpo_mpi",
+}
+
 LOG_STD_BOUNDS = (-20.0, 2.0)
 # In the division by the standard deviation, as in the original.
 EPSILON = 1e-8
@@ -40,8 +47,10 @@ class BoundedHead:
 
     def __init__(self, space: spaces.Box) -> None:
         if not (isinstance(space, spaces.Box) and space.is_bounded()):
-            box = isinstance(space, spaces.Box)
-            advice = "wrap it so that they are finite" if box else "an algorithm for it is ppo2, acer, deepq or sac"
+            fitting = FOR_OTHERS.get(type(space))
+            advice = f"an algorithm for it is {fitting}" if fitting else "no algorithm takes it"
+            if isinstance(space, spaces.Box):
+                advice = "wrap it so that they are finite"
             raise ValueError(f"continuous actions need bounds, {space} has none: {advice}")
         self.width = int(np.prod(space.shape))
         self.action_shape = tuple(space.shape)

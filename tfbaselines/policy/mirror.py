@@ -1,4 +1,4 @@
-"""Numpy functions that repeat dense Keras networks, with numpy copies of their weights."""
+"""Numpy functions that repeat dense and convolutional Keras networks, with numpy copies of their weights."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -8,10 +8,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-# OpenBLAS computes larger products (rows x inputs x outputs) on several threads, which then spin for a while and take
-# the cores from TensorFlow's: a large batch is cut into pieces that stay below, unless these would be tiny.
-LARGEST_PRODUCT = 2**18
-FEWEST_ROWS = 16
+from tfbaselines.policy.patches import patches_of
 
 ArrayFunction = Callable[[np.ndarray], np.ndarray]
 
@@ -77,8 +74,8 @@ class NumpyCopies:
         """Copy the variables' present numbers."""
         read = tf.raw_ops.ReadVariableOp
         for handle, copy in self._copies:
-            # A third of what the variable's own numpy() costs, a dozen times after every update.
-            copy[...] = read(resource=handle, dtype=tf.float32).numpy()
+            # A third of what the variable's own numpy() costs, which copies twice, a dozen times after every update.
+            copy[...] = memoryview(read(resource=handle, dtype=tf.float32))
 
     def of(self, variable: keras.Variable) -> np.ndarray:
         """An array for a variable's numbers, which `refresh` fills."""
@@ -110,6 +107,11 @@ class NumpyCopies:
     def _layer(self, layer: keras.layers.Layer) -> ArrayFunction | None:
         if isinstance(layer, keras.layers.Dense):
             return self._dense(layer)
+        if isinstance(layer, keras.layers.Conv2D):
+            return self._convolution(layer)
+        if isinstance(layer, keras.layers.Rescaling):
+            scale, offset = np.float32(layer.scale), np.float32(layer.offset)
+            return lambda x: x * scale + offset
         if isinstance(layer, keras.layers.LayerNormalization):
             return self._layer_norm(layer)
         if isinstance(layer, keras.layers.Activation):
@@ -130,19 +132,24 @@ class NumpyCopies:
 
         return dense
 
+    def _convolution(self, layer: keras.layers.Conv2D) -> ArrayFunction:
+        """From images [B, rows, columns, channels] to images."""
+        kernel = self.of(layer.kernel).reshape(-1, layer.filters)
+        product = self._product(kernel)
+        bias = self.of(layer.bias) if layer.use_bias else np.float32(0.0)
+        activation = _ACTIVATIONS[_activation_name(layer)]
+
+        def convolution(x: np.ndarray) -> np.ndarray:
+            patches = patches_of(x, layer.kernel_size, layer.strides, layer.padding == "same")
+            y = product(patches.reshape(-1, len(kernel)))
+            y += bias
+            return activation(y, out=y).reshape(*patches.shape[:3], -1)
+
+        return convolution
+
     def _product(self, kernel: np.ndarray) -> ArrayFunction:
         """From rows [B, inputs] to their product with a kernel [inputs, outputs]."""
-        dot, most_rows = np.dot, LARGEST_PRODUCT // kernel.size
-
-        def product(x: np.ndarray) -> np.ndarray:
-            if most_rows < FEWEST_ROWS or len(x) <= most_rows:
-                return dot(x, kernel)
-            y = np.empty((*x.shape[:-1], kernel.shape[1]), np.result_type(x, kernel))
-            for start in range(0, len(x), most_rows):
-                dot(x[start : start + most_rows], kernel, out=y[start : start + most_rows])
-            return y
-
-        return product
+        return lambda x: np.dot(x, kernel)
 
     def _layer_norm(self, layer: keras.layers.LayerNormalization) -> ArrayFunction:
         gamma, beta, epsilon = self.of(layer.gamma), self.of(layer.beta), layer.epsilon
@@ -187,13 +194,22 @@ def _repeatable(module: Any) -> bool:
         return False
     kinds = keras.layers
     known = kinds.InputLayer | kinds.Flatten | kinds.Dense | kinds.LayerNormalization | kinds.Activation
+    known |= kinds.Conv2D | kinds.Rescaling
     layers = _layers(module)
     if not layers or any(not isinstance(layer, known) for layer in layers):
+        return False
+    convolutions = [layer for layer in layers if isinstance(layer, kinds.Conv2D)]
+    if any(not _plain(layer) for layer in convolutions):
         return False
     if any(len(getattr(layer, "_inbound_nodes", [None])) > 1 for layer in layers):
         return False
     norms = [layer for layer in layers if isinstance(layer, kinds.LayerNormalization)]
     if any(layer.axis != [-1] or layer.gamma is None or layer.beta is None for layer in norms):
         return False
-    activated = [layer for layer in layers if isinstance(layer, kinds.Dense | kinds.Activation)]
+    activated = [layer for layer in layers if isinstance(layer, kinds.Dense | kinds.Activation)] + convolutions
     return all(_activation_name(layer) in _ACTIVATIONS for layer in activated)
+
+
+def _plain(layer: keras.layers.Conv2D) -> bool:
+    """Whether a convolution is of [rows, columns, channels], without gaps and groups."""
+    return layer.data_format == "channels_last" and layer.dilation_rate == (1, 1) and layer.groups == 1

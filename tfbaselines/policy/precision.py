@@ -24,16 +24,18 @@ BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 T = TypeVar("T")
 
 
-def available(precision: str) -> str:
+def available(precision: str, warns: bool = True) -> str:
     """A precision, or float32 with a warning where the processor can only imitate bfloat16, at half the speed.
 
     Args:
         precision: what was asked for.
+        warns: whether this rank is the one that warns.
     """
     flags = _flags()
     if precision == "float32" or not flags or flags & BFLOAT16_FLAGS:
         return precision
-    warn("precision=bfloat16: this processor has no instructions for it, so that float32, which is faster, is used")
+    if warns:
+        warn("precision=bfloat16: this processor has no instructions for it, so that float32, which is faster, is used")
     return "float32"
 
 

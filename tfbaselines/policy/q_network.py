@@ -136,12 +136,13 @@ class QNetwork(BasePolicy):
     def mirror(self) -> Mirror | None:
         """See BasePolicy; the largest value is computed through the graph."""
         repeatable, seen = seen_in_numpy(self)
-        if not self.trunk.plain or not repeatable:
+        if not self.trunk.chained or not repeatable:
             return None
+        below = [*self.trunk.modules, *self._dense]
         if self.noise is None and self.q_head.returns.atoms == 1:
             # Advantages have the same order as values.
-            return Mirror([*self._dense, *self.q_head.action_layers], seen=seen)
-        return Mirror([*self._dense, ValuesInNumpy(self.q_head, self.noise)], seen=seen)
+            return Mirror([*below, *self.q_head.action_layers], seen=seen)
+        return Mirror([*below, ValuesInNumpy(self.q_head, self.noise)], seen=seen)
 
     def outputs(self, encoded: Any, noise: tf.Tensor | None = None) -> tf.Tensor:
         """The representation [B, A, atoms] of every action's return.

@@ -46,9 +46,9 @@ class Trunk:
             self.width = memory
 
     @property
-    def plain(self) -> bool:
-        """Whether features are the observation itself: no encoder, no memory, no Dict."""
-        return not self.modules and not self._dict
+    def chained(self) -> bool:
+        """Whether the modules, if any, take the observation one after the other: no memory, no Dict."""
+        return self._cell is None and not self._dict
 
     @property
     def modules(self) -> list[Any]:
@@ -90,13 +90,13 @@ class NetworkTrunk:
         network: of the whole encoded observation.
     """
 
-    plain = False
-
     def __init__(self, network: keras.Model) -> None:
         self._network = network
         self.width = flat_width(network)
         self.state_size = getattr(network, "state_size", None) or 0
         self.modules = [network]
+        # See Trunk.
+        self.chained = not self.state_size
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.parallel.blas import one_blas_thread
 from tfbaselines.settings.algorithm import Algorithm
 
 # Dones without an 'episode' entry after which there is none to be expected: an Atari game has far fewer lives.
@@ -56,16 +57,17 @@ def even_episodes(model: Any, env: VecEnv, count: int, deterministic: bool = Fal
 
 def _ended(model: Any, env: VecEnv, deterministic: bool, render: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
     """The number of an environment, and its info entry, for each episode that ends."""
-    obs, silent = env.reset(), 0
-    state, dones = model.initial_states(env.num_envs), np.zeros(env.num_envs, bool)
-    while True:
-        actions, state = model.act(obs, state, deterministic, dones)
-        obs, _, dones, infos = env.step(actions)
-        if render:
-            env.render()
-        for i in np.flatnonzero(dones).tolist():
-            if "episode" in infos[i]:
-                silent = 0
-                yield i, infos[i]["episode"]
-            elif (silent := silent + 1) > MOST_SILENT_DONES:
-                raise ValueError("the environments' infos have no episodes: put a Monitor around each environment")
+    with one_blas_thread():
+        obs, silent = env.reset(), 0
+        state, dones = model.initial_states(env.num_envs), np.zeros(env.num_envs, bool)
+        while True:
+            actions, state = model.act(obs, state, deterministic, dones)
+            obs, _, dones, infos = env.step(actions)
+            if render:
+                env.render()
+            for i in np.flatnonzero(dones).tolist():
+                if "episode" in infos[i]:
+                    silent = 0
+                    yield i, infos[i]["episode"]
+                elif (silent := silent + 1) > MOST_SILENT_DONES:
+                    raise ValueError("the environments' infos have no episodes: put a Monitor around each environment")
