@@ -21,6 +21,7 @@ from helpers import mean_return, vec
 
 from tfbaselines.algs import acer
 from tfbaselines.envs import tiny
+from tfbaselines.experience.traces import TraceReplay
 from tfbaselines.running.callbacks import StopAt
 from tfbaselines.running.checkpoint import load_tree
 from tfbaselines.settings.options import RunOptions
@@ -33,17 +34,19 @@ def seen(monkeypatch):
     return recorded_updates(monkeypatch)
 
 
-@pytest.mark.parametrize("network", [None, pytest.param("lstm", marks=pytest.mark.slow)])
-def test_a_resumed_run_with_traces_equals_an_uninterrupted_one(network, tmp_path, eager):
-    """Eight updates, and eight with a stop after four. Episodes end with the rollouts."""
+@pytest.mark.parametrize(
+    ("length", "network"), [(NSTEPS, None), (5, None), pytest.param(5, "lstm", marks=pytest.mark.slow)]
+)
+def test_a_resumed_run_with_traces_equals_an_uninterrupted_one(length, network, tmp_path, eager):
+    """Eight updates, and eight with a stop after four, when episodes have ended or are under way."""
     directory, kwargs = tmp_path, {"lr": 0.05, "network": network}
     kwargs |= {"buffer_len": 5, "batch_size": 2, "trace_length": 4}
-    whole = train(directory / "whole", constant(), 8, **kwargs)
-    train(directory / "half", constant(), 8, run=stop_after(4), **kwargs)
+    whole = train(directory / "whole", constant(length), 8, **kwargs)
+    train(directory / "half", constant(length), 8, run=stop_after(4), **kwargs)
     assert len(rows(directory / "half")) == 4
     assert (directory / "half/replay/000").is_file()
     resume = RunOptions(resume=str(directory / "half"))
-    resumed = train(directory / "half", constant(), 8, **kwargs | {"run": resume, "seed": 99})
+    resumed = train(directory / "half", constant(length), 8, **kwargs | {"run": resume, "seed": 99})
     np.testing.assert_equal(resumed.state(), whole.state())
     assert rows(directory / "half").equals(rows(directory / "whole"))
 
@@ -97,6 +100,21 @@ def test_a_continuous_model_is_exported(tmp_path, eager):
 TRACES = {"buffer_len": 5, "trace_length": 4}
 
 
+@pytest.mark.parametrize("continues", [True, False])
+def test_a_replay_goes_on_with_episodes_if_the_environments_do(continues, tmp_path):
+    def replay_of(pieces):
+        replay = TraceReplay(counting(), 5, 2)
+        replay._open = [pieces]
+        return replay
+
+    steps = dict.fromkeys(("actions", "rewards", "terminated", "truncated"), np.zeros(3, np.int64))
+    piece = steps | {"obs": np.zeros((4, 1)), "episode_start": np.zeros(4), "mus": np.zeros((3, 2))}
+    workers = [replay_of([]), replay_of([])]
+    acer.ReplayFile([replay_of([piece]), replay_of([piece, piece])]).save(tmp_path / "replay")
+    acer.ReplayFile(workers).load(tmp_path / "replay", episodes_continue=continues)
+    assert [replay.state()["open"].tolist() for replay in workers] == ([[1], [2]] if continues else [[0], [0]])
+
+
 @pytest.mark.parametrize(
     ("before", "now"), [({}, TRACES), (TRACES, {}), ({}, {"nsteps": 4})], ids=["traces", "rollouts", "shorter"]
 )
@@ -142,7 +160,8 @@ def test_ctrl_c_stops_workers_with_a_checkpoint_from_which_they_go_on(tmp_path):
 @pytest.mark.slow
 def test_two_ranks_train_one_model(tmp_path):
     """They are compared bit by bit at the end. That they go on after a stop is shown for every algorithm."""
-    own = ["--trust_region=exact", "--buffer_len=5", "--trace_length=8"]
+    # Whole episodes: those of one rank are longer than the other's.
+    own = ["--trust_region=exact", "--buffer_len=5"]
     flags = [*FLAGS, *own, "--delta=1e-4", "--lr=0.01", "--log_path=log"]
     status, _, err = run_on_ranks("tfbaselines.run", *flags, "--num_timesteps=160", cwd=tmp_path)
     assert status == 0, err

@@ -99,7 +99,6 @@ def test_every_argument_of_a_part_makes_a_difference(given, name, value, eager):
         {"checkpoint_freq": None},
         {"save_replay_buffer": False},
         {"max_ep_len": None},
-        {"v_min": -1.0},
         {"checkpoint_path": "nowhere"},
     ],
 )
@@ -112,6 +111,8 @@ def test_other_words_for_the_same(same, default, eager, tmp_path, monkeypatch):
     ("arguments", "words"),
     [
         ({"num_atoms": 5}, "num_atoms=5 is not valid: needs distributional"),
+        ({"v_min": -1.0}, "v_min=-1.0 is not valid: needs distributional='categorical'"),
+        ({"distributional": "quantile", "v_max": 1.0}, "v_max=1.0 is not valid: needs distributional='categorical'"),
         ({"distributional": "categorical", "v_min": 3.0, "v_max": 2.0}, "v_min=3.0 is not valid: below v_max=2.0"),
         ({"distributional": "categorical", "num_atoms": 1}, "num_atoms=1 is not valid: at least 2"),
         ({"distributional": "quantiles"}, "did you mean 'quantile'"),
@@ -135,7 +136,7 @@ def test_its_public_names():
     for name in ("ReplayBuffer", "PrioritizedReplayBuffer", "LinearSchedule", "PiecewiseSchedule", "ConstantSchedule"):
         assert name in deepq.__all__
     assert all(hasattr(deepq, name) for name in deepq.__all__)
-    with pytest.raises(ValueError, match=r"call tfbaselines.load\(path\)"):
+    with pytest.raises(ValueError, match=r"call learn\(network, env, total_timesteps=0, load_path=path\)"):
         deepq.load_act("model.pkl")
 
 
@@ -285,7 +286,8 @@ def test_the_next_action_is_an_allowed_one(double_q):
 
 @pytest.mark.parametrize("distributional", ["categorical", "quantile"])
 def test_distributions_are_of_the_action_with_the_best_mean(distributional):
-    policy, target, update = update_of(distributional=distributional, num_atoms=5, v_min=-4.0, v_max=4.0)
+    ends = {"v_min": -4.0, "v_max": 4.0} if distributional == "categorical" else {}
+    policy, target, update = update_of(distributional=distributional, num_atoms=5, **ends)
     obs = np.random.default_rng(0).normal(size=(8, 2)).astype(np.float32)
     best = policy.forward(obs).flat.numpy().argmax(axis=1)
     outputs = target.outputs(target.preprocess(obs)).numpy()[np.arange(8), best]

@@ -91,6 +91,19 @@ def test_steps_episodes_and_errors_are_reported():
     assert error == pytest.approx(np.mean(sizes), rel=1e-5)
 
 
+def test_only_an_episode_that_ends_now_is_told():
+    env = vec(lambda: Chain(limit=3), 2)
+    learning, step = learner(env), env.step
+
+    def stale(actions):
+        obs, rewards, dones, infos = step(actions)
+        dones[1] = False
+        return obs, rewards, dones, infos
+
+    env.step = stale
+    assert len(learning.run(0.0, LR)[1]) == 1
+
+
 @pytest.mark.parametrize(("epsilon", "share"), [(0.0, 0.0), (0.25, 0.25), (1.0, 1.0)])
 def test_exploration_takes_every_action_equally_often(epsilon, share):
     subject = learner(vec(Chain))

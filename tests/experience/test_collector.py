@@ -8,6 +8,7 @@ import pytest
 from gymnasium import spaces
 from helpers import vec
 
+from tfbaselines.envs.vec import VecEnvWrapper
 from tfbaselines.envs.vec.action_mask import MASK, VecActionMask
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.experience.collector import Collector, random_actions
@@ -61,6 +62,19 @@ def environments(*lengths, **kwargs):
     inner = [Recording(length, 1000 * i, **kwargs) for i, length in enumerate(lengths)]
     makers = iter(inner)
     return vec(lambda: next(makers), len(inner)), inner
+
+
+class Stale(VecEnvWrapper):
+    """Every info still has the latest episode of its environment."""
+
+    def reset(self):
+        self._latest = [{} for _ in range(self.num_envs)]
+        return self.venv.reset()
+
+    def step_wait(self):
+        obs, rewards, dones, infos = self.venv.step_wait()
+        self._latest = [latest | info for latest, info in zip(self._latest, infos, strict=True)]
+        return obs, rewards, dones, self._latest
 
 
 class Taken:
@@ -118,6 +132,12 @@ def test_every_step_is_put_as_it_happened():
     np.testing.assert_array_equal([seen[0] for seen in behave.seen], replay.column("obs"))
     first = np.concatenate([np.ones((1, 2), bool), replay.column("dones")[:-1]])
     np.testing.assert_array_equal([seen[2] for seen in behave.seen], first)
+
+
+def test_only_an_episode_that_ends_now_is_told():
+    env, _ = environments(3, 5)
+    collecting, _, _ = collector(Stale(env))
+    assert [episode["l"] for episode in collecting.run(10, 0)] == [3, 5, 3, 3, 5]
 
 
 @pytest.mark.parametrize("several", [False, True])

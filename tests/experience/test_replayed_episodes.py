@@ -26,6 +26,7 @@ from trace_replays import (
 
 from tfbaselines.experience import traces
 from tfbaselines.experience.traces import FENCES, TraceReplay, between, part_of, stack
+from tfbaselines.parallel.mpi import Communicator
 
 
 def assert_padded(trace, length):
@@ -154,16 +155,63 @@ def test_a_replay_of_episodes_restored_into_another_size_keeps_the_latest():
     assert first == {episode["rewards"][0] for episode in episodes[3:]}
 
 
-def test_episodes_still_going_on_are_not_saved():
-    replay, _ = run_of((3, 4), nsteps=5)
-    assert sum(replay.state()["lengths"]["rewards"]) == 7
-    other = TraceReplay(spaces_of(count=1), 10, 4)
-    other.restore(replay.state())
+def rest_of_an_episode():
+    """A rollout of two steps, the last of an episode."""
     batch = rollout(5, count=1, nsteps=2, states=True)
     batch["terminated"][:, 1] = 1.0
-    other.put(batch)
+    return batch
+
+
+@pytest.mark.parametrize(("continues", "wanted"), [(True, {3, 4, 5}), (False, {3, 4, 2})])
+def test_episodes_under_way_are_kept_where_they_go_on(continues, wanted, tmp_path):
+    """Three steps of one are saved, and two follow."""
+    replay, _ = run_of((3, 4), nsteps=5)
+    other = TraceReplay(spaces_of(count=1), 10, 200)
+    other.restore(saved_and_loaded(replay, tmp_path / "replay"))
+    if not continues:
+        other.forget_unfinished()
+    other.put(rest_of_an_episode())
     lengths = {(row == 0).sum() for row in other.sample(np.random.default_rng(0))["truncated"]}
-    assert lengths <= {2, 3, 4} and len(other.state()["pieces"]) == 3
+    assert lengths == wanted
+
+
+def test_replays_without_episodes_under_way_load():
+    """Those of older versions, and those of another number of environments."""
+    replay, _ = run_of((3, 4), nsteps=7)
+    state = replay.state()
+    for others in ({}, {"open": np.zeros(3, np.int64)}):
+        other = TraceReplay(spaces_of(count=1), 10, 200)
+        other.restore({name: part for name, part in state.items() if name != "open"} | others)
+        np.testing.assert_equal(samples(other, 3), samples(replay, 3))
+        other.put(rest_of_an_episode())
+        assert other.state()["pieces"].tolist() == [1, 1, 1]
+
+
+class LongerElsewhere(Communicator):
+    """Of two ranks, of which the other has drawn an episode of 64 steps."""
+
+    size = 2
+
+    def max(self, array):
+        return np.maximum(array, 64)
+
+
+def test_ranks_agree_on_the_length_of_whole_episodes():
+    """They may send each other their batches, which have to be of one shape."""
+    replay, _ = run_of((3, 4), batch_size=2, comm=LongerElsewhere())
+    sample = replay.sample(np.random.default_rng(0))
+    assert sample["rewards"].shape == (2, 64)
+    for i in range(2):
+        trace = part_of(sample, i)
+        assert_padded(trace, int((trace["truncated"] == 0).sum()))
+
+
+def test_all_ranks_learn_in_parts_or_none_does(monkeypatch):
+    """An update in parts sends other messages than one at once."""
+    replay, _ = run_of((3, 4), batch_size=2, comm=LongerElsewhere())
+    monkeypatch.setattr(traces, "PART_BYTES", 2 * replay._nbytes(64) - 1)
+    (part,) = replay.sample(np.random.default_rng(0))
+    assert part["rewards"].shape == (2, 4)
 
 
 def shown_by(diary, number, nstack):

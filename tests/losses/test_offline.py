@@ -50,6 +50,13 @@ def test_td3s_term_against_a_loop():
     np.testing.assert_allclose(tape.gradient(found[0], actor_values), np.full(ROWS, -alpha / scale / ROWS), rtol=1e-5)
 
 
+def test_td3s_term_of_values_that_are_all_zero_is_the_distance():
+    policy = policy_of(BOUNDED, DeterministicHead)
+    taken, own = tf.zeros((ROWS, 1, 2)), tf.ones((ROWS, 1, 2))
+    loss, distance = behaviour_regularized(policy, {"actions": taken}, tf.zeros(ROWS), own, 2.5)
+    assert loss == distance > 0
+
+
 def test_td3s_term_counts_valid_rows_alone():
     policy = policy_of(BOUNDED, DeterministicHead)
     taken, own = (np.random.default_rng(i).uniform(BOUNDED.low, BOUNDED.high, (4, 1, 2)) for i in range(2))

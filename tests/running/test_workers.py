@@ -203,6 +203,14 @@ def test_a_worker_of_several_acts_by_the_parameters_of_now():
     np.testing.assert_allclose(workers[1]._actor.choose(obs, None, np.ones(1, bool), None)[0], expected, rtol=1e-6)
 
 
+def test_no_worker_copies_parameters_while_another_changes_them(monkeypatch):
+    _, workers = make_team(2, replay_ratio=0)
+    held = []
+    monkeypatch.setattr(workers[1]._actor, "refresh", lambda: held.append(workers[1].lock.locked()))
+    workers[1].turn()
+    assert held == [True]
+
+
 def test_nothing_is_replayed_before_there_is_enough():
     run, (worker,) = make_team(1, replay_ratio=50, replay_start=8)
     worker.turn()

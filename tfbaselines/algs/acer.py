@@ -10,6 +10,7 @@ gradient with respect to f is bounded by a trust region around the averaged poli
 and optim/trust_region.py, their gradient step in running/acer_model.py.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,6 +18,7 @@ from typing import Any, ClassVar
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.packed import with_packed_observations
 from tfbaselines.errors import bad_argument
+from tfbaselines.experience.traces import RolloutReplay, TraceReplay
 from tfbaselines.logs.acer_rows import ACERRows
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.threads import Crew, Together
@@ -103,6 +105,25 @@ class Config(PolicyConfig):
             raise bad_argument("replay_start", self.replay_start, accepted)
 
 
+class ReplayFile(TreeFile):
+    """The replays of all workers in one file.
+
+    Args:
+        replays: of each.
+    """
+
+    def __init__(self, replays: Sequence[RolloutReplay | TraceReplay]) -> None:
+        super().__init__(Together(replays))
+        self._replays = replays
+
+    def load(self, path: str | os.PathLike, episodes_continue: bool = False) -> None:
+        """See TreeFile; episodes under way are kept if the environments go on with them."""
+        super().load(path)
+        if not episodes_continue:
+            for replay in self._replays:
+                replay.forget_unfinished()
+
+
 @takes(Config)
 def learn(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], **kwargs: Any) -> Model:
     """Train a policy with ACER; several workers take a list with the environments of each."""
@@ -116,7 +137,7 @@ def learn(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], **kwargs: Any) -
         with Run("acer", Together(envs), config, plan) as run, crew:
             model = Model(network, envs[0], config, comm)
             model.rng = run.rng
-            saved = TreeFile(Together(replays)) if config.replay_ratio else None
+            saved = ReplayFile(replays) if config.replay_ratio else None
             run.start(model, normalized=envs[0], replay=saved, paused=crew.paused)
             workers = make_workers(run, envs, replays)
             run.acts(*workers)

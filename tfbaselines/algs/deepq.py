@@ -166,6 +166,10 @@ class Config(StepReplayConfig):
         object.__setattr__(self, "hiddens", tuple(self.hiddens))
         if self.distributional == "categorical" and not self.v_min < self.v_max:
             raise bad_argument("v_min", self.v_min, f"below v_max={self.v_max}")
+        for name in ("v_min", "v_max"):
+            value = getattr(self, name)
+            if self.distributional != "categorical" and value != getattr(Config, name):
+                raise bad_argument(name, value, "needs distributional='categorical', whose returns it bounds")
         if self.num_atoms is not None and self.distributional is None:
             raise bad_argument("num_atoms", self.num_atoms, "needs distributional='categorical' or 'quantile'")
         if self.noisy and self.param_noise:
@@ -216,7 +220,8 @@ class ActWrapper(OffPolicyModel):
 def load_act(path: str) -> None:
     """Name what takes its place: a file holds the parameters alone, without the environment's spaces."""
     raise ValueError(
-        f"load_act({path!r}): call tfbaselines.load(path), or learn(network, env, total_timesteps=0, load_path=path)"
+        f"load_act({path!r}): call learn(network, env, total_timesteps=0, load_path=path), or, if a run of the command "
+        "line or its --save_path wrote the file, tfbaselines.load(path)"
     )
 
 

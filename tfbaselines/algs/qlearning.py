@@ -152,7 +152,9 @@ class Learner:
             cells = next_cells
             require_end(len(errors))
         self._obs = obs
-        episodes = [info["episode"] for info in infos if "episode" in info]
+        # An info may still have an earlier episode.
+        ended = [infos[i] for i in np.flatnonzero(dones)]
+        episodes = [info["episode"] for info in ended if "episode" in info]
         return len(errors) * env.num_envs, episodes, float(np.abs(errors).mean())
 
     def seen(self, steps: int) -> tuple[np.ndarray, np.ndarray]:

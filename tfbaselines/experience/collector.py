@@ -75,7 +75,9 @@ class Collector:
             self._replay.put(self._obs, actions, self._reward_scale * rewards, obs, dones, infos, self._states)
             self._obs, self._states, self._episode_start = obs, states, dones
             if dones.any():
-                episodes += [info["episode"] for info in infos if "episode" in info]
+                # An info may still have an earlier episode.
+                ended = [infos[i] for i in np.flatnonzero(dones)]
+                episodes += [info["episode"] for info in ended if "episode" in info]
                 if self._on_end is not None:
                     self._on_end(dones)
         return episodes

@@ -65,12 +65,19 @@ def unflatten(state: dict[str, Any], observation: spaces.Space, action: spaces.S
     return [{name: pieces[i].copy() for name, pieces in parts.items()} for i in range(count)]
 
 
-def counts_of(state: dict[str, Any], total: int) -> list[int]:
-    """How many pieces each episode has; ValueError unless these are `total` in all."""
-    counts = state.get("pieces")
-    if not _is_vector(counts) or np.any(counts < 1) or np.any(counts > total) or counts.sum() != total:
+def counts_of(state: dict[str, Any], total: int) -> tuple[list[int], list[int]]:
+    """How many pieces each whole episode has, and each that has not ended, by environment.
+
+    Older versions did not save those that have not ended. ValueError unless there are `total` pieces in all.
+    """
+    whole, going_on = state.get("pieces"), state.get("open", np.zeros(0, np.int64))
+    fits = all(
+        _is_vector(counts) and not np.any((counts < least) | (counts > total))
+        for counts, least in ((whole, 1), (going_on, 0))
+    )
+    if not fits or whole.sum() + going_on.sum() != total:
         raise ValueError(f"{DAMAGED}: its episodes do not have the {total} pieces that there are")
-    return counts.tolist()
+    return whole.tolist(), going_on.tolist()
 
 
 def _named(state: dict[str, Any], key: str) -> dict[str, Any]:

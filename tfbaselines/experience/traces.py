@@ -21,6 +21,7 @@ from tfbaselines.experience.frames import FramePacker, PlainPacker
 from tfbaselines.experience.rollout import Runner
 from tfbaselines.experience.saved_traces import FENCES, Sequence, check_layout, counts_of, flatten, unflatten
 from tfbaselines.memory import in_units, require_memory
+from tfbaselines.parallel import mpi
 from tfbaselines.policy.encoding import observation_dtype
 
 EPISODES = "whole episodes"
@@ -124,6 +125,9 @@ class RolloutReplay:
         self._rollouts.clear()
         self._rollouts.extend(sequences[start : start + count] for start in range(0, len(sequences), count))
 
+    def forget_unfinished(self) -> None:
+        """See TraceReplay; rollouts are kept whole."""
+
 
 class Trace(NamedTuple):
     """Steps start to start + length - 1 of an episode, which is in pieces."""
@@ -161,17 +165,25 @@ class TraceReplay:
         capacity: how many episodes to keep.
         batch_size: how many traces make a batch.
         length: steps to which each trace is cut, from a random start; None takes whole episodes.
+        comm: ranks that sample together; None for all.
     """
 
-    def __init__(self, env: VecEnv, capacity: int, batch_size: int, length: int | None = None) -> None:
+    def __init__(
+        self,
+        env: VecEnv,
+        capacity: int,
+        batch_size: int,
+        length: int | None = None,
+        comm: mpi.Communicator | None = None,
+    ) -> None:
         self._packer, self._spaces = make_packer(env), (env.observation_space, env.action_space)
         self._count = env.num_envs
         space = env.observation_space
         self._row = max(LEAST_ROW, math.prod(space.shape) * np.dtype(observation_dtype(space)).itemsize)
-        self._batch_size, self._length = batch_size, length
+        self._batch_size, self._length, self._comm = batch_size, length, mpi.wrap(comm)
         self._episodes: deque[list[Sequence]] = deque(maxlen=capacity)
         # Pieces of the episodes that have not ended, by environment.
-        self._open: list[list[Sequence]] = [[] for _ in range(env.num_envs)]
+        self._open: list[list[Sequence]] = [[] for _ in range(self._count)]
         self._seen = 0
         self._announced = False
 
@@ -215,12 +227,15 @@ class TraceReplay:
         """A batch [batch_size, ...], padded at the end to one length by steps that are truncated.
 
         Returns:
-            The batch; one with more than PART_BYTES of observations in parts, of which each has its own length.
+            The batch; one with more than PART_BYTES of observations in parts, of which each has its own length. On
+            every rank it is of one shape, or in parts, which may be one alone: otherwise their messages would differ.
         """
         numbers = rng.integers(len(self._episodes), size=self._batch_size)
         traces = [self._drawn(self._episodes[number], rng) for number in numbers]
-        whole = self._nbytes(self._padded_length(max(trace.length for trace in traces))) * len(traces)
-        return self._stacked(traces) if whole <= PART_BYTES else Parts(self._cut(traces), self._stacked)
+        length = int(self._comm.max([self._padded_length(max(trace.length for trace in traces))])[0])
+        if self._nbytes(length) * len(traces) > PART_BYTES:
+            return Parts(self._cut(traces), self._stacked)
+        return self._stacked(traces, length)
 
     def _cut(self, traces: list[Trace]) -> list[list[Trace]]:
         """The traces in parts, those of similar length together."""
@@ -239,27 +254,36 @@ class TraceReplay:
         """Of the observations of so many steps, unpacked."""
         return (steps + 1) * self._row
 
-    def _stacked(self, traces: list[Trace]) -> Sequence:
-        length = self._padded_length(max(trace.length for trace in traces))
+    def _stacked(self, traces: list[Trace], length: int | None = None) -> Sequence:
+        length = length or self._padded_length(max(trace.length for trace in traces))
         return stack([padded(self._unpacked(trace), length) for trace in traces])
 
     def state(self) -> dict[str, Any]:
-        """All whole episodes. Unfinished ones are left out: a resumed run begins new ones."""
-        pieces = [piece for episode in self._episodes for piece in episode]
-        counts = np.array([len(episode) for episode in self._episodes], np.int64)
-        return flatten(pieces) | {"pieces": counts, "seen": self._seen, "layout": EPISODES}
+        """All episodes, those that have not ended last."""
+        pieces = [piece for episode in (*self._episodes, *self._open) for piece in episode]
+        counts, going_on = (
+            np.array([len(episode) for episode in episodes], np.int64) for episodes in (self._episodes, self._open)
+        )
+        return flatten(pieces) | {"pieces": counts, "open": going_on, "seen": self._seen, "layout": EPISODES}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Load what `state` returned; ValueError when it does not hold episodes."""
         check_layout(state, EPISODES)
         pieces = unflatten(state, *self._spaces, packed=isinstance(self._packer, FramePacker))
-        counts, seen = counts_of(state, len(pieces)), state.get("seen")
+        (counts, going_on), seen = counts_of(state, len(pieces)), state.get("seen")
         if type(seen) is not int or seen < 0:
             raise ValueError("the saved replay is damaged: it does not have the number of steps")
         rest = iter(pieces)
         self._episodes.clear()
         self._episodes.extend([next(rest) for _ in range(count)] for count in counts)
+        self.forget_unfinished()
+        if len(going_on) == self._count:
+            self._open = [[next(rest) for _ in range(count)] for count in going_on]
         self._seen = seen
+
+    def forget_unfinished(self) -> None:
+        """Drop the episodes that have not ended, where the environments do not go on with them."""
+        self._open = [[] for _ in range(self._count)]
 
     def _drawn(self, episode: list[Sequence], rng: np.random.Generator) -> Trace:
         total = sum(len(piece["rewards"]) for piece in episode)

@@ -25,7 +25,8 @@ def behaviour_regularized(
         actions: pi(s) [B, ...].
         alpha: weight of the values.
     """
-    weight = alpha / tf.stop_gradient(mean(batch, tf.abs(q)))
+    # Values that are all zero say nothing of actions.
+    weight = tf.math.divide_no_nan(tf.cast(alpha, q.dtype), tf.stop_gradient(mean(batch, tf.abs(q))))
     squared = tf.square(policy.head.unit(actions) - policy.head.unit(batch["actions"]))
     distance = mean(batch, tf.reduce_mean(squared, axis=-1))
     return distance - weight * mean(batch, q), distance

@@ -79,8 +79,9 @@ class Worker:
         """Collect and learn; the statistics of learning from what was collected, and the episodes that ended."""
         config, comm = self.run.config, self.run.comm
         if self.own_actor:
-            # Other workers have changed the parameters since.
-            self._actor.refresh()
+            # Other workers have changed the parameters since, and may be changing them now.
+            with self.lock:
+                self._actor.refresh()
         batch = self.runner.run()
         if config.reward_clip is not None:
             batch["rewards"] = np.clip(batch["rewards"], -config.reward_clip, config.reward_clip)
@@ -118,11 +119,11 @@ def make_replay(env: VecEnv, config: Any) -> RolloutReplay | TraceReplay:
 
     Args:
         env: the environments of one worker.
-        config: with nsteps, buffer_size, buffer_len, batch_size and trace_length.
+        config: with nsteps, buffer_size, buffer_len, batch_size, trace_length and comm.
     """
     if config.buffer_len is None:
         return RolloutReplay(env, config.buffer_size, config.nsteps)
-    return TraceReplay(env, config.buffer_len, config.batch_size, config.trace_length)
+    return TraceReplay(env, config.buffer_len, config.batch_size, config.trace_length, config.comm)
 
 
 def make_workers(run: Run, envs: list[VecEnv], replays: list[RolloutReplay | TraceReplay | None]) -> list[Worker]:

@@ -155,3 +155,22 @@ def test_saved_and_loaded_it_has_the_same_priorities(steps, size, tmp_path):
     assert len(found) == len(other) == min(len(replay), size) and {steps, 1000.0 + steps} <= set(found)
     assert found == {obs: expected[obs] for obs in found}
     assert other._largest == replay._largest > 4
+
+
+@pytest.mark.parametrize("steps", [7, 11, 37])
+def test_saved_and_loaded_it_draws_the_same_rows(steps, tmp_path):
+    """Wherever the ring stood: the loaded one begins with the oldest row."""
+    replay, other = make(), make()
+    fill(replay, steps)
+    rank_errors(replay)
+    replay.save(tmp_path / "replay")
+    other.load(tmp_path / "replay", episodes_continue=True)
+    for further in range(25):
+        batches = [drawn(one, 3, 8, further) for one in (replay, other)]
+        for name in ("obs", "weights"):
+            np.testing.assert_array_equal(batches[0][name], batches[1][name])
+        errors = 1.0 + np.arange(24.0).reshape(3, 8)
+        obs = (steps + further + 1000.0 * np.arange(2, dtype=np.float32))[:, None]
+        for one, batch in zip((replay, other), batches, strict=True):
+            one.update_priorities(batch["rows"], errors)
+            one.put(obs, obs, obs[:, 0], obs + 1, np.zeros(2, bool), [{}] * 2)

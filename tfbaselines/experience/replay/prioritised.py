@@ -66,10 +66,11 @@ class PrioritisedReplay(Replay):
         Each batch has one row from each of batch_size equal parts of the total priority.
         """
         self._enter_new_rows()
-        part = self._sums.sum() / batch_size
-        mass = (np.arange(batch_size) + rng.random((batches, batch_size))) * part
-        leaves = self._sums.find_prefixsum_idx(mass.ravel())
-        end = self.steps * self.num_envs
+        end, total = self.steps * self.num_envs, self._sums.sum()
+        # Counted from the oldest row: a replay that was loaded draws the same rows, though they lie in other leaves.
+        before = self._sums.sum(0, (end - len(self)) % self._leaves)
+        mass = before + (np.arange(batch_size) + rng.random((batches, batch_size))) * (total / batch_size)
+        leaves = self._sums.find_prefixsum_idx(np.where(mass < total, mass, mass - total).ravel())
         batch = self.gather(end - (end - leaves) % self._leaves)
         batch["weights"] = ((self._minima.min() / self._sums[leaves]) ** self.beta).astype(np.float32)
         return reshaped(batch, (batches, batch_size))

@@ -12,9 +12,12 @@ class ReplayProtocol(Protocol):
     """What an off-policy run needs of its replay.
 
     Attributes:
+        num_envs: environments whose steps it holds side by side; one for a data set.
         size: transitions that fit into it.
         obs_nbytes: bytes of one sampled observation.
     """
+
+    num_envs: int
 
     @property
     def size(self) -> int: ...
