@@ -77,6 +77,14 @@ def test_seeds_are_one_curve_unless_counted(logs, monkeypatch):
     assert len(panel.curves) == 3 and panel.curves[1].y[5] == pytest.approx(5.5)
 
 
+def test_directories_of_one_name_below_others_are_not_seeds_of_one_experiment(tmp_path, monkeypatch):
+    for name in ("ppo2/pong-0", "ppo2/pong-1", "acer/pong-0", "acer/hopper-0"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "progress.csv").write_text("steps,eprewmean\n1,2\n")
+    (panel,) = drawn(monkeypatch, tmp_path / "ppo2", tmp_path / "acer")
+    assert [curve.label for curve in panel.curves] == ["ppo2/pong (2)", "hopper", "acer/pong"]
+
+
 def test_select_and_exclude(logs, monkeypatch):
     (panel,) = drawn(monkeypatch, logs, "--select", "pong", "g-1")
     assert [curve.label for curve in panel.curves] == ["pong"]

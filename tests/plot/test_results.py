@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 from tfbaselines.plot.results import (
     RETURNS,
     XAXES,
+    Run,
     Series,
     check_column,
     expand,
     find_runs,
     group_of,
+    labelled,
     merge,
     series,
 )
@@ -35,7 +37,7 @@ def test_every_kind_of_log_is_read(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     runs = find_runs(str(tmp_path))
-    assert [run.group for run in runs] == ["csv", "json", "monitor", "txt"]
+    assert [run.group[-1] for run in runs] == ["csv", "json", "monitor", "txt"]
     for run in runs:
         found = series(run, XAXES, RETURNS, smooth=1)
         assert (found.x.tolist(), found.y.tolist()) == ([10.0, 20.0], [1.0, 2.0]), run.dirname
@@ -60,19 +62,28 @@ def test_text_cannot_be_drawn(tmp_path):
         ("pong/3", "pong"),
         ("pong/seed3", "pong"),
         ("pong-seed_3", "pong"),
+        ("seed3/pong", "pong"),
+        ("lr-3/pong-0", "lr-3/pong"),
         ("ppo2", "ppo2"),
         ("CartPole-v1", "CartPole-v1"),
     ],
 )
 def test_groups_by_name(tmp_path, path, group):
-    assert group_of(str(tmp_path / path)) == group
+    assert group_of(str(tmp_path / path)) == (*group_of(str(tmp_path / "x"))[:-1], *group.split("/"))
 
 
 def test_groups_by_experiment(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"exp_name": "walk"}))
-    assert group_of(str(tmp_path)) == "walk"
+    assert group_of(str(tmp_path)) == ("walk",)
     (tmp_path / "config.json").write_text("{torn")
-    assert group_of(str(tmp_path / "x-1")) == "x"
+    assert group_of(str(tmp_path / "x-1"))[-1] == "x"
+
+
+def test_labels_are_as_long_as_groups_need_to_be_told_apart():
+    groups = [("a", "ppo2", "pong"), ("a", "acer", "pong"), ("b", "ppo2", "pong"), ("a", "walk"), ("pong",)]
+    runs = labelled([Run("", group, {}) for group in (*groups, groups[0])])
+    names = ["a/ppo2/pong", "acer/pong", "b/ppo2/pong", "walk", "pong"]
+    assert [run.label for run in runs] == [*names, names[0]]
 
 
 def test_expand_completes_prefixes(tmp_path):

@@ -110,7 +110,7 @@ def check_out(args: argparse.Namespace) -> None:
 
 
 def select_runs(args: argparse.Namespace) -> list["Run"]:
-    """The runs of all directories that --select and --exclude leave, each once."""
+    """The runs of all directories that --select and --exclude leave, each once, labelled."""
     from tfbaselines.plot import results
 
     if args.legend and len(args.legend) != len(args.dirs):
@@ -130,7 +130,7 @@ def select_runs(args: argparse.Namespace) -> list["Run"]:
     ]
     if not kept:
         raise ValueError(f"--select and --exclude leave none of the {len(found)} runs")
-    return kept
+    return results.labelled(kept)
 
 
 def make_panel(runs: Sequence["Run"], value: str, args: argparse.Namespace) -> "Panel | None":
@@ -155,7 +155,7 @@ def make_panel(runs: Sequence["Run"], value: str, args: argparse.Namespace) -> "
         if series is None:
             print(f"no values of '{value}' in {run.dirname}", file=sys.stderr)
             continue
-        groups.setdefault(f"{run.group}: {run.dirname}" if args.count else run.group, []).append(series)
+        groups.setdefault(f"{run.label}: {run.dirname}" if args.count else run.label, []).append(series)
     if not groups:
         return None
     drawn = [series for of_group in groups.values() for series in of_group]

@@ -33,6 +33,9 @@ RETURNS = (
 # Spinning Up's name for "how well it does".
 PERFORMANCE = "Performance"
 
+# The seed at the end of a directory's name: pong-2, pong_s2, seed2.
+SEED = re.compile(r"(^|[-_.])(s|seed|run)?[-_.]?\d+$")
+
 # A value per episode is noise; this many episodes are averaged unless the user chooses another number.
 EPISODES_SMOOTHED = 21
 MAX_POINTS = 1000
@@ -48,15 +51,17 @@ class Run(NamedTuple):
 
     Attributes:
         dirname: the directory.
-        group: runs of one group are repetitions of one experiment.
+        group: runs of one group are repetitions of one experiment; the parts of its path, or its name alone.
         tables: frames by kind ('progress' before 'monitor'), those with rows only.
         env: the environment's id; empty when no file names it.
+        label: the group's name among others; see `labelled`.
     """
 
     dirname: str
-    group: str
+    group: tuple[str, ...]
     tables: dict[str, "pandas.DataFrame"]
     env: str = ""
+    label: str = ""
 
 
 class Series(NamedTuple):
@@ -100,7 +105,8 @@ def find_runs(root: str, legend: str | None = None) -> list[Run]:
         tables = {"progress": _read_progress(dirname, files), "monitor": _read_monitor(dirname)}
         tables = {kind: table for kind, table in tables.items() if table is not None and len(table)}
         if tables:
-            runs.append(Run(dirname, legend or group_of(dirname), tables, _environment(dirname, tables)))
+            group = (legend,) if legend else group_of(dirname)
+            runs.append(Run(dirname, group, tables, _environment(dirname, tables)))
     return runs
 
 
@@ -139,17 +145,32 @@ def _environment(dirname: str, tables: dict[str, "pandas.DataFrame"]) -> str:
     return next((name for name in names if isinstance(name, str)), "")
 
 
-def group_of(dirname: str) -> str:
-    """The experiment a run belongs to: exp_name of its config.json, or its directory's name without the seed.
+def group_of(dirname: str) -> tuple[str, ...]:
+    """The experiment a run belongs to: exp_name of its config.json, or the parts of its path without the seed.
 
-    `logs/pong-2`, `logs/pong_s2`, `logs/pong/seed2` and `logs/pong/2` are all `pong`.
+    `logs/pong-2`, `logs/pong_s2`, `logs/pong/seed2`, `logs/pong/2` and `logs/seed2/pong` are all `logs/pong`.
     """
     name = _config(dirname).get("exp_name")
     if isinstance(name, str):
-        return name
+        return (name,)
     path = Path(dirname).resolve()
-    name = re.sub(r"(^|[-_.])(s|seed|run)?[-_.]?\d+$", "", path.name)
-    return name or path.parent.name or path.name
+    # Of the directories above only those that are nothing but a seed's are left out: 'lr-3' is a setting.
+    parts = [part for part in path.parent.parts[1:] if SEED.sub("", part)]
+    return tuple(part for part in (*parts, SEED.sub("", path.name)) if part) or (path.name,)
+
+
+def labelled(runs: Sequence[Run]) -> list[Run]:
+    """Runs with labels: the last part of their group's path, with as many before it as tell it from other groups."""
+    groups = {run.group for run in runs}
+
+    def label(group: tuple[str, ...]) -> str:
+        for count in range(1, len(group) + 1):
+            if sum(other[-count:] == group[-count:] for other in groups) == 1:
+                return "/".join(group[-count:])
+        return "/".join(group)
+
+    labels = {group: label(group) for group in groups}
+    return [run._replace(label=labels[run.group]) for run in runs]
 
 
 def check_column(runs: Sequence[Run], name: str, option: str) -> None:

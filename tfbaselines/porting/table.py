@@ -241,6 +241,10 @@ SPINUP: dict[str, Port] = {
     "utils.run_utils": Port(
         names={"porting.experiments": "ExperimentGrid setup_logger_kwargs call_experiment all_bools valid_str"}
     ),
+    "user_config": Port(
+        names={"porting.experiments": "DEFAULT_DATA_DIR"},
+        nothing="TensorFlow is the only backend; setup_logger_kwargs(..., datestamp=True) has the date in the name",
+    ),
     "utils.test_policy": Port(
         names={"porting.spinup": "load_policy_and_env run_policy"},
         instead=instead("load_tf_policy load_pytorch_policy", "load_policy_and_env(path)"),
