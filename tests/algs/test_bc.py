@@ -20,6 +20,7 @@ from tfbaselines.losses.cloning import cloning_loss
 from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.running import cloning
 from tfbaselines.running.play import even_episodes
+from tfbaselines.settings.options import RunOptions
 
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
 ACTIONS = {
@@ -102,6 +103,47 @@ def test_the_run_ends_with_the_best_policy_once_the_held_out_loss_rises(tmp_path
     batch = {"obs": noisy.obs[held], "actions": noisy.actions[held], "valid": np.ones(held.sum(), np.float32)}
     best = cloning_loss(model.policy, {name: tf.constant(array) for name, array in batch.items()})[0]
     assert float(best) == pytest.approx(losses.min(), rel=1e-4)
+
+
+def test_a_run_that_its_patience_ended_has_nothing_left_when_resumed(eager, tmp_path):
+    save_demonstrations(tmp_path / "demo.npz", samples(BOX, ACTIONS["Discrete"], (20, 20)), BOX, ACTIONS["Discrete"])
+    own = {"network": "mlp", "demo_path": tmp_path / "demo.npz", "total_timesteps": None, "num_iterations": 60}
+    own |= {"batch_size": 14, "held_out": 0.3, "lr": 0.1}
+
+    def go(**more):
+        model = train(tmp_path / "log", "bc", vec(lambda: Seeing(BOX, ACTIONS["Discrete"])), **own | more)
+        return len(table(tmp_path / "log")), weights(model.policy)
+
+    again = RunOptions(resume=str(tmp_path / "log"))
+    passes, ended = go(patience=2)
+    assert passes < 60
+    same, resumed = go(patience=2, run=again)
+    assert same == passes and (resumed == ended).all()
+    # A larger patience has something left, from the best policy on.
+    assert go(patience=4, run=again)[0] > passes
+
+
+def test_a_checkpoint_that_does_not_tell_that_patience_ended_ends_with_the_next_pass(eager, tmp_path):
+    model = clone(tmp_path, num_iterations=0)
+
+    def one():
+        options = cloning.CloningOptions(patience=2)
+        return cloning.Cloning(model.policy, model.policy.trainable_variables, imitable("Discrete"), options, alone)
+
+    alone = Communicator()
+    first, older, further = one(), one(), one()
+    for loss in (1.0, 2.0, 2.0):
+        assert not first.over
+        first._consider(loss)
+    state = first.state()
+    further.restore(state)
+    assert first.over and further.over
+    del state["cloning"]["over"]
+    state["cloning"]["since"] = 5
+    older.restore(state)
+    assert not older.over
+    older._consider(2.0)
+    assert older.over
 
 
 def test_the_held_out_loss_is_the_same_a_few_steps_at_a_time(eager, tmp_path, monkeypatch):

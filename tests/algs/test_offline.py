@@ -115,6 +115,12 @@ def test_a_resumed_run_equals_an_uninterrupted_one(alg, own, data, eager, tmp_pa
     assert not list((tmp_path / "half").rglob("replay*"))
 
 
+def test_sequences_are_as_long_as_the_data_whatever_the_number_of_environments(data, seen):
+    """The data's 40 steps are those of one environment."""
+    learn("td3", vec(lambda: Untouched(ACTIONS), 3), 2, offline=data, memory_size=4, sequence_length=15)
+    assert len(seen) == 2
+
+
 def test_discrete_actions_are_learnt_offline(eager, tmp_path):
     """Of three actions the data takes each in turn, and one is paid."""
     actions, count = np.arange(60) % 3, 60

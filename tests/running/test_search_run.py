@@ -7,6 +7,7 @@ from small_runs import table
 
 from tfbaselines.envs import tiny
 from tfbaselines.logs import logger
+from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.search_run import SearchRun
 from tfbaselines.settings.bases import SearchConfig
@@ -97,6 +98,27 @@ def test_it_stops_at_the_score_of_a_test():
 def test_without_tests_the_latest_hundred_episodes_decide():
     assert go(num_iterations=200, stop_max_score=2.0, score=2.0).update == 100
     assert go(num_iterations=200, stop_max_score=2.0, score=1.9).update == 200
+
+
+class Behind(Communicator):
+    """Of two ranks the second, whose first takes longer episodes and is over with its third."""
+
+    rank, size, updates = 1, 2, 0
+
+    def gather(self, own):
+        if not (isinstance(own, tuple) and len(own) == 2):
+            return [own, own]
+        self.updates += 1
+        return [(self.updates == 3, 1.0 - self.updates / 3), own]
+
+
+def test_every_rank_has_the_progress_of_the_first_and_tests_when_any_is_over():
+    seen, tested = [], []
+    run = RunOptions(callback=lambda run: tested.append(run.eval_episodes.count))
+    own = {"test_every": 50, "num_test_episodes": 2, "eval_env": environment(2)}
+    ended = go(total_timesteps=100, comm=Behind(), seen=seen, run=run, **own)
+    assert [left for *_, left in seen] == [1.0, 1.0 - 1 / 3, 1.0 - 2 / 3]
+    assert (ended.update, tested) == (3, [0, 0, 2])
 
 
 def test_progress_is_shown_in_what_ends_the_run(capsys):

@@ -78,13 +78,12 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
         used = demonstrations.first(config.traj_limitation)
         cloning = Cloning(policy, policy.trainable_variables, used, options, run.comm)
         model.optimizer, model.parts = cloning.optimizer, [cloning]
-        for update in run.search(model):
+        for update in run.search(model, over=lambda: cloning.over):
             if update == 1:
                 cloning.begin()
             statistics = cloning.one_pass(run.rng, run.rates()["lr"])
             model.actor.refresh()
             run.learnt(cloning.steps_per_pass, [], statistics)
-            if cloning.over:
-                logger.info(f"the held-out loss has not fallen for {config.patience} passes: its best policy is taken")
-                run.stop()
+        if cloning.over:
+            logger.info(f"the held-out loss has not fallen for {config.patience} passes: its best policy is taken")
     return model

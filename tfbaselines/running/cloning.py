@@ -94,7 +94,6 @@ class Cloning:
         self._update = Update(self._loss, variables, self.optimizer, jit=jit, comm=comm)
         self._judge = compiled(lambda batch: cloning_loss(policy, batch)[0], jit)
         self._memory = compiled(partial(memory_after, policy), jit)
-        self.over = False
         self._forget()
 
     def begin(self) -> None:
@@ -139,9 +138,12 @@ class Cloning:
             self._kept = [variable.numpy() for variable in self._variables]
             return
         self._since += 1
-        if self._since == self._options.patience:
+        if self._patience_ended():
             self.take_best()
             self.over = True
+
+    def _patience_ended(self) -> bool:
+        return 0 < self._options.patience <= self._since
 
     def take_best(self) -> None:
         """Give the policy the parameters with the smallest held-out loss, if anything is held out."""
@@ -150,7 +152,7 @@ class Cloning:
                 variable.assign(value)
 
     def _forget(self) -> None:
-        self._best: float | None = None
+        self.over, self._best = False, None
         self._since, self._kept = 0, [variable.numpy() for variable in self._variables]
 
     def _loss(self, batch: Batch, _: dict[str, tf.Tensor]) -> tuple[tf.Tensor, Statistics]:
@@ -166,14 +168,16 @@ class Cloning:
         """Nothing depends on the statistics of observations."""
 
     def state(self) -> dict[str, Any]:
-        """The best parameters so far."""
+        """The best parameters so far, and whether they were taken."""
         kept = {f"{number:02d}": array for number, array in enumerate(self._kept)}
-        return {"cloning": {"best": self._best, "since": self._since, "kept": kept}}
+        return {"cloning": {"best": self._best, "since": self._since, "over": self.over, "kept": kept}}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what `state` gave."""
         saved = state["cloning"]
         self._best, self._since = saved["best"], saved["since"]
+        # Older checkpoints do not tell: the next pass does. With a larger patience there is more to learn.
+        self.over = saved.get("over", False) and self._patience_ended()
         self._kept = [array for _, array in sorted(saved["kept"].items(), key=lambda item: int(item[0]))]
 
 

@@ -271,7 +271,7 @@ class OffPolicyRun(Run):
             replay = Replay(env, size, n_step=config.n_step, state_size=policy.state_size, **ends)
         else:
             replay = _data_set(env, policy, config)
-        if policy.recurrent and replay.size < self.sequence_length * self.env.num_envs:
+        if policy.recurrent and replay.size < self.sequence_length * replay.num_envs:
             advice = ": raise replay_size" if self.offline is None else ""
             accepted = f"a replay of {replay.size} transitions is too small{advice}"
             raise bad_argument("sequence_length", self.sequence_length, accepted)
@@ -318,7 +318,7 @@ class OffPolicyRun(Run):
         """Whether every rank's replay holds enough: gradients are averaged over ranks."""
         least = max(1, min(self.config.update_after, self.replay.size))
         if self.model.policy.recurrent:
-            least = max(least, self.sequence_length * self.env.num_envs)
+            least = max(least, self.sequence_length * self.replay.num_envs)
         enough = len(self.replay) >= least
         return enough if self.comm.size == 1 else all(self.comm.gather(enough))
 

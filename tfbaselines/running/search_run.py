@@ -59,6 +59,7 @@ class SearchRun(Run):
         # Those of the latest test.
         self.eval_episodes = Episodes(max(1, config.num_test_episodes))
         self._row: dict[str, Any] = {}
+        self._left = 1.0
         self.go_on_from(0, 0)
 
     def __exit__(self, *error: Any) -> None:
@@ -67,23 +68,28 @@ class SearchRun(Run):
         finally:
             self._tester.close()
 
-    def search(self, model: PolicyModel, *acting: Any) -> Iterator[int]:
+    def search(self, model: PolicyModel, *acting: Any, over: Callable[[], bool] = lambda: False) -> Iterator[int]:
         """Start the run, and give the number of each update; hand what came of it to `learnt`.
 
         Args:
             model: what learns.
             acting: parts that act in the environments; see Run.acts.
+            over: whether training is to end before its last iteration or step.
         """
         self.start(model)
         self.acts(*acting)
+        # A model from another run begins anew.
+        if self.update and over():
+            self.stop()
+        self._left = self._own_fraction_left()
         for update in self.updates():
             tests = self.iterations // self.config.test_every
             yield update
             self.iterations = self._iterations_after(update)
-            over = self.done >= self._end() or self._stopped
-            if over:
+            ends = self._agree_on_end(over())
+            if ends:
                 self.stop()
-            if over or self.iterations // self.config.test_every > tests:
+            if ends or self.iterations // self.config.test_every > tests:
                 self.eval_episodes.extend(self._tester.run(self.model))
             self.finish_update(lambda: self._columns(self) | self._row)
 
@@ -116,15 +122,28 @@ class SearchRun(Run):
 
     @property
     def fraction_left(self) -> float:
-        """1 in the first update, going down to nearly 0 in the last."""
-        return max(0.0, 1.0 - self.done / self._end())
+        """1 in the first update, going down to nearly 0 in the last; rank 0's on every rank."""
+        return self._left
 
     def _further_columns(self) -> dict[str, int]:
         columns = super()._further_columns()
         if "global_timesteps" in columns:
             # Episodes differ in their lengths from rank to rank.
-            columns["global_timesteps"] = int(self.comm.sum([self.timesteps])[0])
+            columns["global_timesteps"] = self.steps_of_all(*self.comm.gather(self.timesteps))
         return columns
+
+    def _own_fraction_left(self) -> float:
+        return max(0.0, 1.0 - self.done / max(1, self._end()))
+
+    def _agree_on_end(self, over: bool) -> bool:
+        """Whether the run is over on any rank; every rank takes over rank 0's progress.
+
+        Episodes differ in their lengths from rank to rank, but all test at the end, and follow one schedule.
+        """
+        own = self.done >= self._end() or self._stopped or over, self._own_fraction_left()
+        ends, left = zip(*self.comm.gather(own), strict=True)
+        self._left = left[0]
+        return any(ends)
 
     def _end(self) -> int:
         return self._num_iterations if self._most_steps is None else self._most_steps
