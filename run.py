@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 from tfbaselines.run import console
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
 import os
+import shutil
 import sys
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+from tfbaselines.running.signals import heed
 
 HERE = Path(__file__).parent
 # Helpers that tests share: commands, golden cases, small runs, and those of one room.
@@ -15,6 +18,9 @@ WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
 if WORKERS > 1:
     for name in ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, str(max(1, (os.cpu_count() or 1) // WORKERS)))
+
+# Runs that tests start stop at signals, also where the tests themselves run under nohup or in a shell's background.
+heed()
 
 # A busy machine is no defect of a property.
 hypothesis.settings.register_profile("patient", deadline=None)
@@ -35,6 +41,12 @@ def _fresh_logger(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     yield
     logger.reset()
+    default = logger.Logger.DEFAULT
+    if default is not None:
+        # It holds the standard output of the test that first needed it.
+        default.close()
+        shutil.rmtree(default.dir, ignore_errors=True)
+        logger.Logger.CURRENT = logger.Logger.DEFAULT = None
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Errors are one line, and what C libraries print is kept back only while nothing fails."""
 
+import io
 import os
 import subprocess
 import sys
@@ -38,6 +39,28 @@ def test_other_errors_keep_their_traceback():
         exit_status("name", fail(OSError("without a path")))
 
 
+def test_a_rank_says_which_it_is(monkeypatch, capsys):
+    monkeypatch.setenv("PMI_SIZE", "2")
+    monkeypatch.setenv("PMI_RANK", "1")
+    assert exit_status("name", fail(ValueError("this"))) == 2
+    assert capsys.readouterr().err == "name: rank 1: error: this\n"
+
+
+def test_letters_that_an_output_does_not_have_are_spelt_out(monkeypatch):
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", out)
+    assert exit_status("name", lambda: print("caf\xe9", flush=True) or 0) == 0
+    assert out.buffer.getvalue() == b"caf\\xe9\n"
+
+
+def test_a_working_directory_that_was_removed_is_told(tmp_path, monkeypatch, capsys):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert exit_status("name", lambda: len(os.path.abspath("log"))) == 2
+    assert capsys.readouterr().err.startswith("name: error: the working directory was removed: change to one")
+
+
 def test_the_traceback_is_shown_when_asked_for(monkeypatch):
     monkeypatch.setenv("TFBASELINES_TRACEBACK", "1")
     with pytest.raises(ValueError, match="mistake"):
@@ -74,6 +97,16 @@ def test_noise_is_shown_when_something_fails(capfd):
         os.write(2, b"the reason\n")
         raise RuntimeError
     assert capfd.readouterr().err == "the reason\n"
+
+
+@pytest.mark.parametrize("closing", ["os.close(2)", "sys.stderr = None"])
+def test_a_closed_standard_error_has_nothing_to_drop(closing):
+    script = (
+        f"import os, sys; {closing}\n"
+        "from tfbaselines.command import silent_stderr\n"
+        "with silent_stderr():\n    print('went on')\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "went on\n"
 
 
 def test_a_library_that_aborts_at_the_very_end_does_not_change_the_status():

@@ -1,5 +1,8 @@
 """Recording a saved run: its own observations, below VecNormalize, and actions within bounds."""
 
+import runpy
+import sys
+
 import numpy as np
 import pytest
 from commands import SMALL, run
@@ -98,6 +101,27 @@ def test_a_mistake_is_one_line(arguments, words, saved, capsys, tmp_path, monkey
         status = stop.code
     err = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("record: ")]
     assert status == 2 and len(err) == 1 and words in err[0]
+
+
+@pytest.mark.parametrize("where", ["/proc/none", "{tmp}/file"])
+def test_a_file_that_cannot_be_written_is_found_out_before_an_episode(where, saved, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    made = []
+    monkeypatch.setattr("tfbaselines.record.environments", lambda *_, **__: made.append(1))
+    where = where.format(tmp=tmp_path)
+    with pytest.raises(ValueError, match=f"out='{where}/x.npz' is not valid: cannot write in '{where}'"):
+        record(str(saved), f"{where}/x.npz")
+    assert made == []
+
+
+def test_the_process_ends_as_the_other_commands_do(monkeypatch):
+    """Whatever C++ libraries would do at the very end."""
+    left = []
+    monkeypatch.setattr("tfbaselines.command.leave", left.append)
+    monkeypatch.delitem(sys.modules, "tfbaselines.record")
+    monkeypatch.setattr(sys, "argv", ["record", "nowhere", "--out", "x.npz"])
+    runpy.run_module("tfbaselines.record", run_name="__main__")
+    assert left == [2]
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """The command line as a user types it: the files it leaves, stopping, resuming, playing, several ranks."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -8,11 +9,16 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import SMALL, finish, run, run_on_ranks, start
+from commands import SMALL, finish, run, run_on_ranks, start, start_shell
 
+from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.errors import NotFiniteError
+from tfbaselines.logs.directory import LOCK_NAME
 from tfbaselines.logs.logger import read_csv
-from tfbaselines.run import main
+from tfbaselines.run import _make_room, main
 from tfbaselines.running.checkpoint import Checkpoints, load_tree
+from tfbaselines.settings.command_line import parse, split
+from tfbaselines.settings.config_file import make_config, write_config
 
 RUN = "tfbaselines.run"
 
@@ -62,7 +68,28 @@ def test_a_saved_model_is_loaded_and_played(tmp_path, monkeypatch, capsys):
     out = capsys.readouterr().out
     assert out.count("episode_rew=") == 10
     assert "no display" in out
-    assert "--save_video_interval" in out
+    assert "`python -m tfbaselines.evaluate LOGDIR --video DIR` records them" in out
+
+
+def test_a_run_that_could_not_begin_leaves_room_for_the_corrected_one(tmp_path, capsys):
+    flags = [*SMALL, "--num_timesteps=64", f"--log_path={tmp_path}"]
+    (tmp_path / "notes.txt").touch()
+    assert main([*flags, "--nminibatches=7"]) == 2
+    assert main(["--alg=deepq", "--env=Pendulum-v1", "--num_timesteps=64", f"--log_path={tmp_path}"]) == 2
+    capsys.readouterr()
+    assert main(flags) == 0, capsys.readouterr().err
+    assert (tmp_path / "notes.txt").exists()
+    # Nothing of a run that has begun is taken back.
+    assert main([*flags, "--nminibatches=7"]) == 2
+    assert "holds a run" in capsys.readouterr().err
+
+
+def test_a_run_whose_length_is_given_otherwise_names_what_is_next(tmp_path, capsys):
+    flags = ["--alg=es", "--env=CartPole-v1", "--num_agents=2", "--num_iterations=1", "--num_test_episodes=0"]
+    assert main([*flags, f"--log_path={tmp_path}"]) == 0
+    out = capsys.readouterr().out
+    assert f"plot it:        python -m tfbaselines.plot {tmp_path}" in out
+    assert f"train it more:  python -m tfbaselines.run --resume={tmp_path} --num_timesteps=N" in out
 
 
 def test_videos_are_recorded(tmp_path):
@@ -101,7 +128,8 @@ def test_several_ranks_leave_the_files_of_one_run_and_another_number_goes_on(tmp
     assert status == 0, err
     table = rows(log)
     assert table["misc/total_timesteps"].tolist() == list(range(64, 961, 64))
-    assert table["global_timesteps"].iloc[-1] == 3 * 960
+    # Those of two ranks, and from there on of three.
+    assert table["global_timesteps"].tolist() == [*range(128, 1281, 128), *range(1472, 2241, 192)]
     assert len(load_tree(Checkpoints(log / "checkpoints").latest())["training"]["ranks"]) == 3
 
 
@@ -140,6 +168,148 @@ def test_help_is_quick_and_without_tensorflow(tmp_path):
     assert "--cliprange" in out
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_directory_without_a_run_keeps_everything(tmp_path, overwrite):
+    own = [tmp_path / name for name in ("videos/holiday.mp4", "replay/a", "logbook.txt", "tb_results.xlsx", "tb/x")]
+    for path in own:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+    _make_room(str(tmp_path), overwrite)
+    assert all(path.read_text() == "mine" for path in own)
+
+
 def test_resuming_what_is_no_run_is_an_error(tmp_path, capsys):
     assert main([f"--resume={tmp_path}"]) == 2
     assert "config.json" in capsys.readouterr().err
+
+
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    """What a command would run with; it runs nothing. 'run' in the working directory is a run, of the seed 5."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "run/checkpoints").mkdir(parents=True)
+    (tmp_path / "run/checkpoints/00001").touch()
+    config = make_config(parse(split(["--alg=deepq", "--seed=5", "--lr=1e-3"]), ALGORITHMS))
+    del config["given"]["seed"]
+    write_config(tmp_path / "run", config)
+    seen = []
+    monkeypatch.setattr("tfbaselines.run._run", lambda args: seen.append(args) or 0)
+    return seen
+
+
+@pytest.mark.parametrize("words", [["--resume=auto", "--log_path=~/run"], ["--resume=~/run"]])
+def test_the_home_directory_is_known_by_its_sign(stored, tmp_path, words):
+    """Shells expand ~ only at the beginning of a word: --log_path=~/run comes as it is."""
+    assert main(words) == 0
+    (args,) = stored
+    assert args.resume == args.log_path == str(tmp_path / "run") and not args.overwrite
+    assert args.alg == "deepq" and args.learn["lr"] == 1e-3
+
+
+def test_checkpoints_without_their_config_are_not_overwritten(stored, tmp_path, capsys):
+    (tmp_path / "run/config.json").unlink()
+    words = ["--resume=auto", "--log_path=run"]
+    assert main(words) == 2
+    assert "'run' has checkpoints, but no config.json: put it back, or give --overwrite" in capsys.readouterr().err
+    assert main([*words, "--overwrite"]) == 0 and stored[0].overwrite
+
+
+def test_the_sign_of_the_home_directory_is_known_in_files_too(stored, tmp_path):
+    (tmp_path / "own.yaml").write_text("default: {log_path: ~/new}")
+    assert main(["--config=own.yaml"]) == 0
+    assert stored[0].log_path == str(tmp_path / "new")
+
+
+def test_a_resumed_run_keeps_its_directory(stored, capsys):
+    assert main(["--resume=run", "--log_path=other"]) == 2
+    err = capsys.readouterr().err
+    assert "--log_path=other: a resumed run goes on in its own directory, 'run'" in err and err.count("\n") == 1
+    assert main(["--resume=run", "--log_path=./run/"]) == 0
+
+
+def test_a_resumed_run_keeps_the_seed_that_was_drawn_for_it(stored):
+    assert main(["--resume=run"]) == main(["--resume=run", "--seed=7"]) == 0
+    assert [args.seed for args in stored] == [5, 7]
+
+
+def test_the_variables_directory_is_protected_too(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("OPENAI_LOGDIR", str(tmp_path))
+    seen = []
+    monkeypatch.setattr("tfbaselines.run._logged", lambda *_: seen.append((tmp_path / LOCK_NAME).exists()) or 0)
+    assert main(["--num_timesteps=0"]) == 0
+    assert seen == [True]
+    (tmp_path / "config.json").write_text("{}")
+    assert main(["--num_timesteps=0"]) == 2
+    assert f"'{tmp_path}' holds a run: continue it with" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_run_that_could_save_nothing_fails_but_for_its_model(tmp_path, monkeypatch, capsys):
+    def full(*_):
+        # As an environment may.
+        os.chdir(tmp_path / "elsewhere")
+        raise OSError("disk full")
+
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Checkpoints, "save", full)
+    assert main([*SMALL, "--num_timesteps=64", "--log_path=log", "--save_path=model"]) == 1
+    assert "--resume" not in capsys.readouterr().out
+    assert (tmp_path / "model").is_file()
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_mistake_in_resuming_leaves_the_run_as_it_was(tmp_path, capsys):
+    log = tmp_path / "log"
+    assert main([*SMALL, "--num_timesteps=64", f"--log_path={log}"]) == 0
+    before = (log / "config.json").read_text()
+    assert main([f"--resume={log}", "--num_hidden=16", "--num_timesteps=128"]) == 2
+    assert "another network" in capsys.readouterr().err
+    assert (log / "config.json").read_text() == before
+    assert main([f"--resume={log}", "--num_timesteps=128"]) == 0
+    assert json.loads((log / "config.json").read_text())["given"]["num_timesteps"] == "128"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(ValueError("one"), 2), (NotFiniteError("one"), 3), (KeyboardInterrupt(), 130), (None, 0)]
+)
+def test_an_error_of_one_rank_ends_all(monkeypatch, error, status):
+    def one_rank(argv):
+        if error:
+            raise error
+        return status
+
+    aborted = []
+    monkeypatch.setattr("tfbaselines.run._main", one_rank)
+    monkeypatch.setattr("tfbaselines.parallel.mpi.abort_job", aborted.append)
+    assert main([]) == status
+    assert aborted == ([status] if error else [])
+
+
+def test_ranks_that_were_stopped_together_take_leave_of_each_other(monkeypatch):
+    monkeypatch.setattr("tfbaselines.run._main", lambda argv: 130)
+    monkeypatch.setattr("tfbaselines.parallel.mpi.abort_job", lambda status: pytest.fail("aborted"))
+    assert main([]) == 130
+
+
+def test_the_command_finds_modules_where_it_is_started(tmp_path):
+    """As python -m does, and the script of an installed command does not by itself."""
+    (tmp_path / "my_module.py").write_text("raise ValueError('found')")
+    (tmp_path / "bin").mkdir()
+    script = tmp_path / "bin/tfbaselines"
+    script.write_text("from tfbaselines.run import console\nconsole()\n")
+    command = [sys.executable, script, "--env=my_module:Robot-v0"]
+    top = {"PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=os.environ | top)
+    assert (done.returncode, done.stderr.strip()) == (2, "tfbaselines: error: found")
+
+
+def test_the_script_at_the_top_can_be_executed(tmp_path):
+    script = Path(__file__).parents[1] / "run.py"
+    assert os.access(script, os.X_OK) and script.read_text().startswith("#!/usr/bin/env python3\n")
+
+
+def test_a_closed_standard_error_is_no_fault(tmp_path):
+    status, out, _ = finish(start_shell("python -m tfbaselines.run --print_config 2>&-", tmp_path))
+    assert status == 0 and "num_timesteps" in out

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 from tfbaselines.errors import LONGEST_VALUE, NotFiniteError, WorkerError, nearest
+from tfbaselines.parallel import mpi
 
 # Set it to see where an error comes from.
 TRACEBACK_VARIABLE = "TFBASELINES_TRACEBACK"
@@ -56,8 +57,15 @@ def absent(*names: str) -> Iterator[None]:
 @contextlib.contextmanager
 def silent_stderr() -> Iterator[None]:
     """Drop what C libraries write to standard error; it is shown after all when the block fails."""
-    sys.stderr.flush()
-    kept = os.dup(2)
+    try:
+        sys.stderr.flush()
+        kept = os.dup(2)
+    except (AttributeError, OSError):
+        # It was closed from the start: there is nothing to drop, and number 2 may be a file of the run's.
+        kept = None
+    if kept is None:
+        yield
+        return
     with tempfile.TemporaryFile() as scratch:
         os.dup2(scratch.fileno(), 2)
         try:
@@ -81,6 +89,12 @@ def exit_status(name: str, command: Callable[[], int]) -> int:
         name: of the command, which begins the line.
         command: returns the exit status.
     """
+    if mpi.launched():
+        name = f"{name}: rank {mpi.launched_rank()}"
+    for stream in (sys.stdout, sys.stderr):
+        # A name that a terminal has no letters for must not end a run.
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.reconfigure(errors="backslashreplace")
     try:
         return command()
     except KeyboardInterrupt:
@@ -93,13 +107,24 @@ def exit_status(name: str, command: Callable[[], int]) -> int:
             print(f"{name}: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 3 if isinstance(error, NotFiniteError) else 2
     except OSError as error:
-        if error.filename is None or os.environ.get(TRACEBACK_VARIABLE):
+        if os.environ.get(TRACEBACK_VARIABLE) or (error.filename is None and _has_working_directory()):
             raise
+        if error.filename is None:
+            print(f"{name}: error: the working directory was removed: change to one that is there", file=sys.stderr)
+            return 2
         reason = (error.strerror or type(error).__name__).lower()
         with contextlib.suppress(OSError):
             where = f"{TRACEBACK_VARIABLE}=1 shows where"
             print(f"{name}: error: '{error.filename!s:.{LONGEST_VALUE}}': {reason} ({where})", file=sys.stderr)
         return 2
+
+
+def _has_working_directory() -> bool:
+    try:
+        os.getcwd()
+    except OSError:
+        return False
+    return True
 
 
 def leave(status: int) -> NoReturn:

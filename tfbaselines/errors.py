@@ -21,6 +21,10 @@ class NotFiniteError(ValueError):
     """A number that nothing can be learnt from: nan, infinite, or too large for float32."""
 
 
+class InUseError(ValueError):
+    """A log directory that another run is writing in."""
+
+
 class ObservationError(ValueError):
     """An observation that does not fit its space."""
 

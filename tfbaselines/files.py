@@ -2,7 +2,10 @@
 
 import os
 import shutil
+import tempfile
 from pathlib import Path
+
+from tfbaselines.errors import bad_argument
 
 
 def write_whole(path: str | os.PathLike, text: str) -> None:
@@ -17,6 +20,25 @@ def write_whole(path: str | os.PathLike, text: str) -> None:
         os.replace(scratch, path)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def check_can_be_written(name: str, path: str) -> None:
+    """Refuse a path that could not be written to after hours of work; its directory is made.
+
+    Args:
+        name: of the argument, for the error.
+        path: of a file.
+    """
+    target = Path(path).expanduser()
+    try:
+        taken = target.is_dir()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=target.parent).close()
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise bad_argument(name, path, f"cannot write in '{target.parent!s:.200}' ({why})") from None
+    if taken:
+        raise bad_argument(name, path, "the name of a file, and this is a directory")
 
 
 def replace_directory(directory: str | os.PathLike, new: str | os.PathLike) -> None:

@@ -1,15 +1,14 @@
 """Record demonstrations of a saved run: ``python -m tfbaselines.record DIR --episodes 50 --out demo.npz``."""
 
-import os
-import sys
 from typing import Any
 
 import numpy as np
 
 from tfbaselines.algs.registry import get
-from tfbaselines.command import Parser, exit_status, load_tensorflow
-from tfbaselines.errors import bad_argument, check_at_least
+from tfbaselines.command import Parser, exit_status, leave, load_tensorflow
+from tfbaselines.errors import check_at_least
 from tfbaselines.evaluate import environments, find_run, load_model
+from tfbaselines.files import check_can_be_written
 
 
 def record(
@@ -38,9 +37,8 @@ def record(
         'episodes', 'steps', 'mean', 'std', 'min' and 'max' of the returns, and 'file'.
     """
     check_at_least(1, episodes=episodes, num_env=num_env)
-    if os.path.isdir(os.path.expanduser(out)):
-        raise bad_argument("out", out, "the name of a file, and this is a directory")
     config, path = find_run(directory, checkpoint, trust)
+    check_can_be_written("out", out)
     from tfbaselines.experience.demonstrations import save_demonstrations
     from tfbaselines.experience.recording import record_below_normalization
     from tfbaselines.running.play import episodes as play
@@ -107,4 +105,4 @@ def in_words(result: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

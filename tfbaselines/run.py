@@ -6,14 +6,12 @@ import itertools
 import os
 import shlex
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
 from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.command import exit_status, leave, load_tensorflow
-from tfbaselines.errors import bad_argument
-from tfbaselines.logs.directory import clear, has_checkpoint, holds_run, locked
+from tfbaselines.files import check_can_be_written
+from tfbaselines.logs.directory import clear, forget, has_checkpoint, holds_checkpoints, holds_run, locked
 from tfbaselines.logs.formats import check_format
 from tfbaselines.parallel import mpi
 from tfbaselines.settings.command_line import Arguments, parse, split
@@ -45,32 +43,46 @@ def main(argv: list[str] | None = None) -> int:
     mpi.abort_on_exception()
     words = sys.argv if argv is None else argv
     words = words[1:] if words[:1] == sys.argv[:1] else words
-    status = exit_status("tfbaselines", lambda: _main(words))
-    if status == 2 and mpi.launched():
-        # The other ranks must not wait for this one.
-        mpi.world().abort(status)
+    agreed: list[int] = []
+
+    def command() -> int:
+        agreed.append(_main(words))
+        return agreed[0]
+
+    status = exit_status("tfbaselines", command)
+    if not agreed:
+        # An error may be of this rank alone: the others must not wait for it.
+        mpi.abort_job(status)
     return status
 
 
 def _main(argv: list[str]) -> int:
-    typed = {"help": True} if argv in (["-h"], ["help"]) else split(argv)
+    typed = {"help": True} if argv in (["-h"], ["help"]) else _expanded(split(argv))
     if "help" in typed:
         alg, network = (typed[name] if isinstance(typed.get(name), str) else None for name in ("alg", "network"))
         sys.stdout.write(help_text(ALGORITHMS, alg, network))
         return 0
     typed, stored = _resumed(typed)
     added, origins = below(typed, stored)
-    args = parse({**stored, **added, **typed}, ALGORITHMS, {name: origins[name] for name in origins.keys() - typed})
+    given = _expanded({**stored, **added, **typed})
+    args = parse(given, ALGORITHMS, {name: origins[name] for name in origins.keys() - typed})
     if args.print_config:
         origins = dict.fromkeys(stored, "config.json") | origins | dict.fromkeys(typed, "command line")
         sys.stdout.write(config_text(args, origins))
         return 0
-    _check_save_path(args.save_path)
+    if args.save_path is not None:
+        check_can_be_written("save_path", args.save_path)
     for name in filter(None, (args.log_format or "").split(",")):
         check_format(name.strip(), "--log_format")
     if args.cpu is not None and args.cpu > 1 and not mpi.launched():
         return mpi.start_ranks(args.cpu, ["-m", "tfbaselines.run", *argv])
     return _run(args)
+
+
+def _expanded(given: dict[str, str | bool]) -> dict[str, str | bool]:
+    """Arguments with the ~ of directories expanded, which shells leave alone behind `--log_path=`."""
+    paths = {name: given[name] for name in ("log_path", "resume") if isinstance(given.get(name), str)}
+    return given | {name: os.path.expanduser(path) for name, path in paths.items()}
 
 
 def _resumed(typed: dict[str, str | bool]) -> tuple[dict[str, str | bool], dict[str, str | bool]]:
@@ -85,37 +97,32 @@ def _resumed(typed: dict[str, str | bool]) -> tuple[dict[str, str | bool], dict[
         if not isinstance(resume, str):
             raise ValueError("--resume=auto needs --log_path: the directory in which there may be a run to continue")
         if not has_checkpoint(resume):
+            if holds_checkpoints(resume) and "overwrite" not in typed:
+                raise ValueError(f"'{resume}' has checkpoints, but no config.json: put it back, or give --overwrite")
             return {name: value for name, value in typed.items() if name != "resume"} | {"overwrite": True}, {}
     config = read_config(resume)
+    log_path = typed.get("log_path")
+    if isinstance(log_path, str) and os.path.realpath(log_path) != os.path.realpath(resume):
+        raise ValueError(f"--log_path={log_path}: a resumed run goes on in its own directory, '{resume}': leave it out")
     if typed.get("alg", config["alg"]) != config["alg"]:
         raise ValueError(f"--alg={typed['alg']}: a run's algorithm cannot change, '{resume}' is one of {config['alg']}")
     stored = config["given"]
-    if "save_path" in stored and "save_path" not in typed:
-        path = stored["save_path"]
-        print(f"tfbaselines: the run's save_path is not kept: give --save_path={path!r:.200} again", file=sys.stderr)
+    if config["env"].get("seed") is not None:
+        # Also one that was drawn.
+        stored = stored | {"seed": str(config["env"]["seed"])}
+    for name in ("save_path", "checkpoint_path"):
+        if name in stored and name not in typed:
+            path = stored[name]
+            print(f"tfbaselines: the run's {name} is not kept: give --{name}={path!r:.200} again", file=sys.stderr)
     return typed | {"log_path": resume, "resume": resume}, given_again(stored, typed)
-
-
-def _check_save_path(path: str | None) -> None:
-    """Refuse a path that could not be written to after hours of training."""
-    if path is None:
-        return
-    target = Path(path).expanduser()
-    try:
-        taken = target.is_dir()
-        target.parent.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=target.parent).close()
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise bad_argument("save_path", path, f"'{target.parent!s:.200}' cannot be written to ({why})") from None
-    if taken:
-        raise bad_argument("save_path", path, "it is a directory, give the name of a file")
 
 
 def _run(args: Arguments) -> int:
     comm = mpi.world()
     args.flags["seed"] = comm.broadcast_object(_seed(args.seed))
-    directory = args.log_path and os.path.abspath(os.path.expanduser(args.log_path))
+    # As the logger chooses it, which complains of a blank variable.
+    directory = args.log_path or os.getenv("OPENAI_LOGDIR", "").strip() or None
+    directory = directory and os.path.abspath(os.path.expanduser(directory))
     with contextlib.ExitStack() as stack:
         if directory and comm.rank == 0:
             stack.enter_context(locked(directory))
@@ -127,9 +134,12 @@ def _run(args: Arguments) -> int:
 
 def _make_room(directory: str, overwrite: bool) -> None:
     """Refuse a directory that holds an earlier run, or remove that run."""
-    if holds_run(directory) and not overwrite:
+    if not holds_run(directory):
+        # Whatever is in it is the user's.
+        return
+    if not overwrite:
         again = shlex.quote(directory)
-        raise ValueError(f"log_path='{directory}' holds a run: continue it with --resume={again}, or give --overwrite")
+        raise ValueError(f"'{directory}' holds a run: continue it with --resume={again}, or give --overwrite")
     clear(directory)
 
 
@@ -143,10 +153,14 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
     logger.get_current().set_comm(None)
     config = make_config(args, comm.size)
     if comm.rank == 0:
-        write_config(logger.get_dir(), config)
+        if args.resume is None:
+            # That of a run which is resumed gives way once its checkpoint is loaded: until then it may be a mistake.
+            write_config(logger.get_dir(), config)
         own = {name: value for name, value in args.flags.items() if name not in NOT_KEPT}
         logger.get_current().describe(own | args.learn)
     _start_tensorflow(comm)
+    # An environment may change the working directory.
+    save_path = args.save_path and os.path.abspath(os.path.expanduser(args.save_path))
 
     from tfbaselines.running.plan import Interrupted
 
@@ -158,26 +172,35 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
             with contextlib.suppress(OSError):
                 print(f"\n{stop}\nto continue: {again}", flush=True)
         return 128 + stop.signal
-    if args.save_path is not None and comm.rank == 0:
-        model.save(args.save_path)
-    if directory and comm.rank == 0 and args.total_timesteps:
-        _name_what_is_next(args)
+    except ValueError:
+        if directory and args.resume is None and comm.rank == 0:
+            forget(directory)
+        raise
+    if save_path is not None and comm.rank == 0:
+        model.save(save_path)
+    trained = directory and args.total_timesteps != 0
+    # What could not be saved was told of: nothing can be done with this run, but with the model in save_path.
+    lost = comm.broadcast_object(bool(trained) and not has_checkpoint(directory))
+    if trained and not lost and comm.rank == 0:
+        _name_what_is_next(args, args.log_path or directory)
     if args.play and comm.rank == 0:
         _play(model, args, config)
-    return 0
+    return 1 if lost else 0
 
 
-def _name_what_is_next(args: Arguments) -> None:
+def _name_what_is_next(args: Arguments, directory: str) -> None:
     """Commands for a run that is over."""
-    run = shlex.quote(args.log_path)
+    run = shlex.quote(directory)
     trusted = run + (" --trust" if needs_trust(args.flags | args.learn) else "")
     # What ended this run would end the next one at once.
     given = args.flags | args.learn
     bounds = [name for name in ENDING if given.get(name) is not None]
-    further = f"--num_timesteps={2 * args.total_timesteps:g}" + "".join(f" --{name}=None" for name in bounds)
+    # Where another argument says how long it is, the user knows how many.
+    steps = "N" if args.total_timesteps is None else f"{2 * args.total_timesteps:g}"
+    further = f"--num_timesteps={steps}" + "".join(f" --{name}=None" for name in bounds)
     with contextlib.suppress(OSError):
         print(
-            f"\nplot it:        python -m tfbaselines.plot {shlex.quote(args.log_path)}"
+            f"\nplot it:        python -m tfbaselines.plot {run}"
             f"\nsee it:         python -m tfbaselines.evaluate {trusted} --episodes 5 --video videos"
             f"\ntrain it more:  python -m tfbaselines.run --resume={run}{_given_again(args)} {further}",
             flush=True,
@@ -285,7 +308,8 @@ def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
     shown = has_display()
     if not shown:
         print(
-            f"no display: playing {EPISODES_WITHOUT_DISPLAY} episodes unseen; --save_video_interval=N records videos",
+            f"no display: playing {EPISODES_WITHOUT_DISPLAY} episodes unseen; "
+            "`python -m tfbaselines.evaluate LOGDIR --video DIR` records them",
             flush=True,
         )
     env_config = rendered(config["env"], "human") if shown else config["env"]
@@ -304,8 +328,12 @@ def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
 
 def console() -> None:
     """The `tfbaselines` command."""
-    # Where Python was when a C++ library ends the process.
-    faulthandler.enable()
+    if not getattr(sys.flags, "safe_path", False):
+        # As with python -m: a module of the user's own, as in --env=my_module:Robot-v0, is found where they are.
+        sys.path.insert(0, "")
+    if sys.stderr is not None:
+        # Where Python was when a C++ library ends the process.
+        faulthandler.enable()
     status = main()
     mpi.finalize()
     leave(status)

@@ -160,6 +160,19 @@ def test_resume_continues_the_table_and_its_columns(make, tmp_path):
         logger.log_tabular("Other", 1)
 
 
+def test_the_first_row_after_resuming_may_add_columns(make, tmp_path):
+    """As a run does that is resumed with tests, or with another loss; what it no longer has is empty."""
+    epoch(make(), 0, Gone=5)
+    logger = make(resume=True)
+    for number in (1, 2):
+        epoch(logger, number, Test=7)
+    with pytest.raises(ValueError, match="'Later' is a new key"):
+        logger.log_tabular("Later", 1)
+    lines = [line.split("\t") for line in (tmp_path / "run/progress.txt").read_text().splitlines()]
+    assert lines[0][-3:] == ["VVals", "Gone", "Test"]
+    assert [line[-2:] for line in lines[1:]] == [["5", ""], ["", "7"], ["", "7"]]
+
+
 def test_other_formats_and_stdout(make, tmp_path, capsys):
     epoch(make(format_strs=("stdout", "json", "tensorboard"), output_fname="table.txt"), 0)
     out = capsys.readouterr().out

@@ -6,6 +6,7 @@ from small_environments import counting
 from small_runs import EPOCH, learn, rows, train
 
 from tfbaselines.logs import logger
+from tfbaselines.logs.epoch_logger import EpochLogger
 from tfbaselines.logs.logger import read_csv
 from tfbaselines.optim.blocks import BlockUpdate
 from tfbaselines.parallel.mpi import Communicator
@@ -98,6 +99,13 @@ def test_spinning_ups_table_goes_where_it_is_told(seen, tmp_path):
     assert header(tmp_path / "own", "table.txt")[0] == "Epoch"
     names = {path.name for path in (tmp_path / "log").iterdir()}
     assert "progress.csv" in names and "progress.txt" not in names
+
+
+def test_the_table_is_closed_with_the_run(seen, tmp_path, monkeypatch):
+    closed = []
+    monkeypatch.setattr(EpochLogger, "close", lambda self: closed.append(self.output_dir))
+    train(tmp_path, "td3", counting())
+    assert closed == [str(tmp_path)]
 
 
 def test_without_a_log_directory_nothing_is_written(seen, tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 import io
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -8,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfbaselines.logs import formats as log_formats
-from tfbaselines.logs.event_file import read_events
+from tfbaselines.logs.event_file import EventWriter, read_events
 from tfbaselines.logs.formats import CSVOutputFormat, HumanOutputFormat, JSONOutputFormat, make_output_format
-from tfbaselines.logs.logger import read_csv, read_json, read_tb
+from tfbaselines.logs.logger import Logger, read_csv, read_json, read_tb
 
 KEYS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\n"), min_size=1, max_size=5)
 ROWS = st.lists(st.dictionaries(KEYS, st.integers() | st.floats(allow_nan=False), min_size=1), min_size=1, max_size=6)
@@ -134,6 +135,52 @@ def test_tensorboard_resumes_beside_a_damaged_file(tmp_path):
     (path,) = (tmp_path / "tb").iterdir()
     path.write_bytes(path.read_bytes() + b"x" * 40)
     assert make_output_format("tensorboard", tmp_path, append=True).step == 2
+
+
+def test_tensorboard_begins_anew_where_its_directory_was_removed(tmp_path, capsys):
+    output = make_output_format("tensorboard", tmp_path / "run")
+    log = Logger(None, [output])
+    log.describe({"lr": 1})
+    for value in (1, 2, 3):
+        if value == 2:
+            shutil.rmtree(tmp_path / "run")
+        log.logkv("a", value)
+        log.dumpkvs()
+    assert capsys.readouterr().err.count(f"{tmp_path}/run/tb was removed: it begins anew") == 1
+    assert read_tb(tmp_path / "run/tb")["a"].to_dict() == {2: 2.0, 3: 3.0}
+    (events,) = (tmp_path / "run/tb").iterdir()
+    assert b"| lr | 1 |" in events.read_bytes()
+
+
+def test_tensorboard_goes_on_in_another_file_after_a_full_disk(tmp_path, monkeypatch, capsys):
+    log, full, record = Logger(None, [make_output_format("tensorboard", tmp_path)]), [], EventWriter._record
+
+    def torn(writer, data):
+        if full:
+            writer._file.write(b"torn")
+            writer._file.flush()
+            raise OSError(28, "No space left on device")
+        record(writer, data)
+
+    monkeypatch.setattr(EventWriter, "_record", torn)
+    for value in (1, 2, 3, 4):
+        full[:] = [True] * (value in (2, 3))
+        log.logkv("a", value)
+        log.dumpkvs()
+    assert capsys.readouterr().err.count("\n") == 1
+    # What the torn record cost ends a file; nothing stands after it.
+    assert read_tb(tmp_path / "tb")["a"].tolist() == [1.0, 4.0]
+    assert len(list((tmp_path / "tb").iterdir())) == 2
+
+
+def test_a_frame_of_tensorboards_files_has_the_steps_that_there_are(tmp_path):
+    output = make_output_format("tensorboard", tmp_path)
+    for steps in (10**6, 2 * 10**6, 3 * 10**15):
+        output.writekvs({"timesteps": steps, "loss" if steps > 10**6 else "first": 0.5})
+    output.close()
+    frame = read_tb(tmp_path / "tb")
+    assert frame.index.tolist() == [10**6, 2 * 10**6, 3 * 10**15] and list(frame) == ["first", "loss", "timesteps"]
+    assert frame["loss"].isna().tolist() == [True, False, False]
 
 
 def test_unknown_format_names_the_nearest(tmp_path):

@@ -10,6 +10,7 @@ import tfbaselines
 from tfbaselines.logs import logger
 from tfbaselines.logs.formats import KVWriter
 from tfbaselines.logs.logger import Logger
+from tfbaselines.parallel import mpi
 from tfbaselines.parallel.mpi import Communicator
 
 
@@ -38,7 +39,7 @@ def temporary_default(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     monkeypatch.setattr(Logger, "CURRENT", None)
     monkeypatch.setattr(Logger, "DEFAULT", None)
-    for name in logger.RANK_VARIABLES:
+    for name in mpi.RANK_VARIABLES:
         monkeypatch.delenv(name, raising=False)
 
 

@@ -69,7 +69,6 @@ EXPECTED = {
 
 FAILING = """
 from tfbaselines.parallel import mpi
-mpi.abort_on_exception()
 comm = mpi.world()
 if comm.rank == 1:
     raise KeyError("lost")
@@ -170,6 +169,12 @@ def test_ranks_share_the_cores_of_their_machine(alone, local, expected):
     if local:
         alone.setenv("OMPI_COMM_WORLD_LOCAL_SIZE", local)
     assert mpi.threads_for_rank() == expected
+
+
+def test_a_job_without_mpi4py_has_nothing_to_abort(alone):
+    mpi.abort_job(2)
+    alone.setenv("PMI_SIZE", "2")
+    mpi.abort_job(2)
 
 
 def test_a_process_alone_keeps_its_own_way_of_failing(alone):

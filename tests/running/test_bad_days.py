@@ -1,5 +1,8 @@
 """Faults of real processes and of the disk: nothing is lost beyond a checkpoint, nothing goes unsaid."""
 
+import contextlib
+import fcntl
+import os
 import re
 import shutil
 import signal
@@ -12,9 +15,14 @@ from helpers import vec
 
 from tfbaselines.algs import ppo2
 from tfbaselines.envs import tiny
-from tfbaselines.errors import NotFiniteError
-from tfbaselines.logs import logger
+from tfbaselines.envs.monitor import Monitor
+from tfbaselines.envs.vec import SubprocVecEnv
+from tfbaselines.errors import InUseError, NotFiniteError, WorkerError
+from tfbaselines.logs import directory, logger
+from tfbaselines.parallel import mpi
+from tfbaselines.running import saving
 from tfbaselines.running.checkpoint import Checkpoints, load_tree
+from tfbaselines.running.plan import Interrupted
 from tfbaselines.settings.options import RunOptions
 
 # Updates are few, and are not what is tested.
@@ -61,6 +69,43 @@ def test_an_exception_saves_the_last_finished_update(tmp_path):
     assert logger.read_csv(tmp_path / "progress.csv")["misc/nupdates"].tolist() == list(range(1, 21))
 
 
+def test_no_rank_writes_on_before_a_checkpoint_knows_how_long_the_files_are(tmp_path, monkeypatch):
+    calls = []
+    measured = saving.positions
+    monkeypatch.setattr(saving, "positions", lambda directory: calls.append("positions") or measured(directory))
+    monkeypatch.setattr(mpi.Communicator, "barrier", lambda self: calls.append("barrier"))
+    train(tmp_path, total=16)
+    assert calls[:2] == ["positions", "barrier"]
+    # Where the files cannot be asked, the others do not wait for ever.
+    monkeypatch.setattr(saving, "positions", lambda directory: calls.append("fails") or os.stat(tmp_path / "none"))
+    calls.clear()
+    train(tmp_path / "b", total=16)
+    assert calls[:2] == ["fails", "barrier"] and "could not be saved" in (tmp_path / "b/log.txt").read_text()
+
+
+def test_an_environment_process_that_fails_saves_it_too(tmp_path):
+    make = lambda: Failing(tiny.DiscreteIdentityEnv(4, episode_len=10), 16 * 3, OSError("no licence"))
+    env = SubprocVecEnv([lambda: Monitor(make(), None)])
+    with pytest.raises(WorkerError, match="OSError: no licence"):
+        train(tmp_path, env)
+    assert saved(tmp_path) == ["00002", "best"]
+    train(tmp_path, total=16 * 4, resume=str(tmp_path))
+    assert "the episodes under way begin anew" in (tmp_path / "log.txt").read_text()
+    assert saved(tmp_path) == ["00002", "00004", "best"]
+
+
+def test_a_rescue_that_fails_does_not_hide_the_error(tmp_path):
+    env = failing(16 * 3, RuntimeError("broken"))
+
+    def state():
+        raise KeyError("the state")
+
+    env.state = state
+    with pytest.raises(RuntimeError, match="broken"):
+        train(tmp_path, env)
+    assert "no checkpoint of update 2 could be saved: 'the state'" in (tmp_path / "log.txt").read_text()
+
+
 def test_checkpoints_come_by_time(tmp_path):
     train(tmp_path, total=16 * 6, options={"save_minutes": 1e-9, "keep_checkpoints": 9})
     assert saved(tmp_path) == [f"{number:05d}" for number in range(1, 7)] + ["best"]
@@ -79,6 +124,20 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_run(tmp_path, monk
     train(tmp_path, total=16 * 4, save_interval=2)
     assert "No space left" in (tmp_path / "log.txt").read_text()
     assert saved(tmp_path) == ["00002", "00004", "best"]
+
+
+def test_a_signal_on_a_full_disk_names_the_last_checkpoint(tmp_path, monkeypatch):
+    def fill(run):
+        if run.update == 3:
+            full = OSError(28, "No space left on device")
+            monkeypatch.setattr(Checkpoints, "save", lambda *_: (_ for _ in ()).throw(full))
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(Interrupted) as stop:
+        train(tmp_path, save_interval=2, options={"callback": fill})
+    last = tmp_path / "checkpoints/00002"
+    assert str(stop.value) == f"stopped by SIGTERM: no checkpoint was saved, the last one is {last}"
+    assert stop.value.checkpoint is None
 
 
 def test_a_directory_that_is_removed_begins_anew(tmp_path, capsys):
@@ -181,6 +240,24 @@ def test_one_directory_one_run(tmp_path):
     assert (log / "progress.csv").read_text() == rows
     status, _, err = commands.run("tfbaselines.run", f"--resume={log}", "--alg=sac", cwd=tmp_path)
     assert status == 2 and "algorithm cannot change" in err
+
+
+def test_a_directory_that_another_run_has_taken_is_left_to_it(tmp_path):
+    """Which is possible once it was removed while a run writes in it."""
+    run = tmp_path / "run"
+    thief = contextlib.ExitStack()
+
+    def steal(of):
+        if of.update == 2:
+            shutil.rmtree(run)
+            run.mkdir()
+            handle = os.open(run / directory.LOCK_NAME, os.O_RDWR | os.O_CREAT)
+            thief.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+
+    with thief, pytest.raises(InUseError, match="another run is writing in it"), directory.locked(run):
+        train(run, save_interval=3, options={"callback": steal})
+    assert [path.name for path in run.iterdir()] == [directory.LOCK_NAME]
 
 
 def test_resume_auto_starts_and_then_goes_on(tmp_path):

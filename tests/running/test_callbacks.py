@@ -2,7 +2,9 @@
 
 import csv
 import math
+from types import SimpleNamespace
 
+import gymnasium
 import pytest
 from helpers import vec
 from small_runs import own_identity
@@ -52,9 +54,10 @@ def saved(directory):
     return [int(path.name) for path in sorted((directory / "checkpoints").glob("0*"))]
 
 
-def test_a_run_stops_at_a_mean_return():
+def test_a_run_stops_at_a_mean_return_and_says_so(capsys):
     stop = StopAt(5.0)
-    assert [stop(run) for run in FakeRun([math.nan, 4.9, 5.0, 5.1])] == [True, True, False, False]
+    assert [stop(run) for run in FakeRun([math.nan, 4.9, 5.0])] == [True, True, False]
+    assert "the mean return is 5, at least 5: training stops" in capsys.readouterr().out
 
 
 def test_a_run_stops_without_gain():
@@ -100,6 +103,27 @@ def test_tests_come_by_steps_and_count(tmp_path):
     column = rows(tmp_path, "evaluation/return")
     assert column[1] == "nan" and float(column[2]) == pytest.approx(seen[2][1])
     assert float(rows(tmp_path, "evaluation/length")[-1]) == 8.0
+
+
+@pytest.mark.parametrize("given", ["CartPole-v1", lambda: gymnasium.make("CartPole-v1")])
+def test_environments_for_tests_have_a_seed_of_the_runs(given):
+    begun = []
+    for seed in (3, 3, 4, None):
+        space = SimpleNamespace(observation_space=SimpleNamespace())
+        run = SimpleNamespace(
+            model=SimpleNamespace(policy=space),
+            wrap=lambda env: env,
+            config=SimpleNamespace(seed=seed),
+            normalized=vec(lambda: tiny.DiscreteIdentityEnv(3)),
+            options=RunOptions(),
+            judge_by_tests=lambda episodes: True,
+            columns={},
+        )
+        tests = EvaluateEvery(10, given)
+        tests.begin(run)
+        begun.append(tests._tester.env.reset().tolist())
+        tests.close()
+    assert begun[0] == begun[1] != begun[2] and begun[3] not in begun[:3]
 
 
 def test_a_resumed_run_tests_as_an_uninterrupted_one(tmp_path):

@@ -50,9 +50,44 @@ def test_one_observation_gives_one_action(model):
     assert not np.array_equal(model.act(obs)[0], model.act(obs)[0])
 
 
+def test_actions_of_a_box_of_integers_are_in_it():
+    whole = spaces.Box(-3, 3, (2,), np.int32)
+    env = SimpleNamespace(observation_space=BOX, action_space=whole, num_envs=1)
+    model = PolicyModel(build_policy(env, "mlp", num_hidden=4))
+    actions, _ = model.act(np.zeros((50, 2), np.float32))
+    assert all(whole.contains(action) for action in actions)
+
+
 def test_a_wrong_shape_is_named(model):
     with pytest.raises(ValueError, match=r"obs.shape=\(4, 3\)"):
         model.act(np.zeros((4, 3), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("obs", "message"),
+    [
+        ("abc", r"obs='abc' is not valid: one observation of shape \(2,\)"),
+        ((np.zeros(4), {}), r"of reset\(\) and step\(\) the first value"),
+        ({"a": np.zeros(4)}, r"observations have the shape \(2,\), and no parts"),
+        (object(), "obs=<object"),
+    ],
+)
+def test_what_is_no_observation_is_said_so(obs, message, model):
+    with pytest.raises(ValueError, match=message):
+        model.act(obs)
+
+
+def test_parts_that_an_observation_lacks_are_named():
+    env = SimpleNamespace(observation_space=spaces.Dict(a=BOX, b=BOX), action_space=spaces.Discrete(2), num_envs=1)
+    model = PolicyModel(build_policy(env, "mlp", num_hidden=4))
+    whole = {"a": np.zeros(2), "b": np.zeros(2)}
+    assert model.act(whole)[0].shape == () and model.act({name: x[None] for name, x in whole.items()})[0].shape == (1,)
+    with pytest.raises(ValueError, match="obs lacks b: it has a"):
+        model.act({"a": np.zeros(2)})
+    with pytest.raises(ValueError, match=r"obs lacks a, b: it has 0.a"):
+        model.act(({"a": np.zeros(2)}, {}))
+    with pytest.raises(ValueError, match="is not valid: a dictionary of a, b"):
+        model.act(np.zeros(2))
 
 
 def test_a_recurrent_model_is_given_its_state_back():
@@ -79,6 +114,18 @@ def test_the_environments_statistics_travel_with_the_model(tmp_path):
         np.testing.assert_array_equal(one.numpy(), two.numpy())
     for one, two in zip(model.optimizer.variables, loaded.optimizer.variables, strict=True):
         np.testing.assert_array_equal(one.numpy(), two.numpy())
+
+
+def test_a_trained_model_hands_its_statistics_to_the_next_environment():
+    model = PolicyModel(build_policy(SimpleNamespace(observation_space=BOX, action_space=BOX), "mlp", num_hidden=4))
+    trained, played = box(normalized=True), box(normalized=True)
+    model.attach(trained)
+    trained.reset()
+    model.attach(box())
+    # One that scales nothing loses nothing.
+    model.attach(played)
+    assert played.ob_rms.count == pytest.approx(2.0, abs=1e-3)
+    np.testing.assert_array_equal(played.ob_rms.mean, trained.ob_rms.mean)
 
 
 def test_further_optimisers_are_saved_under_their_names(tmp_path):

@@ -1,14 +1,13 @@
 """A run: its phases, checkpoints, the best one, callbacks, warnings, and ranks that start and stay alike."""
 
-import hashlib
 import os
 import signal
 import time
 
-import keras
 import numpy as np
 import pytest
 from helpers import vec
+from remembering import Place, Remembering, SecondOfTwo, go, make_run
 
 from tfbaselines.algs import ppo2
 from tfbaselines.envs import tiny
@@ -16,7 +15,6 @@ from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import LOCK_NAME
 from tfbaselines.parallel import mpi
-from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.running.checkpoint import load_tree
 from tfbaselines.running.plan import Interrupted, Plan, seed_everything
 from tfbaselines.running.rates import Rates
@@ -128,83 +126,6 @@ def test_ranks_get_streams_of_their_own():
 
 
 # The phases of a run, with a model that only writes down what is done with it.
-
-
-class Remembering:
-    """A model of a policy's, a target's and a temperature's variables, and a table."""
-
-    def __init__(self, events=None):
-        self.events = [] if events is None else events
-        self.kernel, self.target = (keras.Variable(np.float32([[k, k]])) for k in (1.0, 2.0))
-        self.log_alpha, self.table = keras.Variable(np.float32(3.0)), np.full((2, 2), 4.0)
-
-    def variables(self):
-        return [self.kernel, self.target, self.log_alpha, self.table]
-
-    def values(self):
-        return [np.array(variable).ravel().tolist() for variable in self.variables()]
-
-    def attach(self, env, config=None):
-        self.events.append(("attach", env, config))
-
-    def load(self, path):
-        self.events.append(("load", path))
-
-    def take(self, tree, path):
-        self.events.append(("take", os.path.basename(path)))
-
-    def ready(self):
-        self.events.append(("ready", self.values()))
-
-    def tree(self):
-        return {"kernel": self.kernel.numpy()}
-
-
-class Place:
-    """What a run asks of environments."""
-
-    restored = True
-
-    def state(self):
-        return {}
-
-    def restore(self, state):
-        pass
-
-    def merge_statistics(self, comm):
-        pass
-
-
-class SecondOfTwo(Communicator):
-    """Rank 1: rank 0 has 100 more of everything, and the parameters that `theirs` gives."""
-
-    rank, size = 1, 2
-
-    def __init__(self, events=None, theirs=None):
-        self.events, self.theirs = [] if events is None else events, theirs
-
-    def broadcast(self, array, root=0):
-        self.events.append("broadcast")
-        return array + 100
-
-    def gather(self, obj):
-        first = obj
-        if isinstance(obj, str) and self.theirs is not None:
-            flat = np.concatenate([np.ravel(variable) for variable in self.theirs.variables()])
-            first = hashlib.sha256(flat.tobytes()).hexdigest()
-        return [first, obj]
-
-
-def make_run(updates=3, comm=None, options=None, **arguments):
-    config = RunConfig(seed=0, comm=comm, run=options, **arguments)
-    return Run("small", Place(), config, Plan(total_timesteps=10 * updates, steps_per_update=10))
-
-
-def go(run, model, **kwargs):
-    with run:
-        run.start(model, **kwargs)
-        for _ in run.updates():
-            run.finish_update(dict)
 
 
 def test_a_run_attaches_shares_and_makes_ready_in_this_order():
@@ -325,6 +246,40 @@ def test_a_second_signal_does_not_wait():
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.01)
+
+
+def test_a_signal_during_the_last_save_counts_when_it_is_done(tmp_path):
+    class Slow(Remembering):
+        def tree(self):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+            return super().tree()
+
+    logger.configure(str(tmp_path), ["csv"])
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(Interrupted) as stop:
+        go(make_run(), Slow())
+    assert os.path.basename(stop.value.checkpoint) == "00003" and names(tmp_path) == ["00003"]
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_callbacks_are_saved_before_they_are_closed(tmp_path):
+    events = []
+
+    class Telling:
+        def __call__(self, run):
+            pass
+
+        def state(self):
+            events.append("state")
+            return {}
+
+        def close(self):
+            events.append("close")
+
+    logger.configure(str(tmp_path), ["csv"])
+    go(make_run(options=RunOptions(callback=Telling())), Remembering())
+    assert events == ["state", "close"]
 
 
 def test_a_run_that_cannot_start_leaves_its_directory_to_others(tmp_path):

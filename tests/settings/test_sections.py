@@ -83,6 +83,7 @@ def test_a_file_counts_above_what_a_resumed_run_was_given(file):
         ("default: {nstep: 3}", "section default: unknown argument --nstep of ppo2 with network mlp: did you mean"),
         ("default: {nsteps: many}", "section default: nsteps='many' is not valid: a whole number"),
         ("default: {worker: x}", "unknown worker 'x'"),
+        ("default: {lr: 1e-3, gamma: 0.9, lr: 1e-4}", "is not YAML: 'lr' is there twice, in line 1 or below"),
     ],
 )
 def test_a_mistake_in_a_file_is_one_line_that_names_it(tmp_path, capsys, text, says):
@@ -151,6 +152,15 @@ def test_what_is_printed_is_a_file_that_gives_the_same_run(file, tmp_path, capsy
     first, second = parsed(*words), parsed(f"--config={again}")
     assert {**second.learn, **first.learn} == second.learn
     assert first.flags | {"config": None} == second.flags | {"config": None}
+
+
+@pytest.mark.parametrize("alg", ALGORITHMS)
+def test_what_is_printed_without_arguments_of_an_environment_is_a_file_too(alg, tmp_path, capsys):
+    assert main([f"--alg={alg}", "--print_config"]) == 0
+    path = tmp_path / "again.yaml"
+    path.write_text(capsys.readouterr().out)
+    first, second = parsed(f"--alg={alg}"), parsed(f"--config={path}")
+    assert {**second.learn, **first.learn} == second.learn
 
 
 def test_defaults_of_a_type_of_environment_are_named(capsys):

@@ -15,7 +15,7 @@ from tfbaselines.evaluate import main as evaluate_main
 from tfbaselines.run import main
 from tfbaselines.settings.command_line import parse, split
 from tfbaselines.settings.config_file import FILE_NAME, make_config, read_config, write_config
-from tfbaselines.settings.stored import check_run, given_again, needs_trust
+from tfbaselines.settings.stored import NOT_KEPT, check_run, given_again, needs_trust
 
 COMMAND = ["--env=CartPole-v1", "--seed=3", "--num_env=2", "--lr=linear_1e-3", "--nsteps", "16", "--play"]
 EVIL = "import pathlib\npathlib.Path(__file__).with_name('ran').touch()\n"
@@ -204,6 +204,21 @@ def test_no_path_of_it_is_used(tmp_path, config, capsys):
     assert (tmp_path / "victim").read_text() == "precious"
 
 
+# Arguments of algorithms that are any text, but no path: words, modules, and those whose paths are asked for again.
+NO_PATHS = {"value_network", "noise_type", "alpha", "pretraining", "reward_signals"}
+
+
+def test_every_path_that_an_algorithm_takes_is_one_that_is_not_kept():
+    texts = {
+        name
+        for algorithm in ALGORITHMS.values()
+        for name, argument in algorithm.config.arguments().items()
+        if argument.settable and "str" in argument.kinds and not argument.choices
+    }
+    assert {"load_path", "checkpoint_path"} <= texts
+    assert texts - NO_PATHS <= set(NOT_KEPT)
+
+
 def test_python_needs_trust_too(evil, config):
     write_config(evil, put(config, ("env", "env"), "evil:Env"))
     (evil / "checkpoints").mkdir()
@@ -219,6 +234,9 @@ def test_a_file_that_an_environment_would_open_needs_trust(config):
     check_run(config, ALGORITHMS["ppo2"], trust=False)
     config["env"]["env_kwargs"] = {"xml_file": "/etc/passwd"}
     with pytest.raises(ValueError, match=r"env_kwargs.xml_file='/etc/passwd', and the environment may open that file"):
+        check_run(config, ALGORITHMS["ppo2"], trust=False)
+    config["env"]["env_kwargs"] = {"sizes": [1, 2], "files": {"model": ["a", "~/x.xml"]}}
+    with pytest.raises(ValueError, match=r"env_kwargs.files='~/x.xml', and the environment may open that file"):
         check_run(config, ALGORITHMS["ppo2"], trust=False)
     with pytest.raises(ValueError, match=r"may open that file: add --trust"):
         given_again(config["given"] | {"env_kwargs.xml_file": "../x.xml"}, {})

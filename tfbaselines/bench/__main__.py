@@ -100,6 +100,7 @@ def _table(args: argparse.Namespace) -> int:
 def _faults(args: argparse.Namespace) -> int:
     from tfbaselines.algs.registry import ALGORITHMS, get
     from tfbaselines.bench.faults import FAULTS, applies, inflict, write_table
+    from tfbaselines.running.signals import heed
 
     algs, names = args.algs or sorted(ALGORITHMS), args.faults or list(FAULTS)
     check_at_least(1, repeats=args.repeats, jobs=args.jobs)
@@ -110,6 +111,8 @@ def _faults(args: argparse.Namespace) -> int:
             raise unknown("fault", name, FAULTS)
     # Before there are threads, of which each could need it.
     load_tensorflow()
+    # The runs are to stop at every signal, wherever this program was started from.
+    heed()
     results = {}
     with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(args.jobs) as pool:
         place = Path(args.place or temporary)

@@ -118,7 +118,9 @@ class Beside:
             self._obs, _, self._first, infos = env.step(actions)
             if self._render:
                 env.render()
-            episodes += [info["episode"] for info in infos if "episode" in info]
+            # An info may still have an earlier episode.
+            ended = [infos[i] for i in np.flatnonzero(self._first)]
+            episodes += [info["episode"] for info in ended if "episode" in info]
         epoch.eval_returns += [episode["r"] for episode in episodes]
         return episodes
 

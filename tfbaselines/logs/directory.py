@@ -5,10 +5,11 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from tfbaselines.errors import bad_argument
+from tfbaselines.errors import InUseError, bad_argument
 
 try:
     import fcntl
@@ -17,10 +18,18 @@ except ImportError:  # Not on Windows, where nothing is locked.
 
 LOCK_NAME = ".lock"
 
-# What a run writes. Tables are cut by rows, since their header may grow; all else only ever grows at its end.
-TABLES = ("progress*.csv", "progress*.txt")
-STREAMS = ("log*.txt", "progress*.json", "*.monitor.csv")
-OTHERS = ("config.json", "checkpoints", "replay", "tb*", "videos")
+# What a run writes, by the names that the command gives: what else lies in the directory is the user's own.
+# Tables are cut by rows, since their header may grow; all else only ever grows at its end.
+TABLES_OF_A_RUN = ("progress.csv", "progress.txt", "progress.json")
+TABLES = ("progress.csv", "progress.txt", "progress-rank[0-9]*.csv", "progress-rank[0-9]*.txt")
+LINES = ("log.txt", "log-rank[0-9]*.txt", "progress.json", "progress-rank[0-9]*.json")
+STREAMS = (*LINES, "*.monitor.csv")
+# TensorBoard's directories, and the files in them, of which every start of a run begins another one.
+EVENT_DIRECTORIES, EVENTS = ("tb", "tb-rank[0-9]*"), "events.*"
+OWN = (
+    *("config.json", "checkpoints", "replay", "videos", "[0-9]*.[0-9]*.monitor.csv"),
+    *(*TABLES, *LINES, *EVENT_DIRECTORIES),
+)
 
 # Lines at the head of a monitor file.
 MONITOR_HEADER = 2
@@ -51,8 +60,27 @@ def locked(directory: str | os.PathLike) -> Iterator[None]:
         if count == 1:
             del _held[path]
             with contextlib.suppress(OSError):
-                os.unlink(os.path.join(path, LOCK_NAME))
+                if _is_there(path, handle):
+                    os.unlink(os.path.join(path, LOCK_NAME))
             os.close(handle)
+
+
+def lock_again(directory: str | os.PathLike) -> None:
+    """Lock a directory of this process that was removed meanwhile; ValueError when another run has taken it."""
+    path = os.path.realpath(directory)
+    if path not in _held:
+        return
+    handle, count = _held[path]
+    if not _is_there(path, handle):
+        _held[path] = _lock(path, os.fspath(directory)), count
+        os.close(handle)
+
+
+def _is_there(path: str, handle: int) -> bool:
+    """Whether the file of a handle is still the lock file in a directory."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.stat(os.path.join(path, LOCK_NAME)), os.fstat(handle))
+    return False
 
 
 def _lock(path: str, shown: str) -> int:
@@ -61,7 +89,9 @@ def _lock(path: str, shown: str) -> int:
     while True:
         try:
             os.makedirs(path, exist_ok=True)
-            handle = os.open(name, os.O_RDWR | os.O_CREAT, 0o644)
+            _refuse_links(path, shown)
+            # A link that comes in between is not followed either.
+            handle = os.open(name, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             raise bad_argument("log directory", shown, f"a directory that can be written to ({why})") from None
@@ -70,44 +100,74 @@ def _lock(path: str, shown: str) -> int:
         except BlockingIOError:
             owner = os.read(handle, 200).decode(errors="replace") or "unknown"
             os.close(handle)
-            raise ValueError(f"'{shown}' is in use: another run is writing in it (process {owner})") from None
+            raise InUseError(f"'{shown}' is in use: another run is writing in it (process {owner})") from None
         except OSError:
             # A file system without locks.
             return handle
         # The run before may have removed the file between these two calls.
-        with contextlib.suppress(FileNotFoundError):
-            if os.stat(name).st_ino == os.fstat(handle).st_ino:
-                os.ftruncate(handle, 0)
-                os.write(handle, f"{os.getpid()} on {socket.gethostname()}".encode())
-                return handle
+        if _is_there(path, handle):
+            os.ftruncate(handle, 0)
+            os.write(handle, f"{os.getpid()} on {socket.gethostname()}".encode())
+            return handle
         os.close(handle)
+
+
+def _refuse_links(path: str, shown: str) -> None:
+    """ValueError when a file that a run would write to is a link: what it points to is not the run's."""
+    for pattern in (LOCK_NAME, *TABLES, *STREAMS, *(f"{name}/{EVENTS}" for name in EVENT_DIRECTORIES)):
+        for file in Path(path).glob(pattern):
+            if file.is_symlink():
+                name = file.relative_to(path)
+                raise ValueError(f"'{name}' in '{shown}' is a symbolic link, which is not written to: remove it")
 
 
 def holds_run(directory: str | os.PathLike) -> bool:
     """Whether an earlier run has left something in a directory that a new one would overwrite."""
     here = Path(directory)
-    return any(any(here.glob(pattern)) for pattern in ("config.json", "checkpoints/*", *TABLES))
+    return any(any(here.glob(pattern)) for pattern in ("config.json", "checkpoints/*", *TABLES_OF_A_RUN))
 
 
 def has_checkpoint(directory: str | os.PathLike) -> bool:
     """Whether there is a run in a directory that can be continued."""
-    here = Path(directory)
-    return (here / "config.json").is_file() and any(path.name.isdigit() for path in here.glob("checkpoints/*"))
+    return holds_checkpoints(directory) and (Path(directory) / "config.json").is_file()
+
+
+def holds_checkpoints(directory: str | os.PathLike) -> bool:
+    """Whether there are checkpoints of some run in a directory."""
+    return any(path.name.isdigit() for path in Path(directory).glob("checkpoints/*"))
 
 
 def clear(directory: str | os.PathLike) -> None:
     """Remove what an earlier run wrote, and nothing else."""
-    for pattern in (*TABLES, *STREAMS, *OTHERS):
-        for path in Path(directory).glob(pattern):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for path in list(Path(directory).iterdir()):
+        if not any(fnmatch(path.name, pattern) for pattern in OWN):
+            continue
+        # Of a link to another disk only the link is the run's.
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def forget(directory: str | os.PathLike) -> None:
+    """Take back what a run that could not begin wrote, for the corrected one; nothing where there is more to lose."""
+    here = Path(directory)
+    tables = [path for path in map(here.joinpath, TABLES_OF_A_RUN) if path.exists()]
+    if any(here.glob("checkpoints/*")) or any(path.stat().st_size for path in tables):
+        return
+    for path in (*tables, here / "config.json"):
+        path.unlink(missing_ok=True)
 
 
 def positions(directory: str | os.PathLike) -> dict[str, Any]:
-    """How much every file of the logs holds now: rows of tables, bytes of the others, by name."""
+    """How much every file of the logs holds now, by name: rows of tables, bytes of the others, those of events."""
     here = Path(directory)
-    tables = {path.name: {"rows": _line_count(path) - 1} for pattern in TABLES for path in here.glob(pattern)}
+    # A table is empty before its first row, which brings the header.
+    tables = {path.name: {"rows": max(0, _line_count(path) - 1)} for pattern in TABLES for path in here.glob(pattern)}
     streams = {path.name: {"bytes": path.stat().st_size} for pattern in STREAMS for path in here.glob(pattern)}
-    return tables | streams
+    events = {
+        path.name: {"events": {file.name: file.stat().st_size for file in path.glob(EVENTS)}}
+        for pattern in EVENT_DIRECTORIES
+        for path in here.glob(pattern)
+    }
+    return tables | streams | events
 
 
 def cut_back(directory: str | os.PathLike, known: dict[str, Any]) -> None:
@@ -115,14 +175,18 @@ def cut_back(directory: str | os.PathLike, known: dict[str, Any]) -> None:
     here = Path(directory)
     for pattern in TABLES:
         for path in here.glob(pattern):
-            _keep_lines(path, 1 + known.get(path.name, {"rows": 0})["rows"])
+            # Older versions counted -1 rows of an empty table.
+            _keep_lines(path, 1 + max(0, known.get(path.name, {"rows": 0})["rows"]))
     for pattern in STREAMS:
         for path in here.glob(pattern):
             if path.name in known:
-                if path.stat().st_size > known[path.name]["bytes"]:
-                    os.truncate(path, known[path.name]["bytes"])
+                _keep_bytes(path, known[path.name]["bytes"])
             else:
                 _keep_lines(path, MONITOR_HEADER if path.name.endswith(".monitor.csv") else 0)
+    for pattern in EVENT_DIRECTORIES:
+        for path in here.glob(pattern):
+            # Older versions did not count events: nothing is known of them then.
+            _keep_events(path, known.get(path.name, {}).get("events"))
 
 
 def _line_count(path: Path) -> int:
@@ -137,3 +201,18 @@ def _keep_lines(path: Path, count: int) -> None:
             if not file.readline():
                 return
         file.truncate(file.tell())
+
+
+def _keep_bytes(path: Path, count: int) -> None:
+    """Cut a file after this many bytes."""
+    if path.stat().st_size > count:
+        os.truncate(path, count)
+
+
+def _keep_events(directory: Path, sizes: dict[str, int] | None) -> None:
+    """Cut event files to their sizes, and remove those without one; None leaves all as they are."""
+    for file in directory.glob(EVENTS) if sizes is not None else ():
+        if file.name in sizes:
+            _keep_bytes(file, sizes[file.name])
+        else:
+            file.unlink()

@@ -89,6 +89,8 @@ class EpochTable:
         self._described: dict[str, list[Moments]] = {}
         self._row: dict[str, Any] = {}
         self._columns: list[str] = []
+        # Whether a row has decided which columns there are.
+        self._decided = False
 
     def store(self, **kwargs: Any) -> None:
         """Remember values for the statistics of this epoch: scalars or arrays of any shape."""
@@ -141,12 +143,13 @@ class EpochTable:
 
     def take_row(self) -> dict[str, Any]:
         """This epoch's row, and a new one begins. The first decides which columns there are; one left out is empty."""
-        self._columns = self._columns or list(self._row)
+        self._columns += [key for key in self._row if key not in self._columns]
+        self._decided = True
         row, self._row = {key: self._row.get(key, "") for key in self._columns}, {}
         return row
 
     def _put(self, key: str, value: Any) -> None:
-        if self._columns and key not in self._columns:
+        if self._decided and key not in self._columns:
             guess = nearest(key, self._columns)
             hint = f"did you mean '{guess}'?" if guess else f"it has {', '.join(self._columns)}"
             raise ValueError(f"'{key}' is a new key, but the columns are those of the first epoch: {hint}")
@@ -177,7 +180,7 @@ class EpochLogger(EpochTable):
         output_fname: name of the table in it.
         exp_name: name of the experiment; plots group runs by it. Goes to config.json.
         comm: statistics are over all ranks of this communicator, by default over those of the MPI run.
-        resume: continue an existing table.
+        resume: continue an existing table; the first row may add columns to it, at the right.
         format_strs: further outputs of each row, as in `logger.configure`.
 
     Only rank 0 writes files. Under MPI every rank must make the same calls of log_tabular and get_stats.

@@ -54,7 +54,7 @@ class EpochRows:
         """End the epoch: test, and give its row."""
         run, table = self._run, self._table
         begin_row(table, run, -(-run.update // run.course.cycles_per_epoch))
-        table.log_tabular("TotalEnvInteracts", run.timesteps * run.comm.size)
+        table.log_tabular("TotalEnvInteracts", run.steps_of_all())
         for name in self._values:
             table.log_tabular(name, with_min_and_max=True)
         for name in self._losses:
@@ -84,7 +84,7 @@ def begin_row(table: EpochTable, run: Any, epoch: int) -> None:
 
 
 def make_table(run: Any, logger_kwargs: dict[str, Any] | None) -> EpochTable:
-    """Spinning Up's table of a run; without a directory for it, one that is not written.
+    """Spinning Up's table of a run, closed at its end; without a directory for it, one that is not written.
 
     Args:
         run: the run.
@@ -94,7 +94,9 @@ def make_table(run: Any, logger_kwargs: dict[str, Any] | None) -> EpochTable:
     if directory is None and not logger_kwargs:
         return EpochTable(run.comm)
     arguments = {"output_dir": directory} | _checked(logger_kwargs or {})
-    return EpochLogger(comm=run.comm, resume=run.options.resume is not None, format_strs=(), **arguments)
+    table = EpochLogger(comm=run.comm, resume=run.options.resume is not None, format_strs=(), **arguments)
+    run.at_end(table.close)
+    return table
 
 
 def finished_row(table: EpochTable) -> dict[str, Any]:

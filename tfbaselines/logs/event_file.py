@@ -91,7 +91,12 @@ class EventWriter:
         stamp = f"{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
         self.path = Path(directory) / f"events.out.tfevents.{stamp}"
         self._file = open(self.path, "wb")  # noqa: SIM115 (open for the writer's lifetime)
-        self._record(_event(_field(3, b"brain.Event:2")))
+        try:
+            self._record(_event(_field(3, b"brain.Event:2")))
+        except OSError:
+            # On a full disk every row begins a file.
+            self.path.unlink(missing_ok=True)
+            raise
 
     def write(self, step: int, values: dict[str, float | str]) -> None:
         """One event with the given scalars and texts at `step` (>= 0); on disk when this returns."""

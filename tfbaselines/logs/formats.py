@@ -8,6 +8,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -225,33 +226,52 @@ class TensorBoardOutputFormat(KVWriter):
     """
 
     def __init__(self, directory: str | os.PathLike, append: bool = False):
-        self.directory = Path(directory)
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.path = Path(directory)
+        self.path.mkdir(parents=True, exist_ok=True)
         if not append:
-            for old in self.directory.glob("events.*"):
+            for old in self.path.glob("events.*"):
                 # A run that begins anew begins its curves anew, like the other formats do.
                 old.unlink()
-        self.step = 1 + max((_last_step(path) for path in self.directory.glob("events.*")), default=0)
         self._writer: EventWriter | None = None
+        self._description = ""
+
+    @cached_property
+    def step(self) -> int:
+        """Of the next dump; counted when it is asked for, since a resumed run first cuts its logs back."""
+        return 1 + max((_last_step(path) for path in self.path.glob("events.*")), default=0)
 
     def writekvs(self, kvs: dict[str, Any]) -> None:
-        if self._writer is None:
-            self._writer = EventWriter(self.directory)
         drawn = {key: _drawn(value) for key, value in kvs.items() if _drawable(value)}
         steps = next((drawn[name] for name in STEPS if name in drawn), self.step)
+        if self._writer is None:
+            self._begin()
         self._writer.write(int(steps), drawn)
         self.step += 1
 
     def describe(self, parameters: Mapping[str, Any]) -> None:
-        """A table under 'hyper-parameters' in the text tab."""
-        if self._writer is None:
-            self._writer = EventWriter(self.directory)
+        """A table under 'hyper-parameters' in the text tab, written with the first dump."""
         rows = [f"| {name} | {str(value).replace('|', chr(92) + '|')} |" for name, value in parameters.items()]
-        self._writer.write(0, {"hyper-parameters": "\n".join(["| argument | value |", "|---|---|", *rows])})
+        self._description = "\n".join(["| argument | value |", "|---|---|", *rows])
 
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
+
+    def lost(self) -> bool:
+        """See KVWriter."""
+        return self._writer is not None and not self._writer.path.exists()
+
+    def reopen(self) -> None:
+        """See KVWriter; goes on in a new file, which is begun with the next row."""
+        with contextlib.suppress(OSError):
+            self.close()
+        self._writer = None
+
+    def _begin(self) -> None:
+        """Begin a file, with the arguments of the run if they are known."""
+        self._writer = EventWriter(self.path)
+        if self._description:
+            self._writer.write(0, {"hyper-parameters": self._description})
 
 
 def _drawable(value: Any) -> bool:

@@ -14,6 +14,6 @@ def columns(run: Any) -> dict[str, Any]:
         "EpRewMean": run.episodes.mean_reward,
         "EpThisIter": run.episodes_in_update,
         "EpisodesSoFar": run.episodes.count,
-        "TimestepsSoFar": run.timesteps * run.comm.size,
+        "TimestepsSoFar": run.steps_of_all(),
         "TimeElapsed": run.elapsed,
     }

@@ -22,6 +22,7 @@ import numpy as np
 
 from tfbaselines import errors
 from tfbaselines.errors import bad_argument
+from tfbaselines.logs.directory import lock_again
 from tfbaselines.logs.formats import KVWriter, SeqWriter, check_format, make_output_format
 
 # Names of baselines' logger.
@@ -29,10 +30,6 @@ from tfbaselines.logs.tables import read_csv, read_json, read_tb  # noqa: F401
 from tfbaselines.parallel import mpi
 
 DEBUG, INFO, WARN, ERROR, DISABLED = 10, 20, 30, 40, 50
-
-# Set by the launchers of Open MPI, MPICH and their kin; read instead of asking MPI, because a worker process
-# that inherits them must be able to log without starting MPI.
-RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK")
 
 PLAIN = (float, int, str, np.generic, type(None))
 
@@ -106,6 +103,9 @@ class Logger:
             if isinstance(output, KVWriter) and (output in self._failed or output.lost()):
                 if output not in self._failed:
                     errors.warn(f"{output.path} was removed: it begins anew")
+                if self.dir:
+                    # With its directory, perhaps, which another run may have taken.
+                    lock_again(self.dir)
                 output.reopen()
             write()
             if output in self._failed:
@@ -181,7 +181,7 @@ def configure(
         log_suffix: put before the extension of the file names; ranks above 0 add '-rank001' and so on.
         resume: continue the files of an earlier run instead of beginning them anew.
     """
-    rank = mpi.wrap(comm).rank if comm is not None else _launched_rank()
+    rank = mpi.wrap(comm).rank if comm is not None else mpi.launched_rank()
     formats = _formats(format_strs, rank)
     if rank > 0:
         log_suffix += f"-rank{rank:03d}"
@@ -224,11 +224,6 @@ def _formats(format_strs: Sequence[str] | str | None, rank: int) -> list[str]:
     for name in names:
         check_format(name, source)
     return names
-
-
-def _launched_rank() -> int:
-    """This process's MPI rank as its launcher told it, 0 outside MPI."""
-    return next((int(os.environ[name]) for name in RANK_VARIABLES if os.environ.get(name, "").isdigit()), 0)
 
 
 def get_current() -> Logger:

@@ -32,7 +32,7 @@ class SpinupRows:
         run, table = self._run, self._table
         begin_row(table, run, run.update - 1)
         table.log_tabular("VVals", with_min_and_max=True)
-        table.log_tabular("TotalEnvInteracts", run.timesteps * run.comm.size)
+        table.log_tabular("TotalEnvInteracts", run.steps_of_all())
         for name in self._statistics:
             table.log_tabular(name, average_only=True)
         table.log_tabular("Time", run.elapsed)

@@ -3,6 +3,7 @@
 import json
 import os
 from glob import escape, glob
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,17 +42,19 @@ def read_csv(fname: str | os.PathLike, separator: str = ",") -> "pandas.DataFram
 
 
 def read_tb(path: str | os.PathLike) -> "pandas.DataFrame":
-    """The scalars of a TensorBoard directory or event file: row i is step i + 1, NaN where it has no value."""
+    """The scalars of a TensorBoard directory or event file: a row for each step that has any, NaN where one is missing.
+
+    Of a step that is there twice the later value counts.
+    """
     import pandas
 
     path = os.fspath(path)
     files = sorted(glob(os.path.join(escape(path), "events.*"))) if os.path.isdir(path) else [path]
-    table: dict[str, dict[int, float]] = {}
-    last = 0
+    rows: dict[int, dict[str, float]] = {}
     for name in files:
         for step, values in read_events(name):
-            last = max(last, step)
-            for tag, value in values.items():
-                table.setdefault(tag, {})[step] = value
-    columns = {tag: [by_step.get(step, np.nan) for step in range(1, last + 1)] for tag, by_step in table.items()}
-    return pandas.DataFrame(columns, columns=sorted(columns))
+            if values:
+                rows.setdefault(step, {}).update(values)
+    steps = sorted(rows)
+    columns = {tag: [rows[step].get(tag, np.nan) for step in steps] for tag in sorted({*chain(*rows.values())})}
+    return pandas.DataFrame(columns, index=pandas.Index(steps, name="step"))

@@ -5,6 +5,7 @@ that were spawned, or where no MPI is installed, hangs or fails. Alone, a null c
 that no caller asks whether there is MPI.
 """
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 # What the launchers of MPICH, Open MPI and their kin tell the processes they start.
+RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK")
 SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE")
 LOCAL_SIZE_VARIABLES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE")
 LAUNCHER_PREFIXES = ("PMI_", "PMIX_", "OMPI_", "MPI_LOCAL", "HYDI_", "HYDRA_", "MV2_")
@@ -127,8 +129,10 @@ class MpiCommunicator(Communicator):
 
     def abort(self, code: int = 1) -> None:
         """See Communicator."""
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            # Whoever read the output may have left.
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
         # The launcher passes on what a rank wrote, but after an abort no longer waits for it.
         time.sleep(SECONDS_TO_PASS_ON)
         self._comm.Abort(code)
@@ -137,6 +141,11 @@ class MpiCommunicator(Communicator):
 def launched() -> bool:
     """Whether mpirun (or a kin of it) started this process as one of several."""
     return any(int(os.environ.get(name) or 1) > 1 for name in SIZE_VARIABLES)
+
+
+def launched_rank() -> int:
+    """This process's rank as its launcher told it, 0 outside MPI; MPI itself is not asked, nor started."""
+    return next((int(os.environ[name]) for name in RANK_VARIABLES if os.environ.get(name, "").isdigit()), 0)
 
 
 @functools.lru_cache(maxsize=1)
@@ -148,7 +157,11 @@ def world() -> Communicator:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise ValueError(f"started by mpirun, but mpi4py does not load ({error}): pip install mpi4py mpich") from error
-    return MpiCommunicator(MPI.COMM_WORLD)
+    comm = MpiCommunicator(MPI.COMM_WORLD)
+    if comm.size > 1:
+        # Also of a script that does not come through the command.
+        abort_on_exception()
+    return comm
 
 
 def wrap(comm: Any) -> Communicator:
@@ -211,6 +224,14 @@ def start_ranks(ranks: int, words: list[str], options: Iterable[str] = ()) -> in
     """
     command = [*mpirun_command(ranks), *options, sys.executable, *words]
     os.execv(command[0], command)
+
+
+def abort_job(status: int) -> None:
+    """End the whole job, where this process is one of several ranks, with this exit status."""
+    if launched():
+        # Without mpi4py there is nothing to end.
+        with contextlib.suppress(ValueError):
+            world().abort(status)
 
 
 def abort_on_exception() -> None:

@@ -76,6 +76,6 @@ class BatchRun(OnPolicyRun):
             "pi": self.model,
             "env": self.env,
             "iters_so_far": self.update - 1,
-            "timesteps_so_far": (self.timesteps - self.plan.steps_per_update) * self.comm.size,
+            "timesteps_so_far": self.steps_of_all() - self.plan.steps_per_update * self.comm.size,
             "episodes_so_far": self.episodes.count,
         }

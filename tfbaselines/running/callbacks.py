@@ -23,6 +23,7 @@ from tfbaselines.errors import check_at_least
 from tfbaselines.logs import logger
 from tfbaselines.logs.episodes import safe_mean
 from tfbaselines.running.tester import Tester
+from tfbaselines.settings.takes import EVAL_SEEDS_APART
 
 Callback = Callable[[Any], bool | None]
 
@@ -88,7 +89,10 @@ class StopAt:
 
     def __call__(self, run: Any) -> bool:
         """Whether training goes on."""
-        return not run.judged_return >= self._bound
+        if not run.judged_return >= self._bound:
+            return True
+        logger.info(f"the mean return is {run.judged_return:.4g}, at least {self._bound:g}: training stops")
+        return False
 
 
 class StopWithoutGain:
@@ -204,7 +208,8 @@ class EvaluateEvery(Every):
         """Make the environments."""
         # Parts of observations reach those networks that take them.
         flatten = not isinstance(run.model.policy.observation_space, spaces.Dict)
-        env = run.wrap(as_vec_env(self._given() if callable(self._given) else self._given, flatten=flatten))
+        seed = None if run.config.seed is None else run.config.seed + EVAL_SEEDS_APART
+        env = run.wrap(as_vec_env(self._given, seed, flatten))
         if self._saved is not None:
             env.restore(self._saved)
         limit = getattr(run.config, "max_ep_len", None)

@@ -55,8 +55,11 @@ class PolicyModel:
     def attach(self, env: Any, config: dict[str, Any] | None = None) -> None:
         """Name the environment whose normalisation belongs to this model, and what made the run.
 
-        A saved file then holds that normalisation, and a loaded one hands it to the environment.
+        A saved file then holds that normalisation; the environment takes over that of a loaded file, or of the
+        environment that was named before.
         """
+        if self._env is not None:
+            self._env_state = self._env.normalization() or self._env_state
         self._env = env
         if self._env_state:
             env.restore_normalization(self._env_state)
@@ -113,6 +116,8 @@ class PolicyModel:
         if isinstance(space, spaces.Box):
             # Gaussians know no bounds; environments may insist on them.
             actions = np.clip(actions, space.low, space.high)
+            if space.dtype.kind != "f":
+                actions = np.rint(actions).astype(space.dtype)
         return (actions[0] if single else actions), states
 
     def predict(
@@ -238,8 +243,20 @@ class PolicyModel:
         export_saved_model(self.policy, normalization, os.path.expanduser(directory))
 
     def _named(self, obs: Any) -> Any:
-        """Tuple and nested observations by the names that their parts have in the policy's space."""
-        return named_parts(obs) if isinstance(opened(self.policy.observation_space), spaces.Dict) else obs
+        """Observations as arrays; Tuple and nested ones by the names that their parts have in the policy's space."""
+        space = self.policy.observation_space
+        of_parts = opened(space)
+        if isinstance(of_parts, spaces.Dict) and isinstance(obs, Mapping | tuple):
+            obs = named_parts(obs)
+            missing = of_parts.spaces.keys() - obs.keys()
+            if missing:
+                raise ValueError(f"obs lacks {', '.join(sorted(missing))}: it has {', '.join(obs) or 'nothing'}")
+            return {name: _as_array(obs[name], part) for name, part in of_parts.spaces.items()}
+        if isinstance(space, spaces.Dict):
+            raise bad_argument("obs", obs, f"a dictionary of {', '.join(space.spaces)}")
+        if isinstance(obs, Mapping):
+            raise bad_argument("obs", obs, f"observations have the shape {space.shape}, and no parts")
+        return _as_array(obs, space)
 
     def _is_single(self, obs: Any) -> bool:
         """Whether it is one observation, not a batch of them."""
@@ -249,11 +266,10 @@ class PolicyModel:
 
     def _batch(self, obs: Any) -> Any:
         space, obs = self.policy.observation_space, self._named(obs)
-        if isinstance(space, PackedSpace) and isinstance(obs, Mapping):
-            return space.pack({name: _checked(obs[name], part) for name, part in space.parts.spaces.items()})
-        if isinstance(space, spaces.Dict):
-            return {name: _checked(obs[name], part) for name, part in space.spaces.items()}
-        return _checked(obs, space)
+        if not isinstance(obs, Mapping):
+            return _checked(obs, space)
+        parts = {name: _checked(obs[name], part) for name, part in opened(space).spaces.items()}
+        return space.pack(parts) if isinstance(space, PackedSpace) else parts
 
     def _memory(self, count: int, states: Any, episode_start: Any) -> tuple[Any, Any]:
         if not self.policy.recurrent:
@@ -262,8 +278,15 @@ class PolicyModel:
         return states, np.zeros(count, bool) if episode_start is None else episode_start
 
 
+def _as_array(obs: Any, space: spaces.Space) -> np.ndarray:
+    try:
+        return np.asarray(obs, observation_dtype(space))
+    except (TypeError, ValueError):
+        accepted = f"one observation of shape {space.shape} or a batch of them; of reset() and step() the first value"
+        raise bad_argument("obs", obs, accepted) from None
+
+
 def _checked(obs: np.ndarray, space: spaces.Space) -> np.ndarray:
-    obs = np.asarray(obs, observation_dtype(space))
     if obs.shape[1:] != space.shape:
         raise bad_argument("obs.shape", obs.shape, f"a batch of observations has the shape {('N', *space.shape)}")
     return obs
@@ -272,8 +295,8 @@ def _checked(obs: np.ndarray, space: spaces.Space) -> np.ndarray:
 def _alone(obs: Any) -> Any:
     """One observation as a batch of one."""
     if isinstance(obs, Mapping):
-        return {name: np.asarray(part)[None] for name, part in obs.items()}
-    return np.asarray(obs)[None]
+        return {name: part[None] for name, part in obs.items()}
+    return obs[None]
 
 
 def _length(obs: Any) -> int:

@@ -1,5 +1,6 @@
 """What a run starts from and how it may end: its plan, its seed, its ranks, and the end by a signal."""
 
+import os
 import random
 import signal
 import socket
@@ -16,15 +17,29 @@ UNLIMITED = 10**15
 
 
 class Interrupted(Exception):
-    """The run was stopped by a signal, after its checkpoint was saved.
+    """The run was stopped by a signal, after its checkpoint was saved if it could be.
 
     Attributes:
         signal: the signal's number.
-        checkpoint: where the checkpoint is, or None when the run has no log directory.
+        checkpoint: where the checkpoint is, or None when there is none of this update.
+
+    Args:
+        number: the signal's.
+        checkpoint: see above.
+        directory: the log directory, or None when the run has none.
+        before: the update of the checkpoint before.
     """
 
-    def __init__(self, number: int, checkpoint: str | None) -> None:
-        saved = f"checkpoint saved in {checkpoint}" if checkpoint else "no log directory, so nothing was saved"
+    def __init__(self, number: int, checkpoint: str | None, directory: str | None = None, before: int = 0) -> None:
+        if checkpoint:
+            saved = f"checkpoint saved in {checkpoint}"
+        elif directory is None:
+            saved = "no log directory, so nothing was saved"
+        else:
+            # A resumed run may have begun with a checkpoint of another directory.
+            path = os.path.join(directory, "checkpoints", f"{before:05d}")
+            last = f"the last one is {path}" if os.path.exists(path) else "nor is there an earlier one"
+            saved = f"no checkpoint was saved, {last}"
         super().__init__(f"stopped by {signal.Signals(number).name}: {saved}")
         self.signal, self.checkpoint = number, checkpoint
 
@@ -56,7 +71,8 @@ class Plan:
         if 0 < self.total_timesteps < self.steps_per_update:
             raise ValueError(
                 f"nothing to train: {self.total_timesteps} environment steps are less than one update of "
-                f"{self.steps_per_update}; raise them, or lower the steps of an update (nsteps, num_env, ...)"
+                f"{self.steps_per_update}; raise them, or lower the steps of an update (num_env, and the argument for "
+                "the steps of a rollout)"
             )
 
     @classmethod

@@ -17,12 +17,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tfbaselines.errors import NotFiniteError
+from tfbaselines.errors import InUseError, NotFiniteError
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import locked
 from tfbaselines.logs.episodes import EPISODES_IN_MEAN, Episodes, safe_mean
 from tfbaselines.optim import exchange
 from tfbaselines.parallel import mpi
+from tfbaselines.parallel.blas import one_blas_thread
 from tfbaselines.parallel.threads import Together
 from tfbaselines.policy.precision import available, set_precision
 from tfbaselines.running.callbacks import Callbacks, StopAt
@@ -42,7 +43,7 @@ R = TypeVar("R", bound="Run")
 
 
 # Ends of a run after which there is nothing to rescue.
-EXPECTED = (Interrupted, NotFiniteError)
+EXPECTED = (InUseError, Interrupted, NotFiniteError)
 
 
 class Run:
@@ -64,6 +65,7 @@ class Run:
         eval_episodes: the latest episodes of tests.
         eval_env: environments for tests, or None.
         normalized: the environments whose normalisation belongs to the model; None before `start`.
+        counted: a rank's steps when the run was resumed, and those of all the ranks that it had until then.
         environments: those of training and of tests, saved and restored as one; None before `start`.
         columns: further columns of the logs, by name: a callback's numbers.
         wrap: what the algorithm puts around environments.
@@ -87,13 +89,14 @@ class Run:
         self.options, self.comm = config.options, mpi.wrap(config.comm)
         self._rates = Rates(name, config, ends=self.ends_otherwise or plan.total_timesteps < UNLIMITED)
         self.update, self.num_updates = 0, plan.total_timesteps // plan.steps_per_update
-        set_precision(available(self.options.precision))
+        set_precision(available(self.options.precision, warns=self.is_root))
         exchange.set_exchange(self.options.mpi_exchange)
         self.rng = seed_everything(config.seed, self.comm)
         self.model: PolicyModel | None = None
         self.elapsed, self.fps = 0.0, 0
         # Where a resumed run counts on from: updates, and the environment steps that they took.
         self._before = 0, 0
+        self.counted = 0, 0
         self._finished, self._saved_at = 0, 0.0
         self.episodes, self.eval_episodes = Episodes(), Episodes()
         self.eval_env: Any = None
@@ -157,6 +160,10 @@ class Run:
         """
         self._saving.acts(parts)
 
+    def at_end(self, call: Callable[[], None]) -> None:
+        """Call something when the run is over, however it ends."""
+        self._closing.callback(call)
+
     @property
     def mean_reward(self) -> float:
         """What counts: the mean return of the latest tests, or of training where there are none; NaN before any."""
@@ -191,6 +198,16 @@ class Run:
         updates, steps = self._before
         return steps + (self.update - updates) * self.plan.steps_per_update
 
+    def steps_of_all(self, *of_ranks: int) -> int:
+        """Environment steps of all ranks so far, also those of a number of ranks that it was before it was resumed.
+
+        Args:
+            of_ranks: the steps of each, where they differ.
+        """
+        steps, of_all = self.counted
+        each = of_ranks or [self.timesteps] * self.comm.size
+        return of_all + sum(each) - steps * len(each)
+
     @property
     def done(self) -> int:
         """How far the run is, for the display of progress, in its `unit`."""
@@ -220,22 +237,20 @@ class Run:
         self._rates.follow(argument, schedule)
 
     def __enter__(self: R) -> R:
+        self._closing.enter_context(one_blas_thread())
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, *_: Any) -> None:
-        # Whatever happens, the directory is left to other runs.
+        # Whatever happens, the directory is left to other runs, and numpy its threads.
         with self._closing:
             if self._progress is None:
                 return
+            # After the save: it takes what callbacks hold, and a signal must not cost it.
+            self._closing.callback(self._signals.release)
+            self._closing.callback(self._callbacks.close)
             self._progress.close()
-            self._signals.release()
-            self._callbacks.close()
             if kind is None:
-                if self.update > self._first:
-                    self._check_in_step()
-                    self.save(last=True)
-                    # Other ranks may resume it at once.
-                    self.comm.barrier()
+                self._end_well()
             elif self.comm.size == 1 and isinstance(error, Exception) and not isinstance(error, EXPECTED):
                 self._rescue()
 
@@ -252,11 +267,28 @@ class Run:
         self._callbacks.begin(self)
         self._rows.begin(self.timesteps, now, self.episodes.count)
 
+    def _end_well(self) -> None:
+        """Save the last checkpoint; a signal that came meanwhile counts once that is done."""
+        path = None
+        if self.update > self._first:
+            self._check_in_step()
+            path = self.comm.broadcast_object(self.save(last=True))
+            # Other ranks may resume it at once.
+            self.comm.barrier()
+        if self._signals.number:
+            raise Interrupted(self._signals.number, path, self._saving.directory, self._saving.saved)
+
     def _rescue(self) -> None:
-        """Save the model after an exception, as of the last update that was finished."""
+        """Save the model after an exception, as of the last update that was finished; what fails here is a warning."""
         self.update = self._finished
         saving = self._saving
-        if self.update > saving.saved and self.save(last=True) is not None:
+        try:
+            saved = self.update > saving.saved and self.save(last=True) is not None
+        except Exception as error:
+            # The error that ended the run is the one to tell.
+            logger.warn(f"the run failed, and no checkpoint of update {self.update} could be saved: {error}")
+            return
+        if saved:
             logger.warn(f"the run failed after update {self.update}: --resume={saving.directory} goes on from there")
 
     def updates(self) -> Iterator[int]:
@@ -291,7 +323,8 @@ class Run:
         self._finished = self.update
         self._progress.update(self.done, self.mean_reward)
         if number:
-            raise Interrupted(number, self.save(last=True))
+            path = self.comm.broadcast_object(self.save(last=True))
+            raise Interrupted(number, path, self._saving.directory, self._saving.saved)
         if save_due or (plan.save_interval and (self.update == 1 or self.update % plan.save_interval == 0)):
             self.save()
 
@@ -304,7 +337,8 @@ class Run:
 
     def _further_columns(self) -> dict[str, int]:
         """What is told of some runs only."""
-        ranks = {} if self.comm.size == 1 else {"global_timesteps": self.timesteps * self.comm.size}
+        of_all = self.steps_of_all()
+        ranks = {} if self.comm.size == 1 and of_all == self.timesteps else {"global_timesteps": of_all}
         return ranks | ({"dropped_updates": self._finite.dropped} if self.options.on_nan == "skip" else {})
 
     def stop(self) -> None:

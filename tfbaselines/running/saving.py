@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tfbaselines.errors import InUseError
 from tfbaselines.logs import logger
-from tfbaselines.logs.directory import cut_back, positions
+from tfbaselines.logs.directory import cut_back, lock_again, positions
 from tfbaselines.running.checkpoint import Checkpoints
 from tfbaselines.running.kept_replay import KeptReplay
 from tfbaselines.settings.config_file import FILE_NAME, write_config
@@ -91,6 +92,9 @@ class Saving:
             logger.warn("the episodes under way begin anew: the checkpoint lacks the state of their environments")
         if run.update >= run.num_updates:
             logger.warn(f"nothing left to train: {run.timesteps} steps are done; a larger total goes on from there")
+        if run.is_root and self.directory and run.options.config:
+            # Not before: arguments that do not fit the checkpoint must not be kept.
+            write_config(self.directory, run.options.config)
 
     def _of(self, directory: str) -> Checkpoints:
         return Checkpoints(os.path.join(directory, "checkpoints"), keep=self._run.options.keep_checkpoints)
@@ -98,6 +102,8 @@ class Saving:
     def _try(self, what: str, save: Callable[[], Any]) -> Any:
         try:
             return save()
+        except InUseError:
+            raise
         except (OSError, ValueError) as error:
             logger.warn(f"the {what} of update {self._run.update} could not be saved: {error}")
             return None
@@ -106,23 +112,33 @@ class Saving:
         run = self._run
         own = {
             "rng": run.rng.bit_generator.state,
+            "timesteps": run.timesteps,
             "env": run.environments.state(),
             "callbacks": self._callbacks.state(),
             "acting": {str(number): part.state() for number, part in enumerate(self._acting)},
         }
         ranks = run.comm.gather(own)
-        if not run.is_root or self._checkpoints is None:
+        writes = run.is_root and self._checkpoints is not None
+        try:
+            files = positions(self.directory) if writes else None
+        finally:
+            # The other ranks, too, write to these files: none goes on before.
+            run.comm.barrier()
+        if not writes:
             return None
+        # Of another run that has taken the directory since it was removed, nothing may be overwritten.
+        lock_again(self.directory)
         tree = run.model.tree()
         tree["training"] = {
             "update": run.update,
             "timesteps": run.timesteps,
+            "timesteps_of_all": run.steps_of_all(*(state["timesteps"] for state in ranks)),
             "elapsed": run.elapsed,
             "episodes": run.episodes.state(),
             "eval_episodes": run.eval_episodes.state(),
             "best": self._best if np.isfinite(self._best) else None,
             "ranks": {str(rank): state for rank, state in enumerate(ranks)},
-            "files": positions(self.directory),
+            "files": files,
         }
         path = self._checkpoints.save(run.update, tree)
         self.saved = run.update
@@ -142,6 +158,7 @@ class Saving:
         run.eval_episodes.restore(saved["eval_episodes"])
         # An older version's file lacks the steps: its updates were of the same size.
         run.go_on_from(saved["update"], saved.get("timesteps", saved["update"] * run.plan.steps_per_update))
+        run.counted = run.timesteps, saved.get("timesteps_of_all", run.timesteps * len(saved["ranks"]))
         self._best = saved["best"] if saved["best"] is not None else -np.inf
         mine = saved["ranks"].get(str(run.comm.rank))
         if mine is not None:

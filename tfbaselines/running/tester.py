@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.base import find_wrapper
+from tfbaselines.errors import bad_argument
 from tfbaselines.running.play import even_episodes
 from tfbaselines.settings.options import RunOptions
 
@@ -33,7 +36,7 @@ class Tester:
         self._train_env, self._count, self._own = env, config.num_test_episodes, None
         if eval_env is None and self._count and options.make_eval_env is not None:
             eval_env = self._own = wrap(options.make_eval_env(self._count))
-        self.env = eval_env if self._count else None
+        self.env = scaled_like(env, eval_env) if self._count and eval_env is not None else None
         if self.env is not None and config.max_ep_len is not None:
             self.env.limit_episodes(config.max_ep_len)
 
@@ -50,3 +53,19 @@ class Tester:
         """Close the environments that were made here."""
         if self._own is not None:
             self._own.close()
+
+
+def scaled_like(env: VecEnv, eval_env: VecEnv) -> VecEnv:
+    """Environments for tests, in VecNormalize where those of training are and these are not.
+
+    Args:
+        env: the environments of training.
+        eval_env: those for tests.
+    """
+    statistics = env.normalization()
+    if statistics.get("ob") is None or find_wrapper(eval_env, VecNormalize) is not None:
+        return eval_env
+    if eval_env.observation_space.shape != statistics["ob"]["mean"].shape:
+        raise bad_argument("eval_env", eval_env.observation_space, "wrap it in VecNormalize where env is")
+    clipob, epsilon = statistics["clipob"], statistics["epsilon"]
+    return VecNormalize(eval_env, ret=False, clipob=clipob, epsilon=epsilon, training=False)

@@ -45,7 +45,7 @@ def make_config(args: Arguments, ranks: int = 1) -> dict[str, Any]:
             "ranks": ranks,
             "started": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
             "versions": {"tfbaselines": __version__, "python": platform.python_version()} | _versions(),
-            "git_commit": {"tfbaselines": _commit(Path(__file__).parent), "working_directory": _commit(Path.cwd())},
+            "git_commit": {"tfbaselines": _commit(Path(__file__).parent), "working_directory": _commit(Path("."))},
             "host": platform.node(),
             "platform": platform.platform(),
         }

@@ -38,7 +38,7 @@ def read_sections(path: Path) -> Sections:
 
     try:
         with open_regular(path) as file:
-            document = yaml.safe_load(file.read(LARGEST))
+            document = yaml.load(file.read(LARGEST), _loader())
     except OSError as error:
         raise ValueError(f"'{path}' cannot be read ({(error.strerror or str(error)).lower()})") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -48,6 +48,21 @@ def read_sections(path: Path) -> Sections:
     return {str(name): _typed(section, f"{path}, section {name}") for name, section in document.items()}
 
 
+def _loader() -> type:
+    """A loader of plain values that refuses a key which is there twice: YAML's own takes the last one unsaid."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            keys = [key.value for key, _ in node.value if isinstance(key.value, str)]
+            twice = next((key for key in keys if keys.count(key) > 1 and key != "<<"), None)
+            if twice is not None:
+                raise yaml.YAMLError(f"'{twice}' is there twice, in line {node.start_mark.line + 1} or below")
+            return super().construct_mapping(node, deep)
+
+    return Loader
+
+
 def _typed(section: Mapping[Any, Any], place: str) -> dict[str, str]:
     """A section's values as they would be typed."""
     words: dict[str, str] = {}
@@ -55,8 +70,8 @@ def _typed(section: Mapping[Any, Any], place: str) -> dict[str, str]:
         name = str(key).replace("-", "_")
         if name in TYPED_ONLY:
             raise ValueError(f"{place}: '{name}' is typed on the command line, not kept in a file")
-        if name == "env_kwargs" and isinstance(value, dict):
-            words |= {f"env_kwargs.{inner}": _word(item) for inner, item in value.items()}
+        if name == "env_kwargs" and isinstance(value, dict | None):
+            words |= {f"env_kwargs.{inner}": _word(item) for inner, item in (value or {}).items()}
         else:
             words[name] = _word(value)
     return words

@@ -5,7 +5,7 @@ and no path in it is ever used.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tfbaselines.settings.algorithm import Algorithm
@@ -16,7 +16,7 @@ from tfbaselines.settings.signatures import network_named
 
 # Arguments of a run that are not kept when it is resumed: paths, and the user's consent.
 NOT_KEPT = ("log_path", "save_path", "load_path", "demo_file", "demo_path", "resume", "overwrite", "trust", "config")
-NOT_KEPT += ("tuned", "print_config", "offline")
+NOT_KEPT += ("checkpoint_path", "tuned", "print_config", "offline")
 
 # Those of them whose presence decides what the model is made of; the paths themselves are not read.
 OF_THE_MODEL = ("offline",)
@@ -65,17 +65,32 @@ def needs_trust(arguments: Mapping[str, Any]) -> str | None:
 
     One that names a module to import, other than this package's own, or one of the environment that names a file.
     """
+    found = _needing_trust(arguments)
+    return found and found[0]
+
+
+def _needing_trust(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The name of that argument, and its text."""
     of_env = arguments.get("env_kwargs")
     of_env = of_env if isinstance(of_env, dict) else {}
     flat = {**arguments, **{f"env_kwargs.{name}": value for name, value in of_env.items()}}
     for name, value in flat.items():
-        if not isinstance(value, str):
-            continue
-        if name in IMPORTING and ":" in value and not value.startswith(OWN_MODULES):
-            return name
-        if name.startswith("env_kwargs.") and re.search(r"[/\\~]", value):
-            return name
+        if name in IMPORTING and isinstance(value, str) and ":" in value and not value.startswith(OWN_MODULES):
+            return name, value
+        if name.startswith("env_kwargs."):
+            for text in _texts(value):
+                if re.search(r"[/\\~]", text):
+                    return name, text
     return None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a value of config.json, at any depth."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
 
 
 def require_trust(arguments: Mapping[str, Any], trust: bool) -> None:
@@ -85,11 +100,11 @@ def require_trust(arguments: Mapping[str, Any], trust: bool) -> None:
         arguments: those of the config.json that the user has not given.
         trust: the user's consent.
     """
-    name = None if trust else needs_trust(arguments)
-    if name is not None:
-        key = name.removeprefix("env_kwargs.")
-        value = arguments[name] if name in arguments else arguments["env_kwargs"][key]
-        harm = "importing that module runs its code" if key == name else "the environment may open that file"
+    found = None if trust else _needing_trust(arguments)
+    if found:
+        name, value = found
+        of_env = name.startswith("env_kwargs.")
+        harm = "the environment may open that file" if of_env else "importing that module runs its code"
         raise ValueError(
             f"the run's config.json has {name}='{value:.200}', and {harm}: "
             "add --trust (in Python trust=True) if you know the run"
