@@ -23,9 +23,10 @@ def test_fixed_sequence_with_memory():
 
 @pytest.mark.slow
 def test_image_classification():
+    """Without a bonus for entropy about one seed in thirty stays with fewer classes than there are."""
     env = vec(lambda: tiny.ImageClassificationEnv(episode_len=100))
     model = ppo2.learn(
-        "cnn", env, 6_000, seed=0, gamma=0.9, ent_coef=0.0, nsteps=100, nminibatches=4, noptepochs=2, lr=1e-3
+        "cnn", env, 6_000, seed=0, gamma=0.9, ent_coef=0.01, nsteps=100, nminibatches=4, noptepochs=2, lr=1e-3
     )
     assert reward_per_step(model, env, steps=300) >= 0.6
 
