@@ -40,6 +40,26 @@ def test_the_summary_compares_medians_with_the_peers():
     assert "1.00x" in lines[2]
 
 
+def test_ranks_are_compared_with_one():
+    rows = [
+        {"case": "a", "program": program, "steps_per_second": value, "peak_mib": 100.0, "matmul_seconds": 0.1}
+        for program, value in ((speed.ONE_RANK, 100), ("2 ranks, 1 thread", 170))
+    ]
+    assert "1.70x" in speed.summary(rows).splitlines()[2]
+
+
+def test_the_steps_of_all_ranks_count(monkeypatch):
+    printed = 'noise\n{"steps_per_second": 70.0, "peak_mib": 9}{"steps_per_second": 30.0, "peak_mib": 11}\n'
+    monkeypatch.setattr(speed.subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=0, stdout=printed))
+    assert speed._result(["mpirun"]) == {"steps_per_second": 100.0, "peak_mib": 11}
+
+
+def test_ranks_have_a_thread_each():
+    one, several = speed._ranks("halfcheetah", 100, 2).values()
+    assert "TF_NUM_INTRAOP_THREADS=1" in one and one[-5:] == several[-5:]
+    assert several[several.index("-np") : several.index("-np") + 2] == ["-np", "2"]
+
+
 def test_a_peer_that_is_missing_is_an_error_in_one_line():
     with pytest.raises(ValueError, match="failed") as error:
         speed._result([shutil.which("false")])
@@ -52,6 +72,7 @@ def test_a_peer_that_is_missing_is_an_error_in_one_line():
         (["--cases", "cartpol"], "did you mean 'cartpole'"),
         (["--precision", "float16"], "unknown precision"),
         (["--rounds", "0"], "rounds=0"),
+        (["--ranks", "1"], "ranks=1"),
     ],
 )
 def test_a_mistake_is_one_line(flags, words, capsys):

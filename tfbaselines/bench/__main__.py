@@ -22,6 +22,9 @@ def make_parser() -> argparse.ArgumentParser:
     speed.add_argument("--peer-python", metavar="PATH", help="the Python that has Stable-Baselines3; default: none")
     speed.add_argument("--rounds", type=int, default=2, help="runs of each program, in turn (default %(default)s)")
     speed.add_argument("--fraction", type=float, default=1.0, help="of each case's steps (default %(default)s)")
+    speed.add_argument(
+        "--ranks", type=int, metavar="N", help="measure N ranks of one thread beside one, in place of a peer"
+    )
     speed.add_argument("--out", metavar="FILE.csv", help="write every measurement")
     scores = commands.add_parser("scores", help="collect the learning curves of runs")
     scores.add_argument(
@@ -60,7 +63,8 @@ def _speed(args: argparse.Namespace) -> int:
 
     rows = []
     try:
-        for row in speed.measure(args.cases, args.precision, args.peer_python, args.rounds, args.fraction):
+        what = args.cases, args.precision, args.peer_python, args.rounds, args.fraction, args.ranks
+        for row in speed.measure(*what):
             rows.append(row)
             if args.out:
                 # What was measured is kept when a later case fails.

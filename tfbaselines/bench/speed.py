@@ -1,8 +1,10 @@
 """Environment steps per second end to end, ours and a peer's in turn in one run: A B A B."""
 
 import csv
+import itertools
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -14,11 +16,15 @@ import numpy as np
 
 from tfbaselines.bench.cases import CASES, of_pixels, steps_per_update
 from tfbaselines.errors import check_at_least, unknown
+from tfbaselines.parallel import mpi
 from tfbaselines.settings.options import PRECISIONS
 
 HERE = Path(__file__).parent
 COLUMNS = ("case", "program", "round", "steps_per_second", "peak_mib", "growth_mib", "matmul_seconds")
 YARDSTICK_SIZE = 2048
+# What several ranks are compared with.
+ONE_RANK = "1 rank, 1 thread"
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 PEERS = {"stable_baselines3": "stable-baselines3", "sb3_contrib": "sb3-contrib", "sbx": "sbx"}
 
 
@@ -34,7 +40,12 @@ def matmul_seconds(repeats: int = 10) -> float:
 
 
 def measure(
-    cases: Iterable[str], precisions: Iterable[str], peer_python: str | None, rounds: int, fraction: float
+    cases: Iterable[str],
+    precisions: Iterable[str],
+    peer_python: str | None,
+    rounds: int,
+    fraction: float,
+    ranks: int | None = None,
 ) -> Iterator[dict[str, object]]:
     """Run every case; gives a row of COLUMNS per measurement.
 
@@ -44,30 +55,52 @@ def measure(
         peer_python: the Python that has Stable-Baselines3, or None to measure our side alone.
         rounds: how often each program runs.
         fraction: of each case's steps; less is faster and noisier.
+        ranks: measure so many ranks of one thread each, beside one such rank, in place of precisions and a peer.
     """
     cases, precisions = list(cases), list(precisions)
     check_at_least(1, rounds=rounds)
+    if ranks is not None:
+        check_at_least(2, ranks=ranks)
     for kind, given, known in (("case", cases, CASES), ("precision", precisions, PRECISIONS)):
         for name in given:
             if name not in known:
                 raise unknown(kind, name, known)
     for case in cases:
         steps = _steps(case, fraction)
-        programs = {}
-        for precision in precisions:
-            if precision == "float32" or of_pixels(CASES[case]):
-                ours = [sys.executable, "-m", "tfbaselines.bench.ours", case, str(steps), precision]
-                programs[f"tfbaselines {precision}"] = ours
-        peer = None if "original" in CASES[case] else CASES[case].get("peer", "stable_baselines3:PPO")
-        if peer_python and peer:
-            program = PEERS[peer.split(":")[0]]
-            programs[program] = [peer_python, str(HERE / "peer_sb3.py"), case, str(steps)]
+        programs = _programs(case, steps, precisions, peer_python) if ranks is None else _ranks(case, steps, ranks)
         for number in range(rounds):
             for program, command in programs.items():
                 row = {"case": case, "program": program, "round": number + 1, "matmul_seconds": matmul_seconds()}
                 row |= _result(command)
                 print(f"{case:<12} {program:<22} {row['steps_per_second']:>10,.0f} steps/s", flush=True)
                 yield row
+
+
+def _programs(case: str, steps: int, precisions: list[str], peer_python: str | None) -> dict[str, list[str]]:
+    """The commands that measure our side in each precision, and the peer."""
+    programs = {}
+    for precision in precisions:
+        if precision == "float32" or of_pixels(CASES[case]):
+            programs[f"tfbaselines {precision}"] = _ours(case, steps, precision)
+    peer = None if "original" in CASES[case] else CASES[case].get("peer", "stable_baselines3:PPO")
+    if peer_python and peer:
+        program = PEERS[peer.split(":")[0]]
+        programs[program] = [peer_python, str(HERE / "peer_sb3.py"), case, str(steps)]
+    return programs
+
+
+def _ranks(case: str, steps: int, ranks: int) -> dict[str, list[str]]:
+    """The commands that measure one rank, and several."""
+    one_thread = ["env", *(f"{name}=1" for name in ONE_THREAD)]
+    ours = _ours(case, steps, "float32")
+    return {
+        ONE_RANK: [*one_thread, *ours],
+        f"{ranks} ranks, 1 thread": [*one_thread, *mpi.mpirun_command(ranks), *ours],
+    }
+
+
+def _ours(case: str, steps: int, precision: str) -> list[str]:
+    return [sys.executable, "-m", "tfbaselines.bench.ours", case, str(steps), precision]
 
 
 def _steps(case: str, fraction: float) -> int:
@@ -78,23 +111,26 @@ def _steps(case: str, fraction: float) -> int:
 
 
 def _result(command: list[str]) -> dict[str, float]:
+    """What a program printed; of several ranks the steps of all, and the memory of the largest."""
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"})
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise ValueError(f"{' '.join(command)} failed: {last}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    # Ranks may print on one line.
+    results = [json.loads(one) for one in re.findall(r"\{.*?\}", done.stdout)]
+    largest = {name: max(result[name] for result in results if name in result) for name in {*itertools.chain(*results)}}
+    return largest | {"steps_per_second": sum(result["steps_per_second"] for result in results)}
 
 
 def summary(rows: list[dict[str, object]]) -> str:
-    """Medians, peak memory and the ratios to the peer, as a table."""
+    """Medians, peak memory and the ratios to the peer, or to one rank, as a table."""
     lines = [f"{'case':<12} {'program':<22} {'steps/s':>10} {'ratio':>7} {'peak MiB':>9}"]
     for case in dict.fromkeys(row["case"] for row in rows):
         of_case = [row for row in rows if row["case"] == case]
         programs = dict.fromkeys(row["program"] for row in of_case)
         speeds = {p: statistics.median(r["steps_per_second"] for r in of_case if r["program"] == p) for p in programs}
-        basis = next((speeds[peer] for peer in PEERS.values() if peer in speeds), None) or _speed_of_original(
-            case, of_case
-        )
+        compared = next((speeds[program] for program in (*PEERS.values(), ONE_RANK) if program in speeds), None)
+        basis = compared or _speed_of_original(case, of_case)
         for program, speed in speeds.items():
             ratio = f"{speed / basis:.2f}x" if basis else ""
             peak = max(row["peak_mib"] for row in of_case if row["program"] == program)
