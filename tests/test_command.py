@@ -39,13 +39,6 @@ def test_other_errors_keep_their_traceback():
         exit_status("name", fail(OSError("without a path")))
 
 
-def test_a_rank_says_which_it_is(monkeypatch, capsys):
-    monkeypatch.setenv("PMI_SIZE", "2")
-    monkeypatch.setenv("PMI_RANK", "1")
-    assert exit_status("name", fail(ValueError("this"))) == 2
-    assert capsys.readouterr().err == "name: rank 1: error: this\n"
-
-
 def test_letters_that_an_output_does_not_have_are_spelt_out(monkeypatch):
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", out)

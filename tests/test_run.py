@@ -287,6 +287,15 @@ def test_an_error_of_one_rank_ends_all(monkeypatch, error, status):
     assert aborted == ([status] if error else [])
 
 
+def test_a_rank_says_which_it_is(monkeypatch, capsys):
+    monkeypatch.setattr("tfbaselines.parallel.mpi.launched", lambda: True)
+    monkeypatch.setattr("tfbaselines.parallel.mpi.abort_on_exception", lambda: None)
+    monkeypatch.setattr("tfbaselines.parallel.mpi.abort_job", lambda status: None)
+    monkeypatch.setenv("PMI_RANK", "1")
+    assert main(["--nstep=3"]) == 2
+    assert capsys.readouterr().err.startswith("tfbaselines: rank 1: error: ")
+
+
 def test_ranks_that_were_stopped_together_take_leave_of_each_other(monkeypatch):
     monkeypatch.setattr("tfbaselines.run._main", lambda argv: 130)
     monkeypatch.setattr("tfbaselines.parallel.mpi.abort_job", lambda status: pytest.fail("aborted"))

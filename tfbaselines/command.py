@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 from tfbaselines.errors import LONGEST_VALUE, NotFiniteError, WorkerError, nearest
-from tfbaselines.parallel import mpi
 
 # Set it to see where an error comes from.
 TRACEBACK_VARIABLE = "TFBASELINES_TRACEBACK"
@@ -89,8 +88,6 @@ def exit_status(name: str, command: Callable[[], int]) -> int:
         name: of the command, which begins the line.
         command: returns the exit status.
     """
-    if mpi.launched():
-        name = f"{name}: rank {mpi.launched_rank()}"
     for stream in (sys.stdout, sys.stderr):
         # A name that a terminal has no letters for must not end a run.
         with contextlib.suppress(AttributeError, OSError, ValueError):

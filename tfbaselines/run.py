@@ -49,7 +49,8 @@ def main(argv: list[str] | None = None) -> int:
         agreed.append(_main(words))
         return agreed[0]
 
-    status = exit_status("tfbaselines", command)
+    name = f"tfbaselines: rank {mpi.launched_rank()}" if mpi.launched() else "tfbaselines"
+    status = exit_status(name, command)
     if not agreed:
         # An error may be of this rank alone: the others must not wait for it.
         mpi.abort_job(status)

@@ -139,6 +139,8 @@ class Runner:
         keep_next_obs: bool = False,
     ) -> None:
         self._env, self._actor, self._head, self._rng = env, actor, policy.head, rng
+        # Asked once: a protocol's methods are looked up one by one.
+        self._in_blocks = isinstance(actor, BlockActor)
         self.nsteps = nsteps
         shape = (nsteps, env.num_envs)
         space = env.observation_space
@@ -165,10 +167,8 @@ class Runner:
     def run(self) -> Rollout:
         """Step every environment nsteps times."""
         rollout, noise = self._begin()
-        if isinstance(self._actor, BlockActor):
-            self._collect_then_evaluate(rollout, noise)
-        else:
-            self._collect(rollout, noise)
+        collect = self._collect_then_evaluate if self._in_blocks else self._collect
+        collect(rollout, noise)
         rollout.last_values = self._actor.value(self._obs, self._states, self._episode_start)
         rollout.last_episode_start = self._episode_start
         return rollout

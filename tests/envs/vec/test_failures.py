@@ -80,7 +80,8 @@ def test_an_exception_of_the_environments_own_has_its_place():
 def test_workers_name_it_too():
     results = [RuntimeError("boom"), (np.zeros(1), 0.0, False, {}), (np.zeros(1), np.ones(2), False, False, {})]
     expected = [
-        r"RuntimeError: boom \(.*test_failures\.py:\d+\)",
+        # Cloudpickle may have left out the file of a class that is no module's.
+        r"RuntimeError: boom \(.*(test_failures\.py|dynamic-code>):\d+\)",
         "step must return Gymnasium's five values",
         r"the reward array.* is not a number",
     ]
