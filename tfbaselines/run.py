@@ -180,7 +180,7 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
     if save_path is not None and comm.rank == 0:
         model.save(save_path)
     trained = directory and args.total_timesteps != 0
-    # What could not be saved was told of: nothing can be done with this run, but with the model in save_path.
+    # A warning has named what could not be saved. Only the model in save_path can be used further.
     lost = comm.broadcast_object(bool(trained) and not has_checkpoint(directory))
     if trained and not lost and comm.rank == 0:
         _name_what_is_next(args, args.log_path or directory)

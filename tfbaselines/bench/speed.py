@@ -55,7 +55,7 @@ def measure(
         peer_python: the Python that has Stable-Baselines3, or None to measure our side alone.
         rounds: how often each program runs.
         fraction: of each case's steps; less is faster and noisier.
-        ranks: measure so many ranks of one thread each, beside one such rank, in place of precisions and a peer.
+        ranks: of one thread each, measured beside one such rank, in place of precisions and a peer.
     """
     cases, precisions = list(cases), list(precisions)
     check_at_least(1, rounds=rounds)

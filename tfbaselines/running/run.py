@@ -261,9 +261,8 @@ class Run:
         show = bool(self.options.progress) and self.is_root and end is not None
         self._progress = make_progress(show, self.name, self.done, end or 0, self.unit)
         now = time.perf_counter()
-        self._started = now - self.elapsed
+        self._started, self._saved_at = now - self.elapsed, now
         self._first = self._finished = self._saving.saved = self.update
-        self._saved_at = now
         self._callbacks.begin(self)
         self._rows.begin(self.timesteps, now, self.episodes.count)
 
@@ -383,9 +382,8 @@ class Run:
 
     def _check_in_step(self) -> None:
         if self.comm.size > 1:
-            mpi.sync_check(
-                np.concatenate([mpi.values(variable).ravel() for variable in self.model.variables()]), self.comm
-            )
+            parameters = [mpi.values(variable).ravel() for variable in self.model.variables()]
+            mpi.sync_check(np.concatenate(parameters), self.comm)
 
     def _agree(self, save_due: bool) -> tuple[int, bool]:
         """Stop every rank in the same update, whichever of them it is due on.
