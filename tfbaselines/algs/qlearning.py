@@ -16,6 +16,7 @@ import numpy as np
 
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.action_mask import refuse_action_masks
+from tfbaselines.envs.vec.base import ended_episodes
 from tfbaselines.errors import bad_argument
 from tfbaselines.experience.collector import random_actions
 from tfbaselines.experience.rollout import continues
@@ -152,10 +153,7 @@ class Learner:
             cells = next_cells
             require_end(len(errors))
         self._obs = obs
-        # An info may still have an earlier episode.
-        ended = [infos[i] for i in np.flatnonzero(dones)]
-        episodes = [info["episode"] for info in ended if "episode" in info]
-        return len(errors) * env.num_envs, episodes, float(np.abs(errors).mean())
+        return len(errors) * env.num_envs, ended_episodes(infos, dones), float(np.abs(errors).mean())
 
     def seen(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
         """The smallest and largest observations, [D] each, of random steps; episodes begin anew afterwards."""

@@ -8,6 +8,7 @@ from gymnasium import spaces
 
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
+from tfbaselines.envs.vec.base import ended_episodes
 from tfbaselines.envs.vec.observations import parts_of, parts_of_obs
 from tfbaselines.experience.replay import ReplayProtocol
 from tfbaselines.experience.rollout import continues
@@ -75,9 +76,7 @@ class Collector:
             self._replay.put(self._obs, actions, self._reward_scale * rewards, obs, dones, infos, self._states)
             self._obs, self._states, self._episode_start = obs, states, dones
             if dones.any():
-                # An info may still have an earlier episode.
-                ended = [infos[i] for i in np.flatnonzero(dones)]
-                episodes += [info["episode"] for info in ended if "episode" in info]
+                episodes += ended_episodes(infos, dones)
                 if self._on_end is not None:
                     self._on_end(dones)
         return episodes

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tfbaselines.compiling import compiled
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.base import ended_episodes
 from tfbaselines.logs.episodes import safe_mean
 from tfbaselines.policy.actor_critic import ActorCritic
 
@@ -118,9 +119,7 @@ class Beside:
             self._obs, _, self._first, infos = env.step(actions)
             if self._render:
                 env.render()
-            # An info may still have an earlier episode.
-            ended = [infos[i] for i in np.flatnonzero(self._first)]
-            episodes += [info["episode"] for info in ended if "episode" in info]
+            episodes += ended_episodes(infos, self._first)
         epoch.eval_returns += [episode["r"] for episode in episodes]
         return episodes
 

@@ -253,6 +253,17 @@ def find_wrapper(env: VecEnv, kind: type[VecEnvWrapper]) -> Any:
     return None
 
 
+def ended_episodes(infos: list[dict[str, Any]], dones: np.ndarray) -> list[dict[str, Any]]:
+    """The 'episode' entries of one step.
+
+    Args:
+        infos: of all environments; one of them may still have the entry of an earlier episode.
+        dones: [N] whose episodes ended in this step.
+    """
+    ended = [infos[i] for i in np.flatnonzero(dones)]
+    return [info["episode"] for info in ended if "episode" in info]
+
+
 class CloudpickleWrapper:
     """A function that is sent to another process by cloudpickle (lambdas and closures too).
 
