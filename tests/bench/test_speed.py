@@ -73,6 +73,7 @@ def test_a_peer_that_is_missing_is_an_error_in_one_line():
         (["--precision", "float16"], "unknown precision"),
         (["--rounds", "0"], "rounds=0"),
         (["--ranks", "1"], "ranks=1"),
+        (["--ranks", "2", "--peer-python", "python"], "ranks=2 is not valid: without a peer"),
     ],
 )
 def test_a_mistake_is_one_line(flags, words, capsys):

@@ -23,7 +23,7 @@ def make_parser() -> argparse.ArgumentParser:
     speed.add_argument("--rounds", type=int, default=2, help="runs of each program, in turn (default %(default)s)")
     speed.add_argument("--fraction", type=float, default=1.0, help="of each case's steps (default %(default)s)")
     speed.add_argument(
-        "--ranks", type=int, metavar="N", help="measure N ranks of one thread beside one, in place of a peer"
+        "--ranks", type=int, metavar="N", help="measure N ranks of one thread beside one, in float32 and without a peer"
     )
     speed.add_argument("--out", metavar="FILE.csv", help="write every measurement")
     scores = commands.add_parser("scores", help="collect the learning curves of runs")

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from tfbaselines.bench.cases import CASES, of_pixels, steps_per_update
-from tfbaselines.errors import check_at_least, unknown
+from tfbaselines.errors import bad_argument, check_at_least, unknown
 from tfbaselines.parallel import mpi
 from tfbaselines.settings.options import PRECISIONS
 
@@ -61,6 +61,8 @@ def measure(
     check_at_least(1, rounds=rounds)
     if ranks is not None:
         check_at_least(2, ranks=ranks)
+        if peer_python is not None:
+            raise bad_argument("ranks", ranks, "without a peer, which has no ranks")
     for kind, given, known in (("case", cases, CASES), ("precision", precisions, PRECISIONS)):
         for name in given:
             if name not in known:
