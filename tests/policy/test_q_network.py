@@ -82,7 +82,8 @@ def test_a_duelling_head_adds_the_state_to_centred_advantages():
 
 
 def test_noise_of_zero_is_no_noise_and_other_noise_is_drawn_for_all_weights():
-    policy, obs = make(noisy=True), observations()
+    # So large that each unit's input is above zero in some row, whatever its weights.
+    policy, obs = make(noisy=True), 100 * observations()
     noisy, mean = policy.with_noise(), policy.forward(obs).flat.numpy()
     np.testing.assert_allclose(noisy.forward(obs).flat, mean, **CLOSE)
     for k in range(policy.q_head.noise_size):

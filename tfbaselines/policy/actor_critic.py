@@ -332,7 +332,7 @@ def build_actor_critic(
         head=head,
         critics=critics,
         streams=streams,
-        make_trunk=trunk_maker(network_fn, vis_encode_type, memory),
+        make_trunk=trunk_maker(network_fn, whole, vis_encode_type, memory),
         normalize_observations=normalize_observations,
         comm=comm,
         **(kind or {}),

@@ -203,7 +203,7 @@ def build_q_network(
         env.observation_space,
         env.action_space,
         None if whole else network_fn,
-        make_trunk=trunk_maker(network_fn, vis_encode_type),
+        make_trunk=trunk_maker(network_fn, whole, vis_encode_type),
         comm=comm,
         **(kind or {}),
     )

@@ -113,26 +113,21 @@ class NetworkTrunk:
 
 
 def trunk_maker(
-    network_fn: NetworkFn, vis_encode_type: str = "simple", memory: int = 0
+    network_fn: NetworkFn, whole: bool, vis_encode_type: str = "simple", memory: int = 0
 ) -> Callable[[spaces.Space], Trunk | NetworkTrunk]:
     """A function that builds the trunk below a network's layers from a space without action mask.
 
-    A network with convolutions or memory is a trunk itself.
-
     Args:
         network_fn: builds the network.
+        whole: the network takes observations (see takes_observations), and so is a trunk itself.
         vis_encode_type: encoder of images below a dense network: simple, nature_cnn or resnet.
         memory: units of an LSTM below a dense network; 0 for none.
     """
     if vis_encode_type not in ENCODERS:
         raise unknown("vis_encode_type", vis_encode_type, ENCODERS)
-
-    def make(space: spaces.Space) -> Trunk | NetworkTrunk:
-        if takes_observations(network_fn, space):
-            return NetworkTrunk(network_fn(encoded_shape(space)))
-        return Trunk(space, get_network_builder(ENCODERS[vis_encode_type])(), memory)
-
-    return make
+    if whole:
+        return lambda space: NetworkTrunk(network_fn(encoded_shape(space)))
+    return lambda space: Trunk(space, get_network_builder(ENCODERS[vis_encode_type])(), memory)
 
 
 def takes_observations(network_fn: NetworkFn, space: spaces.Space) -> bool:
