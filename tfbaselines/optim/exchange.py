@@ -92,10 +92,13 @@ class Exchange:
         self._place.assign(0 if self._messages else comm.rank)
         _news.append(f"ranks exchange {self._kind}: {parameters:,} parameters, {rows:,} rows a step")
 
+    def arrays(self, data: Any) -> list[Any]:
+        """The arrays of every rank whose gradients are taken here."""
+        return self._comm.gather(data) if self._comm.size > 1 and not self._messages else [data]
+
     def batches(self, data: Any) -> list[Any]:
-        """The arrays of every rank whose gradients are taken here, as tensors."""
-        every = self._comm.gather(data) if self._comm.size > 1 and not self._messages else [data]
-        return [tf.nest.map_structure(tf.convert_to_tensor, one) for one in every]
+        """The same as tensors."""
+        return [tf.nest.map_structure(tf.convert_to_tensor, one) for one in self.arrays(data)]
 
     def own(self, of_batches: Sequence[Any]) -> Any:
         """This rank's among what was computed from each of the batches.

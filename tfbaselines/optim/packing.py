@@ -85,7 +85,7 @@ class PackedCalls:
             function: given for each rank the function of k that takes row k of its structure.
         """
         packing, compiled, call = self._calls.get(key) or (Packing(structure), None, None)
-        tensors = [tensor for one in self._exchange.batches(packing.pack(structure)) for tensor in one]
+        tensors = [tf.constant(array) for one in self._exchange.arrays(packing.pack(structure)) for array in one]
         if compiled is None:
             call = compiled = self._exchange.compile(partial(_of_rows, function, packing))
             if not tf.config.functions_run_eagerly():
