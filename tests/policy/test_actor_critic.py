@@ -35,6 +35,7 @@ from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead
+from tfbaselines.policy.networks import get_network_builder
 from tfbaselines.running.checkpoint import load_tree, save_tree
 
 
@@ -69,6 +70,24 @@ def test_networks_with_convolutions_or_memory_take_the_observation_itself(networ
     assert policy.network is None and policy.convolutional == ("cnn" in network)
     assert policy.state_size == (12 if "lstm" in network else 0)
     assert_whole(policy)
+
+
+@pytest.mark.parametrize(("network", "obs", "count"), [("dense", BOX, 1 + 2), ("cnn_small", PICTURE, 2)])
+def test_a_network_is_built_where_it_is_used_and_once_to_look(network, obs, count):
+    """By the actor and two critics, or as the trunk of each side."""
+    shapes = []
+
+    def builder():
+        network_fn = get_network_builder(network)()
+
+        def noted(input_shape):
+            shapes.append(input_shape)
+            return network_fn(input_shape)
+
+        return noted
+
+    build_actor_critic(SimpleNamespace(observation_space=obs, action_space=BOUNDED), builder, critics=2)
+    assert len(shapes) == 1 + count
 
 
 @pytest.mark.parametrize("encoder", ["simple", "nature_cnn", "resnet"])
