@@ -32,7 +32,7 @@ def rows_of(count: int, row: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
         return k + 1, rows.write(k, row(k))
 
     if count == 1:
-        # A loop would cost the call some 20 us, and its compilation a third.
+        # Without a loop it is compiled a fifth faster or more, and short rows are computed faster.
         return row(tf.constant(0))[None]
     first = tf.constant(0), tf.TensorArray(tf.float32, count)
     _, rows = tf.while_loop(lambda k, _: k < count, step, first, maximum_iterations=count)
