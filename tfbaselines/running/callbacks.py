@@ -78,7 +78,8 @@ class Callbacks:
 
 
 class StopAt:
-    """End the run when its mean return is good enough: that of the latest test, or else of the latest 100 episodes.
+    """End the run when its mean return is good enough: that of the latest test, or else of the latest episodes,
+    as many as in the logs.
 
     Args:
         mean_return: the bound.

@@ -172,13 +172,14 @@ class Run:
 
     @property
     def judged_return(self) -> float:
-        """The mean return by which the run is judged: of the latest test, or else of the latest 100 episodes.
+        """The mean return by which the run is judged: of the latest test, or else of as many episodes as in the logs.
 
         NaN before there are as many episodes.
         """
-        count = self._num_tests or EPISODES_IN_MEAN
-        rewards = (self.episodes if self._num_tests is None else self.eval_episodes).rewards[-count:]
-        return safe_mean(rewards) if len(rewards) == count else float("nan")
+        if self._num_tests is None:
+            return self.episodes.mean_reward if self.episodes.full else float("nan")
+        rewards = self.eval_episodes.rewards[-self._num_tests :]
+        return safe_mean(rewards) if len(rewards) == self._num_tests else float("nan")
 
     def judge_by_tests(self, episodes: int) -> bool:
         """Judge the run by a callback's tests of this many episodes, unless it has its own; whether it does."""
