@@ -46,7 +46,7 @@ LIMITS: dict[str, float] = {
     "bounds_steps": 10**9,
     # Gradient steps.
     **dict.fromkeys(("batch_size", "demo_batch_size"), 10**7),
-    **dict.fromkeys(("n_cycles", "n_batches"), 10**6),
+    **dict.fromkeys(("n_cycles", "n_batches", "gradient_steps"), 10**6),
     "cql_actions": 10**4,
     "noptepochs": 1000,
     **dict.fromkeys(("train_pi_iters", "train_v_iters", "vf_iters"), 10**6),

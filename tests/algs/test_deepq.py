@@ -209,12 +209,27 @@ def test_epsilon_and_beta_change_over_time():
 
 
 @pytest.mark.parametrize(
-    ("train_freq", "num_envs", "collected", "gradient_steps"),
-    [(1, 1, 1, 1), (4, 1, 4, 1), (4, 2, 2, 1), (4, 8, 1, 2), (1, 3, 1, 3)],
+    ("train_freq", "gradient_steps", "num_envs", "collected", "taken"),
+    [
+        (1, 1, 1, 1, 1),
+        (4, 1, 1, 4, 1),
+        (4, 1, 2, 2, 1),
+        (4, 1, 8, 1, 2),
+        (1, 1, 3, 1, 3),
+        (8, 8, 1, 8, 8),
+        (256, 128, 1, 256, 128),
+        (8, 4, 2, 4, 4),
+        (2, 3, 4, 1, 6),
+    ],
 )
-def test_a_gradient_step_for_every_so_many_steps(train_freq, num_envs, collected, gradient_steps):
-    course = deepq._course(deepq.Config(train_freq=train_freq), num_envs)
-    assert (course.collected, course.gradient_steps) == (collected, gradient_steps)
+def test_so_many_gradient_steps_for_so_many_steps(train_freq, gradient_steps, num_envs, collected, taken):
+    course = deepq._course(deepq.Config(train_freq=train_freq, gradient_steps=gradient_steps), num_envs)
+    assert (course.collected, course.gradient_steps) == (collected, taken)
+
+
+def test_gradient_steps_of_a_training_are_one_call(seen):
+    learn("deepq", counting(actions=THREE), 6, train_freq=6, gradient_steps=4, learning_starts=11)
+    assert [one.count for one in seen] == [4] * 9
 
 
 def test_learning_begins_after_learning_starts(seen):

@@ -87,7 +87,7 @@ class Config(StepReplayConfig):
         0.1, "share of the run over which epsilon falls from 1; 0 for no such time", at_least=0, at_most=1
     )
     exploration_final_eps: float = arg(0.02, "epsilon afterwards", at_least=0, at_most=1)
-    train_freq: int = arg(1, "environment steps for each gradient step", at_least=1)
+    train_freq: int = arg(1, "environment steps from one training to the next", at_least=1)
     batch_size: int = arg(32, "transitions in a gradient step", at_least=1)
     print_freq: int | None = arg(100, "episodes between rows of the logs; None for one row at the end", at_least=1)
     checkpoint_freq: int | None = arg(
@@ -125,6 +125,12 @@ class Config(StepReplayConfig):
         10.0, "bound of the norm of each variable's gradient; None for none", above=0
     )
     adam_epsilon: float = arg(1e-8, "Adam's epsilon", above=0)
+    gradient_steps: int = arg(
+        1,
+        "gradient steps of a training, taken in one compiled call: train_freq=8, gradient_steps=8 is several times as "
+        "fast as 1 and 1 for a small network",
+        at_least=1,
+    )
     distributional: str | None = arg(
         None,
         "learn distributions of returns: categorical (C51) or quantile (QR-DQN); None for expectations",
@@ -155,8 +161,8 @@ class Config(StepReplayConfig):
         print_freq checkpoint_freq checkpoint_path learning_starts gamma target_network_update_freq
         prioritized_replay prioritized_replay_alpha prioritized_replay_beta0 prioritized_replay_beta_iters
         prioritized_replay_eps param_noise callback load_path hiddens dueling layer_norm double_q
-        grad_norm_clipping adam_epsilon n_step distributional num_atoms v_min v_max noisy vis_encode_type eval_env
-        num_test_episodes max_ep_len save_replay_buffer comm run
+        grad_norm_clipping adam_epsilon gradient_steps n_step distributional num_atoms v_min v_max noisy vis_encode_type
+        eval_env num_test_episodes max_ep_len save_replay_buffer comm run
     """
     env_defaults: ClassVar = {"atari": ATARI, "retro": ATARI}
     own_names: ClassVar = ("layer_norm",)
@@ -291,12 +297,12 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> ActWrapper:
 
 
 def _course(config: Config, num_envs: int) -> Course:
-    """A gradient step for every train_freq environment steps."""
+    """As many gradient steps for each environment step as with one environment."""
     collected = max(1, round(config.train_freq / num_envs))
     return Course(
         steps=int(config.total_timesteps),
         collected=collected,
-        gradient_steps=max(1, round(collected * num_envs / config.train_freq)),
+        gradient_steps=max(1, round(collected * num_envs / config.train_freq * config.gradient_steps)),
         log_episodes=config.print_freq or UNLIMITED,
     )
 

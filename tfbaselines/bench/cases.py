@@ -262,6 +262,8 @@ CASES = {
     "deepq-cartpole": DQN_CARTPOLE,
     # A gradient step for each step of each environment; those of a step of all are one compiled call.
     "deepq-cartpole-8": DQN_CARTPOLE | {"num_env": 8, "steps": 40_000},
+    # As many gradient steps, taken together after every eight steps.
+    "deepq-cartpole-together": DQN_CARTPOLE | {"learn": DQN_CARTPOLE["learn"] | {"train_freq": 8, "gradient_steps": 8}},
     # To be compared with deepq-cartpole, in the same run.
     "deepq-cartpole-prioritized": DQN_CARTPOLE
     | {"peer": None, "learn": DQN_CARTPOLE["learn"] | {"prioritized_replay": True}},

@@ -119,6 +119,8 @@ def make_off_policy(case, env):
 def make_dqn(case, env):
     """The peer's DQN with the case's numbers; both clip gradients at a norm of 10."""
     learn = case["learn"]
+    # Steps of each environment from one training to the next.
+    collected = max(1, learn["train_freq"] // case["num_env"])
     return DQN(
         policy_of(case),
         env,
@@ -127,9 +129,8 @@ def make_dqn(case, env):
         buffer_size=learn["buffer_size"],
         batch_size=learn["batch_size"],
         learning_starts=learn["learning_starts"],
-        # Counted in steps of all environments.
-        train_freq=max(1, learn["train_freq"] // case["num_env"]),
-        gradient_steps=max(1, case["num_env"] // learn["train_freq"]),
+        train_freq=collected,
+        gradient_steps=collected * case["num_env"] * learn.get("gradient_steps", 1) // learn["train_freq"],
         target_update_interval=learn["target_network_update_freq"],
         exploration_fraction=learn["exploration_fraction"],
         exploration_final_eps=learn["exploration_final_eps"],

@@ -22,6 +22,8 @@ from tfbaselines.settings.options import PRECISIONS
 HERE = Path(__file__).parent
 COLUMNS = ("case", "program", "round", "steps_per_second", "peak_mib", "growth_mib", "matmul_seconds")
 YARDSTICK_SIZE = 2048
+# Of the names of cases, in what is printed.
+WIDTH = max(map(len, CASES))
 # What several ranks are compared with.
 ONE_RANK = "1 rank, 1 thread"
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
@@ -74,7 +76,7 @@ def measure(
             for program, command in programs.items():
                 row = {"case": case, "program": program, "round": number + 1, "matmul_seconds": matmul_seconds()}
                 row |= _result(command)
-                print(f"{case:<12} {program:<22} {row['steps_per_second']:>10,.0f} steps/s", flush=True)
+                print(f"{case:<{WIDTH}} {program:<22} {row['steps_per_second']:>10,.0f} steps/s", flush=True)
                 yield row
 
 
@@ -126,7 +128,7 @@ def _result(command: list[str]) -> dict[str, float]:
 
 def summary(rows: list[dict[str, object]]) -> str:
     """Medians, peak memory and the ratios to the peer, or to one rank, as a table."""
-    lines = [f"{'case':<12} {'program':<22} {'steps/s':>10} {'ratio':>7} {'peak MiB':>9}"]
+    lines = [f"{'case':<{WIDTH}} {'program':<22} {'steps/s':>10} {'ratio':>7} {'peak MiB':>9}"]
     for case in dict.fromkeys(row["case"] for row in rows):
         of_case = [row for row in rows if row["case"] == case]
         programs = dict.fromkeys(row["program"] for row in of_case)
@@ -136,7 +138,7 @@ def summary(rows: list[dict[str, object]]) -> str:
         for program, speed in speeds.items():
             ratio = f"{speed / basis:.2f}x" if basis else ""
             peak = max(row["peak_mib"] for row in of_case if row["program"] == program)
-            lines.append(f"{case:<12} {program:<22} {speed:>10,.0f} {ratio:>7} {peak:>9,.0f}")
+            lines.append(f"{case:<{WIDTH}} {program:<22} {speed:>10,.0f} {ratio:>7} {peak:>9,.0f}")
     seconds = statistics.median(row["matmul_seconds"] for row in rows)
     lines.append(f"float32 matrix product {YARDSTICK_SIZE}x{YARDSTICK_SIZE} in the same run: {seconds:.4f} s")
     return "\n".join(lines)

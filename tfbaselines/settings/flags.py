@@ -56,7 +56,8 @@ class Flags(Declared):
     )
     save_every: float | None = arg(None, "environment steps between checkpoints, beside the above", at_least=1)
     stop_at: float | None = arg(
-        None, "mean return of the latest test, or without tests of the latest 100 episodes, that ends the run"
+        None,
+        "mean return that ends the run: of the latest test, or without tests of the latest 100 episodes (gail: 40)",
     )
     stop_without_gain: float | None = arg(
         None, "environment steps without a better mean return after which the run ends", at_least=1
