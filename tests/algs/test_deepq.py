@@ -222,7 +222,7 @@ def test_epsilon_and_beta_change_over_time():
         (2, 3, 4, 1, 6),
     ],
 )
-def test_so_many_gradient_steps_for_so_many_steps(train_freq, gradient_steps, num_envs, collected, taken):
+def test_gradient_steps_for_each_step_whatever_num_envs(train_freq, gradient_steps, num_envs, collected, taken):
     course = deepq._course(deepq.Config(train_freq=train_freq, gradient_steps=gradient_steps), num_envs)
     assert (course.collected, course.gradient_steps) == (collected, taken)
 

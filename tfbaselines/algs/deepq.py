@@ -125,12 +125,6 @@ class Config(StepReplayConfig):
         10.0, "bound of the norm of each variable's gradient; None for none", above=0
     )
     adam_epsilon: float = arg(1e-8, "Adam's epsilon", above=0)
-    gradient_steps: int = arg(
-        1,
-        "gradient steps of a training, taken in one compiled call: train_freq=8, gradient_steps=8 is several times as "
-        "fast as 1 and 1 for a small network",
-        at_least=1,
-    )
     distributional: str | None = arg(
         None,
         "learn distributions of returns: categorical (C51) or quantile (QR-DQN); None for expectations",
@@ -155,14 +149,20 @@ class Config(StepReplayConfig):
     max_ep_len: int | None = arg(
         None, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
     )
+    gradient_steps: int = arg(
+        1,
+        "gradient steps of a training, taken in one compiled call: train_freq=8, gradient_steps=8 is several times as "
+        "fast as 1 and 1 for a small network",
+        at_least=1,
+    )
 
     order: ClassVar = """
         seed lr total_timesteps buffer_size exploration_fraction exploration_final_eps train_freq batch_size
         print_freq checkpoint_freq checkpoint_path learning_starts gamma target_network_update_freq
         prioritized_replay prioritized_replay_alpha prioritized_replay_beta0 prioritized_replay_beta_iters
         prioritized_replay_eps param_noise callback load_path hiddens dueling layer_norm double_q
-        grad_norm_clipping adam_epsilon gradient_steps n_step distributional num_atoms v_min v_max noisy vis_encode_type
-        eval_env num_test_episodes max_ep_len save_replay_buffer comm run
+        grad_norm_clipping adam_epsilon n_step distributional num_atoms v_min v_max noisy vis_encode_type eval_env
+        num_test_episodes max_ep_len save_replay_buffer gradient_steps comm run
     """
     env_defaults: ClassVar = {"atari": ATARI, "retro": ATARI}
     own_names: ClassVar = ("layer_norm",)
@@ -297,7 +297,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> ActWrapper:
 
 
 def _course(config: Config, num_envs: int) -> Course:
-    """As many gradient steps for each environment step as with one environment."""
+    """As many gradient steps for each environment step, whatever the number of environments."""
     collected = max(1, round(config.train_freq / num_envs))
     return Course(
         steps=int(config.total_timesteps),
