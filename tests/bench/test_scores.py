@@ -24,6 +24,17 @@ def test_curves_of_runs_are_collected(tmp_path, capsys):
     assert final["mean_of_seeds"].iloc[0] == pytest.approx(final["eprewmean"].mean())
 
 
+def test_a_panel_for_each_environment_with_a_curve_for_each_seed(tmp_path, monkeypatch):
+    rows = ["her,Reach,0,10,0.5", "her,Reach,1,10,0.6", "sac,Cheetah,0,10,7", "sac,Cheetah,0,20,8"]
+    (tmp_path / "a.csv").write_text("\n".join([",".join(scores.COLUMNS), *rows]))
+    drawn = []
+    monkeypatch.setattr("tfbaselines.plot.panels.draw", lambda panels, out: drawn.extend(panels))
+    scores.write(scores.collect([str(tmp_path / "a.csv")]), str(tmp_path / "b"))
+    assert [(panel.title, panel.ylabel) for panel in drawn] == [("Cheetah", "mean return"), ("Reach", "success rate")]
+    assert [curve.label for curve in drawn[1].curves] == ["her seed 0", "her seed 1"]
+    assert drawn[0].curves[0].x.tolist() == [10, 20] and drawn[0].curves[0].y.tolist() == [7, 8]
+
+
 def test_no_runs_is_an_error(tmp_path, capsys):
     assert main(["scores", str(tmp_path)]) == 2
     assert "no runs" in capsys.readouterr().err

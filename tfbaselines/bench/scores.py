@@ -75,22 +75,24 @@ def write(curves: Any, out: str) -> list[Path]:
         curves: from `collect`.
         out: path without extension.
     """
-    from matplotlib.figure import Figure
+    from tfbaselines.plot.panels import draw
 
     table, picture = Path(f"{out}.csv"), Path(f"{out}.png")
     table.parent.mkdir(parents=True, exist_ok=True)
     write_whole(table, curves.to_csv(index=False))
-    panels = list(curves.groupby("env"))
-    figure = Figure(figsize=(5.0 * len(panels), 3.8), layout="constrained")
-    for axis, (env, of_env) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        for (alg, seed), curve in of_env.groupby(["alg", "seed"]):
-            axis.plot(curve["total_timesteps"], curve["eprewmean"], label=f"{alg} seed {seed}")
-        # Her's logs have no returns, but how many goals were reached.
-        label = "success rate" if set(of_env["alg"]) == {"her"} else "mean return"
-        axis.set(title=env, xlabel="environment steps", ylabel=label)
-        # Long numbers of steps would run into each other.
-        axis.locator_params(axis="x", nbins=6)
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize="small")
-    figure.savefig(picture, dpi=100)
+    draw([_panel(env, of_env) for env, of_env in curves.groupby("env")], str(picture))
     return [table, picture]
+
+
+def _panel(env: str, curves: Any) -> Any:
+    """The curves of an environment."""
+    from tfbaselines.plot.panels import Panel
+    from tfbaselines.plot.results import Curve
+
+    # Her's logs have no returns, but how many goals were reached.
+    ylabel = "success rate" if set(curves["alg"]) == {"her"} else "mean return"
+    lines = []
+    for (alg, seed), curve in curves.groupby(["alg", "seed"]):
+        steps, returns = curve["total_timesteps"].to_numpy(), curve["eprewmean"].to_numpy()
+        lines.append(Curve(f"{alg} seed {seed}", steps, returns, returns, returns))
+    return Panel("environment steps", ylabel, lines, title=env)
