@@ -228,7 +228,7 @@ def _start_tensorflow(comm: mpi.Communicator) -> None:
     if comm.size > 1:
         import tensorflow as tf
 
-        threads = mpi.threads_for_rank()
+        threads = mpi.threads_for_rank(comm)
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(threads)
 

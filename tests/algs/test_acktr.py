@@ -157,7 +157,7 @@ def test_the_weight_of_the_values_in_the_fisher_matrix(eager):
 
 @pytest.mark.parametrize(("nprocs", "cores", "threads"), [(1, 4, 1), (32, 4, 4), (3, 4, 3)])
 def test_threads(nprocs, cores, threads, monkeypatch):
-    monkeypatch.setattr(acktr.mpi, "threads_for_rank", lambda: cores)
+    monkeypatch.setattr(acktr.mpi, "threads_for_rank", lambda comm: cores)
     assert acktr.make_step(make_run(nprocs=nprocs))._decomposer._pool._max_workers == threads
 
 

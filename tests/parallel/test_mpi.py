@@ -171,6 +171,35 @@ def test_ranks_share_the_cores_of_their_machine(alone, local, expected):
     assert mpi.threads_for_rank() == expected
 
 
+class Ranks(Communicator):
+    """Rank 0 of several, given the hosts and the cores of the others."""
+
+    def __init__(self, others):
+        self.others = others
+
+    def gather(self, obj):
+        return [obj, *self.others]
+
+
+@pytest.mark.parametrize(
+    ("bound", "others", "expected"),
+    [
+        # No launcher says here how many ranks a machine has: Slurm's does not.
+        (range(8), [("here", range(8))] * 3, 2),
+        (range(8), [("here", range(8)), ("there", range(8)), ("there", range(8))], 4),
+        # Each rank bound to cores of its own, and each two to a socket of theirs.
+        (range(4), [("here", range(4, 8))], 4),
+        (range(8), [("here", range(8)), ("here", range(8, 16)), ("here", range(8, 16))], 4),
+        (range(1), [("here", range(1, 8))], 1),
+    ],
+)
+def test_a_rank_takes_the_cores_that_it_is_bound_to(alone, bound, others, expected):
+    alone.setattr(os, "sched_getaffinity", lambda pid: set(bound), raising=False)
+    alone.setattr(mpi.socket, "gethostname", lambda: "here")
+    ranks = Ranks([(host, set(cores)) for host, cores in others])
+    assert mpi.threads_for_rank(ranks) == expected
+
+
 def test_a_job_without_mpi4py_has_nothing_to_abort(alone):
     mpi.abort_job(2)
     alone.setenv("PMI_SIZE", "2")

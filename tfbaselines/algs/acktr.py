@@ -107,7 +107,7 @@ def make_step(run: OnPolicyRun) -> Kfac:
         factors_every=config.stats_update,
         decompose_every=config.kfac_update,
         is_async=config.is_async,
-        threads=min(config.nprocs, mpi.threads_for_rank()),
+        threads=min(config.nprocs, mpi.threads_for_rank(run.comm)),
         jit=compile_with_xla(policy, run.plan.steps_per_update),
         comm=run.comm,
     )

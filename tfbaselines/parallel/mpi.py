@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import os
 import shutil
+import socket
 import sys
 import time
 import traceback
@@ -196,11 +197,25 @@ def sync_check(parameters: np.ndarray, comm: Communicator) -> None:
         raise RuntimeError(f"parameters differ from rank 0's on ranks {', '.join(map(str, differing))}")
 
 
-def threads_for_rank() -> int:
-    """How many threads this process may use: the machine's cores shared by the ranks on it."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    local = next((int(os.environ[name]) for name in LOCAL_SIZE_VARIABLES if os.environ.get(name)), None)
-    return max(1, cores // (local or world().size))
+def threads_for_rank(comm: Communicator | None = None) -> int:
+    """How many threads this process may use: the cores of its machine, shared by the ranks on it.
+
+    A rank whose launcher bound it to some cores takes no others. Every rank of `comm` calls it.
+
+    Args:
+        comm: the ranks that ask; None for the whole job.
+    """
+    host, own = socket.gethostname(), _cores()
+    here = [cores for name, cores in wrap(comm).gather((host, own)) if name == host]
+    # Not every launcher says so; those that do count the ranks of other communicators too.
+    told = next((int(os.environ[name]) for name in LOCAL_SIZE_VARIABLES if os.environ.get(name)), 1)
+    share = len(set().union(*here)) // max(len(here), told)
+    return max(1, min(len(own), share))
+
+
+def _cores() -> set[int]:
+    """The numbers of the cores that this process may run on."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 
 def mpirun_command(ranks: int) -> list[str]:

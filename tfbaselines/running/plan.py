@@ -109,7 +109,7 @@ def ranks_text(comm: mpi.Communicator, num_envs: int) -> str:
         comm: the ranks.
         num_envs: environments of this one.
     """
-    own = socket.gethostname(), num_envs, mpi.threads_for_rank()
+    own = socket.gethostname(), num_envs, mpi.threads_for_rank(comm)
     hosts, envs, threads = zip(*comm.gather(own), strict=True)
     return (
         f"ranks: {comm.size}, hosts: {len(set(hosts))}, environments in all: {sum(envs)}, "
