@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.parallel.cores import usable_cores
 from tfbaselines.policy import networks as built
 from tfbaselines.settings.activations import ACTIVATIONS
 from tfbaselines.settings.argument import Argument, kinds_of
@@ -137,6 +138,12 @@ def test_defaults_of_the_command():
         _ = args.no_flag
 
 
+def test_as_many_atari_games_as_there_are_cores_for_the_run(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 5, 8}, raising=False)
+    assert arguments("--env=PongNoFrameskip-v4").num_env == 3
+    assert arguments("--env=PongNoFrameskip-v4", "--num_env=2").num_env == 2
+
+
 @pytest.mark.parametrize("alg", ALGORITHMS)
 @pytest.mark.parametrize("env_type", ["atari", "mujoco", "classic_control"])
 def test_defaults_of_an_environments_type(alg, env_type):
@@ -146,7 +153,7 @@ def test_defaults_of_an_environments_type(alg, env_type):
     known = config.arguments().keys() | networks()[args.network].arguments.keys() | {"network"}
     own = {name: value for name, value in config.defaults_for(env_type).items() if name in known}
     assert args.learn | {"network": args.network} == {"network": "cnn" if env_type == "atari" else "mlp", **own}
-    assert args.num_env == (os.cpu_count() if env_type == "atari" else ALGORITHMS[alg].num_env)
+    assert args.num_env == (len(usable_cores()) if env_type == "atari" else ALGORITHMS[alg].num_env)
 
 
 @pytest.mark.parametrize(

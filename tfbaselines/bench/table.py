@@ -25,6 +25,7 @@ from tfbaselines.algs.registry import get
 from tfbaselines.bench.published import SUITES
 from tfbaselines.errors import check_at_least, unknown
 from tfbaselines.files import write_whole
+from tfbaselines.parallel.cores import usable_cores
 from tfbaselines.settings.sections import tuned_environments
 
 RESULT = "result.json"
@@ -121,7 +122,7 @@ def run_missing(wanted: list[Cell], logs: str, jobs: int) -> Iterator[tuple[Cell
 
 
 def _run_all(missing: list[Cell], logs: str, jobs: int) -> Iterator[tuple[Cell, str | None]]:
-    threads = str(max(1, (os.cpu_count() or 1) // jobs))
+    threads = str(max(1, len(usable_cores()) // jobs))
     running = _Running(os.environ | {"OMP_NUM_THREADS": threads, "TF_NUM_INTRAOP_THREADS": threads})
     with ThreadPoolExecutor(jobs) as pool:
         try:

@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from tfbaselines.parallel.cores import usable_cores
+
 # What the launchers of MPICH, Open MPI and their kin tell the processes they start.
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK")
 SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE")
@@ -205,17 +207,12 @@ def threads_for_rank(comm: Communicator | None = None) -> int:
     Args:
         comm: the ranks that ask; None for the whole job.
     """
-    host, own = socket.gethostname(), _cores()
+    host, own = socket.gethostname(), usable_cores()
     here = [cores for name, cores in wrap(comm).gather((host, own)) if name == host]
     # Not every launcher says so; those that do count the ranks of other communicators too.
     told = next((int(os.environ[name]) for name in LOCAL_SIZE_VARIABLES if os.environ.get(name)), 1)
     share = len(set().union(*here)) // max(len(here), told)
     return max(1, min(len(own), share))
-
-
-def _cores() -> set[int]:
-    """The numbers of the cores that this process may run on."""
-    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 
 def mpirun_command(ranks: int) -> list[str]:

@@ -15,6 +15,7 @@ import cloudpickle
 
 from tfbaselines.errors import bad_argument
 from tfbaselines.parallel import mpi
+from tfbaselines.parallel.cores import usable_cores
 
 DEFAULT_DATA_DIR = "data"
 
@@ -67,12 +68,12 @@ def call_experiment(
         exp_name: name of the experiment; see setup_logger_kwargs.
         thunk: what runs, such as tfbaselines.ppo.
         seed: of the run.
-        num_cpu: ranks; 'auto' for as many as there are processors.
+        num_cpu: ranks; 'auto' for one on each core that may be used.
         data_dir: see setup_logger_kwargs.
         datestamp: see setup_logger_kwargs.
         kwargs: arguments of thunk; 'env_name' stands for an env_fn that makes it.
     """
-    ranks = os.cpu_count() or 1 if num_cpu == "auto" else num_cpu
+    ranks = len(usable_cores()) if num_cpu == "auto" else num_cpu
     if not isinstance(ranks, int) or ranks < 1:
         raise bad_argument("num_cpu", num_cpu, "at least 1, or 'auto'")
     kwargs = {"seed": seed, "logger_kwargs": setup_logger_kwargs(exp_name, seed, data_dir, datestamp)} | kwargs

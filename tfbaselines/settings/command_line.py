@@ -2,7 +2,6 @@
 
 import ast
 import contextlib
-import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -11,6 +10,7 @@ from typing import Any
 
 from tfbaselines.envs.make import env_type_of
 from tfbaselines.errors import bad_argument, nearest
+from tfbaselines.parallel.cores import usable_cores
 from tfbaselines.settings.algorithm import Algorithm, named
 from tfbaselines.settings.argument import Argument, accepted
 from tfbaselines.settings.flags import FLAGS, Flags
@@ -106,7 +106,7 @@ def parse(
                 learn[name] = parse_value(_argument(name, algorithm, network), text)
     if flags["num_env"] is None:
         usual = learn.get("rollout_batch_size") or algorithm.num_env
-        flags["num_env"] = (os.cpu_count() or 1) if env_type == "atari" else usual
+        flags["num_env"] = len(usable_cores()) if env_type == "atari" else usual
     by_length = "num_timesteps" not in given and not learn.keys().isdisjoint(algorithm.length_arguments)
     total_timesteps = None if by_length else flags["num_timesteps"]
     check_arguments(learn | {"seed": flags["seed"], "total_timesteps": total_timesteps}, algorithm, network)
