@@ -31,7 +31,7 @@ class Flags(Declared):
     network: str | None = arg(None, "network; 'module:name' imports the module first; None for the algorithm's default")
     gamestate: str | None = arg(None, "game state to load (retro only)")
     num_env: int | None = arg(
-        None, "copies of the environment; None for the number of CPUs for atari, for her 2, else 1", at_least=1
+        None, "copies of the environment; None for the number of cores for atari, for her 2, else 1", at_least=1
     )
     reward_scale: float = arg(1.0, "rewards are multiplied by this")
     save_path: str | None = arg(None, "file for the trained model")
