@@ -108,7 +108,7 @@ def test_an_exception_on_one_rank_ends_the_whole_job_at_once(tmp_path):
 @pytest.fixture
 def alone(monkeypatch):
     """No launcher's variables, and no mpi4py."""
-    for name in VARIABLES:
+    for name in (*VARIABLES, *mpi.RANK_VARIABLES, mpi.SLURM_TASKS):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setitem(sys.modules, "mpi4py", None)
     mpi.world.cache_clear()
@@ -169,6 +169,15 @@ def test_ranks_share_the_cores_of_their_machine(alone, local, expected):
     if local:
         alone.setenv("OMPI_COMM_WORLD_LOCAL_SIZE", local)
     assert mpi.threads_for_rank() == expected
+
+
+def test_tasks_of_slurm_are_ranks_where_pmix_numbers_them(alone):
+    alone.setenv("SLURM_STEP_NUM_TASKS", "4")
+    assert not mpi.launched()
+    alone.setenv("PMIX_RANK", "2")
+    assert mpi.launched() and mpi.launched_rank() == 2
+    alone.setenv("SLURM_STEP_NUM_TASKS", "1")
+    assert not mpi.launched()
 
 
 class Ranks(Communicator):

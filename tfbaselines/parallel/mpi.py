@@ -26,6 +26,8 @@ from tfbaselines.parallel.cores import usable_cores
 # What the launchers of MPICH, Open MPI and their kin tell the processes they start.
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK")
 SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE")
+# How many tasks Slurm's srun started, ranks or not.
+SLURM_TASKS = "SLURM_STEP_NUM_TASKS"
 LOCAL_SIZE_VARIABLES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE")
 LAUNCHER_PREFIXES = ("PMI_", "PMIX_", "OMPI_", "MPI_LOCAL", "HYDI_", "HYDRA_", "MV2_")
 
@@ -143,7 +145,11 @@ class MpiCommunicator(Communicator):
 
 def launched() -> bool:
     """Whether mpirun (or a kin of it) started this process as one of several."""
-    return any(int(os.environ.get(name) or 1) > 1 for name in SIZE_VARIABLES)
+    names = list(SIZE_VARIABLES)
+    if any(os.environ.get(name) for name in RANK_VARIABLES):
+        # PMIx gives ranks a number alone. Without one, Slurm's tasks are runs of their own.
+        names.append(SLURM_TASKS)
+    return any(int(os.environ.get(name) or 1) > 1 for name in names)
 
 
 def launched_rank() -> int:
