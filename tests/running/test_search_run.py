@@ -106,7 +106,8 @@ class Behind(Communicator):
     rank, size, updates = 1, 2, 0
 
     def gather(self, own):
-        if not (isinstance(own, tuple) and len(own) == 2):
+        # Of all that ranks tell each other: whether they are over, and what is left.
+        if not (isinstance(own, tuple) and isinstance(own[0], bool)):
             return [own, own]
         self.updates += 1
         return [(self.updates == 3, 1.0 - self.updates / 3), own]
