@@ -176,6 +176,10 @@ def test_tasks_of_slurm_are_ranks_where_pmix_numbers_them(alone):
     assert not mpi.launched()
     alone.setenv("PMIX_RANK", "2")
     assert mpi.launched() and mpi.launched_rank() == 2
+    # One rank that mpirun started among the tasks is alone: where a launcher counts, Slurm is not asked.
+    alone.setenv("PMI_SIZE", "1")
+    assert not mpi.launched()
+    alone.delenv("PMI_SIZE")
     alone.setenv("SLURM_STEP_NUM_TASKS", "1")
     assert not mpi.launched()
 

@@ -145,11 +145,11 @@ class MpiCommunicator(Communicator):
 
 def launched() -> bool:
     """Whether mpirun (or a kin of it) started this process as one of several."""
-    names = list(SIZE_VARIABLES)
-    if any(os.environ.get(name) for name in RANK_VARIABLES):
+    sizes = [os.environ[name] for name in SIZE_VARIABLES if os.environ.get(name)]
+    if not sizes and any(os.environ.get(name) for name in RANK_VARIABLES):
         # PMIx gives ranks a number alone. Without one, Slurm's tasks are runs of their own.
-        names.append(SLURM_TASKS)
-    return any(int(os.environ.get(name) or 1) > 1 for name in names)
+        sizes = [os.environ.get(SLURM_TASKS) or 1]
+    return any(int(size) > 1 for size in sizes)
 
 
 def launched_rank() -> int:
