@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 import tfbaselines
-from tfbaselines.compiling import compiled, rows_of
+from tfbaselines import compiling
+from tfbaselines.compiling import Reading, compiled, concrete, rows_of
 
 
 @pytest.mark.parametrize("count", [1, 4])
@@ -45,3 +46,76 @@ def test_nothing_else_is_compiled_by_hand():
     package = Path(tfbaselines.__file__).parent
     by_hand = [path.name for path in package.rglob("*.py") if "tf.function(" in path.read_text(encoding="utf-8")]
     assert by_hand == ["compiling.py"]
+
+
+class WithoutShortWay:
+    """A function whose concrete ones have none."""
+
+    def __init__(self, function):
+        self._function = function
+
+    def get_concrete_function(self, *tensors):
+        found = self._function.get_concrete_function(*tensors)
+        return lambda *tensors: found(*tensors)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("way", [lambda function: function, WithoutShortWay])
+def test_a_concrete_function_computes_with_the_variables_present_numbers(way, jit):
+    scale = tf.Variable(2.0)
+    function = concrete(way(compiled(lambda x, y: {"sum": scale * (x + y), "x": x}, jit)), tf.ones(2), tf.ones(2))
+    scale.assign(3.0)
+    found = function(tf.constant([1.0, 2.0]), tf.constant([10.0, 20.0]))
+    np.testing.assert_array_equal(found["sum"], [33, 66])
+    np.testing.assert_array_equal(found["x"], [1, 2])
+
+
+def test_a_concrete_function_takes_the_short_way_around_the_search_for_a_trace():
+    """As long as this TensorFlow has it: an upgrade that loses the speed fails here."""
+    found = compiled(lambda x: x + 1).get_concrete_function(tf.ones(2))
+    assert callable(found._call_flat)
+
+
+def test_eager_functions_stay_eager():
+    tf.config.run_functions_eagerly(True)
+    try:
+        assert concrete(len, tf.ones(2)) is len
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_reading_has_the_present_numbers(monkeypatch, at_once):
+    if not at_once:
+        monkeypatch.setattr(compiling, "execute", None)
+    variables = [tf.Variable(tf.zeros((2, 3))), tf.Variable(1.0)]
+    reading = Reading(variables)
+    variables[0].assign_add(tf.ones((2, 3)))
+    matrix, number = reading()
+    np.testing.assert_array_equal(matrix, np.ones((2, 3)))
+    assert number.numpy() == 1.0
+    assert Reading([])() == []
+
+
+def test_what_was_read_does_not_follow_the_variable():
+    variable = tf.Variable([1.0])
+    (before,) = Reading([variable])()
+    variable.assign([2.0])
+    assert before.numpy() == 1.0
+
+
+def test_one_operation_reads_all():
+    """As long as this TensorFlow has it."""
+    reading = Reading([tf.Variable(1.0), tf.Variable(2.0)])
+    reading()
+    assert reading.at_once
+
+
+def test_without_that_operation_each_is_read(monkeypatch):
+    def missing(*arguments):
+        raise tf.errors.NotFoundError(None, None, "Op type not registered")
+
+    reading = Reading([tf.Variable(1.0), tf.Variable(2.0)])
+    monkeypatch.setattr(compiling.execute, "quick_execute", missing)
+    assert [float(x) for x in reading()] == [1.0, 2.0]
+    assert not reading.at_once

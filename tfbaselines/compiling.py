@@ -1,9 +1,17 @@
-"""Compiled functions of tensors."""
+"""Compiled functions of tensors, and TensorFlow's short ways around what it does for each call.
+
+The short ways have no public names. Where a TensorFlow lacks one, the public way is taken: the same numbers, later.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
+
+try:
+    from tensorflow.python.eager import context, execute
+except ImportError:
+    context = execute = None
 
 
 def compiled(function: Callable, jit: bool = False, signature: Sequence[Any] | None = None) -> Any:
@@ -18,6 +26,52 @@ def compiled(function: Callable, jit: bool = False, signature: Sequence[Any] | N
         signature: specifications of its arguments, where one function is to serve for various shapes.
     """
     return tf.function(function, jit_compile=jit, autograph=False, input_signature=signature)
+
+
+def concrete(function: Any, *tensors: tf.Tensor) -> Callable:
+    """A compiled function for tensors of these shapes and types alone, which are not looked at again.
+
+    Small functions take half the time of a call that finds out which of its traces it is for.
+
+    Args:
+        function: what `compiled` gave.
+        tensors: all of its arguments.
+    """
+    if tf.config.functions_run_eagerly():
+        return function
+    found = function.get_concrete_function(*tensors)
+    if not hasattr(found, "_call_flat"):
+        return found
+    captured = found.captured_inputs
+    return lambda *tensors: found._call_flat(list(tensors), captured)
+
+
+class Reading:
+    """The present numbers of many variables, read by one operation where TensorFlow has it: a fifth of the time.
+
+    Attributes:
+        at_once: one operation reads them.
+
+    Args:
+        variables: of float32.
+    """
+
+    def __init__(self, variables: Sequence[tf.Variable]) -> None:
+        self._handles = [variable.handle for variable in variables]
+        count = len(self._handles)
+        self._attributes = ("N", count, "dtypes", [tf.float32.as_datatype_enum] * count)
+        self.at_once = execute is not None
+
+    def __call__(self) -> list[tf.Tensor]:
+        """Read."""
+        if self.at_once and self._handles:
+            try:
+                return execute.quick_execute(
+                    "_ReadVariablesOp", len(self._handles), self._handles, self._attributes, context.context()
+                )
+            except (AttributeError, TypeError, tf.errors.OpError):
+                self.at_once = False
+        return [tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32) for handle in self._handles]
 
 
 def rows_of(count: int, row: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:

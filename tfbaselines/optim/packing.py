@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.compiling import concrete
 from tfbaselines.optim.exchange import Exchange
 
 # Bytes of a word.
@@ -87,10 +88,8 @@ class PackedCalls:
         packing, compiled, call = self._calls.get(key) or (Packing(structure), None, None)
         tensors = [tf.constant(array) for one in self._exchange.arrays(packing.pack(structure)) for array in one]
         if compiled is None:
-            call = compiled = self._exchange.compile(partial(_of_rows, function, packing))
-            if not tf.config.functions_run_eagerly():
-                # Its one signature: a call of it saves the search for it, 100 us.
-                call = compiled.get_concrete_function(*tensors)
+            compiled = self._exchange.compile(partial(_of_rows, function, packing))
+            call = concrete(compiled, *tensors)
             self._calls[key] = packing, compiled, call
         return call(*tensors).numpy()
 

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.compiling import Reading
 from tfbaselines.policy.patches import patches_of
 
 ArrayFunction = Callable[[np.ndarray], np.ndarray]
@@ -68,19 +69,24 @@ class NumpyCopies:
     """Numpy copies of variables, and the functions that compute with them."""
 
     def __init__(self) -> None:
-        self._copies: list[tuple[tf.Tensor, np.ndarray]] = []
+        self._variables: list[tf.Variable] = []
+        self._copies: list[np.ndarray] = []
+        self._reading: Reading | None = None
 
     def refresh(self) -> None:
         """Copy the variables' present numbers."""
-        read = tf.raw_ops.ReadVariableOp
-        for handle, copy in self._copies:
-            # A third of what the variable's own numpy() costs, which copies twice, a dozen times after every update.
-            copy[...] = memoryview(read(resource=handle, dtype=tf.float32))
+        if self._reading is None:
+            self._reading = Reading(self._variables)
+        for copy, numbers in zip(self._copies, self._reading(), strict=True):
+            # The variable's own numpy() copies twice.
+            copy[...] = memoryview(numbers)
 
     def of(self, variable: keras.Variable) -> np.ndarray:
         """An array for a variable's numbers, which `refresh` fills."""
         copy = np.empty(variable.shape, np.float32)
-        self._copies.append((variable.value.handle, copy))
+        self._variables.append(variable.value)
+        self._copies.append(copy)
+        self._reading = None
         return copy
 
     def function(self, chain: Chain) -> ArrayFunction:
