@@ -233,6 +233,15 @@ def test_a_resumed_run_keeps_the_seed_that_was_drawn_for_it(stored):
     assert [args.seed for args in stored] == [5, 7]
 
 
+def test_a_resumed_run_keeps_the_number_of_games_that_its_machine_gave_it(stored, tmp_path, monkeypatch):
+    given = ["--alg=a2c", "--env=PongNoFrameskip-v4"]
+    monkeypatch.setattr("tfbaselines.settings.command_line.usable_cores", lambda: {0, 1, 2})
+    write_config(tmp_path / "run", make_config(parse(split(given), ALGORITHMS)))
+    monkeypatch.setattr("tfbaselines.settings.command_line.usable_cores", lambda: set(range(16)))
+    assert main(["--resume=run"]) == main(["--resume=run", "--num_env=2"]) == 0
+    assert [args.flags["num_env"] for args in stored] == [3, 2]
+
+
 def test_the_variables_directory_is_protected_too(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("OPENAI_LOGDIR", str(tmp_path))
     seen = []

@@ -107,10 +107,10 @@ def _resumed(typed: dict[str, str | bool]) -> tuple[dict[str, str | bool], dict[
         raise ValueError(f"--log_path={log_path}: a resumed run goes on in its own directory, '{resume}': leave it out")
     if typed.get("alg", config["alg"]) != config["alg"]:
         raise ValueError(f"--alg={typed['alg']}: a run's algorithm cannot change, '{resume}' is one of {config['alg']}")
-    stored = config["given"]
-    if config["env"].get("seed") is not None:
-        # Also one that was drawn.
-        stored = stored | {"seed": str(config["env"]["seed"])}
+    # Also a seed that was drawn, and as many games as the run had cores; her's batches number its environments.
+    chosen = ("seed",) if "rollout_batch_size" in config["learn"] else ("seed", "num_env")
+    values = {name: config["env"].get(name) for name in chosen}
+    stored = config["given"] | {name: str(value) for name, value in values.items() if value is not None}
     for name in ("save_path", "checkpoint_path"):
         if name in stored and name not in typed:
             path = stored[name]
