@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfbaselines.optim import optimizers
 from tfbaselines.optim.optimizers import Adam, RMSProp
 
 SHAPES = [(3, 4), (4,), (2, 2, 2)]
@@ -98,7 +99,10 @@ def rmsprop_by_hand(alpha, epsilon, start=1.0):
 
 @everywhere
 @pytest.mark.parametrize(("alpha", "epsilon"), [(0.99, 1e-5), (0.5, 0.3)])
-def test_rmsprop_takes_the_steps_of_tensorflow_1s(jit, alpha, epsilon):
+@pytest.mark.parametrize("few", [10**6, 0])
+def test_rmsprop_takes_the_steps_of_tensorflow_1s(monkeypatch, jit, alpha, epsilon, few):
+    """By its formula and by TensorFlow's kernel."""
+    monkeypatch.setattr(optimizers, "FEW_PARAMETERS", few)
     assert_same(run(RMSProp(alpha, epsilon), jit), rmsprop_by_hand(alpha, epsilon), rtol=1e-5)
 
 

@@ -6,6 +6,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+# Up to which RMSProp's formula is faster than TensorFlow's kernel, whose momentum XLA hands in and out for nothing.
+FEW_PARAMETERS = 100_000
+
 
 def slots(optimizer: keras.Optimizer) -> dict[str, np.ndarray]:
     """What an optimiser remembers, by number, for saved files."""
@@ -56,6 +59,7 @@ class RMSProp(keras.optimizers.RMSprop):
 
     def __init__(self, alpha: float = 0.99, epsilon: float = 1e-5) -> None:
         super().__init__(rho=alpha, epsilon=epsilon)
+        self._steps: list[tf.Variable] = []
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
         """Make the slots."""
@@ -64,12 +68,18 @@ class RMSProp(keras.optimizers.RMSprop):
         super().build(variables)
         for slot in self._velocities:
             slot.assign(keras.ops.ones_like(slot))
-        # The fused kernel writes its momentum somewhere, also when there is none to remember.
-        self._steps = [tf.Variable(tf.zeros(variable.shape), trainable=False) for variable in variables]
+        if sum(int(np.prod(variable.shape)) for variable in variables) > FEW_PARAMETERS:
+            # The fused kernel writes its momentum somewhere, also when there is none to remember.
+            self._steps = [tf.Variable(tf.zeros(variable.shape), trainable=False) for variable in variables]
 
     def update_step(self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor) -> None:
         """Change one variable; Keras calls this for each."""
         index = self._get_variable_index(variable)
+        if not self._steps:
+            mean_square = self._velocities[index].value
+            mean_square.assign_add((1.0 - self.rho) * (tf.square(gradient) - mean_square))
+            variable.assign_sub(learning_rate * gradient * tf.math.rsqrt(mean_square + self.epsilon))
+            return
         tf.raw_ops.ResourceApplyRMSProp(
             var=variable.handle,
             ms=self._velocities[index].value.handle,
