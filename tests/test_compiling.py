@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import tfbaselines
 from tfbaselines import compiling
-from tfbaselines.compiling import Reading, compiled, concrete, rows_of
+from tfbaselines.compiling import Reading, compiled, prompt, rows_of
 
 
 @pytest.mark.parametrize("count", [1, 4])
@@ -48,29 +48,38 @@ def test_nothing_else_is_compiled_by_hand():
     assert by_hand == ["compiling.py"]
 
 
-class WithoutShortWay:
-    """A function whose concrete ones have none."""
+def without_short_way(function):
+    """What a TensorFlow without it gives."""
 
-    def __init__(self, function):
-        self._function = function
+    class Concrete:
+        pass
 
-    def get_concrete_function(self, *tensors):
-        found = self._function.get_concrete_function(*tensors)
-        return lambda *tensors: found(*tensors)
+    function.get_concrete_function = lambda *arguments: Concrete()
+    return function
 
 
 @pytest.mark.parametrize("jit", [False, True])
-@pytest.mark.parametrize("way", [lambda function: function, WithoutShortWay])
-def test_a_concrete_function_computes_with_the_variables_present_numbers(way, jit):
+@pytest.mark.parametrize("way", [lambda function: function, without_short_way])
+def test_a_prompt_function_computes_with_the_variables_present_numbers(way, jit):
     scale = tf.Variable(2.0)
-    function = concrete(way(compiled(lambda x, y: {"sum": scale * (x + y), "x": x}, jit)), tf.ones(2), tf.ones(2))
-    scale.assign(3.0)
-    found = function(tf.constant([1.0, 2.0]), tf.constant([10.0, 20.0]))
-    np.testing.assert_array_equal(found["sum"], [33, 66])
-    np.testing.assert_array_equal(found["x"], [1, 2])
+    function = prompt(way(compiled(lambda parts, y: {"sum": scale * (parts["x"] + y), "b": parts["b"]}, jit)))
+    parts = {"x": np.array([1.0, 2.0], np.float32), "b": np.array([7, 8], np.int32)}
+    for factor in (3.0, 5.0):
+        scale.assign(factor)
+        found = function(parts, tf.constant([10.0, 20.0]))
+        np.testing.assert_array_equal(found["sum"], [factor * 11, factor * 22])
+        np.testing.assert_array_equal(found["b"], [7, 8])
 
 
-def test_a_concrete_function_takes_the_short_way_around_the_search_for_a_trace():
+def test_a_prompt_function_with_a_signature_takes_what_the_signature_allows():
+    traces = []
+    function = prompt(compiled(lambda x: traces.append(0) or 2 * x, signature=[tf.TensorSpec([None], tf.float32)]))
+    for rows in (2, 3):
+        np.testing.assert_array_equal(function(np.ones(rows)), np.full(rows, 2, np.float32))
+    assert len(traces) == 1
+
+
+def test_a_prompt_function_takes_the_short_way_around_the_search_for_a_trace():
     """As long as this TensorFlow has it: an upgrade that loses the speed fails here."""
     found = compiled(lambda x: x + 1).get_concrete_function(tf.ones(2))
     assert callable(found._call_flat)
@@ -79,7 +88,7 @@ def test_a_concrete_function_takes_the_short_way_around_the_search_for_a_trace()
 def test_eager_functions_stay_eager():
     tf.config.run_functions_eagerly(True)
     try:
-        assert concrete(len, tf.ones(2)) is len
+        assert prompt(lambda x: x.numpy())(tf.ones(2)).tolist() == [1, 1]
     finally:
         tf.config.run_functions_eagerly(False)
 

@@ -28,22 +28,42 @@ def compiled(function: Callable, jit: bool = False, signature: Sequence[Any] | N
     return tf.function(function, jit_compile=jit, autograph=False, input_signature=signature)
 
 
-def concrete(function: Any, *tensors: tf.Tensor) -> Callable:
-    """A compiled function for tensors of these shapes and types alone, which are not looked at again.
+def prompt(function: Any) -> Callable:
+    """A compiled function that does not look at its arguments again.
 
-    Small functions take half the time of a call that finds out which of its traces it is for.
+    The first call traces it. All others have arguments of the same structure and types, and shapes that its signature
+    allows; without a signature the same shapes. Small functions then take half the time.
 
     Args:
         function: what `compiled` gave.
-        tensors: all of its arguments.
+
+    Returns:
+        Function of arrays or tensors, or dictionaries of them.
     """
+    traced: list[Callable] = []
+
+    def call(*arguments: Any) -> Any:
+        if not traced:
+            traced.append(_traced(function, arguments))
+        return traced[0](*arguments)
+
+    return call
+
+
+def _traced(function: Any, arguments: Sequence[Any]) -> Callable:
+    """A function of arguments such as these."""
     if tf.config.functions_run_eagerly():
         return function
-    found = function.get_concrete_function(*tensors)
+    found = function.get_concrete_function(*arguments)
     if not hasattr(found, "_call_flat"):
-        return found
-    captured = found.captured_inputs
-    return lambda *tensors: found._call_flat(list(tensors), captured)
+        return function
+    captured, types = found.captured_inputs, [tensor.dtype for tensor in found.inputs]
+
+    def call(*arguments: Any) -> Any:
+        flat = zip(tf.nest.flatten(arguments), types, strict=False)
+        return found._call_flat([tf.convert_to_tensor(x, dtype) for x, dtype in flat], captured)
+
+    return call
 
 
 class Reading:

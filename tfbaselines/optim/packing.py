@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.compiling import concrete
+from tfbaselines.compiling import prompt
 from tfbaselines.optim.exchange import Exchange
 
 # Bytes of a word.
@@ -89,7 +89,7 @@ class PackedCalls:
         tensors = [tf.constant(array) for one in self._exchange.arrays(packing.pack(structure)) for array in one]
         if compiled is None:
             compiled = self._exchange.compile(partial(_of_rows, function, packing))
-            call = concrete(compiled, *tensors)
+            call = prompt(compiled)
             self._calls[key] = packing, compiled, call
         return call(*tensors).numpy()
 

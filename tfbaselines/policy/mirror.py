@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 from tfbaselines.compiling import Reading
 from tfbaselines.policy.patches import patches_of
+from tfbaselines.policy.recurrent import cell_of
 
 ArrayFunction = Callable[[np.ndarray], np.ndarray]
 
@@ -55,6 +56,12 @@ class Mirror(NamedTuple):
     def repeatable(self) -> bool:
         """Whether numpy can repeat every layer of the chains."""
         return all(_repeatable(module) for module in (*self.actor, *(self.value or ())))
+
+    @property
+    def remembers(self) -> bool:
+        """Whether both chains begin with an LSTM, and numpy can repeat every layer above it."""
+        chains = (self.actor, self.value or ())
+        return all(chain and cell_of(chain[0]) and all(map(_repeatable, chain[1:])) for chain in chains)
 
     def split(self) -> tuple[Chain, Chain, Chain]:
         """What both chains begin with, the rest of the actor's chain, and the rest of the values'."""

@@ -108,7 +108,7 @@ class Policy(BasePolicy):
     def mirror(self) -> Mirror | None:
         """See BasePolicy."""
         repeatable, seen = seen_in_numpy(self)
-        if self.recurrent or not repeatable:
+        if not repeatable:
             return None
         actor = [self.network] if self.pi_layer is None else [self.network, self.pi_layer]
         value = [self.value_network or self.network, self.vf_layer]

@@ -1,9 +1,16 @@
 """LSTM whose state is cleared where an episode starts, with the originals' gate order and layer norm."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
+import numpy as np
 import tensorflow as tf
 
 LAYER_NORM_EPSILON = 1e-5
+
+# From x [N, n], keep [N, 1] (0 where an episode starts) and states [N, 2 * width] to h [N, width] and new states.
+NumpyStep = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class MaskedLSTM(keras.layers.Layer):
@@ -75,6 +82,38 @@ class MaskedLSTM(keras.layers.Layer):
         rows = tf.reshape(tf.transpose(h_by_time, (1, 0, 2)), (-1, self.width))
         return [rows, tf.concat([c_by_time[-1], h_by_time[-1]], axis=-1)]
 
+    def step_in_numpy(self, copy_of: Callable[[keras.Variable], np.ndarray]) -> NumpyStep:
+        """A function that takes one step of every environment.
+
+        Args:
+            copy_of: gives an array with a variable's numbers.
+        """
+        width, layer_norm = self.width, self.layer_norm
+        wx, wh, b = (copy_of(variable) for variable in (self.wx, self.wh, self.b))
+        if layer_norm:
+            gx, bx, gh, bh, gc, bc = map(copy_of, (self.gx, self.bx, self.gh, self.bh, self.gc, self.bc))
+
+        def step(x: np.ndarray, keep: np.ndarray, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            kept = states * keep
+            zx, zh = np.dot(x, wx), np.dot(kept[:, width:], wh)
+            if layer_norm:
+                zx, zh = _normalize_in_numpy(zx, gx, bx), _normalize_in_numpy(zh, gh, bh)
+            z = zx + b
+            z += zh
+            # sig(z) = (1 + tanh(z / 2)) / 2
+            z[:, : 3 * width] *= 0.5
+            z = np.tanh(z, out=z)
+            z[:, : 3 * width] += 1.0
+            z[:, : 3 * width] *= 0.5
+            i, f, o, u = (z[:, k * width : (k + 1) * width] for k in range(4))
+            new = np.empty_like(kept)
+            c, h = new[:, :width], new[:, width:]
+            c[...] = f * kept[:, :width] + i * u
+            h[...] = o * np.tanh(_normalize_in_numpy(c, gc, bc) if layer_norm else c)
+            return h, new
+
+        return step
+
     def _step(self, state: tuple[tf.Tensor, tf.Tensor], inputs: tuple[tf.Tensor, tf.Tensor]) -> tuple:
         (c, h), (zx, keep) = state, inputs
         c, h = c * keep, h * keep
@@ -90,3 +129,16 @@ class MaskedLSTM(keras.layers.Layer):
 def _normalize(x: tf.Tensor, gain: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     mean, variance = tf.nn.moments(x, axes=[-1], keepdims=True)
     return (x - mean) / tf.sqrt(variance + LAYER_NORM_EPSILON) * gain + bias
+
+
+def _normalize_in_numpy(x: np.ndarray, gain: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    centred = x - x.mean(axis=-1, keepdims=True)
+    variance = np.square(centred).mean(axis=-1, keepdims=True)
+    return centred / np.sqrt(variance + np.float32(LAYER_NORM_EPSILON)) * gain + bias
+
+
+def cell_of(network: Any) -> MaskedLSTM | None:
+    """The LSTM that a network consists of; None of any other network."""
+    around = keras.layers.InputLayer | keras.layers.Flatten
+    layers = [layer for layer in getattr(network, "layers", []) if not isinstance(layer, around)]
+    return layers[0] if len(layers) == 1 and isinstance(layers[0], MaskedLSTM) else None
