@@ -71,6 +71,8 @@ def make_model(case, env):
 
 def policy_of(case):
     """The peer's name for the case's kind of network."""
+    if case["network"] == "lstm":
+        return "MlpLstmPolicy"
     return "CnnPolicy" if of_pixels(case) else "MlpPolicy"
 
 
