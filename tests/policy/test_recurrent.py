@@ -145,6 +145,38 @@ def test_gradients_are_those_of_small_differences(layer_norm):
 
 
 @both_kinds
+@pytest.mark.parametrize("jit", [False, True], ids=["graph", "jit"])
+def test_gradients_of_a_sequence_are_those_of_its_steps(layer_norm, jit):
+    """Of everything that goes in, where episodes start within it; the loss weighs all that comes out."""
+    layer, (x, episode_start, states) = make(layer_norm), sequences(envs=2, steps=5)
+    episode_start[[2, 5, 9]] = 1.0
+    variables = [variable.value for variable in layer.trainable_variables]
+    weights = np.random.default_rng(5).normal(size=(10, WIDTH)), np.random.default_rng(6).normal(size=(2, 2 * WIDTH))
+    of_rows, of_states = (tf.constant(weight, tf.float32) for weight in weights)
+
+    def sequence(x, states):
+        return layer([x, tf.constant(episode_start), states])
+
+    def one_by_one(x, states):
+        rows = []
+        for t in range(5):
+            h, states = layer([x[t::5], tf.constant(episode_start[t::5]), states])
+            rows.append(h)
+        return tf.reshape(tf.stack(rows, 1), (10, WIDTH)), states
+
+    def gradients(outputs_of, x, states):
+        with tf.GradientTape() as tape:
+            tape.watch([x, states])
+            rows, last = outputs_of(x, states)
+            total = tf.reduce_sum(rows * of_rows) + tf.reduce_sum(last * of_states)
+        return tape.gradient(total, [x, states, *variables])
+
+    inputs = tf.constant(x), tf.constant(states)
+    found = tf.function(lambda *inputs: gradients(sequence, *inputs), jit_compile=jit, autograph=False)(*inputs)
+    close(found, gradients(one_by_one, *inputs))
+
+
+@both_kinds
 def test_weights_come_in_the_originals_order(layer_norm):
     names = [variable.name for variable in make(layer_norm).trainable_variables]
     expected = "wx gx bx wh gh bh b gc bc" if layer_norm else "wx wh b"

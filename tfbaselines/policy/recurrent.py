@@ -78,7 +78,10 @@ class MaskedLSTM(keras.layers.Layer):
         if static and steps == 1:
             c, h = self._step((c, h), (z_by_time[0], keep_by_time[0]))
             return [h, tf.concat([c, h], axis=-1)]
-        c_by_time, h_by_time = tf.scan(self._step, (z_by_time, keep_by_time), initializer=(c, h))
+        if self.layer_norm:
+            c_by_time, h_by_time = tf.scan(self._step, (z_by_time, keep_by_time), initializer=(c, h))
+        else:
+            c_by_time, h_by_time = _sequence(z_by_time, keep_by_time, c, h, tf.convert_to_tensor(self.wh.value))
         rows = tf.reshape(tf.transpose(h_by_time, (1, 0, 2)), (-1, self.width))
         return [rows, tf.concat([c_by_time[-1], h_by_time[-1]], axis=-1)]
 
@@ -124,6 +127,52 @@ class MaskedLSTM(keras.layers.Layer):
         c = tf.sigmoid(f) * c + tf.sigmoid(i) * tf.tanh(u)
         shown = _normalize(c, self.gc.value, self.bc.value) if self.layer_norm else c
         return c, tf.sigmoid(o) * tf.tanh(shown)
+
+
+@tf.custom_gradient
+def _sequence(z: tf.Tensor, keep: tf.Tensor, c: tf.Tensor, h: tf.Tensor, wh: tf.Tensor) -> tuple[Any, Callable]:
+    """All c and h [T, N, width] of an LSTM without layer norm.
+
+    Its gradient is written by hand: TensorFlow's own adds to that of wh, which is as large as wh, in every step. Here
+    it is one product after the last.
+
+    Args:
+        z: [T, N, 4 * width] x Wx + b.
+        keep: [T, N, 1].
+        c: [N, width] before the first step.
+        h: [N, width] the same.
+        wh: [width, 4 * width].
+    """
+
+    def step(state: tuple, inputs: tuple) -> tuple:
+        (c, h, *_), (z, keep) = state, inputs
+        i, f, o, u = tf.split(z + tf.matmul(h * keep, wh), 4, axis=-1)
+        i, f, o, u = tf.sigmoid(i), tf.sigmoid(f), tf.sigmoid(o), tf.tanh(u)
+        c = f * c * keep + i * u
+        return c, o * tf.tanh(c), i, f, o, u
+
+    all_c, all_h, i, f, o, u = tf.scan(step, (z, keep), initializer=(c, h, c, c, c, c))
+
+    def gradient(of_c: tf.Tensor, of_h: tf.Tensor) -> tuple:
+        kept_c, kept_h = (tf.concat([first[None], rest[:-1]], 0) * keep for first, rest in ((c, all_c), (h, all_h)))
+        shown = tf.tanh(all_c)
+        # How the four sums change with c, and o's with h.
+        by_c = i * (1.0 - i) * u, f * (1.0 - f) * kept_c, i * (1.0 - tf.square(u))
+        by_h, c_by_h = o * (1.0 - o) * shown, o * (1.0 - tf.square(shown))
+
+        def back(state: tuple, inputs: tuple) -> tuple:
+            (later_c, later_h, _), (own_c, own_h, keep, f, by_i, by_f, by_u, by_o, c_by_h) = state, inputs
+            of_h = own_h + later_h
+            of_c = own_c + later_c + of_h * c_by_h
+            of_z = tf.concat([of_c * by_i, of_c * by_f, of_h * by_o, of_c * by_u], axis=-1)
+            return of_c * f * keep, tf.matmul(of_z, wh, transpose_b=True) * keep, of_z
+
+        inputs = of_c, of_h, keep, f, *by_c, by_h, c_by_h
+        before_c, before_h, of_z = tf.scan(back, inputs, (tf.zeros_like(c), tf.zeros_like(h), z[0]), reverse=True)
+        rows = (tf.reshape(x, (-1, x.shape[-1])) for x in (kept_h, of_z))
+        return of_z, None, before_c[0], before_h[0], tf.matmul(*rows, transpose_a=True)
+
+    return (all_c, all_h), gradient
 
 
 def _normalize(x: tf.Tensor, gain: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
