@@ -60,8 +60,10 @@ def _traced(function: Any, arguments: Sequence[Any]) -> Callable:
     captured, types = found.captured_inputs, [tensor.dtype for tensor in found.inputs]
 
     def call(*arguments: Any) -> Any:
-        flat = zip(tf.nest.flatten(arguments), types, strict=False)
-        return found._call_flat([tf.convert_to_tensor(x, dtype) for x, dtype in flat], captured)
+        if not all(isinstance(x, tf.Tensor) for x in arguments):
+            flat = zip(tf.nest.flatten(arguments), types, strict=False)
+            arguments = [tf.convert_to_tensor(x, dtype) for x, dtype in flat]
+        return found._call_flat(list(arguments), captured)
 
     return call
 
