@@ -33,3 +33,11 @@ def test_two_ranks_learn_one_model(tmp_path):
     status, out, err = run_on_ranks("equal_ranks", json.dumps(RUNS), cwd=tmp_path, PYTHONPATH=path)
     assert status == 0, err
     assert [line for line in out.splitlines() if line.endswith("is equal")] == [f"{alg} is equal" for alg, *_ in RUNS]
+
+
+@pytest.mark.slow
+def test_compiled_sequences_of_two_ranks_stay_equal(tmp_path):
+    """The run itself compares its ranks, and fails where they differ in the last bit."""
+    words = ["--alg=a2c", "--env=CartPole-v1", "--network=lstm", "--num_timesteps=1000", "--seed=0"]
+    status, _, err = run_on_ranks("tfbaselines.run", *words, cwd=tmp_path)
+    assert status == 0, err

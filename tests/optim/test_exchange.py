@@ -70,6 +70,11 @@ def test_layers_that_round_differently_from_rank_to_rank_send_messages(width, ki
     assert f"exchange {kind}" in exchange.news()[0]
 
 
+def test_sequences_which_loops_round_differently_from_rank_to_rank_send_messages():
+    Exchange(Pair()).choose([np.zeros((4, 64))], 8, {"x": np.zeros(8, np.float32), "states": np.zeros((8, 2))})
+    assert "exchange gradients" in exchange.news()[0]
+
+
 def test_a_way_may_be_forced():
     exchange.set_exchange("gradients")
     try:

@@ -84,8 +84,9 @@ class Exchange:
         parameters = sum(int(np.prod(variable.shape)) for variable in variables)
         work = parameters * rows * (comm.size - 1)
         if self._kind == "auto":
-            # Where ranks round differently, they drift apart.
-            alike = len(set(hosts)) == 1 and all(map(_rounds_alike, variables))
+            # Where ranks round differently, they drift apart. XLA's loops over sequences do in the last bit.
+            sequences = isinstance(data, dict) and "states" in data
+            alike = len(set(hosts)) == 1 and not sequences and all(map(_rounds_alike, variables))
             small = self._jit and work <= MOST_WORK and sum(sizes) <= MOST_BYTES
             self._kind = "batches" if small and alike else "gradients"
         self._parts = np.array(weights) / np.sum(weights)
