@@ -71,8 +71,15 @@ def test_layers_that_round_differently_from_rank_to_rank_send_messages(width, ki
 
 
 def test_sequences_which_loops_round_differently_from_rank_to_rank_send_messages():
-    Exchange(Pair()).choose([np.zeros((4, 64))], 8, {"x": np.zeros(8, np.float32), "states": np.zeros((8, 2))})
+    block = {"x": np.zeros(8, np.float32), "states": np.zeros((8, 2))}
+    Exchange(Pair()).choose([np.zeros((4, 64))], 8, block)
     assert "exchange gradients" in exchange.news()[0]
+    exchange.set_exchange("batches")
+    try:
+        with pytest.raises(ValueError, match="mpi_exchange='batches' is not valid: with memory gradients"):
+            Exchange(Pair()).choose([np.zeros((4, 64))], 8, block)
+    finally:
+        exchange.set_exchange("auto")
 
 
 def test_a_way_may_be_forced():

@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.compiling import compiled
+from tfbaselines.errors import bad_argument
 from tfbaselines.parallel import mpi
 
 # Parameters x rows of the batch x other ranks, from which the other ranks' gradients take longer than a message.
@@ -83,9 +84,12 @@ class Exchange:
         hosts, sizes, weights = zip(*ranks, strict=True)
         parameters = sum(int(np.prod(variable.shape)) for variable in variables)
         work = parameters * rows * (comm.size - 1)
+        # XLA's loops over them do not round alike on all ranks.
+        sequences = isinstance(data, dict) and "states" in data
+        if sequences and self._kind == "batches":
+            raise bad_argument("mpi_exchange", "batches", "with memory gradients (or auto): ranks would drift apart")
         if self._kind == "auto":
-            # Where ranks round differently, they drift apart. XLA's loops over sequences do in the last bit.
-            sequences = isinstance(data, dict) and "states" in data
+            # Where ranks round differently, they drift apart.
             alike = len(set(hosts)) == 1 and not sequences and all(map(_rounds_alike, variables))
             small = self._jit and work <= MOST_WORK and sum(sizes) <= MOST_BYTES
             self._kind = "batches" if small and alike else "gradients"
