@@ -134,6 +134,8 @@ def test_the_peers_own_numbers_are_ours():
         "vf_stepsize": "learning_rate",
         "ent_coef": "ent_coef",
         "clip_ratio": "clip_range",
+        "cliprange": "clip_range",
+        "noptepochs": "n_epochs",
         "train_pi_iters": "n_epochs",
         "max_kl": "target_kl",
         "cg_iters": "cg_max_steps",

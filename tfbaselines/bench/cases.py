@@ -162,6 +162,7 @@ CASES = {
     },
     # An LSTM of 128 units below the policy and the values, on both sides.
     "cartpole-lstm": {
+        "alg": "ppo2",
         "peer": "sb3_contrib:RecurrentPPO",
         "env": "CartPole-v1",
         "num_env": 8,
