@@ -234,11 +234,8 @@ def test_unusual_recurrent_and_residual_networks_act_in_the_graph(network, obs, 
 
 REMEMBERING = {
     "lstm": {},
-    "lnlstm": {"layer_norm": True},
-    "copy": {"value_network": "copy"},
     "lnlstm, copy": {"layer_norm": True, "value_network": "copy"},
-    "table": {"obs": OBSERVATIONS["doubles"]},
-    "discrete": {"obs": DISCRETE},
+    "table": {"obs": OBSERVATIONS["doubles"], "value_network": "copy"},
     "box": {"action": ACTIONS["box"], "normalize_observations": True},
     "q": {"estimate_q": True},
     "no head": {"action": spaces.Discrete(5)},
