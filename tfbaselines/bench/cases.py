@@ -123,6 +123,18 @@ def steps_per_update(case):
     return next(learn[name] for name in names if name in learn)
 
 
+# Of ppo2 on CartPole.
+CARTPOLE = {
+    "nsteps": 128,
+    "nminibatches": 4,
+    "noptepochs": 4,
+    "gamma": 0.99,
+    "lam": 0.95,
+    "lr": 3e-4,
+    "cliprange": 0.2,
+    "ent_coef": 0.0,
+}
+
 CASES = {
     "halfcheetah": {
         "env": "HalfCheetah-v5",
@@ -148,17 +160,7 @@ CASES = {
         "network": "mlp",
         "steps": 300 * 1024,
         "normalize": False,
-        "learn": {
-            "nsteps": 128,
-            "nminibatches": 4,
-            "noptepochs": 4,
-            "gamma": 0.99,
-            "lam": 0.95,
-            "lr": 3e-4,
-            "cliprange": 0.2,
-            "ent_coef": 0.0,
-            "value_network": "copy",
-        },
+        "learn": CARTPOLE | {"value_network": "copy"},
     },
     # An LSTM of 128 units below the policy and the values, on both sides.
     "cartpole-lstm": {
@@ -169,16 +171,7 @@ CASES = {
         "network": "lstm",
         "steps": 40 * 1024,
         "normalize": False,
-        "learn": {
-            "nsteps": 128,
-            "nminibatches": 4,
-            "noptepochs": 4,
-            "gamma": 0.99,
-            "lam": 0.95,
-            "lr": 3e-4,
-            "cliprange": 0.2,
-            "ent_coef": 0.0,
-        },
+        "learn": CARTPOLE,
         "peer_learn": {
             "n_steps": 128,
             "batch_size": 256,

@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from tfbaselines.compiling import Reading
 from tfbaselines.policy.patches import patches_of
-from tfbaselines.policy.recurrent import cell_of
+from tfbaselines.policy.recurrent import cell_of, normalized_in_numpy
 
 ArrayFunction = Callable[[np.ndarray], np.ndarray]
 
@@ -166,13 +166,7 @@ class NumpyCopies:
 
     def _layer_norm(self, layer: keras.layers.LayerNormalization) -> ArrayFunction:
         gamma, beta, epsilon = self.of(layer.gamma), self.of(layer.beta), layer.epsilon
-
-        def layer_norm(x: np.ndarray) -> np.ndarray:
-            centred = x - x.mean(axis=-1, keepdims=True)
-            variance = np.square(centred).mean(axis=-1, keepdims=True)
-            return centred / np.sqrt(variance + epsilon) * gamma + beta
-
-        return layer_norm
+        return lambda x: normalized_in_numpy(x, gamma, beta, epsilon)
 
 
 def takes_rows(module: keras.Model | keras.layers.Layer) -> bool:

@@ -100,7 +100,7 @@ class MaskedLSTM(keras.layers.Layer):
             kept = states * keep
             zx, zh = np.dot(x, wx), np.dot(kept[:, width:], wh)
             if layer_norm:
-                zx, zh = _normalize_in_numpy(zx, gx, bx), _normalize_in_numpy(zh, gh, bh)
+                zx, zh = normalized_in_numpy(zx, gx, bx), normalized_in_numpy(zh, gh, bh)
             z = zx + b
             z += zh
             # sig(z) = (1 + tanh(z / 2)) / 2
@@ -112,7 +112,7 @@ class MaskedLSTM(keras.layers.Layer):
             new = np.empty_like(kept)
             c, h = new[:, :width], new[:, width:]
             c[...] = f * kept[:, :width] + i * u
-            h[...] = o * np.tanh(_normalize_in_numpy(c, gc, bc) if layer_norm else c)
+            h[...] = o * np.tanh(normalized_in_numpy(c, gc, bc) if layer_norm else c)
             return h, new
 
         return step
@@ -180,10 +180,13 @@ def _normalize(x: tf.Tensor, gain: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     return (x - mean) / tf.sqrt(variance + LAYER_NORM_EPSILON) * gain + bias
 
 
-def _normalize_in_numpy(x: np.ndarray, gain: np.ndarray, bias: np.ndarray) -> np.ndarray:
+def normalized_in_numpy(
+    x: np.ndarray, gain: np.ndarray, bias: np.ndarray, epsilon: float = LAYER_NORM_EPSILON
+) -> np.ndarray:
+    """Layer normalisation of arrays [..., n]."""
     centred = x - x.mean(axis=-1, keepdims=True)
     variance = np.square(centred).mean(axis=-1, keepdims=True)
-    return centred / np.sqrt(variance + np.float32(LAYER_NORM_EPSILON)) * gain + bias
+    return centred / np.sqrt(variance + epsilon) * gain + bias
 
 
 def cell_of(network: Any) -> MaskedLSTM | None:
