@@ -22,6 +22,7 @@ from tfbaselines.policy.networks import has_convolutions
 from tfbaselines.policy.parts import FORBIDDEN
 from tfbaselines.policy.protocol import ActingPolicy, SamplingActor, Step
 from tfbaselines.policy.recurrent import cell_of
+from tfbaselines.policy.rounded import RoundedKernels
 
 # Images in a batch up to which numpy's convolutions are faster than TensorFlow's.
 FEW_IMAGES = 2
@@ -129,6 +130,12 @@ class NumpyActor(ActsInNumpy):
         self.judges = mirror.value is not None
         self._graph: GraphActor | None = None
         self.refresh()
+
+    def refresh(self) -> None:
+        """See ActsInNumpy."""
+        super().refresh()
+        if self._graph is not None:
+            self._graph.refresh()
 
     def act(self, obs: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
         """Actions [N, ...] for observations [N, ...]; noise from the head's draw_noise, or None for the mode."""
@@ -245,6 +252,7 @@ class GraphActor:
     def __init__(self, policy: ActingPolicy) -> None:
         head = self._head = policy.head
         self._recurrent = policy.recurrent
+        kernels = self._kernels = RoundedKernels(policy.modules)
         signature = [
             observation_spec(policy.observation_space),
             tf.TensorSpec((None, *head.noise_shape), tf.float32),
@@ -253,7 +261,8 @@ class GraphActor:
             signature += [tf.TensorSpec((None,), tf.float32), tf.TensorSpec((None, policy.state_size), tf.float32)]
 
         def step(obs: tf.Tensor, noise: tf.Tensor, episode_start: Any = None, states: Any = None) -> tuple:
-            outputs = policy.forward(obs, episode_start, states)
+            with kernels.in_use():
+                outputs = policy.forward(obs, episode_start, states)
             distribution = head.distribution(outputs.flat)
             actions = distribution.sample(noise)
             neglogps = distribution.neglogp(actions)
@@ -261,13 +270,15 @@ class GraphActor:
             return (*results, outputs.states) if self._recurrent else results
 
         def value(obs: tf.Tensor, episode_start: Any = None, states: Any = None) -> tf.Tensor:
-            return policy.forward(obs, episode_start, states).value
+            with kernels.in_use():
+                return policy.forward(obs, episode_start, states).value
 
         self._step = prompt(compiled(step, signature=signature))
         self._value = prompt(compiled(value, signature=[signature[0], *signature[2:]]))
 
     def refresh(self) -> None:
-        """Do nothing: the compiled function reads the policy's variables."""
+        """Take what is copied of the policy's variables; the compiled function reads all others."""
+        self._kernels.refresh()
 
     def step(self, obs: Any, states: Any, episode_start: Any, noise: np.ndarray | None) -> Step:
         """Actions, values, new states and negative log probabilities of one step; see Actor for the arguments."""
@@ -311,7 +322,8 @@ class ImageActor(GraphActor):
         self._few, self._outdated = NumpyActor(policy), False
 
     def refresh(self) -> None:
-        """Let the weights be copied before they are needed: many images need no copies."""
+        """Let the weights be copied before they are needed: many images need few copies."""
+        super().refresh()
         self._outdated = True
 
     def step(self, obs: Any, states: Any, episode_start: Any, noise: np.ndarray | None) -> Step:

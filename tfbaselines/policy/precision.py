@@ -50,7 +50,7 @@ def in_full(x: tf.Tensor) -> tf.Tensor:
     TensorFlow continues in bfloat16 after a matrix product as far as it can: over ratios, advantages and returns,
     whose differences need more than eight bits. It stops at a conversion that the program itself makes.
     """
-    return tf.cast(tf.cast(x, tf.float64), tf.float32) if _bfloat16() else x
+    return tf.cast(tf.cast(x, tf.float64), tf.float32) if in_bfloat16() else x
 
 
 def in_float32(function: Callable[..., T]) -> Callable[..., T]:
@@ -62,7 +62,7 @@ def in_float32(function: Callable[..., T]) -> Callable[..., T]:
 
     @functools.wraps(function)
     def full(*args: Any, **kwargs: Any) -> T:
-        return (with_xla if _bfloat16() else function)(*args, **kwargs)
+        return (with_xla if in_bfloat16() else function)(*args, **kwargs)
 
     return full
 
@@ -78,13 +78,14 @@ def compile_with_xla(policy: BasePolicy, rows: int = 256) -> bool:
     """
     if policy.convolutional:
         return False
-    if not _bfloat16():
+    if not in_bfloat16():
         return True
     width = policy.widest_dense
     return width < AMX_UNITS if _amx() else rows * width**2 < BFLOAT16_WORK
 
 
-def _bfloat16() -> bool:
+def in_bfloat16() -> bool:
+    """Whether networks compute in bfloat16."""
     return bool(tf.config.optimizer.get_experimental_options().get(OPTION))
 
 

@@ -1,0 +1,82 @@
+"""Acting with kernels that were rounded to bfloat16 beforehand."""
+
+import keras
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from tfbaselines.policy.actor import GraphActor, make_actor
+from tfbaselines.policy.policy import build_policy
+from tfbaselines.policy.precision import set_precision
+from tfbaselines.policy.rounded import WIDE, RoundedKernels
+
+
+class Env:
+    observation_space = spaces.Box(0, 255, (84, 84, 4), np.uint8)
+    action_space = spaces.Discrete(6)
+    num_envs = 8
+
+
+@pytest.fixture(autouse=True)
+def seeded_and_back_to_float32():
+    keras.utils.set_random_seed(0)
+    yield
+    set_precision("float32")
+
+
+def _policy(network="cnn"):
+    return build_policy(Env, network)
+
+
+def _batch(policy, count=8):
+    rng = np.random.default_rng(0)
+    obs = rng.integers(0, 256, (count, 84, 84, 4)).astype(np.uint8)
+    return obs, policy.head.draw_noise(rng, (count,))
+
+
+def _step(actor, policy, network):
+    obs, noise = _batch(policy)
+    states, starts = (policy.initial_state(8), np.zeros(8, bool)) if network == "cnn_lstm" else (None, None)
+    return actor.step(obs, states, starts, noise)
+
+
+@pytest.mark.parametrize("network", ["cnn", "cnn_lstm", "impala_cnn"])
+def test_the_rounded_copies_give_the_numbers_of_kernels_that_are_rounded_in_every_call(network, monkeypatch):
+    set_precision("bfloat16")
+    policy = _policy(network)
+    found = _step(GraphActor(policy), policy, network)
+    monkeypatch.setattr("tfbaselines.policy.rounded.WIDE", 1e12)
+    expected = _step(GraphActor(policy), policy, network)
+    np.testing.assert_allclose(found.values, expected.values, atol=4e-3)
+    np.testing.assert_allclose(found.neglogps, expected.neglogps, atol=4e-3)
+
+
+@pytest.mark.parametrize("make", [GraphActor, make_actor])
+def test_new_weights_are_acted_on_after_refresh(make):
+    set_precision("bfloat16")
+    policy = _policy()
+    actor, (obs, noise) = make(policy), _batch(policy)
+    before = actor.step(obs, None, None, noise).values
+    wide = next(variable for variable in policy.trainable_variables if np.prod(variable.shape) >= WIDE)
+    wide.assign(2 * wide)
+    actor.refresh()
+    after = actor.step(obs, None, None, noise).values
+    np.testing.assert_allclose(after, GraphActor(policy).value(obs), atol=4e-3)
+    assert np.abs(after - before).max() > 0.05
+
+
+def test_float32_has_no_copies():
+    policy = _policy()
+    kernels = RoundedKernels(policy.modules)
+    with kernels.in_use():
+        assert all("call" not in vars(layer) for module in policy.modules for layer in getattr(module, "layers", []))
+
+
+def test_layers_compute_with_their_own_kernels_beyond_the_copies_use():
+    set_precision("bfloat16")
+    policy = _policy()
+    kernels = RoundedKernels(policy.modules)
+    layers = [layer for module in policy.modules for layer in getattr(module, "layers", [])]
+    with kernels.in_use():
+        assert [layer.name for layer in layers if "call" in vars(layer)] == ["fc1"]
+    assert not any("call" in vars(layer) for layer in layers)
