@@ -61,7 +61,7 @@ def record(
         returns: list[float] = []
         for episode in play(model, env, deterministic):
             returns.append(float(episode["r"]))
-            progress.update(len(returns), float(np.mean(returns)))
+            progress.update(len(returns), lambda: float(np.mean(returns)))
             if len(returns) == episodes:
                 break
         (recorder,) = recorders

@@ -1,3 +1,6 @@
+import copy
+import pickle
+
 import gymnasium
 import numpy as np
 import pytest
@@ -6,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tfbaselines.envs.make import make_env
 from tfbaselines.envs.tiny import ConstantRewardEnv
-from tfbaselines.envs.wrappers import ClipActions, RewardScaler, TimeLimit, clipped, flattened
+from tfbaselines.envs.wrappers import ClipActions, Discrete, RewardScaler, TimeLimit, clipped, flattened
 
 
 class Told(gymnasium.Env):
@@ -122,3 +126,24 @@ def test_what_cannot_be_flattened_is_refused(space):
     env.observation_space = space
     with pytest.raises(ValueError, match=r"^observation space Dict\(.*\) is not supported: Box, "):
         flattened(env)
+
+
+@pytest.mark.parametrize("start", [0, -2, 3])
+def test_quick_discrete_spaces_answer_as_gymnasiums(start):
+    own = spaces.Discrete(3, start=start)
+    for quick in (Discrete(own), pickle.loads(pickle.dumps(Discrete(own))), copy.deepcopy(Discrete(own))):
+        assert quick == own
+        assert own == quick
+        assert repr(quick) == repr(own)
+        for x in range(start - 2, start + 6):
+            for asked in (np.int64(x), np.int32(x), np.array(x), x, float(x), np.float64(x), np.array([x])):
+                assert quick.contains(asked) == own.contains(asked), (asked, start)
+
+
+def test_made_environments_have_the_quick_space_and_draw_the_same_actions():
+    env, plain = make_env("CartPole-v1", "classic_control", seed=0), gymnasium.make("CartPole-v1")
+    assert type(env.action_space) is type(env.unwrapped.action_space) is Discrete
+    plain.action_space.seed(0)
+    assert [env.action_space.sample() for _ in range(20)] == [plain.action_space.sample() for _ in range(20)]
+    with pytest.raises(AssertionError):
+        env.step(np.int64(2))

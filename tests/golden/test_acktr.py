@@ -9,7 +9,7 @@ from cases import Spaces, cases, group, load
 from weights import assign
 
 from tfbaselines.algs import acktr
-from tfbaselines.optim.update import joined
+from tfbaselines.optim.flat import joined
 from tfbaselines.running.on_policy import OnPolicyRun
 
 CASES = cases("acktr_*")

@@ -9,7 +9,8 @@ from gymnasium import spaces
 from weights import assert_close, assert_equal, assign
 
 from tfbaselines.experience.demonstrations import Demonstrations
-from tfbaselines.optim.update import gradients_of, joined
+from tfbaselines.optim.flat import joined
+from tfbaselines.optim.update import gradients_of
 from tfbaselines.policy.discriminator import Discriminator
 from tfbaselines.running.adversary import ADAM_EPSILON, Adversary
 

@@ -13,9 +13,10 @@ from weights import assign
 from tfbaselines.algs import trpo_mpi
 from tfbaselines.experience.returns import gae, standardized
 from tfbaselines.losses.policy_gradient import squared_value_loss, with_outputs
+from tfbaselines.optim.flat import joined
 from tfbaselines.optim.natural_gradient import conjugate_gradient
 from tfbaselines.optim.optimizers import Adam
-from tfbaselines.optim.update import Update, joined
+from tfbaselines.optim.update import Update
 from tfbaselines.policy.policy import build_policy
 from tfbaselines.running.trust_region import ADAM_EPSILON, make_step
 

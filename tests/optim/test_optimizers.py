@@ -5,13 +5,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbaselines.optim import optimizers
-from tfbaselines.optim.optimizers import Adam, RMSProp
+from tfbaselines.optim import flat
+from tfbaselines.optim.optimizers import Adam, RMSProp, descend, restore_slots, slots
 
 SHAPES = [(3, 4), (4,), (2, 2, 2)]
 RATES = [0.01, 0.01, 0.001, 0.005, 0.01, 0.002]
 
 everywhere = pytest.mark.parametrize("jit", [None, False, True], ids=["eager", "graph", "jit"])
+
+
+few_or_many = pytest.mark.parametrize("few", [10**6, 0], ids=["few", "many"])
 
 
 def variables_of(seed=0):
@@ -32,8 +35,7 @@ def run(optimizer, jit=None, rates=RATES):
     optimizer.build(variables)
 
     def apply(gradients, rate):
-        optimizer.learning_rate.assign(rate)
-        optimizer.apply(gradients, variables)
+        descend(optimizer, gradients, variables, rate)
 
     if jit is not None:
         apply = tf.function(apply, jit_compile=jit)
@@ -50,8 +52,8 @@ def assert_same(one, other, rtol=1e-6):
             np.testing.assert_allclose(x, y, rtol=rtol, atol=1e-6, err_msg=f"step {step}")
 
 
-def slots(optimizer):
-    return [variable.numpy() for variable in optimizer.variables]
+def arrays_of(optimizer):
+    return list(slots(optimizer).values())
 
 
 @everywhere
@@ -62,7 +64,7 @@ def test_adam_takes_the_steps_of_kerass(jit, options):
     ours, kerass = Adam(**options), keras.optimizers.Adam(**options)
     assert_same(run(ours, jit), run(kerass))
     # The kernel rounds 1 - beta_2 to float32, Keras computes it in double precision.
-    assert_same([slots(ours)], [slots(kerass)], rtol=5e-5)
+    assert_same([arrays_of(ours)], [arrays_of(kerass)], rtol=5e-5)
 
 
 def test_adam_goes_on_from_kerass_slots():
@@ -71,13 +73,13 @@ def test_adam_goes_on_from_kerass_slots():
     run(kerass)
     variables = variables_of()
     ours.build(variables)
-    for slot, value in zip(ours.variables, slots(kerass), strict=True):
+    for slot, value in zip(ours.variables, arrays_of(kerass), strict=True):
         slot.assign(value)
     others = variables_of()
     # Keras's optimiser knows its variables by identity: the same slots again, for others.
     again = keras.optimizers.Adam()
     again.build(others)
-    for slot, value in zip(again.variables, slots(kerass), strict=True):
+    for slot, value in zip(again.variables, arrays_of(kerass), strict=True):
         slot.assign(value)
     for optimizer, own in ((ours, variables), (again, others)):
         optimizer.apply([tf.constant(gradient) for gradient in gradients_of(9)], own)
@@ -99,10 +101,10 @@ def rmsprop_by_hand(alpha, epsilon, start=1.0):
 
 @everywhere
 @pytest.mark.parametrize(("alpha", "epsilon"), [(0.99, 1e-5), (0.5, 0.3)])
-@pytest.mark.parametrize("few", [10**6, 0])
+@few_or_many
 def test_rmsprop_takes_the_steps_of_tensorflow_1s(monkeypatch, jit, alpha, epsilon, few):
     """By its formula and by TensorFlow's kernel."""
-    monkeypatch.setattr(optimizers, "FEW_PARAMETERS", few)
+    monkeypatch.setattr(flat, "FEW", few)
     assert_same(run(RMSProp(alpha, epsilon), jit), rmsprop_by_hand(alpha, epsilon), rtol=1e-5)
 
 
@@ -110,23 +112,41 @@ def test_rmsprops_defaults_are_acers():
     assert_same(run(RMSProp()), rmsprop_by_hand(0.99, 1e-5), rtol=1e-5)
 
 
-def test_building_rmsprop_again_keeps_its_slots():
-    """A checkpoint is restored into them, and Keras builds once more at the first step."""
+@few_or_many
+def test_building_rmsprop_again_keeps_its_slots(monkeypatch, few):
+    """A checkpoint is restored into them, and they are built once more for the first step."""
+    monkeypatch.setattr(flat, "FEW", few)
     optimizer, variables = RMSProp(), variables_of()
     optimizer.build(variables)
-    first = slots(optimizer)
-    assert sum((slot == 1.0).all() for slot in first) == len(SHAPES)
-    for slot in optimizer.variables[2:]:
-        slot.assign(keras.ops.full_like(slot, 3.0))
+    np.testing.assert_equal(arrays_of(optimizer), [np.ones(shape) for shape in SHAPES])
+    restore_slots(optimizer, {str(i): np.full(shape, 3.0 + i) for i, shape in enumerate(SHAPES)})
     optimizer.build(variables)
-    np.testing.assert_equal(slots(optimizer)[2:], [np.full(shape, 3.0) for shape in SHAPES])
+    np.testing.assert_equal(arrays_of(optimizer), [np.full(shape, 3.0 + i) for i, shape in enumerate(SHAPES)])
+
+
+def test_rmsprop_goes_on_from_what_older_versions_saved():
+    """They saved Keras's count of steps and learning rate before the mean squares."""
+    optimizer = RMSProp()
+    optimizer.build(variables_of())
+    older = [np.int64(7), np.float32(1e-3), *(np.full(shape, 2.0) for shape in SHAPES)]
+    restore_slots(optimizer, {f"{i:02d}": array for i, array in enumerate(older)})
+    np.testing.assert_equal(arrays_of(optimizer), older[2:])
+
+
+@pytest.mark.parametrize("make", [Adam, RMSProp])
+def test_slots_of_other_variables_are_refused(make):
+    optimizer, other = make(), make()
+    optimizer.build(variables_of())
+    other.build(variables_of()[:2])
+    with pytest.raises(ValueError, match="of other variables"):
+        restore_slots(optimizer, slots(other))
 
 
 @pytest.mark.parametrize("make", [Adam, RMSProp])
 def test_a_gradient_of_zero_moves_nothing(make):
     optimizer, variables = make(), variables_of()
     optimizer.build(variables)
-    optimizer.apply([tf.zeros(shape) for shape in SHAPES], variables)
+    descend(optimizer, [tf.zeros(shape) for shape in SHAPES], variables, tf.constant(0.1))
     np.testing.assert_equal([v.numpy() for v in variables], [v.numpy() for v in variables_of()])
 
 
@@ -141,8 +161,8 @@ def test_slots_hold_all_that_is_remembered(make):
     for step, rate in enumerate(RATES):
         optimizer, own = (first, variables) if step < 3 else (second, others)
         if step == 3:
-            for to, source in zip([*second.variables, *others], [*first.variables, *variables], strict=True):
+            restore_slots(second, slots(first))
+            for to, source in zip(others, variables, strict=True):
                 to.assign(source)
-        optimizer.learning_rate.assign(rate)
-        optimizer.apply([tf.constant(gradient) for gradient in gradients_of(step)], own)
+        descend(optimizer, [tf.constant(gradient) for gradient in gradients_of(step)], own, tf.constant(rate))
     assert_same([[v.numpy() for v in others]], [whole])

@@ -17,7 +17,7 @@ from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv, VecEnv, VecFrameStack
 from tfbaselines.envs.vec.failures import EnvironmentFault, begin, place, why
 from tfbaselines.envs.vec.viewer import has_display
-from tfbaselines.envs.wrappers import RewardScaler, check_spaces, clipped, flattened
+from tfbaselines.envs.wrappers import RewardScaler, check_spaces, clipped, flattened, with_quick_actions
 from tfbaselines.errors import bad_argument, unknown
 
 WORKERS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
@@ -113,7 +113,7 @@ def _bare(env_id: str | Callable[..., gymnasium.Env], env_type: str, env_kwargs:
     with making(env_id, env_type, env_kwargs):
         # Vector environments reset before they step and look at what comes back: two layers less on every step.
         spec = dataclasses.replace(spec_of(env_id), order_enforce=False)
-        env = gymnasium.make(spec, disable_env_checker=True, **env_kwargs)
+        env = with_quick_actions(gymnasium.make(spec, disable_env_checker=True, **env_kwargs))
     _without_mujoco_log()
     return env
 

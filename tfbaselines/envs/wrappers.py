@@ -49,6 +49,32 @@ def clipped(env: gymnasium.Env) -> gymnasium.Env:
     return ClipActions(env) if space.dtype.kind == "f" else WholeActions(env)
 
 
+class Discrete(spaces.Discrete):
+    """Gymnasium's, with a quick answer for the actions of policies: its environments ask in every step.
+
+    Args:
+        space: the space to replace.
+    """
+
+    def __init__(self, space: spaces.Discrete) -> None:
+        super().__init__(space.n, start=space.start)
+        self._first, self._last = int(self.start), int(self.start + self.n - 1)
+
+    def contains(self, x: Any) -> bool:
+        """Whether x is an action."""
+        if x.__class__ is np.int64:
+            return bool(self._first <= x <= self._last)
+        return super().contains(x)
+
+
+def with_quick_actions(env: gymnasium.Env) -> gymnasium.Env:
+    """A new environment whose Discrete action space, if it has one, is replaced by the quick one."""
+    inner, space = env.unwrapped, env.unwrapped.action_space
+    if type(space) is spaces.Discrete and space.dtype == np.int64:
+        inner.action_space = Discrete(space)
+    return env
+
+
 class RewardScaler(gymnasium.Wrapper):
     """Multiply rewards by a number.
 

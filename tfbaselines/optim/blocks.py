@@ -16,9 +16,10 @@ import tensorflow as tf
 
 from tfbaselines.compiling import compiled, rows_of
 from tfbaselines.optim.exchange import Exchange
-from tfbaselines.optim.optimizers import restore_slots, slots
+from tfbaselines.optim.flat import joined
+from tfbaselines.optim.optimizers import Optimizer, descend, restore_slots, slots
 from tfbaselines.optim.packing import PackedCalls, Row
-from tfbaselines.optim.update import Batch, Statistics, gradients_of, joined
+from tfbaselines.optim.update import Batch, Statistics, gradients_of
 from tfbaselines.parallel import mpi
 
 
@@ -50,7 +51,7 @@ class Phase(NamedTuple):
 
     loss: Callable[[Batch], tuple[tf.Tensor, Statistics]]
     variables: list[keras.Variable]
-    optimizer: keras.Optimizer
+    optimizer: Optimizer
     lr: str = "lr"
     every: int = 1
     clip: float | None = None
@@ -67,8 +68,7 @@ class Phase(NamedTuple):
         """Change the variables."""
         if self.clip is not None:
             gradients = [_clipped(gradient, self.clip) for gradient in gradients]
-        self.optimizer.learning_rate.assign(lr)
-        self.optimizer.apply(gradients, self.variables)
+        descend(self.optimizer, gradients, self.variables, lr)
 
 
 class Merged(NamedTuple):

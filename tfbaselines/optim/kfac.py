@@ -19,8 +19,9 @@ from tfbaselines.compiling import compiled
 from tfbaselines.memory import require_memory
 from tfbaselines.optim.eigen import Decomposer
 from tfbaselines.optim.exchange import Exchange
+from tfbaselines.optim.flat import joined, taken_apart
 from tfbaselines.optim.kronecker import Eigen, KroneckerFactors, preconditioned
-from tfbaselines.optim.update import Batch, Statistics, joined, taken_apart, with_scalars
+from tfbaselines.optim.update import Batch, Statistics, with_scalars
 from tfbaselines.parallel import mpi
 
 # The statistic that is finite where the factors are.

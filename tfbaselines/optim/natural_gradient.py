@@ -15,7 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.optim.exchange import Exchange
-from tfbaselines.optim.update import Batch, joined, taken_apart, with_scalars
+from tfbaselines.optim.flat import joined, taken_apart
+from tfbaselines.optim.update import Batch, with_scalars
 from tfbaselines.parallel import mpi
 
 Product = Callable[[tf.Tensor], tf.Tensor]

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.optim.exchange import Exchange
+from tfbaselines.optim.optimizers import Optimizer, descend
 from tfbaselines.optim.update import Batch, Statistics, gradients_of
 from tfbaselines.parallel import mpi
 
@@ -32,7 +33,7 @@ class Stage(NamedTuple):
 
     loss: Callable[[Batch], tuple[tf.Tensor, Statistics]]
     variables: list[keras.Variable]
-    optimizer: keras.Optimizer
+    optimizer: Optimizer
     lr: str
     steps: int
     statistic: str | None = None
@@ -45,8 +46,7 @@ class Stage(NamedTuple):
 
     def apply(self, gradients: list[tf.Tensor], lr: tf.Tensor) -> None:
         """Change the variables."""
-        self.optimizer.learning_rate.assign(lr)
-        self.optimizer.apply(gradients, self.variables)
+        descend(self.optimizer, gradients, self.variables, lr)
 
 
 class Outcome(NamedTuple):

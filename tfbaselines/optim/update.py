@@ -14,6 +14,8 @@ import tensorflow as tf
 
 from tfbaselines.compiling import compiled, rows_of
 from tfbaselines.optim.exchange import Exchange
+from tfbaselines.optim.flat import clipped, joined, taken_apart
+from tfbaselines.optim.optimizers import Optimizer, descend
 from tfbaselines.optim.packing import PackedCalls, Row
 from tfbaselines.parallel import mpi
 
@@ -31,17 +33,6 @@ def gradients_of(
     with tf.GradientTape() as tape:
         scalar, statistics = loss()
     return tape.gradient(scalar, values, unconnected_gradients="zero"), statistics
-
-
-def joined(arrays: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Arrays end to end as one float32 vector: one message between ranks, one copy out of a compiled call."""
-    return tf.concat([tf.reshape(array, [-1]) for array in arrays], 0)
-
-
-def taken_apart(flat: tf.Tensor, variables: Sequence[keras.Variable]) -> list[tf.Tensor]:
-    """The gradients that `joined` put together, in the shapes of their variables."""
-    parts = tf.split(flat, [int(np.prod(variable.shape)) for variable in variables])
-    return [tf.reshape(part, variable.shape) for part, variable in zip(parts, variables, strict=True)]
 
 
 def with_scalars(batches: list[Batch], coefficients: dict[str, float]) -> list[Batch]:
@@ -64,7 +55,7 @@ class Update:
         loss: function of a batch (tensors whose first axis is the minibatch) and of scalar coefficients (tensors by
             name) that returns the scalar to minimise and its statistics, scalars by name.
         variables: the Keras variables to change, in the order of the flat gradient.
-        optimizer: a Keras optimizer; its learning rate is the coefficient 'lr'.
+        optimizer: its learning rate is the coefficient 'lr'.
         max_grad_norm: bound of the global norm of the (averaged) gradient; None for none.
         jit: compile with XLA; see policy/precision.py.
         comm: communicator over which gradients are averaged.
@@ -78,7 +69,7 @@ class Update:
         self,
         loss: Loss | None,
         variables: Sequence[keras.Variable],
-        optimizer: keras.Optimizer,
+        optimizer: Optimizer,
         *,
         max_grad_norm: float | None = None,
         jit: bool = True,
@@ -171,9 +162,8 @@ class Update:
 
     def _apply(self, gradients: list[tf.Tensor], lr: tf.Tensor) -> None:
         if self._max_grad_norm is not None:
-            gradients, _ = tf.clip_by_global_norm(gradients, self._max_grad_norm)
-        self._optimizer.learning_rate.assign(lr)
-        self._optimizer.apply(gradients, self._variables)
+            gradients = clipped(gradients, self._max_grad_norm)
+        descend(self._optimizer, gradients, self._variables, lr)
         if self._after_step is not None:
             self._after_step()
 

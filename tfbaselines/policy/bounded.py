@@ -47,7 +47,7 @@ class BoundedHead:
 
     def __init__(self, space: spaces.Box) -> None:
         if not (isinstance(space, spaces.Box) and space.is_bounded()):
-            fitting = FOR_OTHERS.get(type(space))
+            fitting = next((name for kind, name in FOR_OTHERS.items() if isinstance(space, kind)), None)
             advice = f"an algorithm for it is {fitting}" if fitting else "no algorithm takes it"
             if isinstance(space, spaces.Box):
                 advice = "wrap it so that they are finite"

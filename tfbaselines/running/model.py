@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import keras
 import numpy as np
 from gymnasium import spaces
 
@@ -14,7 +13,7 @@ from tfbaselines.envs.wrappers import named_parts
 from tfbaselines.errors import bad_argument
 from tfbaselines.logs import logger
 from tfbaselines.optim.average import AveragedPolicy
-from tfbaselines.optim.optimizers import restore_slots, slots
+from tfbaselines.optim.optimizers import Optimizer, restore_slots, slots
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.encoding import observation_dtype
 from tfbaselines.policy.protocol import ActingPolicy
@@ -36,13 +35,13 @@ class PolicyModel:
     def __init__(
         self,
         policy: ActingPolicy,
-        optimizer: keras.Optimizer | None = None,
+        optimizer: Optimizer | None = None,
         rng: np.random.Generator | None = None,
         averaged: AveragedPolicy | None = None,
     ) -> None:
         self.policy, self.optimizer, self.averaged = policy, optimizer, averaged
         # Further optimisers by the name under which they are saved.
-        self.optimizers: dict[str, keras.Optimizer] = {}
+        self.optimizers: dict[str, Optimizer] = {}
         # Whatever else is saved with the model: each has state(), restore(), ready() and observed(), and
         # trainable_variables if it learns.
         self.parts: list[Any] = []

@@ -12,6 +12,7 @@ from tfbaselines.envs.vec.packed import with_packed_observations
 from tfbaselines.errors import bad_argument
 from tfbaselines.experience.rollout import Rollout, Runner, env_major
 from tfbaselines.logs.on_policy_rows import columns
+from tfbaselines.optim.optimizers import Optimizer
 from tfbaselines.optim.update import Loss, Update
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.running.build import make_policy
@@ -75,7 +76,7 @@ class OnPolicyRun(Run):
     def gradient_steps(
         self,
         loss: Loss,
-        optimizer: keras.Optimizer,
+        optimizer: Optimizer,
         max_grad_norm: float | None = None,
         variables: list[keras.Variable] | None = None,
     ) -> Callable[..., dict[str, float]]:
@@ -83,7 +84,7 @@ class OnPolicyRun(Run):
 
         Args:
             loss: function of a batch and of coefficients by name; see optim/update.py.
-            optimizer: a Keras optimizer.
+            optimizer: a Keras optimizer, or an RMSProp.
             max_grad_norm: bound of the gradient's global norm; None for none.
             variables: those that change; None for all of the policy.
 

@@ -3,6 +3,7 @@
 import contextlib
 import sys
 import time
+from collections.abc import Callable
 from typing import TextIO
 
 from tqdm import tqdm
@@ -14,8 +15,8 @@ SECONDS_BETWEEN_LINES = 30.0
 class NoProgress:
     """Shows nothing."""
 
-    def update(self, steps: int, reward: float) -> None:
-        """Take note of the steps done so far and of the latest mean reward."""
+    def update(self, steps: int, reward: Callable[[], float]) -> None:
+        """Take note of the steps done so far, and show the latest mean reward that `reward` gives when it is time."""
 
     def close(self) -> None:
         """End the display."""
@@ -29,13 +30,13 @@ class ProgressBar:
             total=total, initial=done, desc=name, unit=unit, unit_scale=True, file=stream, dynamic_ncols=True
         )
 
-    def update(self, steps: int, reward: float) -> None:
+    def update(self, steps: int, reward: Callable[[], float]) -> None:
         """Move the bar."""
         with contextlib.suppress(OSError, ValueError):
             self._move(steps, reward)
 
-    def _move(self, steps: int, reward: float) -> None:
-        self._bar.set_postfix_str(f"reward={reward:.4g}", refresh=False)
+    def _move(self, steps: int, reward: Callable[[], float]) -> None:
+        self._bar.set_postfix_str(f"reward={reward():.4g}", refresh=False)
         self._bar.update(steps - self._bar.n)
 
     def close(self) -> None:
@@ -51,7 +52,7 @@ class ProgressLines:
         self._name, self._started_at, self._total, self._stream, self._units = name, done, total, stream, f"{unit}s"
         self._start = self._last = time.monotonic()
 
-    def update(self, steps: int, reward: float) -> None:
+    def update(self, steps: int, reward: Callable[[], float]) -> None:
         """Print a line when it is time for one, and at the end."""
         now = time.monotonic()
         if now - self._last < SECONDS_BETWEEN_LINES and steps < self._total:
@@ -64,7 +65,7 @@ class ProgressLines:
         with contextlib.suppress(OSError, ValueError):
             print(
                 f"{self._name}: {steps:,} of {self._total:,} {self._units} ({100 * steps / self._total:.0f}%), "
-                f"{speed:,.0f} {self._units}/s, reward {reward:.4g}, {minutes}:{seconds:02d} left",
+                f"{speed:,.0f} {self._units}/s, reward {reward():.4g}, {minutes}:{seconds:02d} left",
                 file=self._stream,
                 flush=True,
             )

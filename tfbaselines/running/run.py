@@ -321,7 +321,7 @@ class Run:
         for line in exchange.news():
             logger.info(line)
         self._finished = self.update
-        self._progress.update(self.done, self.mean_reward)
+        self._progress.update(self.done, lambda: self.mean_reward)
         if number:
             path = self.comm.broadcast_object(self.save(last=True))
             raise Interrupted(number, path, self._saving.directory, self._saving.saved)

@@ -1,0 +1,42 @@
+"""Arrays of many shapes as one vector, and back.
+
+What is done to each of a dozen small arrays costs XLA a dozen kernels, which cost more than the arithmetic in them.
+"""
+
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+# Numbers up to which one vector is faster than many arrays: beyond them it is copied for longer than kernels take.
+FEW = 100_000
+
+
+def joined(arrays: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Arrays end to end as one float32 vector: one message between ranks, one copy out of a compiled call."""
+    return tf.concat([tf.reshape(array, [-1]) for array in arrays], 0)
+
+
+def taken_apart(flat: tf.Tensor, variables: Sequence[keras.Variable | tf.Tensor]) -> list[tf.Tensor]:
+    """What `joined` put together, in the shapes of variables."""
+    parts = tf.split(flat, [int(np.prod(variable.shape)) for variable in variables])
+    return [tf.reshape(part, variable.shape) for part, variable in zip(parts, variables, strict=True)]
+
+
+def few(arrays: Sequence[keras.Variable | tf.Tensor]) -> bool:
+    """Whether arrays are so small that one vector is faster than all of them."""
+    return sum(int(np.prod(array.shape)) for array in arrays) <= FEW
+
+
+def clipped(gradients: Sequence[tf.Tensor], most: float) -> list[tf.Tensor]:
+    """Gradients, shortened together to a global norm of at most `most`.
+
+    Args:
+        gradients: of known shapes.
+        most: the bound.
+    """
+    if not few(gradients):
+        return tf.clip_by_global_norm(gradients, most)[0]
+    (flat,), _ = tf.clip_by_global_norm([joined(gradients)], most)
+    return taken_apart(flat, gradients)
