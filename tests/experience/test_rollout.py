@@ -263,6 +263,18 @@ def test_n_step_returns_go_on_to_the_end_or_the_last_value(gamma):
     np.testing.assert_allclose(returns, expected[:-1], rtol=1e-5)
 
 
+@pytest.mark.parametrize(("network", "maker"), [("mlp", NumpyActor), ("mlp", GraphActor), ("lstm", make_actor)])
+def test_probabilities_that_nobody_wants_are_left_out(network, maker):
+    runner, policy, actor = make(network, maker=maker)
+    rng, other = np.random.default_rng(0), make(network, maker=maker)[0]._env
+    bare = Runner(other, policy, actor, 6, rng, keep_neglogps=False)
+    kept, left_out = runner.run(), bare.run()
+    assert kept.neglogps.any() and left_out.neglogps is None
+    for name in ("obs", "actions", "rewards", "values", "episode_start", "last_values"):
+        np.testing.assert_allclose(getattr(left_out, name), getattr(kept, name), rtol=1e-6, err_msg=name)
+    assert kept.batch(policy.recurrent).keys() - left_out.batch(policy.recurrent).keys() == {"neglogpacs"}
+
+
 @pytest.mark.parametrize("network", ["mlp", "lstm"])
 def test_a_batch_has_the_rows_of_one_environment_after_the_other(network):
     runner, policy, _ = make(network)

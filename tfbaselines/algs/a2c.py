@@ -100,6 +100,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with A2C."""
     with OnPolicyRun("a2c", network, env, Config.of(kwargs)) as run:
         step, streams = make_step(run), value_streams(run)
+        run.keep_neglogps = False
         for rollout in run.rollouts():
             estimates = streams.estimates(rollout, Rollout.n_step_returns)
             batch = rollout.batch(run.policy.recurrent, **estimates)

@@ -117,11 +117,10 @@ def make_step(run: OnPolicyRun) -> Kfac:
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with ACKTR."""
     with OnPolicyRun("acktr", network, env, Config.of(kwargs), recurrent=False) as run, make_step(run) as step:
-        run.model.optimizer = step
+        run.model.optimizer, run.keep_neglogps = step, False
         for rollout in run.rollouts():
             returns = rollout.n_step_returns(run.config.gamma)
             data = rollout.batch(False, returns=returns)
-            del data["neglogpacs"]
             data["noise"] = run.rng.standard_normal(returns.size, np.float32)
             statistics = run.check(step(data, **run.rates(run.fraction_after_update)))
             run.model.actor.refresh()

@@ -32,7 +32,7 @@ class Rollout:
         rewards: [T, N].
         values: [T, N] value of obs; [T, N, K] of a policy with a value for each of K reward signals, as are
             timeout_values, end_values and last_values [N, K].
-        neglogps: [T, N] negative log probability of actions.
+        neglogps: [T, N] negative log probability of actions; None unless the runner keeps them.
         episode_start: [T, N] whether obs is the first of an episode (the originals' dones and masks).
         truncated: [T, N] whether a time limit ended the episode at the step.
         timeout_values: [T, N] value of the real last observation where the step is truncated, else 0.
@@ -49,7 +49,7 @@ class Rollout:
     actions: np.ndarray
     rewards: np.ndarray
     values: np.ndarray
-    neglogps: np.ndarray
+    neglogps: np.ndarray | None
     episode_start: np.ndarray
     truncated: np.ndarray
     timeout_values: np.ndarray
@@ -94,7 +94,7 @@ class Rollout:
         return dataclasses.replace(self, rewards=rewards, **own)
 
     def batch(self, recurrent: bool, **arrays: np.ndarray) -> dict[str, np.ndarray]:
-        """A rollout as losses take it: obs, actions, values, neglogpacs and further arrays.
+        """A rollout as losses take it: obs, actions, values, neglogpacs if they were kept, and further arrays.
 
         Args:
             recurrent: lay out sequences of environments, so that minibatches consist of whole ones.
@@ -104,7 +104,9 @@ class Rollout:
             Rows ordered by environment, then time [N * T, ...]; recurrent: sequences [N, T, ...], with episode_start
             [N, T] and states [N, S].
         """
-        named = {"obs": self.obs, "actions": self.actions, "values": self.values, "neglogpacs": self.neglogps, **arrays}
+        named = {"obs": self.obs, "actions": self.actions, "values": self.values, **arrays}
+        if self.neglogps is not None:
+            named["neglogpacs"] = self.neglogps
         if not recurrent:
             return {name: env_major(array) for name, array in named.items()}
         named["episode_start"] = self.episode_start.astype(np.float32)
@@ -127,6 +129,7 @@ class Runner:
         nsteps: T.
         rng: generator of the sampling noise.
         keep_next_obs: fill the rollouts' next_obs and end_values.
+        keep_neglogps: fill the rollouts' neglogps.
     """
 
     def __init__(
@@ -137,6 +140,7 @@ class Runner:
         nsteps: int,
         rng: np.random.Generator,
         keep_next_obs: bool = False,
+        keep_neglogps: bool = True,
     ) -> None:
         self._env, self._actor, self._head, self._rng = env, actor, policy.head, rng
         # Asked once: a protocol's methods are looked up one by one.
@@ -152,7 +156,7 @@ class Runner:
             actions=np.zeros((*shape, *self._head.action_shape), self._head.action_dtype),
             rewards=np.zeros(shape, np.float32),
             values=np.zeros((*shape, *policy.value_shape), np.float32),
-            neglogps=np.zeros(shape, np.float32),
+            neglogps=np.zeros(shape, np.float32) if keep_neglogps else None,
             episode_start=np.zeros(shape, bool),
             truncated=np.zeros(shape, bool),
             timeout_values=np.zeros((*shape, *policy.value_shape), np.float32),
@@ -209,14 +213,19 @@ class Runner:
             self._step(rollout, t, actions)
         steps = self.nsteps * self._env.num_envs
         obs, actions = (array.reshape(steps, *array.shape[2:]) for array in (rollout.obs, rollout.actions))
-        values, neglogps = self._actor.evaluate(obs, actions)
+        if rollout.neglogps is None:
+            values = self._actor.value(obs)
+        else:
+            values, neglogps = self._actor.evaluate(obs, actions)
+            rollout.neglogps[...] = neglogps.reshape(rollout.neglogps.shape)
         rollout.values[...] = values.reshape(rollout.values.shape)
-        rollout.neglogps[...] = neglogps.reshape(rollout.neglogps.shape)
 
     def _collect(self, rollout: Rollout, noise: np.ndarray) -> None:
         for t in range(self.nsteps):
             step = self._actor.step(self._obs, self._states, self._episode_start, noise[t])
-            rollout.values[t], rollout.neglogps[t] = step.values, step.neglogps
+            rollout.values[t] = step.values
+            if rollout.neglogps is not None:
+                rollout.neglogps[t] = step.neglogps
             self._states = step.states
             self._step(rollout, t, step.actions)
 

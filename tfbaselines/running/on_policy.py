@@ -35,6 +35,7 @@ class OnPolicyRun(Run):
     Attributes:
         policy: what acts and is trained.
         keep_next_obs: rollouts have the observations after each step; set before `rollouts`.
+        keep_neglogps: rollouts have the negative log probabilities of actions; set before `rollouts`.
 
     Args:
         name: the algorithm's name.
@@ -69,7 +70,7 @@ class OnPolicyRun(Run):
             accepted = f"{name} trains no recurrent policies, take ppo2 or acer, or a network without memory"
             raise bad_argument("network", network, accepted)
         self.model = PolicyModel(self.policy, rng=self.rng)
-        self.keep_next_obs = False
+        self.keep_next_obs, self.keep_neglogps = False, True
         self._columns = columns
         self._row: Callable[[], dict[str, Any]] = dict
 
@@ -115,7 +116,8 @@ class OnPolicyRun(Run):
         env, eval_env = self.env, self._evaluated_env
         nsteps = self.plan.steps_per_update // self._rollouts_per_update // env.num_envs
         self.start(self.model)
-        runner = Runner(env, self.policy, self.model.actor, nsteps, self.rng, self.keep_next_obs)
+        kept = self.keep_next_obs, self.keep_neglogps
+        runner = Runner(env, self.policy, self.model.actor, nsteps, self.rng, *kept)
         evaluation = None if eval_env is None else Runner(eval_env, self.policy, self.model.actor, nsteps, self.rng)
         self.acts(runner, *([] if evaluation is None else [evaluation]))
         if before is not None:
