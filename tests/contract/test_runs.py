@@ -10,8 +10,8 @@ from helpers import vec
 from small_environments import Still
 from small_runs import (
     ACTIONS,
+    ALGORITHMS,
     EVERY,
-    PLAIN_AND_WITH_MEMORY,
     WITH_MEMORY,
     first_kind,
     learn,
@@ -34,6 +34,8 @@ from tfbaselines.settings.options import RunOptions
 
 # Updates after which everything has been compiled, and those of the whole run.
 LENGTHS = {None: (40, 160), "lstm": (10, 30)}
+# Of each kind of run one with memory, which takes ten seconds to compile.
+COMPILED = [*((name, None) for name in ALGORITHMS), *((name, "lstm") for name in ("ppo2", "ppo", "acer", "sac"))]
 MOST_GROWTH = 2**23
 
 
@@ -140,7 +142,7 @@ def traces():
 
 
 @pytest.mark.slow
-@PLAIN_AND_WITH_MEMORY
+@pytest.mark.parametrize(("alg", "network"), COMPILED)
 def test_nothing_is_traced_twice_and_memory_stays_flat(alg, network, tmp_path):
     seen, (warm, long) = {}, LENGTHS[network]
 

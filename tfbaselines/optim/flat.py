@@ -18,25 +18,26 @@ def joined(arrays: Sequence[tf.Tensor]) -> tf.Tensor:
     return tf.concat([tf.reshape(array, [-1]) for array in arrays], 0)
 
 
-def taken_apart(flat: tf.Tensor, variables: Sequence[keras.Variable | tf.Tensor]) -> list[tf.Tensor]:
+def taken_apart(flat: tf.Tensor, variables: Sequence[keras.Variable]) -> list[tf.Tensor]:
     """What `joined` put together, in the shapes of variables."""
     parts = tf.split(flat, [int(np.prod(variable.shape)) for variable in variables])
     return [tf.reshape(part, variable.shape) for part, variable in zip(parts, variables, strict=True)]
 
 
-def few(arrays: Sequence[keras.Variable | tf.Tensor]) -> bool:
-    """Whether arrays are so small that one vector is faster than all of them."""
-    return sum(int(np.prod(array.shape)) for array in arrays) <= FEW
+def few(variables: Sequence[keras.Variable]) -> bool:
+    """Whether variables are so small that one vector is faster than all of them."""
+    return sum(int(np.prod(variable.shape)) for variable in variables) <= FEW
 
 
-def clipped(gradients: Sequence[tf.Tensor], most: float) -> list[tf.Tensor]:
+def clipped(gradients: Sequence[tf.Tensor], variables: Sequence[keras.Variable], most: float) -> list[tf.Tensor]:
     """Gradients, shortened together to a global norm of at most `most`.
 
     Args:
-        gradients: of known shapes.
+        gradients: one for each variable.
+        variables: whose shapes they have.
         most: the bound.
     """
-    if not few(gradients):
+    if not few(variables):
         return tf.clip_by_global_norm(gradients, most)[0]
     (flat,), _ = tf.clip_by_global_norm([joined(gradients)], most)
-    return taken_apart(flat, gradients)
+    return taken_apart(flat, variables)

@@ -162,7 +162,7 @@ class Update:
 
     def _apply(self, gradients: list[tf.Tensor], lr: tf.Tensor) -> None:
         if self._max_grad_norm is not None:
-            gradients = clipped(gradients, self._max_grad_norm)
+            gradients = clipped(gradients, self._variables, self._max_grad_norm)
         descend(self._optimizer, gradients, self._variables, lr)
         if self._after_step is not None:
             self._after_step()
