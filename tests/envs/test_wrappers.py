@@ -11,7 +11,15 @@ from hypothesis.extra import numpy as hnp
 
 from tfbaselines.envs.make import make_env
 from tfbaselines.envs.tiny import ConstantRewardEnv
-from tfbaselines.envs.wrappers import ClipActions, Discrete, RewardScaler, TimeLimit, clipped, flattened
+from tfbaselines.envs.wrappers import (
+    ClipActions,
+    Discrete,
+    RewardScaler,
+    TimeLimit,
+    clipped,
+    flattened,
+    with_quick_actions,
+)
 
 
 class Told(gymnasium.Env):
@@ -147,3 +155,17 @@ def test_made_environments_have_the_quick_space_and_draw_the_same_actions():
     assert [env.action_space.sample() for _ in range(20)] == [plain.action_space.sample() for _ in range(20)]
     with pytest.raises(AssertionError):
         env.step(np.int64(2))
+
+
+def test_a_space_that_is_computed_stays():
+    class Computed(Told):
+        action_space = property(lambda self: spaces.Discrete(2), lambda self, space: None)
+
+    class Fixed(Computed):
+        action_space = property(lambda self: spaces.Discrete(2))
+
+        def __init__(self):
+            pass
+
+    assert type(with_quick_actions(Computed()).action_space) is spaces.Discrete
+    assert type(with_quick_actions(Fixed()).action_space) is spaces.Discrete

@@ -1,5 +1,6 @@
 """Wrappers of one environment that are not about a particular kind of it."""
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -71,7 +72,9 @@ def with_quick_actions(env: gymnasium.Env) -> gymnasium.Env:
     """A new environment whose Discrete action space, if it has one, is replaced by the quick one."""
     inner, space = env.unwrapped, env.unwrapped.action_space
     if type(space) is spaces.Discrete and space.dtype == np.int64:
-        inner.action_space = Discrete(space)
+        # An environment may compute its space, which then cannot be set.
+        with contextlib.suppress(AttributeError):
+            inner.action_space = Discrete(space)
     return env
 
 
