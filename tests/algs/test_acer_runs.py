@@ -22,6 +22,7 @@ from helpers import mean_return, vec
 from tfbaselines.algs import acer
 from tfbaselines.envs import tiny
 from tfbaselines.experience.traces import TraceReplay
+from tfbaselines.parallel import mpi
 from tfbaselines.running.callbacks import StopAt
 from tfbaselines.running.checkpoint import load_tree
 from tfbaselines.settings.options import RunOptions
@@ -172,11 +173,11 @@ def test_two_ranks_train_one_model(tmp_path):
     assert not np.array_equal(*kept)
 
 
-@pytest.mark.slow
-def test_workers_do_not_go_with_ranks(tmp_path):
-    status, _, err = run_on_ranks("tfbaselines.run", *FLAGS, "--num_workers=2", "--num_timesteps=32", cwd=tmp_path)
-    assert status == 2
-    assert "num_workers=2 is not valid" in err
+def test_workers_do_not_go_with_ranks():
+    comm = mpi.Communicator()
+    comm.size = 2
+    with pytest.raises(ValueError, match="num_workers=2 is not valid"):
+        acer.learn("mlp", "CartPole-v1", total_timesteps=32, num_workers=2, comm=comm)
 
 
 # Learning.
