@@ -1,5 +1,7 @@
 """Acting with kernels that were rounded to bfloat16 beforehand."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import keras
 import numpy as np
 import pytest
@@ -72,11 +74,30 @@ def test_float32_has_no_copies():
         assert all("call" not in vars(layer) for module in policy.modules for layer in getattr(module, "layers", []))
 
 
-def test_layers_compute_with_their_own_kernels_beyond_the_copies_use():
+def test_copies_are_used_in_one_thread_and_only_within():
+    """Workers that are threads trace functions of the same layers at the same time."""
+    set_precision("bfloat16")
+    policy, obs = _policy(), _batch(_policy())[0]
+    kernels = RoundedKernels(policy.modules)
+    assert [layer.name for layer, _ in kernels._copies] == ["fc1"]
+    # They were never rounded: zeros.
+    with kernels.in_use():
+        inside = policy.forward(obs).flat.numpy()
+        with ThreadPoolExecutor(1) as pool:
+            elsewhere = pool.submit(lambda: policy.forward(obs).flat.numpy()).result()
+    beyond = policy.forward(obs).flat.numpy()
+    np.testing.assert_array_equal(elsewhere, beyond)
+    assert np.abs(inside - beyond).max() > 1e-3
+
+
+def test_nothing_is_rounded_for_few_images_that_numpy_acts_on(monkeypatch):
     set_precision("bfloat16")
     policy = _policy()
-    kernels = RoundedKernels(policy.modules)
-    layers = [layer for module in policy.modules for layer in getattr(module, "layers", [])]
-    with kernels.in_use():
-        assert [layer.name for layer in layers if "call" in vars(layer)] == ["fc1"]
-    assert not any("call" in vars(layer) for layer in layers)
+    actor, rounded = make_actor(policy), []
+    monkeypatch.setattr(actor._kernels, "_round", lambda: rounded.append(1))
+    for count, expected in ((1, 0), (8, 1), (8, 1)):
+        obs, noise = _batch(policy, count)
+        actor.choose(obs, None, None, noise)
+        assert len(rounded) == expected
+    actor.refresh()
+    assert len(rounded) == 1

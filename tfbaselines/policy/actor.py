@@ -273,8 +273,8 @@ class GraphActor:
             with kernels.in_use():
                 return policy.forward(obs, episode_start, states).value
 
-        self._step = prompt(compiled(step, signature=signature))
-        self._value = prompt(compiled(value, signature=[signature[0], *signature[2:]]))
+        self._step = kernels.up_to_date(prompt(compiled(step, signature=signature)))
+        self._value = kernels.up_to_date(prompt(compiled(value, signature=[signature[0], *signature[2:]])))
 
     def refresh(self) -> None:
         """Take what is copied of the policy's variables; the compiled function reads all others."""
@@ -322,7 +322,7 @@ class ImageActor(GraphActor):
         self._few, self._outdated = NumpyActor(policy), False
 
     def refresh(self) -> None:
-        """Let the weights be copied before they are needed: many images need few copies."""
+        """Let the weights be copied before they are needed, by numpy or by TensorFlow."""
         super().refresh()
         self._outdated = True
 

@@ -1,6 +1,7 @@
 """Acting in bfloat16: wide dense layers with copies of their kernels that are rounded once for many calls."""
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -14,6 +15,9 @@ from tfbaselines.policy.precision import in_bfloat16
 
 # Weights of a kernel from which a copy is worth its memory.
 WIDE = 2**18
+
+# The copies in use, by layer: workers that are threads trace functions of the same layers at the same time.
+_here = threading.local()
 
 
 class RoundedKernels:
@@ -32,31 +36,45 @@ class RoundedKernels:
             for layer in layers
             if type(layer) is keras.layers.Dense and layer.kernel.shape.num_elements() >= WIDE
         ]
-        self._round = compiled(self._assign)
-        self.refresh()
+        for layer, _ in self._copies:
+            layer.call = partial(_call, layer)
+        self._round, self._outdated = compiled(self._assign), True
 
     def refresh(self) -> None:
-        """Round the kernels' present numbers."""
-        if self._copies:
-            self._round()
+        """Let the kernels' present numbers be rounded before they are needed."""
+        self._outdated = True
+
+    def up_to_date(self, function: Callable) -> Callable:
+        """A function that computes with the copies, after they were rounded anew where that is due."""
+        if not self._copies:
+            return function
+
+        def call(*arguments: Any) -> Any:
+            if self._outdated:
+                self._round()
+                self._outdated = False
+            return function(*arguments)
+
+        return call
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Whatever is traced meanwhile takes the copies for the kernels."""
-        for layer, copy in self._copies:
-            layer.call = partial(_dense, layer, copy)
+        """Whatever this thread traces meanwhile takes the copies for the kernels."""
+        _here.copies = {id(layer): copy for layer, copy in self._copies}
         try:
             yield
         finally:
-            for layer, _ in self._copies:
-                del layer.call
+            _here.copies = {}
 
     def _assign(self) -> None:
         for layer, copy in self._copies:
             copy.assign(tf.cast(layer.kernel.value, tf.bfloat16))
 
 
-def _dense(layer: keras.layers.Dense, kernel: tf.Variable, inputs: tf.Tensor) -> tf.Tensor:
-    """What a dense layer computes, with another kernel."""
-    outputs = tf.cast(tf.matmul(tf.cast(inputs, tf.bfloat16), kernel), tf.float32)
+def _call(layer: keras.layers.Dense, inputs: tf.Tensor, **kwargs: Any) -> tf.Tensor:
+    """What a dense layer computes: with the copy of its kernel that is in use in this thread, or with the kernel."""
+    copy = getattr(_here, "copies", {}).get(id(layer))
+    if copy is None:
+        return type(layer).call(layer, inputs, **kwargs)
+    outputs = tf.cast(tf.matmul(tf.cast(inputs, tf.bfloat16), copy), tf.float32)
     return layer.activation(outputs + layer.bias.value if layer.use_bias else outputs)
