@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from tfbaselines.compiling import compiled
 from tfbaselines.errors import bad_argument
+from tfbaselines.optim.flat import joined, taken_apart
 from tfbaselines.parallel import mpi
 
 # Parameters x rows of the batch x other ranks, from which the other ranks' gradients take longer than a message.
@@ -142,13 +143,10 @@ class Exchange:
     def _over_messages(self, function: Function) -> Callable[..., tuple[Arrays, Any]]:
         def averaged(batches: Sequence[Any], *further: Any) -> tuple[Arrays, Any]:
             arrays, own = function(batches[0], *further)
-            shapes = [array.shape for array in arrays]
-            part = tf.constant(self._parts[self._comm.rank], tf.float32)
-            vector = part * tf.concat([tf.reshape(array, [-1]) for array in arrays], 0)
+            vector = tf.constant(self._parts[self._comm.rank], tf.float32) * joined(arrays)
             total = tf.numpy_function(self._comm.sum, [vector], tf.float32)
             total.set_shape(vector.shape)
-            parts = tf.split(total, [shape.num_elements() for shape in shapes])
-            return [tf.reshape(x, shape) for x, shape in zip(parts, shapes, strict=True)], own
+            return taken_apart(total, arrays), own
 
         return averaged
 

@@ -18,10 +18,10 @@ def joined(arrays: Sequence[tf.Tensor]) -> tf.Tensor:
     return tf.concat([tf.reshape(array, [-1]) for array in arrays], 0)
 
 
-def taken_apart(flat: tf.Tensor, variables: Sequence[keras.Variable]) -> list[tf.Tensor]:
-    """What `joined` put together, in the shapes of variables."""
-    parts = tf.split(flat, [int(np.prod(variable.shape)) for variable in variables])
-    return [tf.reshape(part, variable.shape) for part, variable in zip(parts, variables, strict=True)]
+def taken_apart(flat: tf.Tensor, like: Sequence[keras.Variable | tf.Tensor]) -> list[tf.Tensor]:
+    """What `joined` put together, in the shapes of variables or arrays."""
+    parts = tf.split(flat, [int(np.prod(one.shape)) for one in like])
+    return [tf.reshape(part, one.shape) for part, one in zip(parts, like, strict=True)]
 
 
 def few(variables: Sequence[keras.Variable]) -> bool:

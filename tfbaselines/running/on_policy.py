@@ -116,9 +116,9 @@ class OnPolicyRun(Run):
         env, eval_env = self.env, self._evaluated_env
         nsteps = self.plan.steps_per_update // self._rollouts_per_update // env.num_envs
         self.start(self.model)
-        kept = self.keep_next_obs, self.keep_neglogps
-        runner = Runner(env, self.policy, self.model.actor, nsteps, self.rng, *kept)
-        evaluation = None if eval_env is None else Runner(eval_env, self.policy, self.model.actor, nsteps, self.rng)
+        acting = self.policy, self.model.actor, nsteps, self.rng
+        runner = Runner(env, *acting, self.keep_next_obs, self.keep_neglogps)
+        evaluation = None if eval_env is None else Runner(eval_env, *acting, keep_neglogps=False)
         self.acts(runner, *([] if evaluation is None else [evaluation]))
         if before is not None:
             before()
