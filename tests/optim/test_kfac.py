@@ -214,18 +214,3 @@ def test_factors_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"^Kronecker factors would take .* lower the width of") as error:
         Kfac(None, KroneckerFactors([wide]), [wide.kernel], clip_kl=1.0)
     assert "\n" not in str(error.value)
-
-
-def test_decompositions():
-    """Eigenvalues that are not clearly positive are 0."""
-    matrices = [np.diag([3.0, 1e-7, -1e-5]).astype(np.float32), np.float32([[2.0, 1.0], [1.0, 2.0]])]
-    decomposer = Decomposer([3, 2], 2)
-    assert not decomposer.busy
-    decomposer.begin(np.concatenate([matrix.ravel() for matrix in matrices]))
-    assert decomposer.busy
-    parts = np.split(decomposer.result(), [3, 12, 14])
-    assert not decomposer.busy
-    np.testing.assert_allclose(parts[0], [0.0, 0.0, 3.0])
-    np.testing.assert_allclose(parts[2], [1.0, 3.0], rtol=1e-6)
-    vectors = parts[3].reshape(2, 2)
-    np.testing.assert_allclose(vectors * parts[2] @ vectors.T, matrices[1], rtol=1e-6)
