@@ -54,7 +54,7 @@ class Decomposer:
 
 def decomposed(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues [n], those that are not clearly positive as 0, and eigenvectors [n, n] of a matrix."""
-    # LAPACK, behind numpy, is 1.5 times as fast as TensorFlow's Eigen and a hundred times as exact. In a run it keeps to
-    # one thread (parallel/blas.py), so that matrices are decomposed side by side.
+    # LAPACK, behind numpy, is 1.5 times as fast as TensorFlow's Eigen and a hundred times as exact. In a run it
+    # keeps to one thread (parallel/blas.py), so that matrices are decomposed side by side.
     values, vectors = np.linalg.eigh(matrix)
     return np.where(values > LEAST_EIGENVALUE, values, np.float32(0.0)), vectors
