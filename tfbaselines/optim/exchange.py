@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from tfbaselines.compiling import compiled
 from tfbaselines.errors import bad_argument
-from tfbaselines.optim.flat import joined, taken_apart
+from tfbaselines.optim.flat import joined, numbers_in, taken_apart
 from tfbaselines.parallel import mpi
 
 # Parameters x rows of the batch x other ranks, from which the other ranks' gradients take longer than a message.
@@ -83,7 +83,7 @@ class Exchange:
         nbytes = sum(array.nbytes for array in tf.nest.flatten(data))
         ranks = comm.gather((socket.gethostname(), nbytes, self._weight))
         hosts, sizes, weights = zip(*ranks, strict=True)
-        parameters = sum(int(np.prod(variable.shape)) for variable in variables)
+        parameters = numbers_in(variables)
         work = parameters * rows * (comm.size - 1)
         # XLA's loops over them do not round alike on all ranks.
         sequences = isinstance(data, dict) and "states" in data

@@ -3,10 +3,10 @@
 What is done to each of a dozen small arrays costs XLA a dozen kernels, which cost more than the arithmetic in them.
 """
 
+import math
 from collections.abc import Sequence
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 # Numbers up to which one vector is faster than many arrays: beyond them it is copied for longer than kernels take.
@@ -20,13 +20,18 @@ def joined(arrays: Sequence[tf.Tensor]) -> tf.Tensor:
 
 def taken_apart(flat: tf.Tensor, like: Sequence[keras.Variable | tf.Tensor]) -> list[tf.Tensor]:
     """What `joined` put together, in the shapes of variables or arrays."""
-    parts = tf.split(flat, [int(np.prod(one.shape)) for one in like])
+    parts = tf.split(flat, [math.prod(one.shape) for one in like])
     return [tf.reshape(part, one.shape) for part, one in zip(parts, like, strict=True)]
+
+
+def numbers_in(variables: Sequence[keras.Variable]) -> int:
+    """How many numbers variables have together."""
+    return sum(math.prod(variable.shape) for variable in variables)
 
 
 def few(variables: Sequence[keras.Variable]) -> bool:
     """Whether variables are so small that one vector is faster than all of them."""
-    return sum(int(np.prod(variable.shape)) for variable in variables) <= FEW
+    return numbers_in(variables) <= FEW
 
 
 def clipped(gradients: Sequence[tf.Tensor], variables: Sequence[keras.Variable], most: float) -> list[tf.Tensor]:

@@ -19,7 +19,7 @@ from tfbaselines.compiling import compiled
 from tfbaselines.memory import require_memory
 from tfbaselines.optim.eigen import Decomposer
 from tfbaselines.optim.exchange import Exchange
-from tfbaselines.optim.flat import joined, taken_apart
+from tfbaselines.optim.flat import joined, numbers_in, taken_apart
 from tfbaselines.optim.kronecker import Eigen, KroneckerFactors, preconditioned
 from tfbaselines.optim.update import Batch, Statistics, with_scalars
 from tfbaselines.parallel import mpi
@@ -102,7 +102,7 @@ class Kfac:
         self._factors_every, self._decompose_every, self._is_async = factors_every, decompose_every, is_async
         self._comm, self._exchange, self._jit = mpi.wrap(comm), Exchange(comm, jit), jit
         self._decomposer = Decomposer(factors.sizes, threads)
-        count = sum(int(np.prod(variable.shape)) for variable in self._weights)
+        count = numbers_in(self._weights)
         squares, rows = sum(size * size for size in factors.sizes), sum(factors.sizes)
         require_memory(squares * BYTES_PER_NUMBER, "the width of the network's layers", "Kronecker factors")
         self.step = tf.Variable(0, trainable=False, dtype=tf.int64, name="step")
