@@ -57,6 +57,31 @@ def test_no_arrow_points_back_up():
     assert not wrong
 
 
+def top_imports(path):
+    """Modules of the package that are imported before a file's own lines run: those that it names, and theirs."""
+    own = module_of(path).split(".")
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tfbaselines"):
+            parts = node.module.split(".")
+            names = [parts[:end] for end in range(1, len(parts) + 1)]
+            names += [[*parts, alias.name] for alias in node.names]
+            # Packages that the file is in are under way already.
+            yield from (".".join(name) for name in names if name != own[: len(name)])
+
+
+def module_of(path):
+    return ".".join(["tfbaselines", *path.relative_to(PACKAGE).with_suffix("").parts]).removesuffix(".__init__")
+
+
+def test_every_module_can_be_imported_first():
+    """No module waits for one that waits for it."""
+    waits = {module_of(path): set(top_imports(path)) for path in PACKAGE.rglob("*.py")}
+    while free := {name for name, others in waits.items() if not others & waits.keys()}:
+        waits = {name: others for name, others in waits.items() if name not in free}
+    assert not waits
+
+
 def test_algorithms_do_not_import_one_another():
     algorithms = {path.stem for path in (PACKAGE / "algs").glob("*.py")} - {"__init__", "registry"}
     for name in algorithms:

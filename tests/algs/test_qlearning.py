@@ -3,6 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
+import tensorflow as tf
 from commands import run_on_ranks
 from gymnasium import spaces
 from helpers import vec
@@ -10,6 +11,7 @@ from small_runs import learn, rows, stop_after, table, train
 
 from tfbaselines.algs import qlearning
 from tfbaselines.algs.qlearning import Learner, learn_from, put_together
+from tfbaselines.algs.registry import get
 from tfbaselines.envs import tiny
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.logs import logger
@@ -28,12 +30,13 @@ class Chain(gymnasium.Env):
 
     Args:
         limit: steps after which the episode is cut; None for none.
+        choices: actions that there are; all others go back to the start.
     """
 
-    observation_space, action_space = spaces.Discrete(5, start=10), spaces.Discrete(2, start=3)
+    observation_space = spaces.Discrete(5, start=10)
 
-    def __init__(self, limit=None):
-        self.limit = limit
+    def __init__(self, limit=None, choices=2):
+        self.limit, self.action_space = limit, spaces.Discrete(choices, start=3)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -105,13 +108,94 @@ def test_only_an_episode_that_ends_now_is_told():
 
 
 @pytest.mark.parametrize(("epsilon", "share"), [(0.0, 0.0), (0.25, 0.25), (1.0, 1.0)])
-def test_exploration_takes_every_action_equally_often(epsilon, share):
-    subject = learner(vec(Chain))
-    actions = np.concatenate([subject._explored(np.full(100, -1), epsilon, 7) for _ in range(200)])
+@pytest.mark.parametrize("allowed", [None, [1, 0, 1, 1, 0, 0, 1]])
+def test_exploration_takes_every_allowed_action_equally_often(epsilon, share, allowed):
+    subject = learner(vec(lambda: Chain(choices=7)))
+    forbidden = None if allowed is None else np.tile(-1e9 * (1 - np.float32(allowed)), (100, 1))
+    actions = np.concatenate([subject._explored(np.full(100, -1), epsilon, forbidden) for _ in range(200)])
     random = actions[actions >= 0]
     assert len(random) / len(actions) == pytest.approx(share, abs=0.02)
     if len(random):
-        assert np.bincount(random, minlength=7) / len(random) == pytest.approx(np.full(7, 1 / 7), abs=0.02)
+        shares = np.float64(allowed or [1] * 7)
+        assert np.bincount(random, minlength=7) / len(random) == pytest.approx(shares / shares.sum(), abs=0.02)
+
+
+class Doors(gymnasium.Env):
+    """Three doors, of which that of the number shown is locked; the first of the others pays, the last one costs.
+
+    Args:
+        told: where the mask is: in the infos, or in the observations beside the number of the locked door.
+    """
+
+    action_space = spaces.Discrete(3, start=2)
+
+    def __init__(self, told="infos"):
+        self.told = told
+        parts = {"locked": spaces.Discrete(3), "action_mask": spaces.MultiBinary(3)}
+        self.observation_space = spaces.Discrete(3) if told == "infos" else spaces.Dict(parts)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return self._shown()
+
+    def step(self, action):
+        assert self.mask[action - 2], "locked"
+        reward, self.time = 1.0 if action - 2 == self.mask.argmax() else -1.0, self.time + 1
+        obs, info = self._shown()
+        return obs, reward, self.time == 10, False, info
+
+    def _shown(self):
+        locked = int(self.np_random.integers(3))
+        self.mask = np.ones(3, np.int8)
+        self.mask[locked] = 0
+        if self.told == "infos":
+            return locked, {"action_mask": self.mask}
+        return {"locked": locked, "action_mask": self.mask}, {}
+
+
+@pytest.mark.parametrize("told", ["infos", "observations"])
+def test_forbidden_actions_are_never_taken_and_never_what_comes_after(told, tmp_path):
+    own = {"num_iterations": 150, "lr": 0.2, "discount": 0.5, "initial_value": 5.0, "num_test_episodes": 2}
+    env = vec(lambda: Doors(told), 2)
+    model = learn("qlearning", env, total_timesteps=None, eval_env=vec(lambda: Doors(told), 2), **own)
+    episodes = even_episodes(model, get("qlearning").wrap(env), 4, deterministic=True)
+    assert [episode["r"] for episode in episodes] == [10.0] * 4
+    # Locked doors keep their first value, 5; the others have 1 + 0.5 * 2 and -1 + 0.5 * 2 at most.
+    table = model.policy.table.array
+    np.testing.assert_array_equal(table[np.eye(3, dtype=bool)], 5.0)
+    assert (table[~np.eye(3, dtype=bool)] < 4.0).all()
+    model.export(tmp_path / "served")
+    served = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"]
+    obs = {"all" if told == "infos" else "locked": np.arange(3), "action_mask": 1 - np.eye(3, dtype=np.int8)}
+    answers = served(**{f"observations_{name}": part for name, part in obs.items()})
+    assert (answers["actions"].numpy() - 2).tolist() == [1, 0, 0]
+
+
+class Sum(gymnasium.Env):
+    """Shows two numbers and pays for their sum."""
+
+    observation_space = spaces.Tuple([spaces.Discrete(2), spaces.Discrete(2, start=4)])
+    action_space = spaces.Discrete(3, start=4)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return self._shown(), {}
+
+    def step(self, action):
+        reward, self.time = float(action == sum(self.numbers)), self.time + 1
+        return self._shown(), reward, self.time == 10, False, {}
+
+    def _shown(self):
+        self.numbers = int(self.np_random.integers(2)), int(self.np_random.integers(4, 6))
+        return self.numbers
+
+
+def test_of_several_discrete_parts_every_pair_of_values_is_a_cell():
+    model = qlearning.learn("table", Sum(), num_iterations=100, lr=0.5, discount=0.0, epsilon_greedy=1.0, seed=0)
+    assert model.policy.table.shape == (4, 3)
+    assert model.act(np.array([[0, 4], [0, 5], [1, 4], [1, 5]]), deterministic=True)[0].tolist() == [4, 5, 5, 6]
 
 
 def test_several_environments_learn_as_one_after_the_other_from_equal_targets():

@@ -156,6 +156,15 @@ def test_several_observations_as_they_are(alg, eager, tmp_path):
     assert set(opened(model.policy.observation_space).spaces) == set(SEVERAL.spaces)
 
 
+def test_members_take_several_observations_normalised_and_with_masks(eager):
+    """Of es, whose members show their observations themselves."""
+    env = seeing("es", SEVERAL, kind="Discrete", env=Masked)
+    model = learn("es", env, 2, normalize_observations=True)
+    assert model.policy.normalizer.state()["vector"]["count"] > 10
+    assert 0 < abs(model.policy.normalizer["vector"].mean).max() < 1
+    assert len(even_episodes(model, get("es").wrap(env), 4, deterministic=True)) == 4
+
+
 def masked_kinds():
     """Several choices at once are masked in the same place in all on-policy algorithms."""
     kinds = [one for one in DECLARED if get(one[0]).takes_masks and "Discrete" in one[1]]

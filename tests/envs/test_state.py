@@ -68,6 +68,10 @@ def test_small_environments_go_on(env_id, tmp_path):
     assert_goes_on(built(env_id), tmp_path)
 
 
+def test_parts_that_are_not_flattened_go_on(tmp_path):
+    assert_goes_on(built("Blackjack-v1", flatten=False), tmp_path)
+
+
 @pytest.mark.parametrize("env_id", [f"{name}-v5" for name in MUJOCO.split()] + ["HalfCheetah-v4", "Humanoid-v4"])
 def test_mujoco_goes_on_with_its_normalization(env_id, tmp_path):
     assert_goes_on(built(env_id), tmp_path, before=30, after=200)

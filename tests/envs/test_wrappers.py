@@ -17,7 +17,6 @@ from tfbaselines.envs.wrappers import (
     RewardScaler,
     TimeLimit,
     clipped,
-    flattened,
     with_quick_actions,
 )
 
@@ -105,35 +104,6 @@ def test_the_shorter_of_two_limits_holds():
 
 def test_no_time_limit():
     assert lengths(TimeLimit(ConstantRewardEnv(100))) == []
-
-
-@pytest.mark.parametrize(
-    ("space", "obs", "flat"),
-    [
-        (spaces.Dict(a=spaces.Discrete(2), b=spaces.Box(0, 9, (2,), np.float32)), {"a": 1, "b": [7, 8]}, [0, 1, 7, 8]),
-        (spaces.Tuple([spaces.Box(0, 9, (2,), np.float32), spaces.Discrete(2)]), ([7, 8], 0), [7, 8, 1, 0]),
-    ],
-)
-def test_several_parts_become_one_box(space, obs, flat):
-    env = Told()
-    env.observation_space = space
-    env.reset = lambda **_: (obs, {})
-    env = flattened(env)
-    assert isinstance(env.observation_space, spaces.Box) and env.observation_space.shape == (4,)
-    np.testing.assert_array_equal(env.reset()[0], flat)
-
-
-def test_one_part_stays_as_it_is():
-    env = Told()
-    assert flattened(env) is env
-
-
-@pytest.mark.parametrize("space", [spaces.Dict(), spaces.Dict(a=spaces.Sequence(spaces.Discrete(2)))])
-def test_what_cannot_be_flattened_is_refused(space):
-    env = Told()
-    env.observation_space = space
-    with pytest.raises(ValueError, match=r"^observation space Dict\(.*\) is not supported: Box, "):
-        flattened(env)
 
 
 @pytest.mark.parametrize("start", [0, -2, 3])

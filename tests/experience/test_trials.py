@@ -110,7 +110,7 @@ def test_observations_are_summed_for_each_member():
     _, _, found = run(environments(2, lengths=[3]), [1, 2, 3], normalized=True)
     for one in found:
         # 3, 2 and 1 were shown to act on.
-        assert one.sums.total.tolist() == [6.0] and one.sums.squares.tolist() == [14.0] and one.sums.count == 3
+        assert one.sums == ({"all": [6.0]}, {"all": [14.0]}, 3)
     _, _, found = run(environments(2), [1, 2])
     assert [one.sums for one in found] == [None, None]
 

@@ -69,7 +69,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     with SearchRun("es", env, config) as run:
         if config.num_agents < run.comm.size:
             raise bad_argument("num_agents", config.num_agents, f"at least one for each of {run.comm.size} ranks")
-        policy = make_policy(network, env, config, run.comm)
+        env, policy = run.env, make_policy(network, run.env, config, run.comm)
         optimizer = Adam() if config.optimizer == "adam" else keras.optimizers.SGD()
         update = Update(None, policy.trainable_variables, optimizer, comm=run.comm)
         model = PolicyModel(policy, optimizer, run.rng)

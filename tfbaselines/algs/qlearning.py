@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.envs.vec.action_mask import refuse_action_masks
 from tfbaselines.envs.vec.base import ended_episodes
 from tfbaselines.errors import bad_argument
 from tfbaselines.experience.collector import random_actions
@@ -24,7 +23,7 @@ from tfbaselines.experience.trials import require_end
 from tfbaselines.logs import logger
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.cells import Cells
-from tfbaselines.policy.table import TablePolicy
+from tfbaselines.policy.table import TablePolicy, tables_part
 from tfbaselines.running.build import check_network
 from tfbaselines.running.model import PolicyModel
 from tfbaselines.running.search_run import SearchRun
@@ -70,7 +69,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Learn a table with Q-learning; the only network is 'table'."""
     config = Config.of(kwargs)
     with SearchRun("qlearning", env, config, of_episodes=True) as run:
-        policy = make_policy(network, env, config)
+        env, policy = run.env, make_policy(network, run.env, config)
         several, table = run.comm.size > 1, policy.table
         model, learner = PolicyModel(policy, rng=run.rng), Learner(env, policy, run.rng, config.discount, several)
         if policy.cells.unbounded.any() and not (config.load_path or run.options.resume):
@@ -92,7 +91,7 @@ def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None
     if network != NETWORK:
         accepted = f"qlearning has no networks, dense, convolutional or recurrent: only '{NETWORK}'"
         raise bad_argument("network", network, accepted)
-    cells = Cells(env.observation_space, config.grid_size, config.low, config.high)
+    cells = Cells(tables_part(env.observation_space), config.grid_size, config.low, config.high)
     return TablePolicy(env.observation_space, env.action_space, cells, config.initial_value)
 
 
@@ -132,16 +131,14 @@ class Learner:
         start, width = int(env.action_space.start), table.shape[1]
         if self._obs is None:
             self._obs = env.reset()
-            refuse_action_masks(env, "qlearning")
         if self.tried is not None:
             self.tried.fill(0.0)
-        obs, cells, errors, over = self._obs, policy.cells.of(self._obs), [], False
+        obs, (cells, forbidden), errors, over = self._obs, policy.look(self._obs), [], False
         while not over:
-            # np.take is quicker than an index of one row or a few.
-            actions = self._explored(table.take(cells, axis=0).argmax(axis=1), epsilon, width)
+            actions = self._explored(policy.values(cells, forbidden).argmax(axis=1), epsilon, forbidden)
             obs, rewards, dones, infos = env.step(actions + start)
-            next_cells = policy.cells.of(obs)
-            after = table.take(next_cells, axis=0).max(axis=1)
+            next_cells, forbidden = policy.look(obs)
+            after = policy.values(next_cells, forbidden).max(axis=1)
             over = dones.any()
             if over:
                 self._end(after, dones, infos)
@@ -158,13 +155,17 @@ class Learner:
     def seen(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
         """The smallest and largest observations, [D] each, of random steps; episodes begin anew afterwards."""
         env = self._env
-        rows = env.reset().reshape(env.num_envs, -1)
-        low, high = rows.min(axis=0), rows.max(axis=0)
+        obs, rows = env.reset(), []
         for _ in range(steps):
-            obs, _, _, _ = env.step(random_actions(env.action_space, self._rng, env.num_envs))
-            rows = obs.reshape(env.num_envs, -1)
-            low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
-        return low, high
+            own, mask = self.policy.apart(obs)
+            rows.append(own.reshape(env.num_envs, -1))
+            if mask is None:
+                actions = random_actions(env.action_space, self._rng, env.num_envs)
+            else:
+                actions = self._allowed(mask > 0) + int(env.action_space.start)
+            obs, _, _, _ = env.step(actions)
+        rows.append(self.policy.apart(obs)[0].reshape(env.num_envs, -1))
+        return np.concatenate(rows).min(axis=0), np.concatenate(rows).max(axis=0)
 
     def state(self) -> dict[str, Any]:
         """The observations that it acts on next; empty before the first run."""
@@ -175,21 +176,29 @@ class Learner:
         if continues(self._env, state):
             self._obs = np.asarray(state["obs"], self._env.observation_space.dtype)
 
-    def _explored(self, actions: np.ndarray, epsilon: float, width: int) -> np.ndarray:
-        """The actions [N], some of them replaced by random ones, counted from 0."""
-        drawn = self._rng.random(len(actions))
+    def _explored(self, actions: np.ndarray, epsilon: float, forbidden: np.ndarray | None) -> np.ndarray:
+        """The actions [N], some of them replaced by random ones, counted from 0; see TablePolicy.look."""
+        drawn, width = self._rng.random(len(actions)), self.policy.table.shape[1]
         random = drawn < epsilon
-        if random.any():
+        if not random.any():
+            return actions
+        if forbidden is not None:
+            actions[random] = self._allowed(forbidden[random] == 0)
+        else:
             # A number below epsilon is as good as a fresh one.
             actions[random] = np.minimum(drawn[random] * (width / epsilon), width - 1).astype(np.int64)
         return actions
+
+    def _allowed(self, allowed: np.ndarray) -> np.ndarray:
+        """Random ones of the actions [B] that are allowed [B, A], counted from 0."""
+        return np.where(allowed, self._rng.random(allowed.shape), -1.0).argmax(axis=1)
 
     def _end(self, after: np.ndarray, dones: np.ndarray, infos: list[dict[str, Any]]) -> None:
         """Replace the values [N] of what comes after, where an episode ended: nothing, or what a time limit cut off."""
         for i in np.flatnonzero(dones):
             last = np.asarray(infos[i]["final_observation"])[None]
             cut = infos[i].get("TimeLimit.truncated", False)
-            after[i] = self.policy.table.array[self.policy.cells.of(last)].max() if cut else 0.0
+            after[i] = self.policy.values(*self.policy.look(last)).max() if cut else 0.0
 
 
 def learn_from(table: np.ndarray, pairs: np.ndarray, errors: np.ndarray, lr: float) -> None:

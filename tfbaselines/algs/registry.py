@@ -55,6 +55,7 @@ ALGORITHMS: dict[str, Algorithm] = {
             actions=("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
             values=False,
             normalized_environments=False,
+            packed_observations=True,
             length_arguments=("num_iterations",),
         ),
         Algorithm(
@@ -83,6 +84,7 @@ ALGORITHMS: dict[str, Algorithm] = {
             recurrent=False,
             tabular=True,
             normalized_environments=False,
+            packed_observations=True,
             length_arguments=("num_iterations",),
         ),
         Algorithm(

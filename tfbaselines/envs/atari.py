@@ -232,7 +232,8 @@ def make_atari(env_id: str, max_episode_steps: int | None = None, **env_kwargs: 
         env_kwargs: for gymnasium.make.
     """
     if "NoFrameskip" not in env_id:
-        raise ValueError(f"env={env_id!r} is not valid: frame skip is done here, use an id with NoFrameskip in it")
+        game = env_id.rpartition("/")[2].partition("-")[0].removesuffix("Deterministic")
+        raise ValueError(f"env={env_id!r} is not valid: frames are skipped here, take {game}NoFrameskip-v4")
     env = gymnasium.make(env_id, disable_env_checker=True, **env_kwargs)
     env = MaxAndSkipEnv(NoopResetEnv(env))
     return env if max_episode_steps is None else TimeLimit(env, max_episode_steps)

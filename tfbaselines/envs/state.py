@@ -31,6 +31,8 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "tfbaselines.envs.wrappers.ClipActions": (),
     "tfbaselines.envs.wrappers.WholeActions": (),
     "tfbaselines.envs.wrappers.RewardScaler": (),
+    "tfbaselines.envs.vec.several_parts.NamedParts": (),
+    "tfbaselines.envs.vec.several_parts.DiscreteParts": (),
     "tfbaselines.envs.atari.NoopResetEnv": (),
     "tfbaselines.envs.atari.FireResetEnv": (),
     "tfbaselines.envs.atari.EpisodicLifeEnv": ("lives", "was_real_done"),

@@ -2,15 +2,11 @@
 
 import contextlib
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-
-from tfbaselines.envs.vec.failures import EXAMINE, EnvironmentFault
-from tfbaselines.envs.vec.observations import MASK, is_image, unsupported
 
 
 class ClipActions(gymnasium.Wrapper):
@@ -109,70 +105,3 @@ class TimeLimit(gymnasium.wrappers.TimeLimit):
 
     def __init__(self, env: gymnasium.Env, max_episode_steps: int | None = None) -> None:
         super().__init__(env, sys.maxsize if max_episode_steps is None else max_episode_steps)
-
-
-class NamedParts(gymnasium.ObservationWrapper):
-    """Tuple and nested observations as a Dict of their parts, named by their places: '0', '1', 'camera.left'.
-
-    Args:
-        env: the environment.
-    """
-
-    def __init__(self, env: gymnasium.Env) -> None:
-        super().__init__(env)
-        self.observation_space = named_parts_of(env.observation_space)
-
-    def observation(self, observation: Any) -> dict[str, Any]:
-        """The parts of an observation by name."""
-        return named_parts(observation)
-
-
-def named_parts(observation: Any) -> Any:
-    """A Tuple or nested observation as a dictionary of its parts; any other as it is."""
-    return dict(_leaves(observation, dict | tuple)) if isinstance(observation, dict | tuple) else observation
-
-
-def named_parts_of(space: spaces.Space) -> spaces.Dict:
-    """The space of observations of NamedParts."""
-    return spaces.Dict(dict(_leaves(space, spaces.Dict | spaces.Tuple)))
-
-
-def _leaves(value: Any, kinds: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    if not isinstance(value, kinds):
-        yield name, value
-        return
-    for key, inner in value.items() if isinstance(value, dict | spaces.Dict) else enumerate(value):
-        yield from _leaves(inner, kinds, f"{name}.{key}" if name else str(key))
-
-
-def check_spaces(env: gymnasium.Env) -> None:
-    """EnvironmentFault unless an environment has the spaces of its observations and actions."""
-    for name in ("observation_space", "action_space"):
-        if not isinstance(getattr(env, name, None), spaces.Space):
-            text = f"environment {type(env.unwrapped).__name__} has no {name}: give it one of gymnasium.spaces"
-            raise EnvironmentFault(f"{text}: {EXAMINE}")
-
-
-def with_named_parts(env: gymnasium.Env) -> gymnasium.Env:
-    """The environment with NamedParts around it where its observations are a Tuple or nested."""
-    check_spaces(env)
-    space = env.observation_space
-    nested = isinstance(space, spaces.Dict) and any(
-        isinstance(part, spaces.Dict | spaces.Tuple) for part in space.spaces.values()
-    )
-    return NamedParts(env) if nested or isinstance(space, spaces.Tuple) else env
-
-
-def flattened(env: gymnasium.Env) -> gymnasium.Env:
-    """The environment with Dict or Tuple observations as one flat Box; others as they are.
-
-    Images and action masks would be lost in it: observations with one of these stay a Dict.
-    """
-    if not isinstance(env.observation_space, spaces.Dict | spaces.Tuple):
-        return env
-    parts = named_parts_of(env.observation_space).spaces
-    if not parts or not env.observation_space.is_np_flattenable:
-        raise unsupported(env.observation_space)
-    if MASK in parts or any(map(is_image, parts.values())):
-        return with_named_parts(env)
-    return gymnasium.wrappers.FlattenObservation(env)

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.envs.vec.action_mask import refuse_action_masks
-from tfbaselines.policy.encoding import encode_numpy, observation_dtype
+from tfbaselines.envs.vec.observations import parts_of_obs
+from tfbaselines.envs.vec.packed import unpacked
+from tfbaselines.policy.encoding import observation_dtype
 from tfbaselines.policy.population import Population
 from tfbaselines.policy.protocol import ActingPolicy
 
@@ -22,10 +23,10 @@ def require_end(steps: int) -> None:
 
 
 class Sums(NamedTuple):
-    """Of observations: their sum and the sum of their squares, of the shape of one, and how many they are."""
+    """Of observations: their sum and the sum of their squares by part, of the shape of one, and how many they are."""
 
-    total: np.ndarray
-    squares: np.ndarray
+    total: dict[str, np.ndarray]
+    squares: dict[str, np.ndarray]
     count: int
 
 
@@ -83,7 +84,6 @@ class Trials:
 
         # Nothing of the iteration before is left, so that a resumed run needs nothing of it either.
         obs = env.reset()
-        refuse_action_masks(env, "es")
         for row in range(rows):
             stepped -= place(row)
         population.ready()
@@ -111,25 +111,28 @@ class _Observed:
     """Sums of what each environment showed since its member began, where the policy normalises observations."""
 
     def __init__(self, rows: int, policy: ActingPolicy) -> None:
-        self._policy, self._sums = policy, None
-        if policy.normalizer:
-            shape = (rows, *policy.normalizer.mean.shape)
-            self._sums = np.zeros(shape), np.zeros(shape), np.zeros(rows, int)
+        self._policy = policy
+        self._shapes = {} if policy.normalizer is None else policy.normalizer.shapes
+        self._total, self._squares = (
+            {name: np.zeros((rows, *shape)) for name, shape in self._shapes.items()} for _ in range(2)
+        )
+        self._count = np.zeros(rows, int)
 
     def add(self, obs: np.ndarray) -> None:
         """Take in an observation of each environment, [M, ...]."""
-        if self._sums is not None:
-            encoded = np.asarray(encode_numpy(obs, self._policy.observation_space), np.float64)
-            total, squares, count = self._sums
-            total += encoded
-            squares += np.square(encoded)
-            count += 1
+        parts = parts_of_obs(unpacked(obs, self._policy.observation_space)) if self._shapes else {}
+        for name in self._shapes:
+            numbers = np.asarray(parts[name], np.float64)
+            self._total[name] += numbers
+            self._squares[name] += np.square(numbers)
+        self._count += 1
 
     def take(self, row: int) -> Sums | None:
         """The sums of one environment, which begin anew; None without a normaliser."""
-        if self._sums is None:
+        if not self._shapes:
             return None
-        taken = Sums(*(np.array(part[row]) for part in self._sums[:2]), int(self._sums[2][row]))
-        for part in self._sums:
+        total, squares = ({name: part[row].copy() for name, part in s.items()} for s in (self._total, self._squares))
+        taken = Sums(total, squares, int(self._count[row]))
+        for part in (*self._total.values(), *self._squares.values(), self._count):
             part[row] = 0
         return taken

@@ -7,12 +7,15 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
+from tfbaselines.envs.vec.observations import parts_of
+from tfbaselines.envs.vec.packed import opened
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.base import BasePolicy, memory_tensors
 from tfbaselines.policy.distributions import make_pdtype
-from tfbaselines.policy.encoding import encoded_shape
 from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import NetworkFn, flat_width, run_network
+from tfbaselines.policy.parts import FORBIDDEN, network_over, networks_part, seen_in_numpy, without_mask
 from tfbaselines.policy.precision import in_full
 from tfbaselines.policy.protocol import Outputs
 
@@ -108,7 +111,9 @@ class DirectPolicy(BasePolicy):
         super().__init__(
             observation_space, action_space, head, normalize_observations=normalize_observations, comm=comm
         )
-        self.network = network(encoded_shape(observation_space))
+        space = opened(observation_space)
+        self.masked, self._seen = ACTION_MASK in parts_of(space), without_mask(space)
+        self.network = network_over(network, self._seen)
         self.state_size = getattr(self.network, "state_size", None) or 0
         orthogonal = keras.initializers.Orthogonal(GAIN)
         self.output_layer = keras.layers.Dense(head.width, kernel_initializer=orthogonal, name="pi")
@@ -129,11 +134,13 @@ class DirectPolicy(BasePolicy):
 
     def mirror(self) -> Mirror | None:
         """See BasePolicy."""
-        return None if self.recurrent else Mirror(self.modules, logstd=self.logstd)
+        repeatable, seen = seen_in_numpy(self)
+        return None if self.recurrent or not repeatable else Mirror(self.modules, logstd=self.logstd, seen=seen)
 
     def forward(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
         """See ActingPolicy."""
-        x = self.preprocess(obs)
+        encoded = self.preprocess(obs)
+        x = networks_part(encoded, self._seen)
         episode_start, states = memory_tensors(episode_start, states)
         if self.recurrent:
             latent, states = self.network([x, episode_start, states])
@@ -143,4 +150,6 @@ class DirectPolicy(BasePolicy):
         if self.logstd is not None:
             flat = tf.concat([flat, tf.zeros_like(flat) + self.logstd.value], axis=-1)
         flat = in_full(flat)
+        if self.masked:
+            flat += FORBIDDEN * (1.0 - encoded[ACTION_MASK])
         return Outputs(flat, tf.zeros(tf.shape(flat)[0]), states)

@@ -42,7 +42,7 @@ def encode(obs: Any, space: spaces.Space) -> Any:
     Discrete becomes one-hot, MultiDiscrete a row of one-hots, and a Dict, packed or not, a dictionary of encoded parts.
     """
     if isinstance(space, PackedSpace):
-        return encode(obs if isinstance(obs, dict) else _parts_in(obs, space), space.parts)
+        return encode(parts_in(obs, space), space.parts)
     if isinstance(space, spaces.Dict):
         return {name: encode(obs[name], part) for name, part in space.spaces.items()}
     if is_image(space):
@@ -57,8 +57,10 @@ def encode(obs: Any, space: spaces.Space) -> Any:
     return tf.cast(obs, tf.float32)
 
 
-def _parts_in(rows: tf.Tensor, space: PackedSpace) -> dict[str, tf.Tensor]:
-    """The parts of packed observations [B, bytes]."""
+def parts_in(rows: tf.Tensor | dict[str, tf.Tensor], space: PackedSpace) -> dict[str, tf.Tensor]:
+    """The parts of packed observations [B, bytes]; observations that are not packed stay as they are."""
+    if isinstance(rows, dict):
+        return rows
     parts = {}
     for name, (start, end, dtype, shape) in space.places.items():
         several = () if dtype.itemsize == 1 else (dtype.itemsize,)

@@ -7,7 +7,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
-from tfbaselines.envs.vec.observations import is_image
+from tfbaselines.envs.vec.observations import ONLY, is_image
 from tfbaselines.errors import bad_argument
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.moments import MpiRunningMeanStd
@@ -46,6 +46,11 @@ class Normalizer:
         """Standard deviation of the observations seen, of their shape."""
         return self._statistics.std
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of one observation, under the name that `parts_of` gives it."""
+        return {ONLY: self.mean.shape}
+
     def apply(self, x: tf.Tensor) -> tf.Tensor:
         """Normalise a batch [B, ...]."""
         return (tf.cast(x, tf.float32) - self._mean) / self._std
@@ -55,9 +60,9 @@ class Normalizer:
         self._statistics.update(observations)
         self._refresh()
 
-    def add(self, total: np.ndarray, squares: np.ndarray, count: float) -> None:
-        """Take in sums that every rank has alike; see MpiRunningMeanStd.add."""
-        self._statistics.add(total, squares, count)
+    def add(self, total: dict[str, np.ndarray], squares: dict[str, np.ndarray], count: float) -> None:
+        """Take in sums by name that every rank has alike; see MpiRunningMeanStd.add."""
+        self._statistics.add(total[ONLY], squares[ONLY], count)
         self._refresh()
 
     def fit(self, observations: np.ndarray) -> None:
@@ -104,9 +109,19 @@ class DictNormalizer:
         """Of all parts."""
         return [variable for part in self._parts.values() for variable in part.variables]
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each part of an observation that has statistics."""
+        return {name: part.mean.shape for name, part in self._parts.items()}
+
     def apply(self, obs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Normalise the numeric parts of a batch; the others stay as they are."""
         return obs | {name: part.apply(obs[name]) for name, part in self._parts.items()}
+
+    def add(self, total: dict[str, np.ndarray], squares: dict[str, np.ndarray], count: float) -> None:
+        """Take in sums by part that every rank has alike."""
+        for name, part in self._parts.items():
+            part.add({ONLY: total[name]}, {ONLY: squares[name]}, count)
 
     def update(self, observations: dict[str, np.ndarray]) -> None:
         """Merge a batch into the statistics of every part."""

@@ -29,6 +29,19 @@ def without_mask(space: spaces.Space) -> spaces.Space:
     return rest[ONLY] if list(rest) == [ONLY] else spaces.Dict(rest)
 
 
+def networks_part(encoded: Any, seen: spaces.Space) -> Any:
+    """What the networks take of observations as `encode` gives them: all parts but the action mask.
+
+    Args:
+        encoded: [B, ...], or a dictionary.
+        seen: the space of what they take, by `without_mask`.
+    """
+    if not isinstance(encoded, dict):
+        return encoded
+    rest = {name: part for name, part in encoded.items() if name != ACTION_MASK}
+    return rest if isinstance(seen, spaces.Dict) else rest[ONLY]
+
+
 def seen_in_numpy(policy: Any) -> tuple[bool, spaces.Space | None]:
     """Whether numpy can take a policy's observations apart, and what is left without the mask; None without one.
 

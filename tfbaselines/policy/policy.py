@@ -11,7 +11,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
-from tfbaselines.envs.vec.observations import ONLY, parts_of
+from tfbaselines.envs.vec.observations import parts_of
 from tfbaselines.envs.vec.packed import opened
 from tfbaselines.errors import bad_argument
 from tfbaselines.parallel import mpi
@@ -19,7 +19,7 @@ from tfbaselines.policy.base import BasePolicy, memory_tensors
 from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import NetworkFn, NetworkSpec, flat_width, get_network_builder, run_network
-from tfbaselines.policy.parts import FORBIDDEN, network_over, seen_in_numpy, without_mask
+from tfbaselines.policy.parts import FORBIDDEN, network_over, networks_part, seen_in_numpy, without_mask
 from tfbaselines.policy.precision import in_full
 from tfbaselines.policy.protocol import Outputs
 
@@ -117,7 +117,7 @@ class Policy(BasePolicy):
     def forward(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
         """See ActingPolicy; features are the latent of the value layer."""
         encoded = self.preprocess(obs)
-        x = self._seen_of(encoded)
+        x = networks_part(encoded, self._seen)
         episode_start, states = memory_tensors(episode_start, states)
         pi_states = None if states is None else states[:, : self._pi_states]
         vf_states = None if states is None else states[:, self._pi_states :]
@@ -141,13 +141,6 @@ class Policy(BasePolicy):
     @property
     def _several_values(self) -> bool:
         return self.estimate_q or bool(self.value_shape)
-
-    def _seen_of(self, encoded: Any) -> Any:
-        """What the networks take: all but the action mask."""
-        if not self.masked:
-            return encoded
-        rest = {name: part for name, part in encoded.items() if name != ACTION_MASK}
-        return rest if isinstance(self._seen, spaces.Dict) else rest[ONLY]
 
 
 def build_policy(

@@ -1,15 +1,21 @@
 """A table of values, one for each cell of the observations and each action, as a policy."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
+from tfbaselines.envs.vec.observations import parts_of
+from tfbaselines.envs.vec.packed import opened, unpacked
 from tfbaselines.memory import require_memory
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.cells import Cells
 from tfbaselines.policy.direct import CertainHead
+from tfbaselines.policy.encoding import parts_in
+from tfbaselines.policy.parts import FORBIDDEN, without_mask
 from tfbaselines.policy.protocol import Outputs, Step
 
 FLOAT_BYTES = 4
@@ -50,6 +56,13 @@ class ArrayVariable:
         return self._variable
 
 
+def tables_part(space: spaces.Space) -> spaces.Space:
+    """The space of what a table sees: the only part beside an action mask."""
+    rest = without_mask(opened(space))
+    parts = list(parts_of(rest).values())
+    return parts[0] if len(parts) == 1 else rest
+
+
 class TablePolicy(BasePolicy):
     """The action of the largest value in the observation's cell; the first of them where there are several.
 
@@ -74,7 +87,7 @@ class TablePolicy(BasePolicy):
         if not isinstance(action_space, spaces.Discrete):
             raise ValueError(f"a table needs Discrete actions, not {action_space}")
         super().__init__(observation_space, action_space, CertainHead(action_space))
-        self.cells = cells
+        self.cells, self._several = cells, isinstance(opened(observation_space), spaces.Dict)
         # A float overflows where a grid has very many dimensions.
         needed = min(cells.count, MOST_CELLS) * int(action_space.n) * FLOAT_BYTES * COPIES
         require_memory(needed, "grid_size", "the table")
@@ -93,8 +106,30 @@ class TablePolicy(BasePolicy):
 
     def forward(self, obs: Any, episode_start: Any = None, states: Any = None) -> Outputs:
         """See ActingPolicy; a row of parameters has the values of all actions."""
-        values = tf.gather(self.table.value, self.cells.in_graph(obs))
+        own, mask = self._apart(parts_in(obs, self.observation_space)) if self._several else (obs, None)
+        values = tf.gather(self.table.value, self.cells.in_graph(own))
+        if mask is not None:
+            values += FORBIDDEN * (1.0 - tf.cast(mask, tf.float32))
         return Outputs(values, tf.reduce_max(values, axis=-1))
+
+    def apart(self, obs: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """What the table sees of observations [B, ...], and the action mask [B, A], if there is one."""
+        return self._apart(unpacked(obs, self.observation_space)) if self._several else (obs, None)
+
+    def look(self, obs: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """The cells [B] of observations [B, ...], and what the action mask adds to values [B, A], or None."""
+        own, mask = self.apart(obs)
+        return self.cells.of(own), None if mask is None else np.float32(FORBIDDEN) * (1 - mask)
+
+    def values(self, cells: np.ndarray, forbidden: np.ndarray | None) -> np.ndarray:
+        """The values [B, A] of all actions in cells [B], far below all others where an action is forbidden."""
+        # np.take is quicker than an index of one row or a few.
+        values = self.table.array.take(cells, axis=0)
+        return values if forbidden is None else values + forbidden
+
+    def _apart(self, parts: Mapping[str, Any]) -> tuple[Any, Any]:
+        (own,) = (part for name, part in parts.items() if name != ACTION_MASK)
+        return own, parts.get(ACTION_MASK)
 
     def make_actor(self) -> "TableActor":
         """What acts by the table without a graph."""
@@ -144,4 +179,4 @@ class TableActor:
         return self._head.mode_numpy(values), values, None
 
     def _values(self, obs: np.ndarray) -> np.ndarray:
-        return self._policy.table.array[self._policy.cells.of(obs)]
+        return self._policy.values(*self._policy.look(obs))

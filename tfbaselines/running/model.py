@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from tfbaselines.envs.vec.observations import parts_of, parts_of_obs
 from tfbaselines.envs.vec.packed import PackedSpace, opened, unpacked
-from tfbaselines.envs.wrappers import named_parts
+from tfbaselines.envs.vec.several_parts import named_parts
 from tfbaselines.errors import bad_argument
 from tfbaselines.logs import logger
 from tfbaselines.optim.average import AveragedPolicy

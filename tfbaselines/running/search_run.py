@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.packed import with_packed_observations
 from tfbaselines.logs.episodes import Episodes
 from tfbaselines.logs.search_rows import columns
 from tfbaselines.running.model import PolicyModel
@@ -52,9 +53,11 @@ class SearchRun(Run):
             log_interval=config.log_interval,
             save_interval=config.save_interval,
         )
+        env, eval_env = with_packed_observations(env), config.eval_env and with_packed_observations(config.eval_env)
         super().__init__(name, env, config, plan)
+        self.wrap = with_packed_observations
         self._of_episodes, self._columns = of_episodes, columns
-        self._tester = Tester(env, config.eval_env, config, self.options)
+        self._tester = Tester(env, eval_env, config, self.options, self.wrap)
         self.eval_env = self._tester.env
         # Those of the latest test.
         self.eval_episodes = Episodes(max(1, config.num_test_episodes))

@@ -51,7 +51,8 @@ class Algorithm:
     @property
     def several_observations(self) -> bool:
         """Whether images and vectors together reach its networks, each image through an encoder."""
-        return not self.goals and (self.dict_observations or self.packed_observations or self.encodes_images)
+        several = self.dict_observations or self.packed_observations or self.encodes_images
+        return several and not (self.goals or self.tabular)
 
     @property
     def takes_masks(self) -> bool:

@@ -34,6 +34,10 @@ class VecActionMask(VecEnvWrapper):
             infos[i]["final_observation"] = self._with(infos[i]["final_observation"], self._mask(infos[i], True))
         return self._with(obs, np.stack(masks)), rewards, dones, infos
 
+    def rest(self, number: int) -> bool:
+        """See VecEnv: environments at rest have no infos with masks."""
+        return False
+
     def _with(self, obs: Any, mask: np.ndarray) -> dict[str, np.ndarray]:
         return (dict(obs) if isinstance(obs, dict) else {ONLY: obs}) | {MASK: mask}
 

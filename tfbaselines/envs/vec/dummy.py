@@ -10,6 +10,7 @@ from tfbaselines.envs.vec.base import StepResult, VecEnv
 from tfbaselines.envs.vec.checks import NumberChecks, check_fits, environment_name, id_of
 from tfbaselines.envs.vec.failures import begin, why
 from tfbaselines.envs.vec.observations import Observations
+from tfbaselines.envs.vec.several_parts import with_named_parts
 from tfbaselines.envs.vec.stepping import (
     full_state,
     joined_states,
@@ -19,7 +20,6 @@ from tfbaselines.envs.vec.stepping import (
     separate_states,
     step_same,
 )
-from tfbaselines.envs.wrappers import with_named_parts
 from tfbaselines.errors import NotFiniteError, WorkerError
 
 

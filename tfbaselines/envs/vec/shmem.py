@@ -10,9 +10,9 @@ import numpy as np
 from gymnasium.spaces import Dict, Tuple
 
 from tfbaselines.envs.vec.observations import Observations
+from tfbaselines.envs.vec.several_parts import named_parts_of
 from tfbaselines.envs.vec.subproc import SubprocVecEnv
 from tfbaselines.envs.vec.worker import Workers
-from tfbaselines.envs.wrappers import named_parts_of
 
 
 class ShmemVecEnv(SubprocVecEnv):
