@@ -9,8 +9,11 @@ from gymnasium import spaces
 from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.command import Parser, exit_status
 from tfbaselines.envs.check import ADVICE, MISTAKE, check
+from tfbaselines.envs.goals import GOALS
 from tfbaselines.envs.ids import env_type_of
 from tfbaselines.envs.make import making
+from tfbaselines.envs.vec.observations import MASK, is_image
+from tfbaselines.envs.vec.several_parts import named_parts_of
 from tfbaselines.errors import check_at_least
 from tfbaselines.settings.command_line import ENV_KWARGS, own_arguments, split
 
@@ -42,18 +45,30 @@ def _check(name: str, steps: int, env_kwargs: dict[str, Any]) -> int:
         print(f"{finding.kind:7} {finding.text}", flush=True)
     if not counts[MISTAKE]:
         env = make()
-        print(f"algorithms that take it: {', '.join(_algorithms(env.action_space))}")
+        print(f"algorithms that take it: {', '.join(_algorithms(env))}")
         env.close()
     print(f"{env_id}: {counts[MISTAKE]} to change, {counts[ADVICE]} to consider")
     return 1 if counts[MISTAKE] else 0
 
 
-def _algorithms(space: spaces.Space) -> list[str]:
-    """Those that take the actions."""
-    kinds = {type(space).__name__}
-    if isinstance(space, spaces.Box) and space.is_bounded():
+def _algorithms(env: gymnasium.Env) -> list[str]:
+    """Those that take the actions, and what is observed."""
+    actions, parts = env.action_space, {}
+    if isinstance(env.observation_space, spaces.Dict | spaces.Tuple):
+        parts = named_parts_of(env.observation_space).spaces
+    kinds = {type(actions).__name__}
+    if isinstance(actions, spaces.Box) and actions.is_bounded():
         kinds.add("bounded Box")
-    return [name for name, algorithm in ALGORITHMS.items() if kinds & set(algorithm.actions)]
+    masked = MASK in parts or MASK in env.reset()[1]
+    goals, images = parts.keys() >= set(GOALS), any(map(is_image, parts.values()))
+    return [
+        name
+        for name, algorithm in ALGORITHMS.items()
+        if kinds & set(algorithm.actions)
+        and (algorithm.takes_masks or not masked)
+        and (algorithm.several_observations or not images)
+        and (goals or not algorithm.goals)
+    ]
 
 
 if __name__ == "__main__":

@@ -134,6 +134,28 @@ def test_the_command_ends_with_what_to_do(capsys):
     assert lines[-1] == "Pendulum-v1: 0 to change, 1 to consider"
 
 
+@pytest.mark.parametrize(
+    ("env_id", "takes", "does_not_take"),
+    [
+        ("Taxi-v4", {"qlearning", "deepq", "es"}, {"bc", "gail", "her"}),
+        ("Pendulum-v1", {"sac", "bc", "gail"}, {"her", "deepq"}),
+        ("tfbaselines.envs.tiny:tfbaselines/PointReach-v0", {"sac", "her"}, {"deepq"}),
+        ("Seen-v0", {"ppo2", "es", "sac"}, {"qlearning", "bc", "gail"}),
+    ],
+)
+def test_algorithms_are_named_that_take_what_is_observed(env_id, takes, does_not_take, capsys):
+    picture, speed = np.zeros((8, 8, 1), np.uint8), np.zeros(1, np.float32)
+    space = spaces.Dict(picture=spaces.Box(0, 255, (8, 8, 1), np.uint8), speed=spaces.Box(-1, 1, (1,)))
+    gymnasium.register("Seen-v0", lambda: Fine(observation_space=space, obs={"picture": picture, "speed": speed}))
+    try:
+        assert main([env_id, "--steps=250"]) == 0
+    finally:
+        del gymnasium.registry["Seen-v0"]
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("algorithms"))
+    named = set(line.removeprefix("algorithms that take it: ").split(", "))
+    assert takes <= named and not does_not_take & named
+
+
 def test_the_commands_mistakes_are_one_line(capsys):
     assert main(["Pendlum-v1"]) == 2 and main(["Pendulum-v1", "--steps=0"]) == 2
     assert capsys.readouterr().err.count("\n") == 2

@@ -11,7 +11,7 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.wrappers import RewardScaler
 from tfbaselines.errors import bad_argument, warn
 
-OBSERVATION, ACHIEVED, DESIRED = "observation", "achieved_goal", "desired_goal"
+OBSERVATION, ACHIEVED, DESIRED = GOALS = "observation", "achieved_goal", "desired_goal"
 
 # From achieved goals [B, ...], desired goals [B, ...] and an empty info to rewards [B].
 ComputeReward = Callable[[np.ndarray, np.ndarray, dict[str, Any]], np.ndarray]
@@ -71,9 +71,8 @@ def goal_reward(env: VecEnv) -> GoalReward:
 def check_goals(env: VecEnv) -> None:
     """ValueError unless observations have goals."""
     space = env.observation_space
-    keys = (OBSERVATION, ACHIEVED, DESIRED)
-    if not (isinstance(space, spaces.Dict) and set(keys) <= set(space.spaces)):
-        raise ValueError(f"hindsight needs Dict observations of {', '.join(keys)}, not {space}")
+    if not (isinstance(space, spaces.Dict) and set(GOALS) <= set(space.spaces)):
+        raise ValueError(f"hindsight needs Dict observations of {', '.join(GOALS)}, not {space}")
 
 
 def episode_limit(env: VecEnv) -> int | None:
