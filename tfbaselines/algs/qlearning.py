@@ -155,17 +155,17 @@ class Learner:
     def seen(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
         """The smallest and largest observations, [D] each, of random steps; episodes begin anew afterwards."""
         env = self._env
-        obs, rows = env.reset(), []
+        own, mask = self.policy.apart(env.reset())
+        low, high = _range_of(own)
         for _ in range(steps):
-            own, mask = self.policy.apart(obs)
-            rows.append(own.reshape(env.num_envs, -1))
             if mask is None:
                 actions = random_actions(env.action_space, self._rng, env.num_envs)
             else:
                 actions = self._allowed(mask > 0) + int(env.action_space.start)
-            obs, _, _, _ = env.step(actions)
-        rows.append(self.policy.apart(obs)[0].reshape(env.num_envs, -1))
-        return np.concatenate(rows).min(axis=0), np.concatenate(rows).max(axis=0)
+            own, mask = self.policy.apart(env.step(actions)[0])
+            least, most = _range_of(own)
+            low, high = np.minimum(low, least), np.maximum(high, most)
+        return low, high
 
     def state(self) -> dict[str, Any]:
         """The observations that it acts on next; empty before the first run."""
@@ -199,6 +199,12 @@ class Learner:
             last = np.asarray(infos[i]["final_observation"])[None]
             cut = infos[i].get("TimeLimit.truncated", False)
             after[i] = self.policy.values(*self.policy.look(last)).max() if cut else 0.0
+
+
+def _range_of(obs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The smallest and largest numbers [D] of observations [N, ...]."""
+    rows = obs.reshape(len(obs), -1)
+    return rows.min(axis=0), rows.max(axis=0)
 
 
 def learn_from(table: np.ndarray, pairs: np.ndarray, errors: np.ndarray, lr: float) -> None:
