@@ -1,4 +1,4 @@
-"""Two MuJoCo tasks nearer to their second version, on which the originals' numbers were measured.
+"""MuJoCo tasks of capsules nearer to their second version, on which the originals' numbers were measured.
 
 ``python -m tfbaselines.run --alg=trpo_mpi --env=tfbaselines.bench.older_tasks:OlderSwimmer-v2`` runs the
 fourth version, whose observations and rewards are those of the second, with what has changed below it:
@@ -20,6 +20,7 @@ DENSITY = 1000.0
 EPISODE = 1000
 TASKS = {
     "InvertedDoublePendulum-v2": "inverted_double_pendulum_v4:InvertedDoublePendulumEnv",
+    "InvertedPendulum-v2": "inverted_pendulum_v4:InvertedPendulumEnv",
     "Swimmer-v2": "swimmer_v4:SwimmerEnv",
 }
 
