@@ -1,4 +1,4 @@
-"""Action masks and observations of several parts, with on-policy algorithms and with those that take none."""
+"""Action masks and observations of several parts, with on-policy algorithms and with searches."""
 
 import gymnasium
 import numpy as np
@@ -94,15 +94,24 @@ def test_ppo2_learns_with_masks(where, kind):
     assert model.step(seen)[0].shape == (2,) and model.value(seen).shape == (2,)
 
 
-def test_what_takes_no_masks_is_one_line(tmp_path):
-    def make():
-        return Guarded("infos")
+@pytest.mark.parametrize("where", ["obs", "infos"])
+@pytest.mark.parametrize(("alg", "own"), [("es", {"num_agents": 4, "num_hidden": 8}), ("qlearning", {"grid_size": 3})])
+def test_searches_take_allowed_actions(alg, own, where):
+    """Bounds of unbounded observations too come from steps that are allowed."""
 
-    for name, arguments in (("es", {"num_agents": 2}), ("qlearning", {})):
-        with pytest.raises(ValueError, match=f"{name} takes no action masks") as error:
-            network = "mlp" if name == "es" else "table"
-            getattr(tfbaselines, name).learn(network, make, num_iterations=1, num_test_episodes=0, **arguments)
-        assert "\n" not in str(error.value)
+    class Unbounded(Guarded):
+        def __init__(self):
+            super().__init__(where)
+            unbounded = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+            parts = {"vector": unbounded, "action_mask": spaces.MultiBinary(5)}
+            self.observation_space = spaces.Dict(parts) if where == "obs" else unbounded
+
+    network = "table" if alg == "qlearning" else "mlp"
+    options = {"num_iterations": 3, "test_every": 1, "num_test_episodes": 2, "eval_env": Unbounded, "seed": 0}
+    model = getattr(tfbaselines, alg).learn(network, [Unbounded, Unbounded], **options, **own)
+    mask = np.array([[0, 0, 1, 0, 1], [1, 0, 0, 0, 0]], np.int8)
+    seen = {"vector" if where == "obs" else "all": np.ones((2, 3), np.float32), "action_mask": mask}
+    assert mask[[0, 1], model.act(seen, deterministic=True)[0] - 2].all()
 
 
 def test_masks_must_come_with_resets_and_fit():
