@@ -41,7 +41,6 @@ UPDATES_BETWEEN_SYNC_CHECKS = 100
 
 R = TypeVar("R", bound="Run")
 
-
 # Ends of a run after which there is nothing to rescue.
 EXPECTED = (InUseError, Interrupted, NotFiniteError)
 
