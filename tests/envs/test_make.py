@@ -259,11 +259,18 @@ def test_the_worker_is_chosen(options, expected):
     assert shown == make_vec_env("tfbaselines/DiscreteIdentity-v0", "own", 2, 3).reset().tolist()
 
 
+def test_a_module_may_be_named_beside_a_type():
+    env = make_vec_env("tfbaselines.envs.tiny:tfbaselines/DiscreteIdentity-v0", "robotics", 2, 3)
+    assert env.num_envs == 2 and env.envs[0].spec.id == "tfbaselines/DiscreteIdentity-v0"
+
+
 def test_bad_numbers_and_workers():
     with pytest.raises(ValueError, match="num_env=0 is not valid: at least 1"):
         make_vec_env("CartPole-v1", "classic_control", 0, 0)
     with pytest.raises(ValueError, match="unknown worker 'subprocess': did you mean 'subproc'"):
         make_vec_env("CartPole-v1", "classic_control", 1, 0, worker="subprocess")
+    with pytest.raises(ValueError, match="env_type=4 is not valid: the number of environments is num_env=4"):
+        make_vec_env("CartPole-v1", 4)
     with pytest.raises(ValueError, match="unknown environment 'CarPole-v1'"):
         make_vec_env("CarPole-v1", "classic_control", 1, 0)
 

@@ -174,7 +174,8 @@ def make_vec_env(
 
     Args:
         env_id: a registered id, 'module:id', or a function that makes an environment.
-        env_type: see env_type_of; None for what the registry says.
+        env_type: one of ENV_TYPES, or any other name, such as scripts for baselines give environments of their own; None
+            for what the registry says.
         num_env: how many.
         seed: of the first; rank r adds 10,000 r and environment i adds i.
         wrapper_kwargs: see make_env.
@@ -198,9 +199,11 @@ def make_vec_env(
     if worker is not None and worker not in WORKERS:
         raise unknown("worker", worker, WORKERS)
     check_worker(worker, step_timeout, restart_workers)
+    if isinstance(env_type, int):
+        raise bad_argument("env_type", env_type, f"the number of environments is num_env={env_type}")
     made_by_function = callable(env_id)
-    if env_type is None:
-        env_type, env_id = (OWN_TYPE, env_id) if made_by_function else env_type_of(env_id)
+    registered, env_id = (OWN_TYPE, env_id) if made_by_function else env_type_of(env_id)
+    env_type = env_type or registered
     seed = None if seed is None else seed + 10_000 * mpi_rank
     game = _native_game(env_id) if env_type == "atari" and not made_by_function else None
     plain = not (force_dummy or worker or env_kwargs or initializer or start_index or gamestate or reward_scale != 1)
