@@ -5,7 +5,8 @@ fourth version, whose observations and rewards are those of the second, with wha
 
 - until MuJoCo 2.1 a capsule weighed as a cylinder, longer than its middle by half the radius at both ends; now it has
   its own mass and inertia, up to a tenth and a third more;
-- the originals took a time limit for a failure.
+- the originals took a time limit for a failure;
+- they did not bring actions into their bounds, and the cost of control is that of the actions as they come.
 """
 
 from typing import Any
@@ -45,6 +46,18 @@ class CylinderInertia(gymnasium.Wrapper):
         mujoco.mj_setConst(model, env.unwrapped.data)
 
 
+class UnboundedActions(gymnasium.Wrapper):
+    """Actions as the policy draws them: MuJoCo bounds its forces by itself, and the reward counts what they cost.
+
+    Args:
+        env: a MuJoCo task.
+    """
+
+    def __init__(self, env: gymnasium.Env) -> None:
+        super().__init__(env)
+        self.action_space = gymnasium.spaces.Box(-np.inf, np.inf, env.action_space.shape, env.action_space.dtype)
+
+
 class LimitsFail(gymnasium.Wrapper):
     """Time limits that end an episode as failures do.
 
@@ -70,6 +83,7 @@ for _name, _entry_point in TASKS.items():
         entry_point=f"gymnasium.envs.mujoco.{_entry_point}",
         max_episode_steps=EPISODE,
         additional_wrappers=tuple(
-            WrapperSpec(kind.__name__, f"{__name__}:{kind.__name__}", {}) for kind in (CylinderInertia, LimitsFail)
+            WrapperSpec(kind.__name__, f"{__name__}:{kind.__name__}", {})
+            for kind in (CylinderInertia, UnboundedActions, LimitsFail)
         ),
     )
