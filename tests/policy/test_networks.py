@@ -134,6 +134,24 @@ def test_padding_keeps_rows_and_columns(pad, size):
     assert network.get_layer("c3").output.shape[1] == size
 
 
+@pytest.mark.parametrize(("name", "least"), [("cnn", 36), ("cnn_lstm", 36), ("cnn_small", 20)])
+def test_images_that_are_too_small_are_refused(name, least):
+    assert build(name, (least, least, 1)).inputs
+    for shape, hint in (((least, least - 1, 1), "conv_only"), ((3, least, least), "channels come last")):
+        with pytest.raises(ValueError, match=rf"at least {least} x {least} pixels, .* \({shape[0]}, .*: .*{hint}"):
+            build(name, shape)
+    if name != "cnn_lstm":
+        assert build(name, (least - 1, least, 1), pad="SAME").inputs
+
+
+def test_channels_that_seem_to_come_first_are_warned_of_once(capsys):
+    for shape in ((3, 16, 15), (3, 16, 15), (4, 4, 16), (5, 9, 9), (12, 12, 4)):
+        build("conv_only", shape)
+    assert capsys.readouterr().err.count("warning: observations of shape (3, 16, 15) are taken for images of 15 ") == 1
+    build("conv_only", (1, 5, 5))
+    assert "channels come last" in capsys.readouterr().err
+
+
 def test_pixels_are_scaled():
     layer = build("conv_only", convs=[(1, 1, 1)]).layers[1]
     np.testing.assert_allclose(layer(np.array([[0.0, 51.0, 255.0]])), [[0.0, 0.2, 1.0]], rtol=1e-6)

@@ -1,19 +1,25 @@
 """What convolutional networks make of pixels, as functions of Keras tensors, with the initialisation of baselines."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
-from tfbaselines.errors import bad_argument
+from tfbaselines.errors import bad_argument, warn
 
 SQRT_2 = float(np.sqrt(2.0))
+# Rows and columns from which convolutions without padding leave an image.
+NATURE_LEAST, SMALL_LEAST = 36, 20
+# Channels that an image has, as a rule: one, a stack of four, or colours.
+MOST_CHANNELS = 4
+CHANNELS_LAST = "channels come last: gymnasium.wrappers.TransformObservation moves them"
 
 
 def nature_cnn(x: Any, pad: str = "VALID") -> Any:
     """From a Keras tensor of pixels to 512 features."""
-    x = conv_layer(32, 8, 4, "c1", pad)(scaled(x))
+    x = conv_layer(32, 8, 4, "c1", pad)(scaled(x, _least(NATURE_LEAST, pad)))
     x = conv_layer(64, 4, 2, "c2", pad)(x)
     x = conv_layer(64, 3, 1, "c3", pad)(x)
     return dense_layer(512, "relu", "fc1")(keras.layers.Flatten()(x))
@@ -21,7 +27,7 @@ def nature_cnn(x: Any, pad: str = "VALID") -> Any:
 
 def small_cnn(x: Any, pad: str = "VALID") -> Any:
     """From a Keras tensor of pixels to 128 features."""
-    x = conv_layer(8, 8, 4, "c1", pad)(scaled(x))
+    x = conv_layer(8, 8, 4, "c1", pad)(scaled(x, _least(SMALL_LEAST, pad)))
     x = conv_layer(16, 4, 2, "c2", pad)(x)
     return dense_layer(128, "relu", "fc1")(keras.layers.Flatten()(x))
 
@@ -66,14 +72,42 @@ def impala_features(x: Any, depths: Sequence[int] = (16, 32, 32)) -> Any:
     return layers.Dense(256, activation="relu", name=f"layer_{next(number)}")(x)
 
 
-def scaled(x: Any) -> Any:
-    """Pixels from 0..255 to 0..1."""
-    if len(x.shape) != 4:
-        shape = tuple(x.shape[1:])
+def scaled(x: Any, least: int = 1) -> Any:
+    """Pixels from 0..255 to 0..1.
+
+    Args:
+        x: a Keras tensor [B, rows, columns, channels].
+        least: rows and columns that the network needs.
+    """
+    shape = tuple(x.shape[1:])
+    if len(shape) != 3:
         raise ValueError(
             f"a convolutional network needs images [rows, columns, channels], not observations of shape {shape}"
         )
+    if min(shape[:2]) < least:
+        others = "impala_cnn, conv_only and cnn with pad='SAME' take smaller ones"
+        raise ValueError(
+            f"this network needs images of at least {least} x {least} pixels, not observations of shape {shape}: "
+            f"{CHANNELS_LAST if _channels_seem_first(shape) else others}"
+        )
+    if _channels_seem_first(shape):
+        _warn_of_channels(shape)
     return keras.layers.Rescaling(1.0 / 255.0)(x)
+
+
+def _least(least: int, pad: str) -> int:
+    """Rows and columns that convolutions need, which padded ones do not."""
+    return 1 if pad.upper() == "SAME" else least
+
+
+def _channels_seem_first(shape: tuple[int, int, int]) -> bool:
+    return shape[0] <= MOST_CHANNELS < min(shape[1:])
+
+
+@functools.cache
+def _warn_of_channels(shape: tuple[int, int, int]) -> None:
+    """Once, however many networks are built."""
+    warn(f"observations of shape {shape} are taken for images of {shape[2]} channels: {CHANNELS_LAST}")
 
 
 def conv_layer(filters: int, size: int, stride: int, name: str, pad: str) -> keras.layers.Conv2D:
