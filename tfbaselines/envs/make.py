@@ -174,7 +174,7 @@ def make_vec_env(
 
     Args:
         env_id: a registered id, 'module:id', or a function that makes an environment.
-        env_type: one of ENV_TYPES, or any other name, such as scripts for baselines give their own environments; None for
+        env_type: one of ENV_TYPES, or any other name, as scripts for baselines give environments of their own; None for
             what the registry says.
         num_env: how many.
         seed: of the first; rank r adds 10,000 r and environment i adds i.
