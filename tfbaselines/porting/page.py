@@ -1,15 +1,17 @@
 """MIGRATION.md from the table: where the names of the originals are."""
 
+from tfbaselines.porting.stable_baselines3 import section
 from tfbaselines.porting.table import BASELINES, SPINUP, Port
 
-HEAD = """# From baselines and Spinning Up
+HEAD = """# From baselines, Spinning Up and Stable-Baselines3
 
-Made by `python -m tfbaselines.porting > MIGRATION.md` from the table that the imports themselves come from.
+Made by `python -m tfbaselines.porting > MIGRATION.md`, the tables of baselines and Spinning Up from the one that the
+imports themselves come from.
 
 Replace `baselines` or `spinup` by `tfbaselines` in an import, and `import gym` by `import gymnasium as gym`. The names
 below are imported from the same path; the last column is where they are in this package. A name without a counterpart
 can be imported too; calling it is one line that names what to use instead. What differs in behaviour:
-README, "Differences from the originals".
+README, "Differences from the originals". For Stable-Baselines3 see [the end](#stable-baselines3).
 """
 
 ABSENT = "no counterpart: "
@@ -22,7 +24,7 @@ def migration_page() -> str:
         parts += [f"## `{package}`\n", "| import from | names | here |", "|---|---|---|"]
         parts += [row for path, port in table.items() for row in _rows(f"{package}.{path}", port)]
         parts.append("")
-    return "\n".join(parts)
+    return "\n".join([*parts, *section(), ""])
 
 
 def _rows(path: str, port: Port) -> list[str]:

@@ -1,0 +1,160 @@
+"""What the names of Stable-Baselines3 are called here: a section of MIGRATION.md, for scripts that are rewritten."""
+
+from typing import NamedTuple
+
+
+class Twin(NamedTuple):
+    """An algorithm of Stable-Baselines3, or of its sb3-contrib, and the nearest one here.
+
+    Attributes:
+        here: the name here.
+        arguments: by the name there: the names here, separated by spaces, and after a comma what else is to be known.
+        differs: defaults that differ in kind, not in number alone.
+    """
+
+    here: str
+    arguments: dict[str, str]
+    differs: str = ""
+
+
+LEARNING_RATE = {"learning_rate": "lr"}
+OFF_POLICY = {
+    "buffer_size": "replay_size",
+    "learning_starts": "start_steps update_after, the steps at random and those before the first gradient step",
+    "train_freq": "update_every",
+    "gradient_steps": "num_update",
+    "tau": "polyak, which is 1 - tau",
+    "n_steps": "n_step",
+}
+
+TWINS = {
+    "PPO": Twin(
+        "ppo2",
+        LEARNING_RATE
+        | {
+            "n_steps": "nsteps",
+            "batch_size": "nminibatches, which is n_steps * num_env / batch_size",
+            "n_epochs": "noptepochs",
+            "gae_lambda": "lam",
+            "clip_range": "cliprange",
+            "clip_range_vf": "cliprange_vf, False for None",
+            "normalize_advantage": "normalize_advantages",
+        },
+        "values are clipped unless `cliprange_vf=False`; `ppo` has a `target_kl`",
+    ),
+    "A2C": Twin(
+        "a2c",
+        LEARNING_RATE | {"n_steps": "nsteps", "rms_prop_eps": "epsilon", "normalize_advantage": "normalize_advantages"},
+        "`lrschedule='constant'` and `ent_coef=0` are the defaults there; advantages are those of n-step returns",
+    ),
+    "DQN": Twin(
+        "deepq",
+        LEARNING_RATE
+        | {
+            "target_update_interval": "target_network_update_freq",
+            "max_grad_norm": "grad_norm_clipping, of each variable's gradient",
+            "n_steps": "n_step",
+        },
+        "`double_q=False, dueling=False, hiddens=()` make it plain",
+    ),
+    "SAC": Twin(
+        "sac",
+        LEARNING_RATE | OFF_POLICY | {"ent_coef": "alpha"},
+        "`alpha='auto', update_every=1, num_update=1` are the defaults there",
+    ),
+    "TD3": Twin(
+        "td3",
+        {"learning_rate": "pi_lr q_lr"}
+        | OFF_POLICY
+        | {
+            "action_noise": "act_noise, its deviation",
+            "target_policy_noise": "target_noise",
+            "target_noise_clip": "noise_clip",
+        },
+    ),
+    "DDPG": Twin(
+        "ddpg",
+        {"learning_rate": "actor_lr critic_lr"}
+        | OFF_POLICY
+        | {"action_noise": "noise_type, such as normal_0.1", "tau": "tau", "gradient_steps": "nb_train_steps"},
+        "`critic_l2_reg=0, normalize_observations=False` are the defaults there",
+    ),
+    "TRPO": Twin(
+        "trpo_mpi",
+        {
+            "learning_rate": "vf_stepsize",
+            "n_steps": "timesteps_per_batch",
+            "target_kl": "max_kl",
+            "cg_max_steps": "cg_iters",
+            "n_critic_updates": "vf_iters",
+            "gae_lambda": "lam",
+        },
+    ),
+}
+
+OTHERS = {
+    "`make_vec_env(id, n_envs=4, vec_env_cls=SubprocVecEnv, monitor_dir=...)`": (
+        "`make_vec_env(id, num_env=4, worker='subproc', logger_dir=...)` of `tfbaselines.envs.make`"
+    ),
+    "`VecNormalize(venv, norm_obs=, norm_reward=, clip_obs=, clip_reward=)`": (
+        "`VecNormalize(venv, ob=, ret=, clipob=, cliprew=)` of `tfbaselines.envs.normalize`; its statistics are saved "
+        "with the model, and the command line wraps MuJoCo's environments in it"
+    ),
+    "`VecFrameStack(venv, n_stack=4)`": "`VecFrameStack(venv, nstack=4)` of `tfbaselines.envs.vec`",
+    "`'MlpPolicy'`, `'CnnPolicy'`, `'MlpLstmPolicy'`": "`network='mlp'` or `'dense'`, `'cnn'`, `'lstm'`",
+    "`'MultiInputPolicy'`": (
+        "none is needed: every network takes several parts; the encoder of images among them is `vis_encode_type` of "
+        "`deepq`, `sac` and `td3`"
+    ),
+    "`policy_kwargs=dict(net_arch=[64, 64], activation_fn=...)`": (
+        "`hidden_sizes=[64, 64], activation=...` of `network='dense'`; `num_layers=2, num_hidden=64` of `'mlp'`"
+    ),
+    "`model.learn(total_timesteps=N)`": "`model = learn(network, env, total_timesteps=N)`",
+    "`model.predict(obs, deterministic=True)`, `model.save(path)`": "the same",
+    "`PPO.load(path)`": (
+        "`tfbaselines.load(log_directory)`, or `learn(network, env, total_timesteps=0, load_path=path)`"
+    ),
+    "`evaluate_policy(model, env, n_eval_episodes=10)`": (
+        "`python -m tfbaselines.evaluate DIR --episodes 10 --deterministic`, or `tfbaselines.evaluate.evaluate`"
+    ),
+    "`EvalCallback`, `CheckpointCallback`, `StopTrainingOnRewardThreshold`, `StopTrainingOnNoModelImprovement`": (
+        "`EvaluateEvery`, `SaveEvery`, `StopAt`, `StopWithoutGain` of `tfbaselines.callbacks`, and flags of the "
+        "command line"
+    ),
+    "`tensorboard_log=DIR`": "`--log_format=stdout,csv,tensorboard`",
+}
+
+EXAMPLE = """from tfbaselines.algs import ppo2
+from tfbaselines.envs.make import make_vec_env
+
+# env = make_vec_env("CartPole-v1", n_envs=4)
+# model = PPO("MlpPolicy", env, n_steps=128, batch_size=128, n_epochs=4, clip_range=0.2)
+# model.learn(total_timesteps=2048)
+env = make_vec_env("CartPole-v1", num_env=4)
+model = ppo2.learn("mlp", env, total_timesteps=2048, nsteps=128, nminibatches=4, noptepochs=4, cliprange=0.2)
+
+action, state = model.predict(env.reset(), deterministic=True)
+"""
+
+
+def section() -> list[str]:
+    """The lines of the page's section."""
+    lines = [
+        "## Stable-Baselines3\n",
+        "Its scripts are rewritten, not run: an algorithm is a function that trains and returns the model.\n",
+        f"```python\n{EXAMPLE}```\n",
+        "Arguments that have another name here, with the name there in brackets; others have the same:\n",
+        "| there | here | arguments | differs |",
+        "|---|---|---|---|",
+    ]
+    for there, twin in TWINS.items():
+        arguments = "; ".join(_renamed(old, new) for old, new in twin.arguments.items() if old != new)
+        lines.append(f"| `{there}` | `{twin.here}` | {arguments} | {twin.differs} |")
+    lines += ["", "| there | here |", "|---|---|", *(f"| {old} | {new} |" for old, new in OTHERS.items())]
+    return lines
+
+
+def _renamed(old: str, new: str) -> str:
+    names, _, note = new.partition(", ")
+    here = " and ".join(f"`{name}`" for name in names.split())
+    return f"{here} (`{old}`)" + (f", {note}" if note else "")
