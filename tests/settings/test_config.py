@@ -1,3 +1,4 @@
+import inspect
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, dataclass
 from typing import ClassVar
@@ -6,7 +7,10 @@ import pytest
 
 from tfbaselines import ALGORITHMS
 from tfbaselines.algs.registry import get
-from tfbaselines.settings.config import Coefficient, Config, Schedule, arg
+from tfbaselines.envs.make import make_vec_env
+from tfbaselines.settings.config import OF_ENVIRONMENTS, Coefficient, Config, Schedule, arg
+from tfbaselines.settings.flags import FLAGS
+from tfbaselines.settings.options import RunOptions
 from tfbaselines.settings.schedules import FRACTION_SCHEDULES
 from tfbaselines.settings.signatures import networks
 
@@ -137,6 +141,20 @@ def test_a_clash_of_names_is_an_error(clash):
     with pytest.raises(ValueError) as caught:
         Small().check_network("towers", {"width": None, clash: None})
     assert str(caught.value) == f"network 'towers' and the algorithm both have an argument '{clash}': rename one"
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "has_it"),
+    [
+        ("num_env", "env=make_vec_env(id, num_env=...)", make_vec_env),
+        ("resume", "run=RunOptions(resume=...)", RunOptions),
+    ],
+)
+def test_an_argument_of_the_command_line_names_its_place(name, place, has_it):
+    with pytest.raises(ValueError) as caught:
+        Small.of({name: 3}).check_network("towers", {"width": None})
+    assert str(caught.value) == f"unknown argument '{name}' (network 'towers'): give {place}, of {has_it.__module__}"
+    assert set(OF_ENVIRONMENTS) <= set(inspect.signature(make_vec_env).parameters) & set(FLAGS)
 
 
 def test_an_unknown_argument_names_the_nearest():

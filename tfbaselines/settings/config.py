@@ -12,12 +12,15 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 from tfbaselines.errors import nearest
 from tfbaselines.settings.argument import Argument, Bounds, kinds_of
+from tfbaselines.settings.options import RunOptions
 from tfbaselines.settings.schedules import FractionSchedule, is_schedule, parse_schedule
 
 # A rate: a number, text such as linear_3e-4, or a function of the fraction of training left.
 Schedule = Annotated[float | str | Callable[[float], float], "schedule"]
 # The same for a number that compiled updates have as a constant, unless it changes.
 Coefficient = Annotated[float | str | Callable[[float], float], "schedule", "coefficient"]
+# What the command line takes and `make_vec_env`, but not `learn`.
+OF_ENVIRONMENTS = ("num_env", "env_type", "env_kwargs", "reward_scale", "worker", "step_timeout", "restart_workers")
 # A registered network's name, or a builder.
 NetworkSpec = str | Callable[..., Any]
 
@@ -134,9 +137,21 @@ class Config(Declared):
             raise ValueError(f"network '{network}' and the algorithm both have an argument '{clash[0]}': rename one")
         for name in self.network_kwargs:
             if name not in accepted and not open_ended:
-                guess = nearest(name, [*self.arguments(), *accepted])
-                hint = f"did you mean '{guess}'?" if guess else f"the network has {', '.join(accepted) or 'none'}"
+                hint = _place_of(name) or self._nearest(name, accepted)
                 raise ValueError(f"unknown argument '{name}' (network '{network}'): {hint}")
+
+    def _nearest(self, name: str, accepted: Mapping[str, Any]) -> str:
+        guess = nearest(name, [*self.arguments(), *accepted])
+        return f"did you mean '{guess}'?" if guess else f"the network has {', '.join(accepted) or 'none'}"
+
+
+def _place_of(name: str) -> str | None:
+    """Where an argument belongs that the command line takes beside those of `learn`; None for others."""
+    if name in {field.name for field in dataclasses.fields(RunOptions)}:
+        return f"give run=RunOptions({name}=...), of tfbaselines.settings.options"
+    if name in OF_ENVIRONMENTS:
+        return f"give env=make_vec_env(id, {name}=...), of tfbaselines.envs.make"
+    return None
 
 
 def _is_given_to_updates(argument: Argument, value: Any) -> bool:
