@@ -221,6 +221,7 @@ def test_a_module_is_imported_for_its_network(registry, tmp_path, monkeypatch):
     ("name", "kwargs", "message"),
     [
         ("mpl", {}, "unknown network 'mpl': did you mean 'mlp'"),
+        (None, {}, "network=None is not valid: the name of a network, such as mlp, or a function"),
         ("?", {}, r"unknown network '\?': choose from cnn, cnn_lnlstm"),
         ("no_such_module:mlp", {}, "network='no_such_module:mlp' is not valid: module 'no_such_module' cannot"),
         ("mlp", {"num_hiden": 3}, "unknown argument 'num_hiden' of network 'mlp': did you mean 'num_hidden'"),

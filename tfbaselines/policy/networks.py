@@ -65,6 +65,8 @@ def get_network_builder(name: NetworkSpec) -> Builder:
     """
     if callable(name):
         return builder_of(name)
+    if not isinstance(name, str):
+        raise bad_argument("network", name, "the name of a network, such as mlp, or a function that builds one")
     if ":" in name:
         module, name = name.split(":", 1)
         try:
