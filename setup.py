@@ -8,7 +8,7 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 
 extras = {
-    "atari": ["ale-py>=0.11,<0.13", "opencv-python-headless>=4.9"],
+    "atari": ["ale-py>=0.11.1,<0.13", "opencv-python-headless>=4.9"],
     "mujoco": ["gymnasium[mujoco]>=1.1,<2", "mujoco>=3.1.5"],
     # The check of joint types in gymnasium-robotics 1.4 fails with later versions of mujoco.
     "robotics": ["gymnasium-robotics>=1.3,<2", "mujoco>=3.1.5,<3.12"],
