@@ -8,17 +8,17 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 
 extras = {
-    "atari": ["ale-py>=0.11.1,<0.13", "opencv-python-headless>=4.9"],
-    "mujoco": ["gymnasium[mujoco]>=1.1,<2", "mujoco>=3.1.5"],
+    "atari": ["ale-py>=0.12,<0.13", "opencv-python-headless>=4.9"],
+    "mujoco": ["gymnasium[mujoco]>=1.4,<2", "mujoco>=3.1.5"],
     # The check of joint types in gymnasium-robotics 1.4 fails with later versions of mujoco.
     "robotics": ["gymnasium-robotics>=1.3,<2", "mujoco>=3.1.5,<3.12"],
-    "box2d": ["gymnasium[box2d]>=1.1,<2"],
+    "box2d": ["gymnasium[box2d]>=1.4,<2"],
     # Minari datasets as demonstrations.
     "demos": ["minari[hdf5]>=0.5,<0.6"],
     # mpirun and libmpi for a machine that has none.
     "mpi": ["mpich>=4.2"],
     # Curves, videos and windows.
-    "plot": ["matplotlib>=3.8", "imageio[ffmpeg]>=2.34", "gymnasium[classic-control]>=1.1,<2"],
+    "plot": ["matplotlib>=3.8", "imageio[ffmpeg]>=2.34", "gymnasium[classic-control]>=1.4,<2"],
     "test": ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "ruff>=0.17,<0.18"],
 }
 # Logs go there where they are asked for (--log_format=wandb); not in [all].
@@ -39,7 +39,7 @@ setup(
         "tensorflow>=2.18,<2.22",
         # TensorFlow Probability needs tf-keras of TensorFlow's own version, which its extra asks for.
         "tensorflow-probability[tf]>=0.25,<0.26",
-        "gymnasium>=1.1,<2",
+        "gymnasium>=1.4,<2",
         "numpy>=1.26",
         "mpi4py>=4,<5",
         "cloudpickle>=3",
