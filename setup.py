@@ -41,7 +41,7 @@ setup(
         "tensorflow-probability[tf]>=0.25,<0.26",
         "gymnasium>=1.4,<2",
         "numpy>=1.26",
-        "mpi4py>=4,<5",
+        "mpi4py>=4.1,<5",
         "cloudpickle>=3",
         "pandas>=2",
         "tqdm>=4.66",

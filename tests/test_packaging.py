@@ -54,6 +54,15 @@ def test_all_brings_every_extra():
             assert re.search(r"[<>=]", name), f"{name} has no range"
 
 
+def test_the_oldest_versions_are_those_that_are_allowed():
+    setup = re.sub("(?m)^services = .*$", "", (TOP / "setup.py").read_text(encoding="utf-8"))
+    allowed = dict(re.findall(r'"([\w-]+)(?:\[[\w-]+\])?>=([\d.]+)', setup))
+    oldest = dict(re.findall(r"(?m)^([\w-]+)==([\d.]+)$", (TOP / "tests" / "oldest.txt").read_text(encoding="utf-8")))
+    assert oldest.keys() == allowed.keys() and len(oldest) > 20
+    for name, version in oldest.items():
+        assert f"{version}.".startswith(f"{allowed[name]}."), name
+
+
 def test_importing_the_package_does_not_load_tensorflow():
     loaded = "print('tensorflow' in sys.modules)"
     code = f"import sys, tfbaselines; {loaded}; tfbaselines.ppo2.learn; {loaded}"
