@@ -14,7 +14,7 @@ SQRT_2 = float(np.sqrt(2.0))
 NATURE_LEAST, SMALL_LEAST = 36, 20
 # Channels that an image has, as a rule: one, a stack of four, or colours.
 MOST_CHANNELS = 4
-CHANNELS_LAST = "channels come last: gymnasium.wrappers.TransformObservation moves them"
+CHANNELS_LAST = "channels come last, and gymnasium.wrappers.TransformObservation moves them there"
 
 
 def nature_cnn(x: Any, pad: str = "VALID") -> Any:
