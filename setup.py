@@ -11,7 +11,7 @@ extras = {
     "atari": ["ale-py>=0.12,<0.13", "opencv-python-headless>=4.9"],
     "mujoco": ["gymnasium[mujoco]>=1.4,<2", "mujoco>=3.1.5"],
     # The check of joint types in gymnasium-robotics 1.4 fails with later versions of mujoco.
-    "robotics": ["gymnasium-robotics>=1.3,<2", "mujoco>=3.1.5,<3.12"],
+    "robotics": ["gymnasium-robotics>=1.4,<2", "mujoco>=3.1.5,<3.12"],
     "box2d": ["gymnasium[box2d]>=1.4,<2"],
     # Minari datasets as demonstrations.
     "demos": ["minari[hdf5]>=0.5,<0.6"],

@@ -29,7 +29,7 @@ def collect(directories: list[str]) -> Any:
         for path in sorted(Path(top).rglob("config.json")):
             config, progress = json.loads(path.read_text(encoding="utf-8")), path.parent / "progress.csv"
             if progress.exists():
-                tables.append(_curve(config, pd.read_csv(progress)))
+                tables.append(_curve(config, pd.read_csv(progress, float_precision="round_trip")))
     if not tables:
         raise ValueError(f"no runs (config.json and progress.csv) under {', '.join(directories)}")
     return pd.concat(tables, ignore_index=True)
@@ -38,7 +38,7 @@ def collect(directories: list[str]) -> Any:
 def _table(path: str) -> Any:
     import pandas as pd
 
-    table = pd.read_csv(path)
+    table = pd.read_csv(path, float_precision="round_trip")
     if tuple(table) != COLUMNS:
         raise ValueError(f"'{path}' is not a table of scores: its columns are not {', '.join(COLUMNS)}")
     return table
