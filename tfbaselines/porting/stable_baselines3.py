@@ -22,10 +22,10 @@ OFF_POLICY = {
     "buffer_size": "replay_size",
     "learning_starts": "start_steps update_after, the steps at random and those before the first gradient step",
     "train_freq": "update_every",
-    "gradient_steps": "num_update",
-    "tau": "polyak, which is 1 - tau",
     "n_steps": "n_step",
 }
+# Of the two that average their targets and count gradient steps as Spinning Up does.
+AVERAGED = OFF_POLICY | {"gradient_steps": "num_update", "tau": "polyak, which is 1 - tau"}
 
 TWINS = {
     "PPO": Twin(
@@ -59,13 +59,13 @@ TWINS = {
     ),
     "SAC": Twin(
         "sac",
-        LEARNING_RATE | OFF_POLICY | {"ent_coef": "alpha"},
+        LEARNING_RATE | AVERAGED | {"ent_coef": "alpha"},
         "`alpha='auto', update_every=1, num_update=1` are the defaults there",
     ),
     "TD3": Twin(
         "td3",
         {"learning_rate": "pi_lr q_lr"}
-        | OFF_POLICY
+        | AVERAGED
         | {
             "action_noise": "act_noise, its deviation",
             "target_policy_noise": "target_noise",
@@ -76,7 +76,7 @@ TWINS = {
         "ddpg",
         {"learning_rate": "actor_lr critic_lr"}
         | OFF_POLICY
-        | {"action_noise": "noise_type, such as normal_0.1", "tau": "tau", "gradient_steps": "nb_train_steps"},
+        | {"action_noise": "noise_type, such as normal_0.1", "gradient_steps": "nb_train_steps"},
         "`critic_l2_reg=0, normalize_observations=False` are the defaults there",
     ),
     "TRPO": Twin(
@@ -143,12 +143,12 @@ def section() -> list[str]:
         "## Stable-Baselines3\n",
         "Its scripts are rewritten, not run: an algorithm is a function that trains and returns the model.\n",
         f"```python\n{EXAMPLE}```\n",
-        "Arguments that have another name here, with the name there in brackets; others have the same:\n",
+        "Arguments that have another name here, with the name there in brackets; others that both have are the same:\n",
         "| there | here | arguments | differs |",
         "|---|---|---|---|",
     ]
     for there, twin in TWINS.items():
-        arguments = "; ".join(_renamed(old, new) for old, new in twin.arguments.items() if old != new)
+        arguments = "; ".join(_renamed(old, new) for old, new in twin.arguments.items())
         lines.append(f"| `{there}` | `{twin.here}` | {arguments} | {twin.differs} |")
     lines += ["", "| there | here |", "|---|---|", *(f"| {old} | {new} |" for old, new in OTHERS.items())]
     return lines

@@ -19,10 +19,10 @@ from tfbaselines.settings.schedules import FractionSchedule, is_schedule, parse_
 Schedule = Annotated[float | str | Callable[[float], float], "schedule"]
 # The same for a number that compiled updates have as a constant, unless it changes.
 Coefficient = Annotated[float | str | Callable[[float], float], "schedule", "coefficient"]
-# What the command line takes and `make_vec_env`, but not `learn`.
-OF_ENVIRONMENTS = ("num_env", "env_type", "env_kwargs", "reward_scale", "worker", "step_timeout", "restart_workers")
 # A registered network's name, or a builder.
 NetworkSpec = str | Callable[..., Any]
+# What the command line takes and `make_vec_env`, but not `learn`.
+OF_ENVIRONMENTS = ("num_env", "env_type", "env_kwargs", "reward_scale", "worker", "step_timeout", "restart_workers")
 
 C = TypeVar("C", bound="Config")
 
