@@ -3,26 +3,53 @@
 Networks are Spinning Up's multi-layer perceptrons: the network `dense`, whose arguments ac_kwargs are.
 """
 
+import contextlib
+import dataclasses
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.algs.registry import get
 from tfbaselines.errors import bad_argument
 from tfbaselines.logs import logger
+from tfbaselines.logs.directory import forget, holds_checkpoints, holds_run, locked
 from tfbaselines.logs.epoch_logger import EpochTable, default_directory
 from tfbaselines.parallel import mpi
-from tfbaselines.settings.activations import ACTIVATIONS
-from tfbaselines.settings.argument import shown
-from tfbaselines.settings.command_line import OF_THE_RUN, check_arguments, parse
-from tfbaselines.settings.config_file import make_config, read_config, write_config
+from tfbaselines.porting.spinup_config import NETWORK, CannotBeStored, config_of
+from tfbaselines.settings.command_line import check_arguments
+from tfbaselines.settings.config_file import FILE_NAME, read_config, write_config
 from tfbaselines.settings.signatures import network_named
 
-NETWORK = "dense"
+# Arguments by position after env_fn, actor_critic, ac_kwargs and seed.
+BEFORE_ORDER = 4
+ORDER = {
+    "vpg": "steps_per_epoch epochs gamma pi_lr vf_lr train_v_iters lam max_ep_len logger_kwargs save_freq",
+    "ppo": """
+        steps_per_epoch epochs gamma clip_ratio pi_lr vf_lr train_pi_iters train_v_iters lam max_ep_len target_kl
+        logger_kwargs save_freq
+    """,
+    "trpo": """
+        steps_per_epoch epochs gamma delta vf_lr train_v_iters damping_coeff cg_iters backtrack_iters backtrack_coeff
+        lam max_ep_len logger_kwargs save_freq algo
+    """,
+    "ddpg": """
+        steps_per_epoch epochs replay_size gamma polyak pi_lr q_lr batch_size start_steps update_after update_every
+        act_noise num_test_episodes max_ep_len logger_kwargs save_freq
+    """,
+    "td3": """
+        steps_per_epoch epochs replay_size gamma polyak pi_lr q_lr batch_size start_steps update_after update_every
+        act_noise target_noise noise_clip policy_delay num_test_episodes max_ep_len logger_kwargs save_freq
+    """,
+    "sac": """
+        steps_per_epoch epochs replay_size gamma polyak lr alpha batch_size start_steps update_after update_every
+        num_test_episodes max_ep_len logger_kwargs save_freq
+    """,
+}
 
 # ddpg has baselines' names.
 DDPG_NAMES = {"pi_lr": "actor_lr", "q_lr": "critic_lr", "epochs": "nb_epochs", "save_freq": "save_interval"}
@@ -60,10 +87,11 @@ def _function(name: str) -> Callable[..., Any]:
         actor_critic: Any = mlp_actor_critic,
         ac_kwargs: dict[str, Any] | None = None,
         seed: int = 0,
-        *,
-        logger_kwargs: dict[str, Any] | None = None,
-        **kwargs: Any,
+        *positional: Any,
+        **named: Any,
     ) -> Any:
+        kwargs = _by_name(name, positional, named)
+        logger_kwargs = kwargs.pop("logger_kwargs", None) or {}
         if actor_critic is not mlp_actor_critic:
             accepted = f"leave it out; for networks of your own call tfbaselines.{name}.learn(network, env, ...)"
             raise bad_argument("actor_critic", actor_critic, accepted)
@@ -73,13 +101,7 @@ def _function(name: str) -> Callable[..., Any]:
         arguments = defaults | _network_arguments(ac_kwargs or {}) | {"seed": seed}
         arguments |= _ddpg_arguments(kwargs) if name == "ddpg" else kwargs
         check_arguments(arguments, get(name), network_named(NETWORK))
-        output_dir = default_directory((logger_kwargs or {}).get("output_dir"))
-        env = env_fn()
-        config = _config(name, env, arguments, logger_kwargs or {})
-        with logger.scoped_configure(output_dir):
-            if config and mpi.world().rank == 0:
-                write_config(output_dir, config)
-            return _learn(name, env, env_fn, arguments, config, {"output_dir": output_dir} | (logger_kwargs or {}))
+        return _run(name, env_fn, arguments, logger_kwargs)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"""Train a policy as Spinning Up's {name} does.
@@ -89,8 +111,10 @@ def _function(name: str) -> Callable[..., Any]:
         actor_critic: None but Spinning Up's own.
         ac_kwargs: hidden_sizes, and activation by a Keras name or as a function.
         seed: of everything random.
-        logger_kwargs: output_dir, output_fname and exp_name; logs, checkpoints and config.json go there.
-        kwargs: further arguments, see tfbaselines.{name}.learn.
+        positional: by position in Spinning Up's order, or by name: {", ".join(ORDER[name].split())}.
+            Of logger_kwargs, which are output_dir, output_fname and exp_name: logs, checkpoints and config.json go to
+            output_dir, in place of an earlier run's.
+        named: further arguments, see tfbaselines.{name}.learn.
 
     Returns:
         The model, as learn returns it.
@@ -98,27 +122,83 @@ def _function(name: str) -> Callable[..., Any]:
     return call
 
 
+def _by_name(name: str, positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """The arguments after seed by name; TypeError for too many and for one that is given twice, as Python's."""
+    order = ORDER[name].split()
+    if len(positional) > len(order):
+        most, count = (BEFORE_ORDER + len(some) for some in (order, positional))
+        raise TypeError(f"{name}() takes at most {most} arguments by position, not {count}: {order[-1]} is the last")
+    given = dict(zip(order, positional, strict=False))
+    for twice in sorted(given.keys() & named.keys()):
+        raise TypeError(f"{name}() got argument '{twice}' twice, by position and by name")
+    return given | named
+
+
+def _run(name: str, env_fn: Callable[[], Any], arguments: dict[str, Any], logger_kwargs: dict[str, Any]) -> Any:
+    """Train in the log directory, whose config.json is that of this run, or absent."""
+    from tfbaselines.settings.options import RunOptions
+
+    directory = default_directory(logger_kwargs.get("output_dir"))
+    options = arguments.get("run") or RunOptions()
+    resumes = options.resume is not None and os.path.realpath(options.resume) == os.path.realpath(directory)
+    env = env_fn()
+    try:
+        config, missing = config_of(name, env, arguments, logger_kwargs.get("exp_name")), None
+    except CannotBeStored as why:
+        config, missing = {}, str(why)
+    own = {"run": dataclasses.replace(options, config=config)}
+    with _logged(directory, config, missing, resumes):
+        return _learn(name, env, env_fn, arguments | own, {"output_dir": directory} | logger_kwargs)
+
+
+@contextlib.contextmanager
+def _logged(directory: str, config: dict[str, Any], missing: str | None, resumes: bool) -> Iterator[None]:
+    """Log to a directory, on rank 0 with a config.json.
+
+    Args:
+        directory: the log directory.
+        config: for config.json; empty for none.
+        missing: why there is none.
+        resumes: the run goes on from the one in the directory.
+    """
+    if mpi.world().rank != 0:
+        with logger.scoped_configure(directory, resume=resumes):
+            yield
+        return
+    with locked(directory):
+        replaces = not resumes and holds_run(directory)
+        if replaces:
+            (Path(directory) / FILE_NAME).unlink(missing_ok=True)
+        with logger.scoped_configure(directory, resume=resumes):
+            if replaces:
+                logger.warn(f"'{directory}' holds an earlier run, which this one replaces")
+            if missing:
+                logger.warn(f"evaluate, --resume and load will not take '{directory}': {missing}")
+            # Beside an earlier run's checkpoints it waits for the first of this one.
+            if config and not holds_checkpoints(directory):
+                write_config(directory, config)
+            try:
+                yield
+            except ValueError:
+                if not resumes:
+                    forget(directory)
+                raise
+
+
 def _learn(
-    name: str,
-    env: Any,
-    env_fn: Callable[[], Any],
-    arguments: dict[str, Any],
-    config: dict[str, Any],
-    logger_kwargs: dict[str, Any],
+    name: str, env: Any, env_fn: Callable[[], Any], arguments: dict[str, Any], logger_kwargs: dict[str, Any]
 ) -> Any:
     from tfbaselines.envs.adapt import as_vec_env
-    from tfbaselines.settings.options import RunOptions
 
     algorithm = get(name)
     flatten = not algorithm.dict_observations
-    seed = arguments.get("seed")
-    own = {"run": RunOptions(config=config)}
+    own = {}
     if "logger_kwargs" in algorithm.config.arguments():
         own["logger_kwargs"] = logger_kwargs
     if name in TESTED:
         own["eval_env"] = env_fn
     # The environment that was made to look at is the one to train on.
-    venv = as_vec_env(lambda: env, seed, flatten)
+    venv = as_vec_env(lambda: env, arguments.get("seed"), flatten)
     try:
         return algorithm.learn(NETWORK, venv, **own | arguments)
     finally:
@@ -145,35 +225,11 @@ def _ddpg_arguments(kwargs: dict[str, Any]) -> dict[str, Any]:
     return {DDPG_NAMES.get(key, key): value for key, value in given.items()}
 
 
-def _config(name: str, env: Any, arguments: dict[str, Any], logger_kwargs: dict[str, Any]) -> dict[str, Any]:
-    """What evaluates and resumes the run, as the command line would make it; empty for an environment without an id."""
-    spec = getattr(env, "spec", None)
-    registered = gymnasium.registry.get(spec.id) if spec is not None else None
-    if registered is None or spec.additional_wrappers or spec.kwargs != registered.kwargs:
-        return {}
-    given = {"alg": name, "env": spec.id, "network": NETWORK}
-    for key, value in arguments.items():
-        text = getattr(value, "__name__", None) if callable(value) else value
-        if callable(value) and text not in ACTIVATIONS:
-            return {}
-        if key not in OF_THE_RUN or key == "seed":
-            given[key] = shown(text)
-    if arguments.get("total_timesteps") is not None:
-        given["num_timesteps"] = shown(arguments["total_timesteps"])
-    elif name != "ddpg":
-        given.setdefault("epochs", str(get(name).config.arguments()["epochs"].default))
-    config = make_config(parse(given, ALGORITHMS), mpi.world().size)
-    # As env_fn makes it.
-    config["env"]["normalize"] = False
-    exp_name = logger_kwargs.get("exp_name")
-    return config | ({} if exp_name is None else {"exp_name": str(exp_name)})
-
-
 vpg, trpo, ppo, ddpg, td3, sac = map(_function, ("vpg", "trpo", "ppo", "ddpg", "td3", "sac"))
 
 
 def load_policy_and_env(
-    fpath: str, itr: str | int = "last", deterministic: bool = False
+    fpath: str, itr: str | int = "last", deterministic: bool = False, trust: bool = False
 ) -> tuple[gymnasium.Env, Callable[[np.ndarray], np.ndarray]]:
     """An environment as a saved run's, and its policy as a function of one observation.
 
@@ -181,14 +237,15 @@ def load_policy_and_env(
         fpath: the run's log directory.
         itr: 'last', 'best', or a checkpoint's number.
         deterministic: take the most likely actions instead of sampling.
+        trust: import the modules, and let the environment open the files, that the run's config.json names.
     """
-    from tfbaselines.envs.make import make_env
+    from tfbaselines.envs.make import make_env, rendered
     from tfbaselines.envs.vec.viewer import has_display
     from tfbaselines.evaluate import load
 
     config = read_config(fpath)
-    stored = config["env"]
-    model = load(fpath, checkpoint="last" if itr in (-1, "last") else str(itr))
+    stored = rendered(config["env"], "human") if has_display() else config["env"]
+    model = load(fpath, checkpoint="last" if itr in (-1, "last") else str(itr), trust=trust)
     if model.tree()["normalization"]:
         raise ValueError(
             f"'{Path(fpath)}' normalises observations outside of its model: python -m tfbaselines.evaluate"
@@ -197,7 +254,7 @@ def load_policy_and_env(
         stored["env"],
         stored.get("env_type"),
         flatten_dict_observations=stored.get("flatten", True),
-        env_kwargs={"render_mode": "human"} if has_display() else None,
+        env_kwargs=stored.get("env_kwargs"),
     )
     return env, lambda obs: model.act(obs, deterministic=deterministic)[0]
 
