@@ -58,6 +58,10 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _main(argv: list[str]) -> int:
+    if argv and argv[0].isidentifier() and argv[0] != "help":
+        from tfbaselines.porting import experiment_command
+
+        return experiment_command.main(argv)
     typed = {"help": True} if argv in (["-h"], ["help"]) else _expanded(split(argv))
     if "help" in typed:
         alg, network = (typed[name] if isinstance(typed.get(name), str) else None for name in ("alg", "network"))

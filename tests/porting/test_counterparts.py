@@ -11,7 +11,7 @@ from tfbaselines.algs.registry import get
 from tfbaselines.envs.tiny import DiscreteIdentityEnv
 from tfbaselines.experience.replay.buffers import Memory
 from tfbaselines.logs.epoch_logger import colorize
-from tfbaselines.porting import baselines
+from tfbaselines.porting import baselines, experiments
 from tfbaselines.porting.experiments import ExperimentGrid, all_bools, call_experiment, setup_logger_kwargs, valid_str
 
 
@@ -134,9 +134,12 @@ def test_the_variants_of_a_grid():
         "use_gae": True,
     }
     names = [grid().variant_name(one) for one in variants[:4]]
-    start = "bench_env_namecartpole-v1"
+    start = "bench_cartpole-v1"
     assert names == [f"{start}_hid32_use", f"{start}_hid32", f"{start}_hid64-64_use", f"{start}_hid64-64"]
-    assert grid().shs == ["env_name", "see", "epo", "hid", "use"]
+    assert grid().shs == ["", "see", "epo", "hid", "use"]
+    named = grid()
+    named.add("q_lr", [1e-3, 1e-4])
+    assert named.shs[-1] == "ql"
     for key, words in (("", "key=''"), (3, "key=3")):
         with pytest.raises(ValueError, match=words):
             grid().add(key, 1)
@@ -154,7 +157,7 @@ def test_experiments_run_in_processes_of_their_own(tmp_path, capfd):
     small.add("seed", [0, 10])
     small.add("env_name", "CartPole-v1")
     small.add("ac_kwargs:hidden_sizes", [(8,)])
-    small.run(thunk, data_dir=str(tmp_path))
+    assert small.run(thunk, data_dir=str(tmp_path)) == [str(tmp_path / f"g/g_s{seed}") for seed in (0, 10)]
     printed = capfd.readouterr().out
     assert "ran 0 CartPole-v1 (8,) g_s0" in printed and "ran 10 CartPole-v1 (8,) g_s10" in printed
     assert "ExperimentGrid [g]: 2 runs" in printed
@@ -163,6 +166,27 @@ def test_experiments_run_in_processes_of_their_own(tmp_path, capfd):
         call_experiment("bad", thunk, data_dir=str(tmp_path), fail=True, env_name="CartPole-v1", ac_kwargs=sizes)
     with pytest.raises(ValueError, match="num_cpu='many'"):
         call_experiment("bad", thunk, num_cpu="many")
+
+
+def test_a_key_of_the_grid_may_name_what_runs(monkeypatch):
+    calls = []
+    monkeypatch.setattr(experiments, "call_experiment", lambda *args, **kwargs: calls.append((args, kwargs["seed"])))
+    both = ExperimentGrid("g")
+    both.add("algo", [np.sin, np.cos], "")
+    both.add("seed", [0, 10])
+    both.run("algo")
+    assert calls == [(("g_sin", np.sin), 0), (("g_sin", np.sin), 10), (("g_cos", np.cos), 0), (("g_cos", np.cos), 10)]
+    for thunk in ("alg", "seed", None):
+        with pytest.raises(ValueError, match=f"thunk={thunk!r} is not valid: a function, or the key of the grid"):
+            both.run(thunk)
+    assert len(calls) == 4
+
+
+def test_environments_of_experiments_may_be_of_a_module(tmp_path, monkeypatch):
+    lines = "from gymnasium import register", "register('Mine-v0', 'gymnasium.envs.classic_control:CartPoleEnv')"
+    (tmp_path / "of_mine.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert experiments._make("of_mine:Mine-v0").spec.id == "Mine-v0"
 
 
 def test_algorithms_can_be_sent_to_another_process():

@@ -61,7 +61,7 @@ def call_experiment(
     data_dir: str | None = None,
     datestamp: bool = False,
     **kwargs: Any,
-) -> None:
+) -> str | None:
     """Call thunk(seed=seed, logger_kwargs=..., **kwargs) in a process of its own, or in the ranks of an mpirun.
 
     Args:
@@ -72,6 +72,9 @@ def call_experiment(
         data_dir: see setup_logger_kwargs.
         datestamp: see setup_logger_kwargs.
         kwargs: arguments of thunk; 'env_name' stands for an env_fn that makes it.
+
+    Returns:
+        The run's directory.
     """
     ranks = len(usable_cores()) if num_cpu == "auto" else num_cpu
     if not isinstance(ranks, int) or ranks < 1:
@@ -84,17 +87,24 @@ def call_experiment(
         file.flush()
         launcher = mpi.mpirun_command(ranks) if ranks > 1 else []
         command = [*launcher, sys.executable, "-m", __name__, file.name]
-        status = subprocess.run(command, check=False).returncode
+        with subprocess.Popen(command) as process:
+            try:
+                status = process.wait()
+            except KeyboardInterrupt:
+                # The run was interrupted too, and saves a checkpoint.
+                process.wait()
+                raise
     if status:
         raise RuntimeError(f"experiment '{exp_name}' with seed {seed} failed with status {status}")
+    return (kwargs["logger_kwargs"] or {}).get("output_dir")
 
 
 def _make(env_name: str) -> Any:
     import gymnasium
 
-    from tfbaselines.envs.ids import spec_of
+    from tfbaselines.envs.ids import env_type_of
 
-    return gymnasium.make(spec_of(env_name))
+    return gymnasium.make(env_type_of(env_name)[1])
 
 
 class ExperimentGrid:
@@ -122,16 +132,16 @@ class ExperimentGrid:
         Args:
             key: its name; 'ac_kwargs:hidden_sizes' is an entry of a dictionary.
             vals: a list of values, or one.
-            shorthand: stands for the key in names; None for the first three letters of its parts.
+            shorthand: stands for the key in names, '' for nothing; None for the first three letters of its parts.
             in_name: name variants by it even where it has one value.
         """
         if not isinstance(key, str) or not key or not key[0].isalnum():
             raise bad_argument("key", key, "the name of an argument")
         if shorthand is not None and not ((isinstance(shorthand, str) and shorthand[:1].isalnum()) or shorthand == ""):
-            raise bad_argument("shorthand", shorthand, "a name, or an empty text for the key itself")
+            raise bad_argument("shorthand", shorthand, "a name, or an empty text for none")
         self.keys.append(key)
         self.vals.append(vals if isinstance(vals, list) else [vals])
-        self.shs.append(_shorthand(key) if shorthand is None else shorthand or key)
+        self.shs.append(_shorthand(key) if shorthand is None else shorthand)
         self.in_names.append(in_name)
 
     def variants(self) -> list[dict[str, Any]]:
@@ -165,17 +175,34 @@ class ExperimentGrid:
 
     def run(
         self,
-        thunk: Callable[..., Any],
+        thunk: Callable[..., Any] | str,
         num_cpu: int | str = 1,
         data_dir: str | None = None,
         datestamp: bool = False,
-    ) -> None:
-        """Run every variant, one after the other; see call_experiment."""
+    ) -> list[str | None]:
+        """Run every variant, one after the other.
+
+        Args:
+            thunk: what runs, or the key whose values are functions: each variant runs its own.
+            num_cpu: see call_experiment.
+            data_dir: see setup_logger_kwargs.
+            datestamp: see setup_logger_kwargs.
+
+        Returns:
+            The runs' directories.
+        """
+        functions = dict(zip(self.keys, self.vals, strict=True)).get(thunk, []) if isinstance(thunk, str) else [thunk]
+        if not functions or not all(map(callable, functions)):
+            raise bad_argument("thunk", thunk, "a function, or the key of the grid whose values are functions")
         self.print()
+        directories = []
         for variant in self.variants():
             name = self.variant_name(variant)
             print(f"running {name}, seed {variant.get('seed', 0)}", flush=True)
-            call_experiment(name, thunk, num_cpu=num_cpu, data_dir=data_dir, datestamp=datestamp, **variant)
+            function = variant.pop(thunk) if isinstance(thunk, str) else thunk
+            where = {"num_cpu": num_cpu, "data_dir": data_dir, "datestamp": datestamp}
+            directories.append(call_experiment(name, function, **where, **variant))
+        return directories
 
     def print(self) -> None:
         """Print the arguments and their values."""
@@ -185,9 +212,9 @@ class ExperimentGrid:
 
 
 def _shorthand(key: str) -> str:
-    """The first letters of a key's parts, up to the first that is not one."""
+    """The first letters of a key's parts, without underscores."""
     parts = (part[:LETTERS_OF_SHORTHANDS] for part in key.split(":"))
-    return "-".join("".join(itertools.takewhile(str.isalnum, part)) for part in parts)
+    return "-".join("".join(filter(str.isalnum, part)) for part in parts)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,13 @@ from tfbaselines.settings.signatures import Network, network_named
 # Arguments of learn that the command gives itself, from its flags.
 OF_THE_RUN = ("total_timesteps", "seed", "eval_env", "run")
 
+# Spinning Up's command line, on which a flag may have several values.
+EXPERIMENTS = "python -m tfbaselines.run ALG"
+
+# Its flags that are no arguments here.
+OF_EXPERIMENTS = {"env_name": "did you mean --env?", "num_cpu": "did you mean --cpu?"} | {
+    name: f"it belongs to {EXPERIMENTS} --{name} VALUE ..." for name in ("exp_name", "data_dir", "hid", "act")
+}
 
 # Before the names of the environment's own arguments.
 ENV_KWARGS = "env_kwargs."
@@ -60,7 +67,8 @@ def split(argv: list[str]) -> dict[str, str | bool]:
     while rest:
         word = rest.pop(0)
         if not word.startswith("--") or word == "--":
-            raise ValueError(f"'{word}' is not an argument: write --name=value")
+            several = f" (several values of one: {EXPERIMENTS} --seed 0 10)" if given else ""
+            raise ValueError(f"'{word}' is not an argument: write --name=value{several}")
         key, equals, value = word[2:].partition("=")
         key = key.replace("-", "_")
         if equals:
@@ -149,6 +157,7 @@ def _argument(name: str, algorithm: Algorithm, network: Network) -> Argument:
     if argument is None:
         guess = nearest(name, [*FLAGS, *arguments, *network.arguments])
         hint = f"did you mean --{guess}?" if guess else f"--alg={algorithm.name} --help lists what there is"
+        hint = OF_EXPERIMENTS.get(name, hint)
         raise ValueError(f"unknown argument --{name} of {algorithm.name} with network {network.name}: {hint}")
     if not argument.settable:
         where = f"tfbaselines.{algorithm.name}.learn"

@@ -20,7 +20,8 @@ INDENT = 26
 USAGE = "usage: python -m tfbaselines.run [--alg=ALG] [--env=ENV] [--name=value ...]"
 
 PURPOSE = """Train an agent, save it, play it. Other commands: python -m tfbaselines.evaluate, .plot, .record,
-.check_env, .bench (each has --help)."""
+.check_env, .bench (each has --help). In Spinning Up's form flags have several values, and each combination is a run:
+python -m tfbaselines.run ppo --help."""
 
 MORE = """--alg=ALG --help lists the arguments of an algorithm, --network=NAME --help those of a network; with both
 the network's follow the algorithm's."""
