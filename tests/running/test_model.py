@@ -100,6 +100,8 @@ def test_a_recurrent_model_is_given_its_state_back():
     fresh = model.act(obs, state, deterministic=True, mask=np.ones(3, bool))[1]
     np.testing.assert_allclose(fresh, model.act(obs, deterministic=True)[1], rtol=1e-5, atol=1e-6)
     assert np.abs(again - fresh).max() > 1e-4
+    alone = model.predict(obs[0], state[:1], episode_start=True, deterministic=True)[1]
+    np.testing.assert_allclose(alone, fresh[:1], rtol=1e-5, atol=1e-6)
 
 
 def test_the_environments_statistics_travel_with_the_model(tmp_path):

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.envs.vec.base import ended_episodes
+from tfbaselines.envs.vec.base import ended_episodes, last_observation
 from tfbaselines.errors import bad_argument
 from tfbaselines.experience.collector import random_actions
 from tfbaselines.experience.rollout import continues
@@ -196,9 +196,10 @@ class Learner:
     def _end(self, after: np.ndarray, dones: np.ndarray, infos: list[dict[str, Any]]) -> None:
         """Replace the values [N] of what comes after, where an episode ended: nothing, or what a time limit cut off."""
         for i in np.flatnonzero(dones):
-            last = np.asarray(infos[i]["final_observation"])[None]
-            cut = infos[i].get("TimeLimit.truncated", False)
-            after[i] = self.policy.values(*self.policy.look(last)).max() if cut else 0.0
+            after[i] = 0.0
+            if infos[i].get("TimeLimit.truncated"):
+                last = np.asarray(last_observation(infos[i]))[None]
+                after[i] = self.policy.values(*self.policy.look(last)).max()
 
 
 def _range_of(obs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper, find_wrapper
+from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper, change_last, find_wrapper
 from tfbaselines.parallel.moments import RunningMeanStd
 
 
@@ -70,7 +70,7 @@ class VecNormalize(VecEnvWrapper):
         if dones.any():
             self.ret[dones] = 0.0
             for i in np.flatnonzero(dones):
-                infos[i]["final_observation"] = self.scaled(infos[i]["final_observation"])
+                change_last(infos[i], self.scaled)
         return obs, rewards, dones, infos
 
     def state(self) -> dict[str, Any]:

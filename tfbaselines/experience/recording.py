@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.envs.normalize import VecNormalize
-from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper, find_wrapper
+from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper, find_wrapper, last_observation
 from tfbaselines.experience.demonstrations import Demonstrations
 from tfbaselines.policy.encoding import observation_dtype
 
@@ -63,7 +63,7 @@ class Recorder(VecEnvWrapper):
             self._steps[i].append((self._obs[i], self._actions[i], float(rewards[i])))
         self._obs = self._rows(obs)
         for i in np.flatnonzero(dones):
-            last = self._row(infos[i]["final_observation"])
+            last = self._row(last_observation(infos[i]))
             self._ended.append((self._steps[i], not infos[i].get("TimeLimit.truncated"), last))
             self._steps[i] = []
         return obs, rewards, dones, infos

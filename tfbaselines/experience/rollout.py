@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.base import last_observation
 from tfbaselines.experience.returns import gae, n_step_returns
 from tfbaselines.memory import require_memory
 from tfbaselines.policy.policy import Policy
@@ -256,11 +257,11 @@ class Runner:
             if "episode" in info:
                 rollout.episodes.append(info["episode"])
             if rollout.next_obs is not None:
-                rollout.next_obs[t, i] = info["final_observation"]
+                rollout.next_obs[t, i] = last_observation(info)
             if info.get("TimeLimit.truncated"):
                 rollout.truncated[t, i] = True
             if rollout.truncated[t, i] or rollout.end_values is not None:
-                valued.append((i, info["final_observation"]))
+                valued.append((i, last_observation(info)))
         return valued
 
     def _value_of(self, i: int, last: np.ndarray) -> Any:

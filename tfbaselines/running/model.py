@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.observations import parts_of, parts_of_obs
+from tfbaselines.envs.vec.action_mask import check_masks
+from tfbaselines.envs.vec.observations import MASK, parts_of, parts_of_obs
 from tfbaselines.envs.vec.packed import PackedSpace, opened, unpacked
 from tfbaselines.envs.vec.several_parts import named_parts
 from tfbaselines.errors import bad_argument
@@ -141,7 +142,7 @@ class PolicyModel:
 
     def value(self, obs: np.ndarray, S: np.ndarray | None = None, M: np.ndarray | None = None) -> np.ndarray:
         """Values [N] of a batch of observations."""
-        obs = self._batch(obs)
+        obs = self._batch(obs, acted_on=False)
         return self.actor.value(obs, *self._memory(_length(obs), S, M))
 
     def initial_states(self, count: int) -> np.ndarray | None:
@@ -263,18 +264,20 @@ class PolicyModel:
         name, part = next(iter(parts_of(opened(space) if isinstance(obs, Mapping) else space).items()))
         return np.ndim(parts_of_obs(obs)[name]) == len(part.shape)
 
-    def _batch(self, obs: Any) -> Any:
+    def _batch(self, obs: Any, acted_on: bool = True) -> Any:
         space, obs = self.policy.observation_space, self._named(obs)
         if not isinstance(obs, Mapping):
             return _checked(obs, space)
         parts = {name: _checked(obs[name], part) for name, part in opened(space).spaces.items()}
+        if MASK in parts and acted_on:
+            check_masks(parts[MASK], self.policy.action_space)
         return space.pack(parts) if isinstance(space, PackedSpace) else parts
 
     def _memory(self, count: int, states: Any, episode_start: Any) -> tuple[Any, Any]:
         if not self.policy.recurrent:
             return None, None
         states = self.policy.initial_state(count) if states is None else np.asarray(states, np.float32)
-        return states, np.zeros(count, bool) if episode_start is None else episode_start
+        return states, np.zeros(count, bool) if episode_start is None else np.atleast_1d(episode_start)
 
 
 def _as_array(obs: Any, space: spaces.Space) -> np.ndarray:

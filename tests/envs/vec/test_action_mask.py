@@ -113,8 +113,8 @@ def test_several_parts_have_the_mask_beside_them():
     ids=["list", "tuple", "booleans", "table", "parts", "parts of booleans"],
 )
 def test_masks_of_any_form_are_rows_of_numbers(form):
-    env = VecActionMask(DummyVecEnv([masking(5, spaces.MultiDiscrete([1, 3]), form)]))
-    for obs, time in ((env.reset(), 5), (step(env)[0], 6)):
+    env = VecActionMask(DummyVecEnv([masking(13, spaces.MultiDiscrete([1, 3]), form)]))
+    for obs, time in ((env.reset(), 13), (step(env)[0], 14)):
         assert obs[MASK].tolist() == [bits(time)] and obs[MASK].dtype == np.int8
 
 
@@ -183,3 +183,73 @@ def test_looking_for_masks_costs_no_episode():
     assert len(resets) == 1
     env.reset()
     assert len(resets) == 2
+
+
+def telling(mask, actions=None, in_obs=False, at=1):
+    """A function that makes environments whose mask is `mask` from step `at` on, in the infos or the observations."""
+
+    def make():
+        class Telling(ConstantRewardEnv):
+            def __init__(self):
+                super().__init__(10)
+                self.action_space = actions or spaces.Discrete(len(mask))
+                if in_obs:
+                    own = spaces.Box(-np.inf, np.inf, (len(mask),), np.float32)
+                    self.observation_space = spaces.Dict(time=self.observation_space, action_mask=own)
+
+            def reset(self, **kwargs):
+                self.time = 0
+                return self._tell(super().reset(**kwargs)[0], {})
+
+            def step(self, action):
+                self.time += 1
+                obs, reward, terminated, truncated, info = super().step(action)
+                obs, info = self._tell(obs, info)
+                return obs, reward, terminated, truncated, info
+
+            def _tell(self, obs, info):
+                present = np.array(mask if self.time >= at else np.ones(len(mask)), np.float32)
+                return ({"time": obs, MASK: present}, info) if in_obs else (obs, info | {MASK: present})
+
+        return Telling()
+
+    return make
+
+
+@pytest.mark.parametrize("in_obs", [False, True])
+@pytest.mark.parametrize(
+    ("mask", "line"),
+    [
+        ([2, 1, 0], "has the entry 2"),
+        ([0, 0.5, 1], "has the entry 0.5"),
+        ([-np.inf, 0, 0], "has the entry -inf"),
+        ([np.nan, 1, 0], "has the entry nan"),
+        ([256, 0, 0], "has the entry 256"),
+        ([0, 0, 0], "allows nothing"),
+    ],
+)
+def test_masks_that_say_nothing_clear_are_refused(mask, line, in_obs):
+    if in_obs and not np.isfinite(mask).all():
+        # Of any part of an observation.
+        line = "environment 0 .* is not a finite number"
+    env = with_action_masks(DummyVecEnv([telling(mask, in_obs=in_obs)]))
+    env.reset()
+    with pytest.raises(ValueError, match=line):
+        step(env)
+
+
+def test_every_part_of_the_actions_allows_something():
+    allowed = with_action_masks(DummyVecEnv([telling([0, 1, 1, 0], spaces.MultiDiscrete([2, 2]))]))
+    allowed.reset()
+    allowed.step(np.zeros((1, 2), np.int64))
+    env = with_action_masks(DummyVecEnv([telling([1, 1, 0, 0], spaces.MultiDiscrete([2, 2]))]))
+    env.reset()
+    with pytest.raises(ValueError, match="allows nothing"):
+        env.step(np.zeros((1, 2), np.int64))
+
+
+def test_nothing_need_be_allowed_after_the_last_step():
+    env = with_action_masks(DummyVecEnv([telling([0, 0, 0], at=10)]))
+    env.reset()
+    *_, (obs, _, dones, infos) = (step(env) for _ in range(10))
+    assert dones.all() and obs[MASK].all() and not infos[0]["final_observation"][MASK].any()

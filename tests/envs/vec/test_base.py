@@ -7,15 +7,20 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from tfbaselines.algs import a2c, deepq
 from tfbaselines.envs.monitor import Monitor
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.tiny import ConstantRewardEnv, NaNEnv
 from tfbaselines.envs.vec import (
     CloudpickleWrapper,
     DummyVecEnv,
     ShmemVecEnv,
     SubprocVecEnv,
+    VecEnv,
     VecEnvObservationWrapper,
     VecEnvWrapper,
+    VecFrameStack,
+    VecMonitor,
 )
 from tfbaselines.envs.vec.native_atari import NativeAtariVecEnv
 from tfbaselines.envs.wrappers import RewardScaler
@@ -269,16 +274,51 @@ def test_a_wrapper_closes_the_inside_once():
     assert closed == [1] and env.closed and inner.closed
 
 
-def test_an_observation_wrapper_changes_the_real_last_one_too():
-    class Negative(VecEnvObservationWrapper):
-        def process(self, obs):
-            return -obs
+class Negative(VecEnvObservationWrapper):
+    def process(self, obs):
+        return -obs
 
+
+def test_an_observation_wrapper_changes_the_real_last_one_too():
     env = Negative(DummyVecEnv([counting(2, True, first=1)] * 2))
     assert env.reset().tolist() == [[-1, -1]] * 2
     env.step(np.zeros(2, np.int64))
     obs, _, _, infos = env.step(np.zeros(2, np.int64))
     assert obs.tolist() == [[-1, -1]] * 2 and infos[1]["final_observation"].tolist() == [-3, -3]
+
+
+class Plain(VecEnv):
+    """Two environments as a script for the originals writes them: infos have no last observations."""
+
+    def __init__(self, cut=False):
+        super().__init__(2, spaces.Box(-9, 9, (1,), np.float32), spaces.Discrete(2))
+        self._time, self._info = 0, {"TimeLimit.truncated": True} if cut else {}
+
+    def reset(self):
+        return np.zeros((2, 1), np.float32)
+
+    def step_async(self, actions):
+        self._time += 1
+
+    def step_wait(self):
+        over = self._time % 3 == 0
+        infos = [dict(self._info) if over else {} for _ in range(2)]
+        return np.full((2, 1), self._time % 3, np.float32), np.ones(2), np.full(2, over), infos
+
+
+@pytest.mark.parametrize("wrap", [VecNormalize, lambda env: VecFrameStack(env, 2), Negative, VecMonitor])
+def test_infos_may_lack_the_last_observation(wrap):
+    env = wrap(Plain())
+    env.reset()
+    dones = [env.step([0, 0])[2].tolist() for _ in range(6)]
+    assert dones == [[False] * 2, [False] * 2, [True] * 2] * 2
+
+
+def test_a_time_limit_without_the_last_observation_is_one_line():
+    for algorithm, arguments in ((a2c, {}), (deepq, {"learning_starts": 10})):
+        algorithm.learn("mlp", Plain(), total_timesteps=20, **arguments)
+        with pytest.raises(ValueError, match="the infos of a step that ends an episode have no 'final_observation'"):
+            algorithm.learn("mlp", Plain(cut=True), total_timesteps=20, **arguments)
 
 
 def test_closures_are_pickled():

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper, find_wrapper
+from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper, change_last, find_wrapper
 from tfbaselines.envs.vec.observations import MASK, ONLY, parts_of
 
 
@@ -31,7 +31,8 @@ class VecActionMask(VecEnvWrapper):
         obs, rewards, dones, infos = self.venv.step_wait()
         masks = [self._mask(info["reset_info"] if done else info) for done, info in zip(dones, infos, strict=True)]
         for i in np.flatnonzero(dones):
-            infos[i]["final_observation"] = self._with(infos[i]["final_observation"], self._mask(infos[i], True))
+            mask = self._mask(infos[i], True)
+            change_last(infos[i], lambda obs, mask=mask: self._with(obs, mask))
         return self._with(obs, np.stack(masks)), rewards, dones, infos
 
     def rest(self, number: int) -> bool:
@@ -44,14 +45,42 @@ class VecActionMask(VecEnvWrapper):
     def _mask(self, info: dict[str, Any], final: bool = False) -> np.ndarray:
         if MASK not in info:
             if final:
-                # Nothing is chosen after the last step.
                 return np.ones(self._width, np.int8)
             raise ValueError(f"an info has no '{MASK}': it is needed after every step and reset")
         mask = info[MASK]
         row = np.concatenate([np.ravel(part) for part in mask]) if isinstance(mask, list | tuple) else np.ravel(mask)
         if row.shape != (self._width,):
             raise ValueError(f"an '{MASK}' has {row.size} entries, the actions have {self._width} choices")
+        # Nothing is chosen after the last step.
+        check_masks(row[None], self.action_space, some=not final)
         return row.astype(np.int8)
+
+
+class VecCheckedMask(VecEnvWrapper):
+    """Dict observations with an 'action_mask' of their own, which is looked at in every step; see check_masks."""
+
+    def reset(self) -> Any:
+        """See VecEnv."""
+        return self._checked(self.venv.reset())
+
+    def step_wait(self) -> StepResult:
+        """See VecEnv."""
+        obs, rewards, dones, infos = self.venv.step_wait()
+        return self._checked(obs), rewards, dones, infos
+
+    def _checked(self, obs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        check_masks(obs[MASK], self.action_space)
+        return obs
+
+
+def check_masks(masks: np.ndarray, actions: spaces.Discrete | spaces.MultiDiscrete, some: bool = True) -> None:
+    """ValueError unless entries of masks [N, choices] are 0 or 1, and, if asked for, something is allowed in each."""
+    allowed = masks == 1
+    if (masks != allowed).any():
+        raise ValueError(f"an '{MASK}' has the entry {masks[masks != allowed][0]}: 1 for what is allowed, else 0")
+    parts = [0] if isinstance(actions, spaces.Discrete) else [0, *np.cumsum(actions.nvec)[:-1]]
+    if some and not np.logical_or.reduceat(allowed, parts, axis=1).all():
+        raise ValueError(f"an '{MASK}' allows nothing: an episode without anything to do has to end")
 
 
 def choices_of(space: spaces.Discrete | spaces.MultiDiscrete) -> int:
@@ -62,12 +91,13 @@ def choices_of(space: spaces.Discrete | spaces.MultiDiscrete) -> int:
 def with_action_masks(env: VecEnv) -> VecEnv:
     """The environments with VecActionMask around them if their infos have masks; they are reset to find out.
 
-    Where Dict observations have an 'action_mask' already, the environments stay as they are.
+    Where Dict observations have an 'action_mask' already, it stays as it is.
     """
     parts, actions = parts_of(env.observation_space), env.action_space
     if MASK in parts:
         _check_part(parts[MASK], actions)
-        return env
+        checked = find_wrapper(env, VecActionMask) or find_wrapper(env, VecCheckedMask)
+        return env if checked else VecCheckedMask(env)
     if find_wrapper(env, _Begun) or isinstance(actions, spaces.Box):
         return env
     begun = _Begun(env)

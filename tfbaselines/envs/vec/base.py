@@ -8,12 +8,18 @@ When dones[i] is true, obs[i] is already the first observation of the next episo
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+
+from tfbaselines.errors import ObservationError
+
+# Where the infos have the real last observation of an episode.
+LAST = "final_observation"
 
 StepResult = tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]
 
@@ -235,13 +241,29 @@ class VecEnvObservationWrapper(VecEnvWrapper):
         """See VecEnv."""
         obs, rewards, dones, infos = self.venv.step_wait()
         for i in np.flatnonzero(dones):
-            last = infos[i]["final_observation"]
-            if isinstance(last, dict):
-                batch = {key: np.asarray(value)[None] for key, value in last.items()}
-            else:
-                batch = np.asarray(last)[None]
-            infos[i]["final_observation"] = self.process(batch)[0]
+            change_last(infos[i], self._process_one)
         return self.process(obs), rewards, dones, infos
+
+    def _process_one(self, obs: Any) -> Any:
+        if isinstance(obs, dict):
+            return self.process({key: np.asarray(value)[None] for key, value in obs.items()})[0]
+        return self.process(np.asarray(obs)[None])[0]
+
+
+def last_observation(info: dict[str, Any]) -> Any:
+    """The real last observation of an episode, from the info of the step that ended it; ValueError when it has none."""
+    if LAST in info:
+        return info[LAST]
+    raise ObservationError(
+        f"the infos of a step that ends an episode have no '{LAST}': a vector environment that begins the next one at "
+        f"once puts the real last observation there, infos[i]['{LAST}']"
+    )
+
+
+def change_last(info: dict[str, Any], process: Callable[[Any], Any]) -> None:
+    """Process the last observation in the info of a step that ended an episode, where a vector environment tells it."""
+    if LAST in info:
+        info[LAST] = process(info[LAST])
 
 
 def find_wrapper(env: VecEnv, kind: type[VecEnvWrapper]) -> Any:

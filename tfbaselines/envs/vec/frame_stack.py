@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper
+from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper, change_last
 
 
 class VecFrameStack(VecEnvWrapper):
@@ -66,9 +66,12 @@ class VecFrameStack(VecEnvWrapper):
         self.stackedobs[..., -self._channels :] = frames
 
     def _end_episode(self, i: int, info: dict[str, Any], first_frame: np.ndarray) -> None:
-        if "final_observation" in info:
-            last = self.stackedobs[i].copy()
-            last[..., -self._channels :] = info["final_observation"]
-            info["final_observation"] = last
+        change_last(info, lambda last_frame: self._with_newest(i, last_frame))
         self.stackedobs[i] = 0
         self.stackedobs[i, ..., -self._channels :] = first_frame
+
+    def _with_newest(self, i: int, frame: np.ndarray) -> np.ndarray:
+        """Environment i's stack with another newest frame."""
+        stack = self.stackedobs[i].copy()
+        stack[..., -self._channels :] = frame
+        return stack

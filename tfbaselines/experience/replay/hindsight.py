@@ -10,6 +10,7 @@ import numpy as np
 
 from tfbaselines.envs.goals import ACHIEVED, DESIRED, ComputeReward, check_goals
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.base import last_observation
 from tfbaselines.experience.replay.protocol import Batch
 from tfbaselines.experience.replay.storage import reshaped
 from tfbaselines.experience.replay.uniform import Replay
@@ -70,7 +71,7 @@ class HindsightReplay(Replay):
         achieved = self._arrays["achieved_after"]
         achieved[t], self._episode_end[t] = next_obs[ACHIEVED], OPEN
         for i in np.flatnonzero(dones):
-            achieved[t, i] = infos[i]["final_observation"][ACHIEVED]
+            achieved[t, i] = last_observation(infos[i])[ACHIEVED]
             begin = max(self._episode_begin[i], self.steps - len(self) // self.num_envs)
             self._episode_end[np.arange(begin, step + 1) % self._slots, i] = step
             self._episode_begin[i] = step + 1

@@ -20,6 +20,7 @@ from gymnasium import spaces
 
 from tfbaselines.arrays import map_array, read_document
 from tfbaselines.envs.vec import VecEnv, VecFrameStack, find_wrapper
+from tfbaselines.envs.vec.base import last_observation
 from tfbaselines.envs.vec.observations import ONLY, parts_of, parts_of_obs
 from tfbaselines.experience.replay.protocol import Batch
 from tfbaselines.experience.replay.saved import LARGEST_ABOUT, check_arrays, check_last, steps_of
@@ -159,7 +160,7 @@ class Storage:
             if infos[i].get("TimeLimit.truncated"):
                 arrays["truncated"][t, i], arrays["terminated"][t, i] = True, False
             if self._aside(arrays, (t, i)):
-                final = infos[i]["final_observation"]
+                final = last_observation(infos[i])
                 self._last[t, int(i)] = {name: np.array(part) for name, part in parts_of_obs(final).items()}
         self._write_obs(after, next_obs)
         arrays["episode_start"][after] = dones
