@@ -75,6 +75,25 @@ def test_seeds_are_one_curve_unless_counted(logs, monkeypatch):
     assert panel.curves[0].y.tolist() == list(range(10)) and panel.curves[0].label == "Pong (3)"
     (panel,) = drawn(monkeypatch, logs, "--count", "--smooth", "99")
     assert len(panel.curves) == 3 and panel.curves[1].y[5] == pytest.approx(5.5)
+    assert [curve.label for curve in panel.curves] == ["pong-0", "pong-1", "pong-2"]
+    (panel,) = drawn(monkeypatch, logs, "--count", "--legend", "Pong")
+    assert [curve.label for curve in panel.curves] == ["Pong: pong-0", "Pong: pong-1", "Pong: pong-2"]
+
+
+def test_runs_without_the_column_at_the_bottom_are_named(logs, capsys):
+    (logs / "pong-2/progress.csv").write_text("misc/total_timesteps,Time,eprewmean\n1,2,3\n")
+    assert main([str(logs), "--xaxis", "Time", "--out", str(logs / "x.png")]) == 0
+    assert f"no values of 'Performance' beside 'Time' in {logs / 'pong-0'}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("letters", "columns"), [(10, None), (41, 2), (60, 1), (150, 1)])
+def test_long_entries_of_a_legend_stand_below_the_panel(letters, columns):
+    curve = Curve("x" * letters, *(np.arange(3.0) for _ in range(4)))
+    axis = Figure().subplots()
+    panel = panels.Panel("steps", "r", [curve] * 3)
+    panels._draw(axis, panel, panels._styles([panel]))
+    legend = axis.get_legend()
+    assert (None if legend._loc == 0 else legend._ncols) == columns
 
 
 def test_directories_of_one_name_below_others_are_not_seeds_of_one_experiment(tmp_path, monkeypatch):

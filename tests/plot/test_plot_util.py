@@ -100,6 +100,16 @@ def test_one_panel_and_colours_by_group(logs):
     assert len(axes[0, 0].collections) == 2
 
 
+def test_points_are_counted_where_there_is_no_x_and_panels_stand_below_one_another(logs):
+    _, axes = plot_results(load_results(logs), xy_fn=lambda r: (None, r.progress["eprewmean"]), tiling=None)
+    assert axes.shape == (2, 1) and axes[0, 0].lines[0].get_xdata().tolist() == [0, 1]
+
+
+def test_a_slash_at_the_end_changes_no_name(logs):
+    (result,) = load_results(f"{logs}/pong-1/")
+    assert default_split_fn(result) == "pong"
+
+
 def test_mistakes(logs):
     results = load_results(logs)
     with pytest.raises(ValueError, match="did you mean 'vertical'"):

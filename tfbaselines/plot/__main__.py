@@ -130,7 +130,8 @@ def select_runs(args: argparse.Namespace) -> list["Run"]:
     ]
     if not kept:
         raise ValueError(f"--select and --exclude leave none of the {len(found)} runs")
-    return results.labelled(kept)
+    runs = results.labelled(kept)
+    return results.labelled_each(runs, bool(args.legend)) if args.count else runs
 
 
 def make_panel(runs: Sequence["Run"], value: str, args: argparse.Namespace) -> "Panel | None":
@@ -147,15 +148,16 @@ def make_panel(runs: Sequence["Run"], value: str, args: argparse.Namespace) -> "
     from tfbaselines.plot import results
     from tfbaselines.plot.panels import Panel
 
+    beside = f" beside '{args.xaxis}'" if args.xaxis else ""
     values = results.RETURNS if value == results.PERFORMANCE else [value]
     xaxes = results.SHORT_XAXES.get(args.xaxis, [args.xaxis]) if args.xaxis else results.XAXES
     groups: dict[str, list] = {}
     for run in runs:
         series = results.series(run, xaxes, values, args.smooth)
         if series is None:
-            print(f"no values of '{value}' in {run.dirname}", file=sys.stderr)
+            print(f"no values of '{value}'{beside} in {run.dirname}", file=sys.stderr)
             continue
-        groups.setdefault(f"{run.label}: {run.dirname}" if args.count else run.label, []).append(series)
+        groups.setdefault(run.label, []).append(series)
     if not groups:
         return None
     drawn = [series for of_group in groups.values() for series in of_group]

@@ -16,8 +16,10 @@ MOST_IN_A_ROW = 3
 # Ten colours in each of four line styles.
 COLORS = [f"C{number}" for number in range(10)]
 LINES = ("-", "--", ":", "-.")
-# Longer legends stand below their panel.
-LONGEST_LEGEND = 8
+# Legends of more entries, or of longer ones, stand below their panel, which has room for a line of so many letters.
+LONGEST_LEGEND, LONGEST_ENTRY, LETTERS_IN_A_LINE = 8, 40, 110
+# What a legend has before each entry, in letters; and the most columns of one.
+HANDLE, MOST_COLUMNS = 8, 3
 
 # What columns hold, in words.
 NAMES = {
@@ -81,7 +83,7 @@ def _styles(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
 def _draw(axis: object, panel: Panel, styles: dict[str, tuple[str, str]]) -> None:
     from matplotlib.ticker import EngFormatter
 
-    xlabel, lengths = readable(panel.xlabel), [len(curve.x) for curve in panel.curves]
+    xlabel = readable(panel.xlabel)
     for curve in panel.curves:
         x = curve.x / SECONDS_IN.get(xlabel, 1.0)
         color, line = styles[curve.label.split(" (")[0]]
@@ -93,6 +95,8 @@ def _draw(axis: object, panel: Panel, styles: dict[str, tuple[str, str]]) -> Non
     if xlabel == "environment steps":
         axis.xaxis.set_major_formatter(EngFormatter(sep=""))
     axis.grid(alpha=0.3)
-    many = len(lengths) > LONGEST_LEGEND
-    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 3}
-    axis.legend(fontsize="small", **(below if many else {"loc": "best"}))
+    longest = max(len(curve.label) for curve in panel.curves)
+    columns = min(MOST_COLUMNS, max(1, LETTERS_IN_A_LINE // (longest + HANDLE)))
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": columns}
+    inside = len(panel.curves) <= LONGEST_LEGEND and longest <= LONGEST_ENTRY
+    axis.legend(fontsize="small", **({"loc": "best"} if inside else below))

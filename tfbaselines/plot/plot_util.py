@@ -77,7 +77,7 @@ def load_results(
     if isinstance(root_dir_or_dirs, str | os.PathLike):
         root_dir_or_dirs = [root_dir_or_dirs]
     results = []
-    for root in map(os.path.expanduser, root_dir_or_dirs):
+    for root in (os.path.normpath(os.path.expanduser(root)) for root in root_dir_or_dirs):
         if not os.path.isdir(root):
             raise ValueError(f"{root} is not a directory")
         for dirname, subdirs, files in os.walk(root):
@@ -160,7 +160,7 @@ def plot_results(
     legend_outside: bool = False,
     resample: int = 0,
     smooth_step: float = 1.0,
-    tiling: str = "vertical",
+    tiling: str | None = "vertical",
     xlabel: str | None = None,
     ylabel: str | None = None,
 ) -> tuple[Any, np.ndarray]:
@@ -179,7 +179,7 @@ def plot_results(
         resample: draw each curve at this many even points, smoothed by symmetric_ema; 0: as it is. Needed to
             average runs whose x differ.
         smooth_step: memory of that smoothing, in points.
-        tiling: 'vertical', 'horizontal' or 'symmetric' arrangement of the panels.
+        tiling: 'vertical', 'horizontal' or 'symmetric' arrangement of the panels; None is vertical.
         xlabel, ylabel: labels of the axes.
 
     Returns:
@@ -192,7 +192,7 @@ def plot_results(
         panels[str(split_fn(result))].append(result)
     if not panels:
         raise ValueError("allresults is empty: there is nothing to plot")
-    rows, columns = _tiles(len(panels), tiling)
+    rows, columns = _tiles(len(panels), tiling or "vertical")
     size = figsize or (PANEL * columns, PANEL * rows)
     figure, axes = plt.subplots(rows, columns, sharex=False, squeeze=False, figsize=size)
     groups = sorted({str(group_fn(result)) for result in allresults})
@@ -200,7 +200,8 @@ def plot_results(
     for axis, name in zip(axes.flat, sorted(panels), strict=False):
         curves: dict[str, list[tuple[np.ndarray, np.ndarray]]] = defaultdict(list)
         for result in panels[name]:
-            curves[str(group_fn(result))].append(tuple(map(np.asarray, xy_fn(result))))
+            x, y = xy_fn(result)
+            curves[str(group_fn(result))].append((np.arange(len(y)) if x is None else np.asarray(x), np.asarray(y)))
         legend = {}
         for group in sorted(curves):
             if average_group:

@@ -161,16 +161,30 @@ def group_of(dirname: str) -> tuple[str, ...]:
 
 def labelled(runs: Sequence[Run]) -> list[Run]:
     """Runs with labels: the last part of their group's path, with as many before it as tell it from other groups."""
-    groups = {run.group for run in runs}
-
-    def label(group: tuple[str, ...]) -> str:
-        for count in range(1, len(group) + 1):
-            if sum(other[-count:] == group[-count:] for other in groups) == 1:
-                return "/".join(group[-count:])
-        return "/".join(group)
-
-    labels = {group: label(group) for group in groups}
+    labels = _told_apart({run.group for run in runs})
     return [run._replace(label=labels[run.group]) for run in runs]
+
+
+def labelled_each(runs: Sequence[Run], named: bool) -> list[Run]:
+    """Runs with a label of its own each: the last parts of its path, after its group's label if that was `named`."""
+    paths = [Path(run.dirname).resolve().parts for run in runs]
+    labels = _told_apart(set(paths))
+    return [
+        run._replace(label=f"{run.label}: {labels[path]}" if named else labels[path])
+        for run, path in zip(runs, paths, strict=True)
+    ]
+
+
+def _told_apart(paths: set[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+    """For each path the fewest parts at its end that no other path ends in."""
+
+    def ending(path: tuple[str, ...]) -> str:
+        for count in range(1, len(path) + 1):
+            if sum(other[-count:] == path[-count:] for other in paths) == 1:
+                return "/".join(path[-count:])
+        return "/".join(path)
+
+    return {path: ending(path) for path in paths}
 
 
 def check_column(runs: Sequence[Run], name: str, option: str) -> None:
