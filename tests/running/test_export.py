@@ -71,7 +71,13 @@ def test_recurrent_policy(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "space", [gymnasium.spaces.MultiBinary(4), gymnasium.spaces.MultiDiscrete([3, 2]), gymnasium.spaces.Discrete(3)]
+    "space",
+    [
+        gymnasium.spaces.MultiBinary(4),
+        gymnasium.spaces.MultiDiscrete([3, 2]),
+        gymnasium.spaces.Discrete(3),
+        gymnasium.spaces.Box(-2, 5, (2,), np.int32),
+    ],
 )
 def test_every_kind_of_action(space, tmp_path):
     class Any(gymnasium.Env):
@@ -90,7 +96,10 @@ def test_every_kind_of_action(space, tmp_path):
     model.export(tmp_path / "served")
     obs = env.reset()
     answers = served(tmp_path / "served", tmp_path, observations=obs)
-    np.testing.assert_array_equal(answers["actions"], model.act(obs, deterministic=True)[0])
+    expected = model.act(obs, deterministic=True)[0]
+    np.testing.assert_array_equal(answers["actions"], expected)
+    if isinstance(space, gymnasium.spaces.Box):
+        assert answers["actions"].dtype == space.dtype
 
 
 BOX, CAMERA = gymnasium.spaces.Box(-3, 3, (3,), np.float32), gymnasium.spaces.Box(0, 255, (12, 12, 2), np.uint8)

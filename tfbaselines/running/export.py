@@ -74,6 +74,8 @@ class _ServedPolicy(tf.Module):
                 kind = actions.dtype.as_numpy_dtype
                 low, high = (getattr(policy.action_space, bound).astype(kind) for bound in ("low", "high"))
                 actions = tf.clip_by_value(actions, low, high)
+                if policy.action_space.dtype.kind != "f":
+                    actions = tf.cast(tf.round(actions), policy.action_space.dtype)
             results = {"actions": actions, "values": outputs.value}
             return results | ({"states": outputs.states} if policy.recurrent else {})
 
