@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
@@ -141,10 +144,22 @@ def test_frames_shrink_to_grey_or_to_colour():
     assert (weights == 30).all() and weights.shape == (84, 84, 1)
 
 
+@pytest.mark.parametrize("shape", [(4, 6), (4, 6, 1)])
+@pytest.mark.parametrize("grayscale", [True, False])
+def test_grey_frames_stay_grey(shape, grayscale):
+    class Grey(Game):
+        observation_space = spaces.Box(0, 255, shape, np.uint8)
+
+    env = WarpFrame(Grey(), width=3, height=2, grayscale=grayscale)
+    obs = env.reset()[0]
+    assert obs.shape == env.observation_space.shape == (2, 3, 1) and env.observation_space.contains(obs)
+
+
 def test_the_latest_frames_are_stacked_and_share_memory():
     env = FrameStack(MaxAndSkipEnv(Game(), skip=1), 3)
     first, _ = env.reset()
     assert isinstance(first, LazyFrames) and len(first) == 4
+    assert first.count() == 9 and (first.frame(4) == np.asarray(first)[..., 4]).all()
     second, third = env.step(0)[0], env.step(0)[0]
     assert env.observation_space.shape == np.asarray(third).shape == (4, 6, 9)
     assert np.asarray(third, np.float32)[0, 5, ::3].tolist() == [0.0, 1.0, 2.0]
@@ -175,6 +190,14 @@ def test_make_atari_wants_no_frame_skip_and_takes_a_limit():
     env = make_atari("PongNoFrameskip-v4", max_episode_steps=2)
     env.reset()
     assert [env.step(0)[3] for _ in range(2)] == [False, True]
+    with pytest.raises(ValueError, match="unknown environment 'PogNoFrameskip-v4'"):
+        make_atari("PogNoFrameskip-v4")
+
+
+def test_games_are_registered_for_whoever_asks_first():
+    line = "from tfbaselines.common.atari_wrappers import make_atari; print(make_atari('PongNoFrameskip-v4').spec.id)"
+    done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True)
+    assert done.stdout == "PongNoFrameskip-v4\n"
 
 
 def one_by_one(env_id, **kwargs):

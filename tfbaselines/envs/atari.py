@@ -11,6 +11,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from tfbaselines.envs.ids import spec_of
 from tfbaselines.envs.wrappers import TimeLimit
 
 # Frames are so small that threads for resizing only get in each other's way.
@@ -146,13 +147,15 @@ class WarpFrame(gymnasium.ObservationWrapper):
 
     def __init__(self, env: gymnasium.Env, width: int = 84, height: int = 84, grayscale: bool = True) -> None:
         super().__init__(env)
-        self._size, self._grayscale = (width, height), grayscale
-        channels = 1 if grayscale else 3
+        # A game that is grey already has one channel, or no axis of channels.
+        shape = env.observation_space.shape
+        channels = 1 if grayscale or len(shape) == 2 else shape[-1]
+        self._size, self._to_grey = (width, height), grayscale and len(shape) == 3 and shape[-1] != 1
         self.observation_space = spaces.Box(0, 255, (height, width, channels), np.uint8)
 
     def observation(self, frame: np.ndarray) -> np.ndarray:
         """The new frame."""
-        if self._grayscale and frame.ndim == 3:
+        if self._to_grey:
             frame = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY)
         frame = cv2.resize(frame, self._size, interpolation=cv2.INTER_AREA)
         return frame[:, :, None] if frame.ndim == 2 else frame
@@ -203,6 +206,14 @@ class LazyFrames:
     def __len__(self) -> int:
         return len(np.asarray(self))
 
+    def count(self) -> int:
+        """Channels of all frames."""
+        return np.asarray(self).shape[-1]
+
+    def frame(self, i: int) -> np.ndarray:
+        """One channel [...] of them."""
+        return np.asarray(self)[..., i]
+
     def __getitem__(self, i: Any) -> np.ndarray:
         return np.asarray(self)[i]
 
@@ -234,7 +245,7 @@ def make_atari(env_id: str, max_episode_steps: int | None = None, **env_kwargs: 
     if "NoFrameskip" not in env_id:
         game = env_id.rpartition("/")[2].partition("-")[0].removesuffix("Deterministic")
         raise ValueError(f"env={env_id!r} is not valid: frames are skipped here, take {game}NoFrameskip-v4")
-    env = gymnasium.make(env_id, disable_env_checker=True, **env_kwargs)
+    env = gymnasium.make(spec_of(env_id), disable_env_checker=True, **env_kwargs)
     env = MaxAndSkipEnv(NoopResetEnv(env))
     return env if max_episode_steps is None else TimeLimit(env, max_episode_steps)
 
