@@ -266,8 +266,23 @@ def test_a_function_of_a_tensor_is_the_network_itself():
     del NETWORKS["builds_a_tower"]
 
 
+@pytest.mark.parametrize("name", ["mlp", "dense", "cnn_simple"])
+def test_a_network_may_stand_within_another(name):
+    inner = NETWORKS[name]()
+    shape = (12, 12, 2) if name == "cnn_simple" else (3,)
+    network = get_network_builder(lambda X: keras.layers.Dense(4)(inner(X)))()(shape)
+    assert network.output_shape == (None, 4) and len(network.trainable_weights) > 4
+    kernels = [np.asarray(weight) for weight in network.trainable_weights]
+    again = get_network_builder(lambda X: keras.layers.Dense(4)(inner(X)))()(shape)
+    assert again.trainable_weights[0] is not network.trainable_weights[0] and len(again.trainable_weights) == len(
+        kernels
+    )
+
+
 def test_networks_that_are_neither_are_one_line():
     for network, words in (
+        (keras.layers.Dense(3), "network='Dense' is not valid: a function that makes the layers"),
+        (keras.Sequential([keras.layers.Dense(3)]), "network='Sequential' is not valid: a function that"),
         (lambda: lambda x, nenv: x, "recurrent networks have names"),
         (lambda x, nenv: x, "recurrent networks have names"),
         (lambda x: (x, {}), "not tuple"),

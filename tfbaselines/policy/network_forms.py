@@ -18,6 +18,10 @@ SHAPE_NAMES = ("input_shape", "shape")
 def builder_of(function: Callable[..., Any]) -> Callable[..., NetworkFn]:
     """The builder that a function is, or of the network that it is."""
 
+    if isinstance(function, keras.Layer):
+        accepted = "a function that makes the layers: every network that is built from it has layers of its own"
+        raise bad_argument("network", type(function).__name__, accepted)
+
     @functools.wraps(function)
     def builder(**kwargs: Any) -> NetworkFn:
         # What is given by name are a builder's arguments; the network's own comes later.
@@ -50,6 +54,18 @@ def network_function(function: Callable[[Any], Any]) -> NetworkFn:
         return keras.Model(inputs, latent)
 
     return network_fn
+
+
+def of_shape_or_tensor(network_fn: NetworkFn) -> Callable[[Any], Any]:
+    """The same, which of a Keras tensor makes the latent, as baselines' networks do: for networks within networks."""
+
+    @functools.wraps(network_fn)
+    def applied(input_shape: Any) -> Any:
+        if isinstance(input_shape, keras.KerasTensor):
+            return network_fn(input_shape.shape[1:])(input_shape)
+        return network_fn(input_shape)
+
+    return applied
 
 
 def _required(function: Callable[..., Any]) -> list[str]:

@@ -29,7 +29,7 @@ from tfbaselines.errors import bad_argument, nearest, unknown
 from tfbaselines.limits import limit_of
 from tfbaselines.memory import require_memory
 from tfbaselines.policy.image_features import convolved, dense_layer, impala_features, nature_cnn, simple_cnn, small_cnn
-from tfbaselines.policy.network_forms import builder_of, network_function
+from tfbaselines.policy.network_forms import builder_of, network_function, of_shape_or_tensor
 from tfbaselines.policy.recurrent import MaskedLSTM
 
 NetworkFn = Callable[[tuple[int, ...]], keras.Model]
@@ -156,6 +156,7 @@ def mlp(
     check_sizes(num_layers=num_layers, num_hidden=num_hidden)
     activation = _activation(activation)
 
+    @of_shape_or_tensor
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
         require_weights("num_hidden", input_shape, [num_hidden] * num_layers)
         x = inputs = keras.Input(input_shape)
@@ -182,6 +183,7 @@ def dense(hidden_sizes: Sequence[int] = (256, 256), activation: str | Callable =
     check_sizes(hidden_sizes=hidden_sizes)
     sizes, activation = tuple(hidden_sizes), _activation(activation)
 
+    @of_shape_or_tensor
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
         require_weights("hidden_sizes", input_shape, sizes)
         x = inputs = keras.Input(input_shape)
@@ -304,6 +306,7 @@ def table() -> NetworkFn:
 
 
 def _image_network(features: Callable[[Any], Any]) -> NetworkFn:
+    @of_shape_or_tensor
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
         inputs = keras.Input(input_shape)
         return keras.Model(inputs, features(inputs))
