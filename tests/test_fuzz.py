@@ -17,7 +17,7 @@ from mutations import mutations, refused_or_read
 from tfbaselines import run
 from tfbaselines.algs.registry import ALGORITHMS, get
 from tfbaselines.experience.demonstrations import load_demonstrations
-from tfbaselines.experience.replay import Replay
+from tfbaselines.experience.replay.uniform import Replay
 from tfbaselines.settings.command_line import parse
 from tfbaselines.settings.config_file import read_config
 from tfbaselines.settings.sections import read_sections

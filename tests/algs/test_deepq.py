@@ -14,7 +14,8 @@ from tfbaselines.algs import deepq, registry
 from tfbaselines.envs import tiny
 from tfbaselines.envs.vec.action_mask import MASK
 from tfbaselines.envs.vec.observations import ONLY
-from tfbaselines.experience.replay import PrioritisedReplay, Replay
+from tfbaselines.experience.replay.prioritised import PrioritisedReplay
+from tfbaselines.experience.replay.uniform import Replay
 from tfbaselines.optim.average import with_targets
 from tfbaselines.policy.q_head import NoisyDense
 from tfbaselines.settings.command_line import parse, split

@@ -33,6 +33,19 @@ ACTIONS = [
 SEEN = [BOX, spaces.Discrete(4, start=-2), spaces.Box(0, 255, (36, 36, 1), np.uint8)]
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("expert_dataset", "give demo_path="),
+        ("expert_path", "give demo_path="),
+        ("reward_giver", "adversary_hidden_size"),
+    ],
+)
+def test_the_originals_arguments_name_what_stands_for_them(name, words):
+    with pytest.raises(ValueError, match=rf"unknown argument '{name}' \(network 'mlp'\): .*{words}"):
+        gail.learn("mlp", "Pendulum-v1", demo_path="x.npz", **{name: "x"})
+
+
 def adversary_of(observations, actions, demonstrations, **kwargs):
     keras.utils.set_random_seed(0)
     own = {"entcoeff": 1e-3, "lr": 1e-3, "rng": np.random.default_rng(0)} | kwargs

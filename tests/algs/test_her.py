@@ -13,7 +13,7 @@ from small_runs import joined, learn, own_identity, rows, small, table, train, w
 from tfbaselines.algs import her, sac, td3
 from tfbaselines.envs import tiny
 from tfbaselines.envs.adapt import as_vec_env
-from tfbaselines.experience.replay import HindsightReplay
+from tfbaselines.experience.replay.hindsight import HindsightReplay
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.run import main
 from tfbaselines.running.model import PolicyModel

@@ -1,3 +1,5 @@
+import io
+import json
 import re
 import subprocess
 import sys
@@ -199,6 +201,21 @@ def test_profiling_adds_up_the_time(tmp_path):
             wait(0.01)
         assert nap(0.02) == 0.02 and nap.__doc__ == "Sleep."
         assert 0.03 <= logger.getkvs()["wait_nap"] < 5
+
+
+def test_a_logger_of_ones_own_formats(tmp_path):
+    text = io.StringIO()
+    formats = [
+        logger.HumanOutputFormat(text),
+        logger.CSVOutputFormat(tmp_path / "a.csv"),
+        logger.JSONOutputFormat(tmp_path / "a.json"),
+    ]
+    own = logger.Logger(dir=None, output_formats=formats)
+    own.logkv("loss", 0.5)
+    own.dumpkvs()
+    own.close()
+    assert "| loss | 0.5" in text.getvalue() and issubclass(logger.TensorBoardOutputFormat, logger.KVWriter)
+    assert (tmp_path / "a.csv").read_text() == "loss\n0.5\n" and json.loads((tmp_path / "a.json").read_text())
 
 
 def test_readers(tmp_path):

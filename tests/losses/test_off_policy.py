@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.experience.replay import Replay
+from tfbaselines.experience.replay.uniform import Replay
 from tfbaselines.losses.off_policy import mean, spread, target_actions, targets, td_errors, views, weighted_mean
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead

@@ -76,6 +76,7 @@ def test_algorithms_of_spinning_up_are_functions():
         ("import baselines.common.tf_util as U", "U.initialize()", "no sessions"),
         ("from baselines.common.mpi_adam import MpiAdam", "MpiAdam([])", "Update"),
         ("from baselines.common.cmd_util import make_mujoco_env", "make_mujoco_env('Hopper-v2', 0)", r"make_env\("),
+        ("from baselines.a2c.utils import discount_with_dones", "discount_with_dones([1], [0], 0.9)", "n_step_returns"),
         ("from spinup.utils.logx import restore_tf_graph", "restore_tf_graph(None, 'x')", r"tfbaselines.load\(path\)"),
         ("import spinup.algos.tf1.ppo.core as core", "core.mlp_actor_critic(None)", r"learn\(network, env"),
     ],
@@ -109,10 +110,24 @@ def test_nothing_loads_tensorflow_before_it_is_needed():
         "from tfbaselines.bench import Monitor",
         "from tfbaselines.utils.run_utils import ExperimentGrid, setup_logger_kwargs",
         "from tfbaselines.utils.mpi_tools import mpi_fork",
+        "from tfbaselines.common.segment_tree import SumSegmentTree",
+        "from tfbaselines.deepq.replay_buffer import ReplayBuffer",
         "import sys; print('tensorflow' in sys.modules)",
     ]
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from tfbaselines.common.models import mlp",
+        "from tfbaselines.common.misc_util import set_global_seeds as seed; seed(0)",
+    ],
+)
+def test_tensorflow_loads_without_its_notices(line):
+    done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True)
+    assert done.stdout == done.stderr == ""
 
 
 def test_modules_that_exist_keep_their_places():

@@ -7,7 +7,8 @@ from helpers import vec
 
 from tfbaselines.algs import td3
 from tfbaselines.envs import tiny
-from tfbaselines.experience.replay import PrioritisedReplay, Replay
+from tfbaselines.experience.replay.prioritised import PrioritisedReplay
+from tfbaselines.experience.replay.uniform import Replay
 from tfbaselines.optim.average import with_targets
 from tfbaselines.running.off_policy import Course, OffPolicyModel, OffPolicyRun
 

@@ -20,8 +20,8 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.action_mask import with_action_masks
 from tfbaselines.errors import bad_argument
 from tfbaselines.experience.q_exploration import EpsilonGreedy, ParameterNoise
-from tfbaselines.experience.replay import PrioritisedReplay
 from tfbaselines.experience.replay.buffers import PrioritizedReplayBuffer, ReplayBuffer
+from tfbaselines.experience.replay.prioritised import PrioritisedReplay
 from tfbaselines.experience.replay.segment_tree import MinSegmentTree, SumSegmentTree
 from tfbaselines.logs.deepq_rows import DeepQRows
 from tfbaselines.losses.off_policy import weighted_mean

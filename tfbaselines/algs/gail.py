@@ -63,6 +63,11 @@ class Config(DemonstrationConfig, TrustRegionConfig):
         total_timesteps max_episodes max_iters seed callback load_path save_interval value_network
         normalize_observations comm run
     """
+    instead: ClassVar = {
+        "expert_path": "give demo_path=, the same file",
+        "expert_dataset": "give demo_path=, the data set or its file",
+        "reward_giver": "its discriminator is made here, see adversary_hidden_size, adversary_entcoeff and d_stepsize",
+    }
     env_defaults: ClassVar = {
         "mujoco": {"num_hidden": 100, "num_layers": 2, "normalize_observations": True},
     }

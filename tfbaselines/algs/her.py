@@ -22,7 +22,7 @@ from tfbaselines.envs.goals import check_goals, episode_limit, goal_reward
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument, unknown
 from tfbaselines.experience.goal_demonstrations import replay_of_demonstrations
-from tfbaselines.experience.replay import HindsightReplay
+from tfbaselines.experience.replay.hindsight import HindsightReplay
 from tfbaselines.logs.her_rows import HerRows
 from tfbaselines.losses.off_policy import target_actions, targets, views
 from tfbaselines.optim.average import AveragedPolicy, with_targets

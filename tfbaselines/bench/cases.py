@@ -297,6 +297,8 @@ CASES = {
     "deepq-cartpole-prioritized": DQN_CARTPOLE
     | {"peer": None, "learn": DQN_CARTPOLE["learn"] | {"prioritized_replay": True}},
     "deepq-pong": DQN_PONG,
+    # As many gradient steps for each environment step; the two of a step of all are one compiled call.
+    "deepq-pong-8": DQN_PONG | {"num_env": 8, "steps": 16_000},
     # Not for its speed but for growth_mib: most of its steps are taken after the replay is full.
     "sac-memory": {
         **off_policy("sac", None, (32, 32), 32, replay_size=20_000, num_update=5),

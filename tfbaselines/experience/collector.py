@@ -10,7 +10,7 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
 from tfbaselines.envs.vec.base import ended_episodes
 from tfbaselines.envs.vec.observations import parts_of, parts_of_obs
-from tfbaselines.experience.replay import ReplayProtocol
+from tfbaselines.experience.replay.protocol import ReplayProtocol
 from tfbaselines.experience.rollout import continues
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.encoding import observation_dtype

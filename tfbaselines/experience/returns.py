@@ -90,7 +90,7 @@ def standardized(x: np.ndarray) -> np.ndarray:
     return (centred / (x.std(dtype=np.float64) or 1.0)).astype(np.float32)
 
 
-def explained_variance(predictions: np.ndarray, targets: np.ndarray) -> float:
-    """1 - Var[target - prediction] / Var[target]: 1 is perfect, 0 is a constant's; nan for constant targets."""
-    variance = np.var(targets)
-    return float("nan") if variance == 0 else float(1 - np.var(targets - predictions) / variance)
+def explained_variance(ypred: np.ndarray, y: np.ndarray) -> float:
+    """1 - Var[y - ypred] / Var[y]: 1 is perfect, 0 is a constant's; nan for constant targets y."""
+    variance = np.var(y)
+    return float("nan") if variance == 0 else float(1 - np.var(y - ypred) / variance)

@@ -23,9 +23,17 @@ import numpy as np
 from tfbaselines import errors
 from tfbaselines.errors import bad_argument
 from tfbaselines.logs.directory import lock_again
-from tfbaselines.logs.formats import KVWriter, SeqWriter, check_format, make_output_format
-
-# Names of baselines' logger.
+from tfbaselines.logs.formats import (  # noqa: F401
+    # The four formats are names of baselines' logger, as the readers below are.
+    CSVOutputFormat,
+    HumanOutputFormat,
+    JSONOutputFormat,
+    KVWriter,
+    SeqWriter,
+    TensorBoardOutputFormat,
+    check_format,
+    make_output_format,
+)
 from tfbaselines.logs.tables import read_csv, read_json, read_tb  # noqa: F401
 from tfbaselines.parallel import mpi
 

@@ -18,6 +18,9 @@ from tfbaselines.porting.table import PACKAGES, TABLE, Port
 
 PACKAGE = __name__.partition(".")[0]
 
+# Modules that need TensorFlow, which is to load without its notices.
+OF_TENSORFLOW = ("algs.", "policy.")
+
 
 class Absent:
     """A name of the originals without a counterpart; using it is one line that names what to use instead.
@@ -110,7 +113,7 @@ def _load(place: str) -> Any:
 
 
 def _module(name: str) -> ModuleType:
-    if name.startswith("algs.") and "tensorflow" not in sys.modules:
+    if name.startswith(OF_TENSORFLOW) and "tensorflow" not in sys.modules:
         load_tensorflow()
     return importlib.import_module(f"{PACKAGE}.{name}")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.command import Parser
+from tfbaselines.command import Parser, load_tensorflow
 from tfbaselines.errors import bad_argument
 from tfbaselines.parallel import mpi
 from tfbaselines.settings.command_line import split
@@ -67,6 +67,7 @@ def set_global_seeds(i: int | None) -> None:
     """
     if i is None:
         return
+    load_tensorflow()
     import keras
 
     keras.utils.set_random_seed(i + SEEDS_APART * mpi.world().rank)

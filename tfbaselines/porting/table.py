@@ -10,6 +10,7 @@ from tfbaselines.algs.registry import ALGORITHMS
 SPINNING_UP = ("vpg", "trpo", "ppo", "ddpg", "td3", "sac")
 
 KERAS = "write the network with Keras layers, see README, 'Add a network'"
+RETURNS = "returns are tfbaselines.experience.returns.n_step_returns"
 NO_SESSION = "TensorFlow 2 has no sessions and placeholders: call the model (step, act, value, save, load)"
 NO_MPI_ADAM = (
     "the algorithms average gradients over the ranks of mpirun themselves; see tfbaselines.optim.update.Update"
@@ -78,7 +79,11 @@ BASELINES: dict[str, Port] = {
     "results_plotter": Port(
         nothing="tfbaselines.plot_util.load_results and plot_results, or python -m tfbaselines.plot DIR"
     ),
-    **algorithm("a2c", runner=Port(instead={"Runner": RUNNER}), utils=Port(nothing=KERAS)),
+    **algorithm(
+        "a2c",
+        runner=Port(instead={"Runner": RUNNER}),
+        utils=Port(instead={"discount_with_dones": RETURNS}, nothing=KERAS),
+    ),
     **algorithm("acer"),
     **algorithm(
         "acktr", kfac=Port(nothing="acktr.learn(network, env, ...); its optimiser is tfbaselines.optim.kfac.Kfac")
@@ -250,7 +255,9 @@ SPINUP: dict[str, Port] = {
         instead=instead("load_tf_policy load_pytorch_policy", "load_policy_and_env(path)"),
     ),
     "utils.serialization_utils": Port(names={"settings.jsonable": "convert_json=to_jsonable"}),
-    "utils.plot": Port(nothing="python -m tfbaselines.plot DIR draws the curves"),
+    "utils.plot": Port(
+        nothing="python -m tfbaselines.run plot DIR, or python -m tfbaselines.plot DIR, draws the curves"
+    ),
 }
 
 # Our own short names.

@@ -17,7 +17,10 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument
 from tfbaselines.experience.collector import Behave, Collector
 from tfbaselines.experience.demonstrations import load_demonstrations
-from tfbaselines.experience.replay import DataSetReplay, HindsightReplay, Replay, ReplayProtocol
+from tfbaselines.experience.replay.data_set import DataSetReplay
+from tfbaselines.experience.replay.hindsight import HindsightReplay
+from tfbaselines.experience.replay.protocol import ReplayProtocol
+from tfbaselines.experience.replay.uniform import Replay
 from tfbaselines.logs import logger
 from tfbaselines.memory import require_memory
 from tfbaselines.optim.average import AveragedPolicy

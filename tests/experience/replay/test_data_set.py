@@ -8,7 +8,7 @@ from gymnasium import spaces
 from small_runs import samples
 
 from tfbaselines.experience.demonstrations import Demonstrations
-from tfbaselines.experience.replay import DataSetReplay
+from tfbaselines.experience.replay.data_set import DataSetReplay
 
 SEEN, ACTIONS = spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Box(-2.0, 2.0, (2,), np.float32)
 

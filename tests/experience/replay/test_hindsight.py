@@ -9,7 +9,7 @@ from gymnasium import spaces
 from helpers import vec
 
 from tfbaselines.envs import tiny
-from tfbaselines.experience.replay import HindsightReplay
+from tfbaselines.experience.replay.hindsight import HindsightReplay
 
 BOX = spaces.Box(-np.inf, np.inf, (1,), np.float64)
 SPACE = spaces.Dict(observation=BOX, achieved_goal=BOX, desired_goal=BOX)

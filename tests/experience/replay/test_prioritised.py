@@ -7,7 +7,8 @@ import pytest
 from gymnasium import spaces
 
 from tfbaselines.envs.vec import VecFrameStack
-from tfbaselines.experience.replay import PrioritisedReplay, Replay
+from tfbaselines.experience.replay.prioritised import PrioritisedReplay
+from tfbaselines.experience.replay.uniform import Replay
 
 BOX = spaces.Box(-np.inf, np.inf, (1,), np.float32)
 ALPHA, EPSILON = 0.7, 0.01

@@ -12,7 +12,7 @@ from tfbaselines import memory
 from tfbaselines.envs.vec import VecEnvWrapper, VecFrameStack
 from tfbaselines.envs.vec.action_mask import MASK, VecActionMask
 from tfbaselines.envs.vec.observations import ONLY
-from tfbaselines.experience.replay import Replay
+from tfbaselines.experience.replay.uniform import Replay
 
 GAMMA = 0.5
 BOX = spaces.Box(-np.inf, np.inf, (1,), np.float32)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from tfbaselines.experience.replay import Replay
 from tfbaselines.experience.replay.prioritised import PrioritisedReplay
+from tfbaselines.experience.replay.uniform import Replay
 
 HUGE = b"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, 3, 1), }"
 GAMMA = 0.5

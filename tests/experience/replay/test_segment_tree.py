@@ -34,6 +34,12 @@ def test_ranges(values, start, end):
     assert minima.min(start, end) == min(values[start:end], default=np.inf)
 
 
+def test_any_function_of_two_numbers_combines():
+    tree = segment_tree.SegmentTree(CAPACITY, lambda a, b: a + b, 0.0)
+    tree[np.arange(CAPACITY)] = np.arange(CAPACITY, dtype=float)
+    assert tree.reduce() == sum(range(CAPACITY)) and tree.reduce(2, 5) == 2 + 3 + 4 and tree.reduce(3, 3) == 0
+
+
 @given(VALUES.filter(any), st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=20))
 def test_prefix_sums_end_in_their_leaf(values, fractions):
     tree = SumSegmentTree(CAPACITY)

@@ -5,6 +5,8 @@ levels. The top level has up to MOST_AT_TOP nodes, which every search goes throu
 when they are next read.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 WIDTH = 64
@@ -16,14 +18,15 @@ class SegmentTree:
 
     Args:
         capacity: number of leaves, a power of two.
-        operation: the numpy function that combines children.
+        operation: what combines two children, best a numpy function.
         neutral: value of a leaf that was not set.
     """
 
-    def __init__(self, capacity: int, operation: np.ufunc, neutral: float) -> None:
+    def __init__(self, capacity: int, operation: Callable[[float, float], float], neutral: float) -> None:
         if capacity < 1 or capacity & (capacity - 1):
             raise ValueError(f"capacity={capacity}: expected a power of two")
-        self._capacity, self._operation, self._neutral = capacity, operation, neutral
+        self._capacity, self._neutral = capacity, neutral
+        self._operation = operation if isinstance(operation, np.ufunc) else np.frompyfunc(operation, 2, 1)
         # The leaves and the levels above them, each filled up to whole nodes; then the top level.
         self._levels, count = [], capacity
         while not self._levels or count > MOST_AT_TOP:
