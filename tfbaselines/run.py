@@ -157,6 +157,9 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
     # Values are means over this rank's episodes, as in the original; only rank 0 logs them.
     logger.get_current().set_comm(None)
     config = make_config(args, comm.size)
+    if args.resume is not None:
+        # Spinning Up's ddpg, called from a script, does not wrap environments that the command wraps.
+        config["env"]["normalize"] = read_config(args.resume)["env"].get("normalize", config["env"]["normalize"])
     if comm.rank == 0:
         if args.resume is None:
             # That of a run which is resumed gives way once its checkpoint is loaded: until then it may be a mistake.

@@ -79,6 +79,23 @@ def test_a_run_goes_on_in_its_directory(tmp_path, capsys):
     assert config(tmp_path)["learn"]["epochs"] == 2
 
 
+def test_the_command_goes_on_with_ddpg_in_the_same_environments(tmp_path):
+    def env_fn():
+        return gymnasium.make("InvertedPendulum-v5")
+
+    short = {"steps_per_epoch": 20, "epochs": 1, "start_steps": 10, "update_after": 10, "update_every": 10}
+    tfbaselines.ddpg(
+        env_fn,
+        ac_kwargs={"hidden_sizes": (4,)},
+        **short,
+        num_test_episodes=0,
+        logger_kwargs={"output_dir": str(tmp_path)},
+    )
+    assert config(tmp_path)["env"]["normalize"] is False
+    assert run.main([f"--resume={tmp_path}", "--nb_epochs=2"]) == 0
+    assert config(tmp_path)["env"]["normalize"] is False and not tfbaselines.load(tmp_path).tree()["normalization"]
+
+
 def test_a_directory_in_use_is_left_alone(tmp_path, monkeypatch):
     vpg(tmp_path, cart_pole())
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
