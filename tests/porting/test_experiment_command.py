@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -83,13 +82,6 @@ def test_the_algorithms_of_spinning_up(name, calls):
     assert exp_name == f"cmd_{name}" and kwargs["datestamp"] is True and kwargs["data_dir"] is None
 
 
-def test_the_commands_of_readme(calls):
-    words, *others = re.search("```sh\n(.*?)```", section(TITLE), re.DOTALL)[1].splitlines()
-    assert main(shlex.split(words)[3:]) == 0 and len(calls) == 12
-    assert [shlex.split(line)[3] for line in others] == ["plot", "test_policy"]
-    assert f"data/{calls[0][0]}/{calls[0][0]}_s0" in others[1]
-
-
 @pytest.mark.parametrize(
     ("words", "line"),
     [
@@ -164,15 +156,16 @@ def test_tensorflow_is_not_loaded():
 
 
 @pytest.mark.slow
-def test_runs_are_plotted_and_played(tmp_path):
-    words = ("ppo", *ENV, "--exp_name", "e", "--hid", "[8]", *SHORT.split())
-    status, out, err = commands.run("tfbaselines.run", *words, cwd=tmp_path)
-    assert status == 0, err
-    following = dict(line.split(":", 1) for line in out.splitlines()[-3:])
-    assert following["results"].strip() == "data/e"
-    for key, last in (("plot it", "Wrote data/e/plot.png"), ("see it", "EpLen")):
-        status, out, err = commands.finish(commands.start_shell(following[key], tmp_path))
+def test_the_commands_of_readme_as_typed(tmp_path):
+    lines = re.search("```sh\n(.*?)```", section(TITLE), re.DOTALL)[1].splitlines()
+    for line, last in zip(lines, ("see it:", "Wrote data/hidden_h32-32/plot.png", "EpLen"), strict=True):
+        status, out, err = commands.finish(commands.start_shell(line, tmp_path))
         assert status == 0 and out.splitlines()[-1].startswith(last), err
+        following = dict(line.split(":", 1) for line in out.splitlines()[-3:] if ":" in line)
+        if last == "see it:":
+            assert following["results"].split() == ["data/hidden_h32-32", "data/hidden_h64-32"]
+            assert following["plot it"].endswith(following["results"].lstrip())
+    assert len(list(tmp_path.glob("data/hidden_h*/hidden_h*_s*/config.json"))) == 4
 
 
 @pytest.mark.slow
