@@ -96,6 +96,15 @@ def test_the_command_goes_on_with_ddpg_in_the_same_environments(tmp_path):
     assert config(tmp_path)["env"]["normalize"] is False and not tfbaselines.load(tmp_path).tree()["normalization"]
 
 
+def test_nothing_is_shown_where_nothing_is_rendered(tmp_path, monkeypatch):
+    vpg(tmp_path, cart_pole())
+    monkeypatch.setattr("tfbaselines.envs.vec.viewer.has_display", lambda: True)
+    # A window cannot be opened where tests run.
+    monkeypatch.setattr("tfbaselines.envs.make.make_env", lambda *args, env_kwargs, **kwargs: env_kwargs or {})
+    modes = [load_policy_and_env(tmp_path, render=render)[0].get("render_mode") for render in (True, False)]
+    assert modes == ["human", None]
+
+
 def test_a_directory_in_use_is_left_alone(tmp_path, monkeypatch):
     vpg(tmp_path, cart_pole())
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}

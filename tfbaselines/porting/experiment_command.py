@@ -272,9 +272,10 @@ def test_policy(words: list[str]) -> int:
     read_config(args.fpath)
     load_tensorflow()
     itr = "last" if args.itr < 0 else args.itr
-    env, get_action = spinup.load_policy_and_env(args.fpath, itr, args.deterministic, args.trust)
+    render = not args.norender
+    env, get_action = spinup.load_policy_and_env(args.fpath, itr, args.deterministic, args.trust, render)
     try:
-        row = spinup.run_policy(env, get_action, args.len or None, args.episodes, not args.norender)
+        row = spinup.run_policy(env, get_action, args.len or None, args.episodes, render)
     finally:
         env.close()
     for name, value in row.items():

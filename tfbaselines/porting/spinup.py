@@ -229,7 +229,7 @@ vpg, trpo, ppo, ddpg, td3, sac = map(_function, ("vpg", "trpo", "ppo", "ddpg", "
 
 
 def load_policy_and_env(
-    fpath: str, itr: str | int = "last", deterministic: bool = False, trust: bool = False
+    fpath: str, itr: str | int = "last", deterministic: bool = False, trust: bool = False, render: bool = True
 ) -> tuple[gymnasium.Env, Callable[[np.ndarray], np.ndarray]]:
     """An environment as a saved run's, and its policy as a function of one observation.
 
@@ -238,13 +238,14 @@ def load_policy_and_env(
         itr: 'last', 'best', or a checkpoint's number.
         deterministic: take the most likely actions instead of sampling.
         trust: import the modules, and let the environment open the files, that the run's config.json names.
+        render: make an environment that shows itself, where there is a display.
     """
     from tfbaselines.envs.make import make_env, rendered
     from tfbaselines.envs.vec.viewer import has_display
     from tfbaselines.evaluate import load
 
     config = read_config(fpath)
-    stored = rendered(config["env"], "human") if has_display() else config["env"]
+    stored = rendered(config["env"], "human") if render and has_display() else config["env"]
     model = load(fpath, checkpoint="last" if itr in (-1, "last") else str(itr), trust=trust)
     if model.tree()["normalization"]:
         raise ValueError(
