@@ -179,18 +179,22 @@ def test_a_run_that_fails_ends_the_others(tmp_path):
 
 
 @pytest.mark.slow
-def test_ctrl_c_reaches_the_run_which_saves(tmp_path):
+@pytest.mark.parametrize(
+    # A terminal's Ctrl-C is of all processes of its group, the signal of a service manager of the first alone.
+    ("number", "send", "said"),
+    [(signal.SIGINT, os.killpg, "tfbaselines: interrupted\n"), (signal.SIGTERM, os.kill, "")],
+)
+def test_signals_reach_the_run_which_saves(tmp_path, number, send, said):
     words = ("ppo", *ENV, "--exp_name", "e", "--seed", "0", "1", *SHORT.split(), "--epochs", "100000")
     command = [sys.executable, "-m", "tfbaselines.run", *words]
     pipe = subprocess.PIPE
-    # A terminal's Ctrl-C is of all processes of its group.
     process = subprocess.Popen(command, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
     progress = tmp_path / "data/e/e_s0/progress.txt"
     try:
         commands.wait_for(lambda: progress.exists() and progress.read_text().count("\n") > 2, process)
-        os.killpg(process.pid, signal.SIGINT)
+        send(process.pid, number)
         status, out, err = commands.finish(process)
     finally:
         process.kill()
-    assert status == 130 and err == "tfbaselines: interrupted\n"
+    assert status == 128 + number and err == said
     assert "checkpoint saved in" in out and "--resume=data/e/e_s0" in out and "seed 1" not in out

@@ -123,6 +123,7 @@ def test_nothing_loads_tensorflow_before_it_is_needed():
     [
         "from tfbaselines.common.models import mlp",
         "from tfbaselines.common.misc_util import set_global_seeds as seed; seed(0)",
+        "from tfbaselines.algs.registry import get; get('ppo').learn",
     ],
 )
 def test_tensorflow_loads_without_its_notices(line):

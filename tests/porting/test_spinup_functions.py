@@ -228,7 +228,7 @@ def test_an_argument_that_is_not_json_is_named(value, own, tmp_path, capsys):
         (
             cart_pole(),
             {"ac_kwargs": {"hidden_sizes": [4], "activation": lambda x: x}},
-            "activation is a function without a name of Keras's",
+            "activation is a function: those with a name of Keras's can be stored",
         ),
     ],
 )

@@ -9,12 +9,13 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.envs.vec.observations import ONLY, is_image, parts_of, parts_of_obs
-from tfbaselines.errors import unknown
+from tfbaselines.errors import bad_argument, unknown
 from tfbaselines.policy.encoding import encoded_shape
 from tfbaselines.policy.networks import NetworkFn, flat_width, get_network_builder, has_convolutions, run_network
 from tfbaselines.policy.recurrent import MaskedLSTM
 
 # Image encoders: from ML-Agents' names to registered networks.
+DEFAULT_ENCODER = "simple"
 ENCODERS = {"simple": "cnn_simple", "nature_cnn": "cnn", "resnet": "impala_cnn"}
 
 
@@ -113,7 +114,7 @@ class NetworkTrunk:
 
 
 def trunk_maker(
-    network_fn: NetworkFn, whole: bool, vis_encode_type: str = "simple", memory: int = 0
+    network_fn: NetworkFn, whole: bool, vis_encode_type: str = DEFAULT_ENCODER, memory: int = 0
 ) -> Callable[[spaces.Space], Trunk | NetworkTrunk]:
     """A function that builds the trunk below a network's layers from a space without action mask.
 
@@ -127,7 +128,19 @@ def trunk_maker(
         raise unknown("vis_encode_type", vis_encode_type, ENCODERS)
     if whole:
         return lambda space: NetworkTrunk(network_fn(encoded_shape(space)))
-    return lambda space: Trunk(space, get_network_builder(ENCODERS[vis_encode_type])(), memory)
+
+    def make(space: spaces.Space) -> Trunk:
+        parts = parts_of(space).values()
+        if vis_encode_type != DEFAULT_ENCODER and not any(map(is_image, parts)) and any(map(_may_be_image, parts)):
+            accepted = "images are uint8 [H, W, C]; those of floats go through --network=cnn"
+            raise bad_argument("vis_encode_type", vis_encode_type, accepted)
+        return Trunk(space, get_network_builder(ENCODERS[vis_encode_type])(), memory)
+
+    return make
+
+
+def _may_be_image(space: spaces.Space) -> bool:
+    return len(space.shape or ()) == 3
 
 
 def takes_observations(network_fn: NetworkFn, space: spaces.Space) -> bool:
@@ -141,6 +154,7 @@ def takes_observations(network_fn: NetworkFn, space: spaces.Space) -> bool:
         whole = True
     if whole and isinstance(space, spaces.Dict):
         raise ValueError(
-            "Dict observations need a dense network: vis_encode_type and memory_size choose encoders and memory"
+            "Dict observations need a dense network, mlp or dense: vis_encode_type chooses the encoder of images below "
+            "it, memory_size (of sac and td3) their memory"
         )
     return whole

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import signal
 import string
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import cloudpickle
 from tfbaselines.errors import bad_argument
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.cores import usable_cores
+from tfbaselines.running.signals import StopSignals
 
 DEFAULT_DATA_DIR = "data"
 
@@ -88,15 +90,37 @@ def call_experiment(
         launcher = mpi.mpirun_command(ranks) if ranks > 1 else []
         command = [*launcher, sys.executable, "-m", __name__, file.name]
         with subprocess.Popen(command) as process:
+            signals = _PassedOn(process)
+            signals.catch()
             try:
                 status = process.wait()
-            except KeyboardInterrupt:
-                # The run was interrupted too, and saves a checkpoint.
-                process.wait()
-                raise
+            finally:
+                signals.release()
+    if signals.number == signal.SIGINT:
+        raise KeyboardInterrupt
+    if signals.number:
+        raise SystemExit(128 + signals.number)
     if status:
         raise RuntimeError(f"experiment '{exp_name}' with seed {seed} failed with status {status}")
     return (kwargs["logger_kwargs"] or {}).get("output_dir")
+
+
+class _PassedOn(StopSignals):
+    """Stop signals, which a run is given too: it saves a checkpoint, and then ends.
+
+    Args:
+        process: the run's.
+    """
+
+    def __init__(self, process: subprocess.Popen) -> None:
+        super().__init__()
+        self._process = process
+
+    def _on_signal(self, number: int, frame: Any) -> None:
+        super()._on_signal(number, frame)
+        # A terminal's Ctrl-C is of both, and a second one would cost the checkpoint.
+        if number != signal.SIGINT:
+            self._process.send_signal(number)
 
 
 def _make(env_name: str) -> Any:

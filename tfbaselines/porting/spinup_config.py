@@ -41,7 +41,8 @@ def config_of(name: str, env: gymnasium.Env, arguments: dict[str, Any], exp_name
     for key, value in arguments.items():
         text = getattr(value, "__name__", None) if callable(value) else value
         if callable(value) and text not in ACTIVATIONS and key not in OF_THE_RUN:
-            raise CannotBeStored(f"{key} is a function without a name of Keras's")
+            others = "those with a name of Keras's" if key == "activation" else "text such as linear_1e-3"
+            raise CannotBeStored(f"{key} is a function: {others} can be stored")
         if key not in OF_THE_RUN or key == "seed":
             given[key] = shown(text)
     if arguments.get("total_timesteps") is not None:

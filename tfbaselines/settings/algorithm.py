@@ -1,11 +1,13 @@
 """The contract of an algorithm: what the command line, evaluation and the tests know of it."""
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from tfbaselines.command import load_tensorflow
 from tfbaselines.errors import unknown
 from tfbaselines.settings.config import Config
 from tfbaselines.settings.declared import config_of
@@ -67,6 +69,8 @@ class Algorithm:
     @property
     def module(self) -> ModuleType:
         """The algorithm's file, imported on use and TensorFlow with it."""
+        if "tensorflow" not in sys.modules:
+            load_tensorflow()
         return importlib.import_module(f"tfbaselines.algs.{self.name}")
 
     @property
