@@ -16,7 +16,7 @@ MOST_IN_A_ROW = 3
 # Ten colours in each of four line styles.
 COLORS = [f"C{number}" for number in range(10)]
 LINES = ("-", "--", ":", "-.")
-# Legends of more entries, or of longer ones, stand below their panel, which has room for a line of so many letters.
+# A legend with more entries, or with longer ones, stands below its panel, where a line has room for 110 letters.
 LONGEST_LEGEND, LONGEST_ENTRY, LETTERS_IN_A_LINE = 8, 40, 110
 # What a legend has before each entry, in letters; and the most columns of one.
 HANDLE, MOST_COLUMNS = 8, 3

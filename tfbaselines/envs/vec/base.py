@@ -261,7 +261,7 @@ def last_observation(info: dict[str, Any]) -> Any:
 
 
 def change_last(info: dict[str, Any], process: Callable[[Any], Any]) -> None:
-    """Process the last observation in the info of a step that ended an episode, where a vector environment tells it."""
+    """Replace an episode's last observation, in the info of its last step, by process(it); an info may have none."""
     if LAST in info:
         info[LAST] = process(info[LAST])
 
