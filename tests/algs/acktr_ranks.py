@@ -11,7 +11,7 @@ from tfbaselines.parallel import mpi
 from tfbaselines.running.on_policy import OnPolicyRun
 from tfbaselines.settings.options import RunOptions
 
-ROWS, UPDATES = 20, 15
+ROWS, UPDATES = 20, 12
 
 
 def made(comm, **arguments):
@@ -40,14 +40,16 @@ def check_steps(world):
     """Two ranks with a batch each take the steps of one rank with both; in the background they only stay in step."""
     for is_async, kind in itertools.product((False, True), ("batches", "gradients")):
         options = RunOptions(mpi_exchange=kind)
-        together, alone = (made(comm, is_async=is_async, run=options) for comm in (world, mpi.Communicator()))
+        together = made(world, is_async=is_async, run=options)
+        alone = None if is_async else made(mpi.Communicator(), is_async=False, run=options)
         for update in range(UPDATES):
             both = [data_of(rank, update) for rank in range(world.size)]
             together[1](both[world.rank], lr=0.1)
-            alone[1]({name: np.concatenate([data[name] for data in both]) for name in both[0]}, lr=0.1)
+            if alone:
+                alone[1]({name: np.concatenate([data[name] for data in both]) for name in both[0]}, lr=0.1)
             mpi.sync_check(learnt(*together), world)
         assert together[1].eigen.numpy().any() and together[1].velocity.numpy().any()
-        if not is_async:
+        if alone:
             np.testing.assert_allclose(learnt(*together), learnt(*alone), rtol=0.0, atol=1e-3)
             change = together[0].trainable_variables[0].numpy() - made(world)[0].trainable_variables[0].numpy()
             assert np.abs(change).max() > 0.05

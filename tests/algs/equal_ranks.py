@@ -18,7 +18,7 @@ from tfbaselines.settings.options import RunOptions
 tf.config.run_functions_eagerly(True)
 world = mpi.world()
 for alg, arguments, exchange in json.loads(sys.argv[1]):
-    env = make_vec_env("Pendulum-v1", "classic_control", 1, 10_000 * world.rank)
+    env = make_vec_env(arguments.pop("env", "Pendulum-v1"), "classic_control", 1, 10_000 * world.rank)
     model = get(alg).learn(env=env, seed=0, run=RunOptions(mpi_exchange=exchange), **arguments)
     one, other = world.gather(model.state())
     np.testing.assert_equal(one, other)

@@ -127,7 +127,7 @@ def test_whole_episodes_of_pictures_take_bounded_memory(tmp_path, monkeypatch):
     Path("/proc/self/clear_refs").write_text("5")
     before, env, seen, in_parts = highest_memory(), vec(Pictures), [], Update.in_parts
     monkeypatch.setattr(Update, "in_parts", lambda *args, **kwargs: seen.append(in_parts(*args, **kwargs)) or seen[-1])
-    train(tmp_path, env, 11, network="cnn", nsteps=50, buffer_len=2, batch_size=16, replay_start=500, replay_ratio=1)
+    train(tmp_path, env, 10, network="cnn", nsteps=50, buffer_len=2, batch_size=16, replay_start=500, replay_ratio=1)
     assert "a batch of 16 is 0.2 GiB, in parts of at most 64 MiB" in (tmp_path / "log.txt").read_text()
     assert seen and all(np.isfinite(statistics["loss"]) for statistics in seen)
     assert highest_memory() - before < 1.8e9

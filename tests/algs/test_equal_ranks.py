@@ -1,4 +1,4 @@
-"""Two ranks with reward signals, with pretraining and with data sets end with equal models."""
+"""Two ranks with reward signals, with pretraining, with data sets and with whole episodes end with equal models."""
 
 import json
 from pathlib import Path
@@ -17,6 +17,10 @@ OFF_POLICY = {"network": "dense", "hidden_sizes": [16], "batch_size": 16, "updat
 OFF_POLICY |= {"num_test_episodes": 0, "num_update": 3}
 ONLINE = OFF_POLICY | {"start_steps": 10, "update_after": 10, "total_timesteps": 30, "alpha": "auto"}
 OFFLINE = OFF_POLICY | {"offline": PENDULUM}
+# Whole episodes: those of one rank are longer than the other's.
+EPISODES = {"env": "CartPole-v1", "network": "mlp", "num_layers": 1, "num_hidden": 8, "nsteps": 8, "replay_ratio": 2}
+EPISODES |= {"buffer_len": 5, "replay_start": 16, "trust_region": "exact", "delta": 1e-4, "lr": 0.01}
+EPISODES |= {"total_timesteps": 80}
 RUNS = [
     ("ppo2", ON_POLICY | {"reward_signals": SIGNALS}, "auto"),
     ("ppo2", ON_POLICY | {"pretraining": CLONING}, "batches"),
@@ -24,6 +28,7 @@ RUNS = [
     ("sac", ONLINE | {"pretraining": CLONING}, "gradients"),
     ("td3", OFFLINE, "auto"),
     ("sac", OFFLINE | {"cql_threshold": 1.0, "alpha": "auto"}, "auto"),
+    ("acer", EPISODES, "auto"),
 ]
 
 

@@ -13,6 +13,8 @@ from tfbaselines.algs import acer
 from tfbaselines.losses.retrace import retrace
 from tfbaselines.settings.schedules import fraction_schedule
 
+COMPILED = cases("acer_lstm_discrete_tr1") + cases("acer_mlp_discrete_c1_clip")
+
 
 def make_model(arrays, hyper):
     env = SimpleNamespace(

@@ -18,6 +18,7 @@ from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.networks import dense, mlp
 
 BASELINES = [name for name in cases("ddpg_*") if name != "ddpg_noise"]
+COMPILED = cases("ddpg_normobs_popart_l2_ln") + cases("ddpg_clipnorm_returnrange")
 
 
 def make(arrays, hyper):

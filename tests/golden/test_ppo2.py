@@ -13,6 +13,7 @@ from tfbaselines.algs import ppo2
 from tfbaselines.policy.policy import build_policy
 
 CASES = cases("ppo2_*")
+COMPILED = cases("ppo2_lnlstm_discrete") + cases("ppo2_mlp_box_copy_normobs")
 
 
 def make_env(arrays, hyper):

@@ -13,6 +13,7 @@ from tfbaselines.policy.policy import build_policy
 from tfbaselines.running.epoch_run import EpochRun, make_update, row_of
 
 CASES = cases("spinup_vpg_*") + cases("spinup_ppo_*")
+COMPILED = cases("spinup_ppo_box_klstop") + cases("spinup_vpg_discrete_5v")
 
 
 def assert_near(actual, expected, err_msg=""):

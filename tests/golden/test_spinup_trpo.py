@@ -15,6 +15,7 @@ from tfbaselines.optim.update import Update
 from tfbaselines.policy.policy import build_policy
 
 CASES = cases("spinup_trpo_*") + cases("spinup_npg_*")
+COMPILED = cases("spinup_trpo_box_backtrack") + cases("spinup_npg_discrete")
 
 
 def assert_near(actual, expected, err_msg=""):

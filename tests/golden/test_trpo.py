@@ -21,6 +21,7 @@ from tfbaselines.policy.policy import build_policy
 from tfbaselines.running.trust_region import ADAM_EPSILON, make_step
 
 CASES = cases("trpo_*")
+COMPILED = cases("trpo_box_normobs") + cases("trpo_discrete_linesearch")
 ITERATIONS = ("it0", "it1")
 
 
