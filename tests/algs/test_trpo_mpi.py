@@ -8,7 +8,6 @@ from tfbaselines.algs import ppo1, trpo, trpo_mpi
 from tfbaselines.envs import tiny
 from tfbaselines.logs import logger
 from tfbaselines.logs.logger import read_csv
-from tfbaselines.running.trust_region import make_step
 
 ALGORITHMS = {"trpo_mpi": trpo_mpi, "trpo": trpo, "ppo1": ppo1}
 SMALL = {
@@ -103,31 +102,3 @@ def test_bad_arguments_are_named_in_one_line(name, argument, value):
     with pytest.raises(ValueError, match=r"valid|unknown") as error:
         learn(name, **{argument: value})
     assert "\n" not in str(error.value) and str(value) in str(error.value) and argument in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("trpo_mpi", {"timesteps_per_batch": 200, "max_iters": 40, "vf_iters": 20, "vf_stepsize": 1e-2, "lam": 0.9}),
-        ("trpo", {"steps_per_epoch": 200, "epochs": 40, "train_v_iters": 60, "vf_lr": 1e-2, "lam": 0.9}),
-        ("ppo1", {"timesteps_per_actorbatch": 200, "max_iters": 60, "optim_epochs": 20, "optim_stepsize": 1e-2}),
-    ],
-)
-def test_time_outs_are_bootstrapped(name, arguments):
-    """Reward 1 for ever, cut every 10 steps: the value is 1 / (1 - gamma), far above the 10 that a cut would give."""
-    env = vec(lambda: tiny.ConstantRewardEnv(episode_len=10), 4)
-    model = learn(name, env, gamma=0.95, **arguments)
-    np.testing.assert_allclose(model.value(env.reset()), 20.0, rtol=0.15)
-
-
-def test_a_step_is_compiled_once():
-    policy = learn("trpo_mpi", max_iters=1).policy
-    step = make_step(policy, trpo_mpi.Config())
-    data = {
-        "obs": np.zeros(20, np.int64),
-        "actions": np.arange(20) % 4,
-        "advantages": np.linspace(-1, 1, 20, dtype=np.float32),
-    }
-    for _ in range(3):
-        assert 0.0 < step(data).last["meankl"] < 1.5e-3
-    assert step.traces() == 1

@@ -200,10 +200,6 @@ class NaturalGradient:
         named = (dict(zip(self._names, vector.numpy().tolist(), strict=True)) for vector in (before, last))
         return StepTaken(*named, float(part), int(tried))
 
-    def traces(self) -> int:
-        """How many times the compiled step was traced."""
-        return self._compiled.experimental_get_tracing_count()
-
     def gradient(self, batch: Batch) -> tf.Tensor:
         """The measure [K] and the gradient of the gain [P], end to end."""
         values = [variable.value for variable in self._variables]
