@@ -119,7 +119,7 @@ def test_settings_of_a_name_are_for_every_environment(capsys):
     assert origins["noisy"] == "tuned/deepq.yaml, section rainbow"
     assert "tuned='rainbow' is not valid: True, False\n" in mistake(capsys, "--tuned=rainbow", "--alg=a2c")
     line = mistake(capsys, "--tuned=rainbov", "--alg=deepq")
-    assert "tuned='rainbov' is not valid: True, False or rainbow" in line
+    assert "tuned='rainbov' is not valid: True, False, atari, rainbow" in line
 
 
 @pytest.mark.parametrize("alg", tuned_algorithms())

@@ -128,7 +128,7 @@ def _named(alg: str, name: str) -> dict[str, str]:
     if name in sections:
         return sections[name]
     others = [text for text in sections if not ENV_ID.search(text)]
-    raise bad_argument("tuned", name, " or ".join(["True, False", *others]))
+    raise bad_argument("tuned", name, ", ".join(["True", "False", *others]))
 
 
 def _tuned(alg: str, given: Mapping[str, str | bool]) -> Sections:
