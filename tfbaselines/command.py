@@ -27,7 +27,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def load_tensorflow() -> None:
-    """Import TensorFlow without what its libraries print while they look for devices."""
+    """Import TensorFlow, unless it is, without what its libraries print while they look for devices."""
+    if "tensorflow" in sys.modules:
+        return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     with silent_stderr(), absent("pandas", "matplotlib"):
         # Ahead of TensorFlow it leaves alone the parts of itself that nothing here uses.

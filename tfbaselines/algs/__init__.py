@@ -2,14 +2,13 @@
 
 import importlib
 import importlib.util
-import sys
 from types import ModuleType
 
 
 def __getattr__(name: str) -> ModuleType:
     if name.startswith("_") or importlib.util.find_spec(f"{__name__}.{name}") is None:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    if name != "registry" and "tensorflow" not in sys.modules:
+    if name != "registry":
         from tfbaselines.command import load_tensorflow
 
         load_tensorflow()

@@ -113,7 +113,7 @@ def _load(place: str) -> Any:
 
 
 def _module(name: str) -> ModuleType:
-    if name.startswith(OF_TENSORFLOW) and "tensorflow" not in sys.modules:
+    if name.startswith(OF_TENSORFLOW):
         load_tensorflow()
     return importlib.import_module(f"{PACKAGE}.{name}")
 

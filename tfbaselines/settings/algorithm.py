@@ -1,7 +1,6 @@
 """The contract of an algorithm: what the command line, evaluation and the tests know of it."""
 
 import importlib
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -69,8 +68,7 @@ class Algorithm:
     @property
     def module(self) -> ModuleType:
         """The algorithm's file, imported on use and TensorFlow with it."""
-        if "tensorflow" not in sys.modules:
-            load_tensorflow()
+        load_tensorflow()
         return importlib.import_module(f"tfbaselines.algs.{self.name}")
 
     @property
