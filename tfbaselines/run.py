@@ -70,7 +70,9 @@ def _main(argv: list[str]) -> int:
     typed, stored = _resumed(typed)
     added, origins = below(typed, stored)
     given = _expanded({**stored, **added, **typed})
-    args = parse(given, ALGORITHMS, {name: origins[name] for name in origins.keys() - typed})
+    # What the environment's module prints is no part of the settings.
+    with contextlib.redirect_stdout(sys.stderr) if "print_config" in given else contextlib.nullcontext():
+        args = parse(given, ALGORITHMS, {name: origins[name] for name in origins.keys() - typed})
     if args.print_config:
         origins = dict.fromkeys(stored, "config.json") | origins | dict.fromkeys(typed, "command line")
         sys.stdout.write(config_text(args, origins))

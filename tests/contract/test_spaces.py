@@ -22,6 +22,7 @@ from small_runs import (
 
 from tfbaselines.algs.registry import ALGORITHMS, get
 from tfbaselines.envs.vec.packed import opened
+from tfbaselines.running.callbacks import EvaluateEvery
 from tfbaselines.running.play import even_episodes
 from tfbaselines.settings.options import RunOptions
 
@@ -175,7 +176,8 @@ def masked_kinds():
 def test_only_allowed_actions_are_chosen(alg, kind, eager):
     """The environments refuse the others."""
     env = seeing(alg, kind=kind, env=Masked)
-    model = learn(alg, env, 6, **with_tests(alg, kind, Masked))
+    run = RunOptions(callback=EvaluateEvery(1, seeing(alg, kind=kind, env=Masked), 2))
+    model = learn(alg, env, 6, run=run, **with_tests(alg, kind, Masked))
     for deterministic in (True, False):
         assert len(even_episodes(model, get(alg).wrap(env), 4, deterministic=deterministic)) == 4
 

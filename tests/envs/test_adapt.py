@@ -55,6 +55,7 @@ def test_one_seed_gives_one_course_and_each_environment_its_own():
     def course(seed):
         return as_vec_env([cartpole, cartpole], seed).reset()
 
+    np.testing.assert_array_equal(as_vec_env(cartpole(), 3).reset(), as_vec_env(cartpole(), 3).reset())
     np.testing.assert_array_equal(course(3), course(3))
     assert not np.array_equal(course(3), course(4)) and not np.array_equal(*course(3))
 

@@ -58,6 +58,17 @@ def test_configure_says_where_and_writes_the_default_formats(tmp_path, capsys):
     assert logger.get_dir() == logger.configured_dir() == str(tmp_path / "run")
 
 
+def test_the_directory_stays_when_the_working_directory_changes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    logger.configure("run", ["csv"])
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    logger.record_tabular("a", 1)
+    logger.dump_tabular()
+    assert (tmp_path / "run/progress.csv").read_text() == "a\n1\n"
+    assert logger.get_dir() == str(tmp_path / "run")
+
+
 def test_environment_variables(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("OPENAI_LOGDIR", str(tmp_path / "env"))
     monkeypatch.setenv("OPENAI_LOG_FORMAT", "json, csv,,json")

@@ -204,8 +204,10 @@ def test_a_network_of_ones_own_is_known_by_its_name(registry):
 
 
 def test_a_network_may_take_any_arguments(registry):
-    register("any")(lambda **kwargs: lambda shape: kwargs)
-    assert get_network_builder("any")(a=1)(VECTOR) == {"a": 1}
+    given = []
+    register("any")(lambda **kwargs: lambda shape: given.append(kwargs) or build("mlp", shape))
+    get_network_builder("any")(a=1)(VECTOR)
+    assert given == [{"a": 1}]
 
 
 def test_a_module_is_imported_for_its_network(registry, tmp_path, monkeypatch):
@@ -286,6 +288,9 @@ def test_networks_that_are_neither_are_one_line():
         (lambda: lambda x, nenv: x, "recurrent networks have names"),
         (lambda x, nenv: x, "recurrent networks have names"),
         (lambda x: (x, {}), "not tuple"),
+        (lambda input_shape: keras.layers.Dense(3), "it returns a Keras model, not Dense"),
+        (lambda input_shape: None, "it returns a Keras model, not NoneType"),
+        (lambda: None, "network=None is not valid: a function of one tensor, or a builder"),
     ):
         with pytest.raises(ValueError, match=words) as error:
             get_network_builder(network)()((3,))

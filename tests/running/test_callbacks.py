@@ -5,6 +5,7 @@ import math
 from types import SimpleNamespace
 
 import gymnasium
+import numpy as np
 import pytest
 from helpers import vec
 from small_runs import own_identity
@@ -84,6 +85,27 @@ def test_every_callback_is_called_though_one_ends_the_run():
     assert Callbacks(None)("run") and Callbacks(called.append)("run")
 
 
+@pytest.mark.parametrize(("answer", "goes_on"), [(None, True), (True, True), (np.True_, True), (np.False_, False)])
+def test_what_numpy_compares_ends_a_run_too(answer, goes_on):
+    assert Callbacks(lambda run: answer)("run") == goes_on
+
+
+def test_tests_need_environments_of_their_own(eager):
+    env, game = vec(lambda: tiny.DiscreteIdentityEnv(3, episode_len=8)), tiny.DiscreteIdentityEnv(3, episode_len=8)
+    for trained, tested in ((env, env), (game, game)):
+        run = RunOptions(callback=EvaluateEvery(16, tested, 1))
+        with pytest.raises(ValueError, match="env of EvaluateEvery has the environments of training"):
+            ppo2.learn("mlp", trained, 32, **SMALL, run=run)
+        with pytest.raises(ValueError, match="eval_env has the environments of training"):
+            ppo2.learn("mlp", trained, 32, **SMALL, eval_env=tested)
+
+
+def test_tests_on_another_environment_are_refused_at_the_start(eager):
+    env = vec(lambda: tiny.DiscreteIdentityEnv(3, episode_len=8))
+    with pytest.raises(ValueError, match=r"env of EvaluateEvery has the observations Box.*, those of training are"):
+        ppo2.learn("mlp", env, 32, **SMALL, run=RunOptions(callback=EvaluateEvery(16, "CartPole-v1", 1)))
+
+
 def test_the_row_of_the_update_that_is_good_enough_is_logged(tmp_path):
     train(tmp_path, lambda run: run.update < 3)
     assert steps_of(tmp_path) == [16, 32, 48]
@@ -114,7 +136,7 @@ def test_environments_for_tests_have_a_seed_of_the_runs(given):
             model=SimpleNamespace(policy=space),
             wrap=lambda env: env,
             config=SimpleNamespace(seed=seed),
-            normalized=vec(lambda: tiny.DiscreteIdentityEnv(3)),
+            normalized=vec(lambda: gymnasium.make("CartPole-v1")),
             options=RunOptions(),
             judge_by_tests=lambda episodes: True,
             columns={},

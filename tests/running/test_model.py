@@ -68,7 +68,8 @@ def test_a_wrong_shape_is_named(model):
     [
         ("abc", r"obs='abc' is not valid: one observation of shape \(2,\)"),
         ((np.zeros(4), {}), r"of reset\(\) and step\(\) the first value"),
-        ({"a": np.zeros(4)}, r"observations have the shape \(2,\), and no parts"),
+        ((np.zeros(4), 1), r"flattened: gymnasium.spaces.flatten\(env.observation_space, obs\)"),
+        ({"a": np.zeros(4)}, r"observations have the shape \(2,\), and no parts; .* gymnasium.spaces.flatten\("),
         (object(), "obs=<object"),
     ],
 )

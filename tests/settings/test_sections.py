@@ -112,6 +112,23 @@ def test_tuned_settings_stand_below_those_of_a_file(tmp_path, monkeypatch):
     assert "nsteps" not in parsed("--tuned=False").learn
 
 
+def test_a_resumed_run_keeps_what_it_was_started_with_beside_tuned_settings(tmp_path, monkeypatch):
+    monkeypatch.setattr(sections, "TUNED", tmp_path)
+    (tmp_path / "ppo2.yaml").write_text("CartPole-v1: {nsteps: 8, gamma: 0.5}\nquick: {nsteps: 4, gamma: 0.4}")
+    for tuned, gamma in (("--tuned", 0.5), ("--tuned=quick", 0.4)):
+        args = parsed(tuned, stored={"alg": "ppo2", "env": "CartPole-v1", "nsteps": "16"})
+        assert (args.learn["nsteps"], args.learn["gamma"]) == (16, gamma)
+
+
+def test_what_the_module_of_an_environment_prints_is_no_setting(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(tmp_path)
+    register = "gymnasium.register('Loud-v0', entry_point='gymnasium.envs.classic_control:CartPoleEnv')"
+    (tmp_path / "loud.py").write_text(f"import gymnasium\nprint('loud: hello: there')\n{register}\n")
+    assert main(["--env=loud:Loud-v0", "--print_config"]) == 0
+    out, err = capsys.readouterr()
+    assert "hello" not in out and "hello" in err
+
+
 def test_settings_of_a_name_are_for_every_environment(capsys):
     args = parsed("--alg=deepq", "--tuned=rainbow", "--env=CartPole-v1", "--n_step=2")
     assert (args.network, args.learn["n_step"], args.learn["distributional"]) == ("conv_only", 2, "categorical")

@@ -38,7 +38,7 @@ def config(request):
 
 def test_positions_have_names(config):
     learn, names = decorated(config), list(config.arguments())
-    assert learn("mlp", 1, *range(len(names))) == ("mlp", 1, dict(zip(names, range(len(names)), strict=True)))
+    assert learn("mlp", -1, *range(len(names))) == ("mlp", -1, dict(zip(names, range(len(names)), strict=True)))
     assert learn("mlp", 1, 30_000, width=2) == ("mlp", 1, {names[0]: 30_000, "width": 2})
     assert learn(network="mlp", env=1, width=2) == ("mlp", 1, {"width": 2})
     # As in baselines' deepq.

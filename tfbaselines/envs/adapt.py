@@ -9,6 +9,7 @@ import gymnasium
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv, VecEnv
+from tfbaselines.envs.vec.base import share_environments
 from tfbaselines.envs.vec.checks import environment_name, id_of
 from tfbaselines.envs.vec.failures import EnvironmentFault, begin, why
 from tfbaselines.envs.vec.several_parts import check_spaces, flattened
@@ -32,7 +33,7 @@ def as_vec_env(env: Any, seed: int | None = None, flatten: bool = True, name: st
     Args:
         env: a VecEnv, a Gymnasium environment, an id, a function that makes one, a list of such functions, or one of
             gymnasium.vector's that keeps such a list.
-        seed: of the first environment that is seeded here, those of an id or of functions; None for any.
+        seed: of the first environment; None for any. A VecEnv has been seeded where it was made.
         flatten: show Dict and Tuple observations as one flat Box.
         name: of the argument, for errors.
     """
@@ -43,7 +44,7 @@ def as_vec_env(env: Any, seed: int | None = None, flatten: bool = True, name: st
         # Seeds of ranks are apart there.
         return make_vec_env(env, seed=seed, flatten_dict_observations=flatten, mpi_rank=mpi.world().rank)
     if isinstance(env, gymnasium.Env):
-        return DummyVecEnv([lambda: _monitored(env, flatten)])
+        return DummyVecEnv([partial(_made, lambda: env, 0, first, flatten)])
     if isinstance(env, gymnasium.vector.VectorEnv):
         # Of a wrapper's environments what it does would be lost.
         makers = getattr(env, "env_fns", None) if env.unwrapped is env else None
@@ -56,6 +57,18 @@ def as_vec_env(env: Any, seed: int | None = None, flatten: bool = True, name: st
         made = env()
         return made if _is_vec_env(made) else DummyVecEnv([partial(_made, lambda: made, 0, first, flatten)])
     raise bad_argument(name, type(env).__name__, ACCEPTED)
+
+
+def check_apart(env: Any, tests: VecEnv, name: str) -> None:
+    """ValueError where tests would step the environments of training, under the run that acts on what it saw there.
+
+    Args:
+        env: the environments of training; a list has those of several workers.
+        tests: the environments for tests.
+        name: of the argument that has them.
+    """
+    if any(share_environments(one, tests) for one in (env if isinstance(env, list | tuple) else [env])):
+        raise ValueError(f"{name} has the environments of training: tests need environments of their own")
 
 
 def _is_vec_env(env: Any) -> bool:

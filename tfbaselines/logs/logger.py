@@ -215,7 +215,8 @@ def _directory(dir: str | os.PathLike | None, comm: Any) -> str:
     if given is not None:
         if not given.strip():
             raise bad_argument("log directory" if dir is None else "dir", given, "the name of a directory")
-        return os.path.expanduser(given)
+        # Absolute, as the working directory may change while a run writes there.
+        return os.path.abspath(os.path.expanduser(given))
     dated = os.path.join(tempfile.gettempdir(), datetime.datetime.now().strftime("openai-%Y-%m-%d-%H-%M-%S-%f"))
     return dated if comm is None else mpi.wrap(comm).broadcast_object(dated)
 

@@ -116,12 +116,17 @@ def select_runs(args: argparse.Namespace) -> list["Run"]:
     if args.legend and len(args.legend) != len(args.dirs):
         raise ValueError(f"--legend has {len(args.legend)} names for {len(args.dirs)} directories: give one for each")
     found: dict[str, Run] = {}
+    bare: list[str] = []
     for number, given in enumerate(args.dirs):
         for root in results.expand(given):
-            for run in results.find_runs(root, args.legend[number] if args.legend else None):
+            runs = results.find_runs(root, args.legend[number] if args.legend else None)
+            bare += [] if runs else [root]
+            for run in runs:
                 found.setdefault(os.path.realpath(run.dirname), run)
     if not found:
-        raise ValueError(f"no progress.csv, progress.txt, progress.json or monitor files in {', '.join(args.dirs)}")
+        raise ValueError(f"no progress.csv, progress.txt, progress.json or monitor files with rows: {', '.join(bare)}")
+    for root in bare:
+        print(f"nothing to plot yet in {root}", file=sys.stderr)
     kept = [
         run
         for run in found.values()

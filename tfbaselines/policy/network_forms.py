@@ -38,18 +38,26 @@ def network_function(function: Callable[[Any], Any]) -> NetworkFn:
         function: that already, where its argument is called `input_shape` or `shape`; else baselines' form, a function
             of the observations' tensor that returns the latent.
     """
-    required = _required(function)
+    required = _required(function) if callable(function) else []
     if len(required) != 1:
         accepted = "a function of one tensor, or a builder; recurrent networks have names, such as 'lstm'"
         raise bad_argument("network", getattr(function, "__name__", function), accepted)
+    name = getattr(function, "__name__", function)
     if required[0] in SHAPE_NAMES:
-        return function
+
+        @functools.wraps(function)
+        def checked(input_shape: tuple[int, ...]) -> keras.Model:
+            made = function(input_shape)
+            if not callable(made) or not hasattr(made, "output_shape"):
+                raise bad_argument("network", name, f"it returns a Keras model, not {type(made).__name__}")
+            return made
+
+        return checked
 
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
         inputs = keras.Input(input_shape)
         latent = function(inputs)
         if not isinstance(latent, keras.KerasTensor):
-            name = getattr(function, "__name__", function)
             raise bad_argument("network", name, f"it returns the latent as a tensor, not {type(latent).__name__}")
         return keras.Model(inputs, latent)
 

@@ -110,7 +110,10 @@ OTHERS = {
         "`hidden_sizes=[64, 64], activation=...` of `network='dense'`; `num_layers=2, num_hidden=64` of `'mlp'`"
     ),
     "`model.learn(total_timesteps=N)`": "`model = learn(network, env, total_timesteps=N)`",
-    "`model.predict(obs, deterministic=True)`, `model.save(path)`": "the same",
+    "`model.predict(obs, deterministic=True)`, `model.save(path)`": (
+        "the same; algorithms that flatten Dict and Tuple observations take "
+        "`gymnasium.spaces.flatten(env.observation_space, obs)`"
+    ),
     "`PPO.load(path)`": (
         "`tfbaselines.load(log_directory)`, or `learn(network, env, total_timesteps=0, load_path=path)`"
     ),

@@ -15,9 +15,10 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.envs.adapt import as_vec_env
+from tfbaselines.envs.adapt import as_vec_env, check_apart
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import check_at_least
 from tfbaselines.logs import logger
@@ -27,6 +28,8 @@ from tfbaselines.settings.takes import EVAL_SEEDS_APART
 
 Callback = Callable[[Any], bool | None]
 
+# What errors call the environments of EvaluateEvery.
+EVALUATED = "env of EvaluateEvery"
 # Columns of EvaluateEvery in the logs.
 RETURN, LENGTH = "evaluation/return", "evaluation/length"
 
@@ -47,7 +50,7 @@ class Callbacks:
         """Call each; whether none of them ends the run."""
         # Each is called, whatever the ones before it return.
         answers = [callback(run) for callback in self._callbacks]
-        return not any(answer is False for answer in answers)
+        return not any(isinstance(answer, bool | np.bool_) and not answer for answer in answers)
 
     def begin(self, run: Any) -> None:
         """Before the first update."""
@@ -210,7 +213,11 @@ class EvaluateEvery(Every):
         # Parts of observations reach those networks that take them.
         flatten = not isinstance(run.model.policy.observation_space, spaces.Dict)
         seed = None if run.config.seed is None else run.config.seed + EVAL_SEEDS_APART
-        env = run.wrap(as_vec_env(self._given, seed, flatten))
+        env = run.wrap(as_vec_env(self._given, seed, flatten, EVALUATED))
+        check_apart(run.normalized, env, EVALUATED)
+        trained, tested = run.normalized.observation_space, env.observation_space
+        if trained.shape != tested.shape or type(trained) is not type(tested):
+            raise ValueError(f"{EVALUATED} has the observations {tested}, those of training are {trained}")
         if self._saved is not None:
             env.restore(self._saved)
         limit = getattr(run.config, "max_ep_len", None)

@@ -21,6 +21,8 @@ from tfbaselines.policy.protocol import ActingPolicy
 from tfbaselines.running.checkpoint import load_tree, save_tree, saved_file
 
 FORMAT = "tfbaselines-model-1"
+# What to do with Dict and Tuple observations that the network was shown as one vector.
+FLATTEN = "those of several parts were flattened: gymnasium.spaces.flatten(env.observation_space, obs)"
 
 
 class PolicyModel:
@@ -255,7 +257,7 @@ class PolicyModel:
         if isinstance(space, spaces.Dict):
             raise bad_argument("obs", obs, f"a dictionary of {', '.join(space.spaces)}")
         if isinstance(obs, Mapping):
-            raise bad_argument("obs", obs, f"observations have the shape {space.shape}, and no parts")
+            raise bad_argument("obs", obs, f"observations have the shape {space.shape}, and no parts; {FLATTEN}")
         return _as_array(obs, space)
 
     def _is_single(self, obs: Any) -> bool:
@@ -285,6 +287,8 @@ def _as_array(obs: Any, space: spaces.Space) -> np.ndarray:
         return np.asarray(obs, observation_dtype(space))
     except (TypeError, ValueError):
         accepted = f"one observation of shape {space.shape} or a batch of them; of reset() and step() the first value"
+        if isinstance(obs, tuple):
+            accepted += f"; {FLATTEN}"
         raise bad_argument("obs", obs, accepted) from None
 
 

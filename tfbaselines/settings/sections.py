@@ -107,6 +107,9 @@ def below(typed: Mapping[str, str | bool], stored: Mapping[str, str | bool]) -> 
             _add(_tuned(alg, given), given, place, values, origins)
         else:
             _take(_named(alg, tuned), f"{place}, section {tuned}", values, origins)
+        # A resumed run was started with these.
+        for name in values.keys() & stored.keys():
+            del values[name], origins[name]
     _add(sections, given, str(path), values, origins)
     return values, origins
 

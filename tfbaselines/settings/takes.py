@@ -8,7 +8,7 @@ from collections.abc import Callable
 from numbers import Integral
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from tfbaselines.envs.adapt import as_vec_env
+from tfbaselines.envs.adapt import as_vec_env, check_apart
 from tfbaselines.settings.config import Config
 
 WIDTH = 100
@@ -56,6 +56,7 @@ def takes(
             if arguments.get("eval_env") is not None:
                 seed = None if seed is None else seed + EVAL_SEEDS_APART
                 arguments["eval_env"] = as_vec_env(arguments["eval_env"], seed, flatten, "eval_env")
+                check_apart(env, arguments["eval_env"], "eval_env")
             return learn(network, env, **arguments)
 
         with_names.__signature__ = _signature(learn, config)

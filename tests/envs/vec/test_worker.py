@@ -28,6 +28,31 @@ def raising(error, where="step"):
     return make
 
 
+SCRIPT = """
+from tfbaselines.envs.make import make_vec_env
+env = make_vec_env("CartPole-v1", num_env=2, worker="subproc")
+print(env.reset().shape)
+env.close()
+"""
+
+
+def test_workers_of_a_program_from_standard_input(tmp_path):
+    program = [sys.executable, "-"]
+    done = subprocess.run(program, input=SCRIPT, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "(2, 4)\n"), done.stderr
+
+
+def test_a_script_without_a_guard_is_told_of_it(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120, env=os.environ
+    )
+    assert done.returncode != 0
+    assert done.stderr.splitlines()[-1].endswith('needs if __name__ == "__main__": before what it runs')
+    # The parent's alone.
+    assert done.stderr.count("Traceback") == 1
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_worker_that_raises_is_named_with_its_error(kind):
     env = kind([ConstantRewardEnv, lambda: CrashingEnv(after=2)])

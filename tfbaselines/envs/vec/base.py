@@ -266,6 +266,16 @@ def change_last(info: dict[str, Any], process: Callable[[Any], Any]) -> None:
         info[LAST] = process(info[LAST])
 
 
+def share_environments(one: VecEnv, other: VecEnv) -> bool:
+    """Whether two vectors step some environment both, whatever is wrapped around it."""
+
+    def inside(env: VecEnv) -> list[Any]:
+        own = getattr(env, "unwrapped", env)
+        return [own, *(each.unwrapped for each in getattr(own, "envs", ()))]
+
+    return any(mine is theirs for mine in inside(one) for theirs in inside(other))
+
+
 def find_wrapper(env: VecEnv, kind: type[VecEnvWrapper]) -> Any:
     """The outermost wrapper of a kind around an environment, or None."""
     while isinstance(env, VecEnvWrapper):

@@ -4,6 +4,7 @@ import contextlib
 import multiprocessing
 import multiprocessing.util
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
@@ -66,6 +67,9 @@ class Workers:
         self._limit: list[int] | None = None
         self.steps = 0
         self.names = [environment_name(i, None) for i in range(len(env_fns))]
+        if getattr(multiprocessing.process.current_process(), "_inheriting", False):
+            # A worker runs the script again, which has no guard; its parent says so.
+            sys.exit(1)
         with _outside_mpi():
             for number, makers in enumerate(self._makers):
                 self._start(number, makers)
@@ -79,7 +83,8 @@ class Workers:
         shared = self._shared[number] if self._shared else None
         arguments = (theirs, ours, CloudpickleWrapper(makers), number * self._in_series, shared)
         process = self._spawner.Process(target=serve, args=arguments, daemon=True)
-        process.start()
+        with _without_a_missing_script():
+            process.start()
         self._pipes[number], self._processes[number] = ours, process
         theirs.close()
 
@@ -161,7 +166,10 @@ class Workers:
         except (EOFError, ConnectionResetError, OSError):
             self._processes[number].join(SECONDS_TO_END)
             code = self._processes[number].exitcode
-            raise WorkerError(f"{self._named(number)} failed: its process ended with exit code {code}") from None
+            why = f"its process ended with exit code {code}"
+            if not command and code == 1:
+                why += '; a script that starts workers needs if __name__ == "__main__": before what it runs'
+            raise WorkerError(f"{self._named(number)} failed: {why}") from None
         if kind is not None:
             raise ERRORS[kind](answer)
         return answer
@@ -247,6 +255,21 @@ def _outside_mpi() -> Iterator[None]:
         yield
     finally:
         os.environ.update(environment)
+
+
+@contextlib.contextmanager
+def _without_a_missing_script() -> Iterator[None]:
+    """A worker runs the program's script for what is defined there; what came through standard input is no file."""
+    main = sys.modules["__main__"]
+    path = getattr(main, "__file__", None)
+    if path is None or os.path.exists(path):
+        yield
+        return
+    del main.__file__
+    try:
+        yield
+    finally:
+        main.__file__ = path
 
 
 def _end_of_episode(last: Any, reset_info: dict[str, Any], why: str) -> dict[str, Any]:
