@@ -1,7 +1,7 @@
 """Trains on each rank of mpirun, and compares all that was learnt: ``python -m equal_ranks JSON``.
 
-JSON is a list of runs: the algorithm, its arguments, and how ranks exchange. Nothing is compiled, which takes most
-of so short a run.
+JSON is a list of runs: the algorithm, its arguments, the environment among them where it is not Pendulum, and how
+ranks exchange. Nothing is compiled, which takes most of so short a run.
 """
 
 import json

@@ -49,9 +49,9 @@ class RunOptions:
         for name, choices in (("precision", PRECISIONS), ("on_nan", ON_NAN), ("mpi_exchange", EXCHANGES)):
             if getattr(self, name) not in choices:
                 raise unknown(name, getattr(self, name), choices)
-        several = isinstance(self.callback, list | tuple)
-        for callback in self.callback if several else [self.callback]:
-            if not callable(callback) and (several or callback is not None):
+        callbacks = [] if self.callback is None else self.callback
+        for callback in callbacks if isinstance(callbacks, list | tuple) else [callbacks]:
+            if not callable(callback):
                 raise bad_argument("callback", callback, "a function of the Run, or a list of such")
         if self.keep_checkpoints < 1:
             raise bad_argument("keep_checkpoints", self.keep_checkpoints, "at least 1")

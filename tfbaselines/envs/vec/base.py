@@ -267,7 +267,7 @@ def change_last(info: dict[str, Any], process: Callable[[Any], Any]) -> None:
 
 
 def share_environments(one: VecEnv, other: VecEnv) -> bool:
-    """Whether two vectors step some environment both, whatever is wrapped around it."""
+    """Whether some environment is in both vectors, whatever is wrapped around it."""
 
     def inside(env: VecEnv) -> list[Any]:
         own = getattr(env, "unwrapped", env)
