@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from tfbaselines.algs import a2c, deepq
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.tiny import ConstantRewardEnv, NaNEnv
@@ -314,7 +313,10 @@ def test_infos_may_lack_the_last_observation(wrap):
     assert dones == [[False] * 2, [False] * 2, [True] * 2] * 2
 
 
-def test_a_time_limit_without_the_last_observation_is_one_line():
+def test_a_time_limit_without_the_last_observation_is_one_line(eager):
+    # Here, as every worker of other tests imports this module.
+    from tfbaselines.algs import a2c, deepq
+
     for algorithm, arguments in ((a2c, {}), (deepq, {"learning_starts": 10})):
         algorithm.learn("mlp", Plain(), total_timesteps=20, **arguments)
         with pytest.raises(ValueError, match="the infos of a step that ends an episode have no 'final_observation'"):

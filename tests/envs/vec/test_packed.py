@@ -5,13 +5,11 @@ import copy
 import gymnasium
 import numpy as np
 import pytest
-import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.envs.adapt import as_vec_env
 from tfbaselines.envs.vec import DummyVecEnv, SubprocVecEnv
 from tfbaselines.envs.vec.packed import PackedSpace, opened, with_packed_observations
-from tfbaselines.policy.encoding import describe_space, encode
 
 PARTS = spaces.Dict(
     image=spaces.Box(0, 255, (3, 2, 1), np.uint8),
@@ -48,6 +46,11 @@ def batch(count=5):
 
 
 def test_parts_come_out_as_they_went_in():
+    # Here, as the workers of another test import this module.
+    import tensorflow as tf
+
+    from tfbaselines.policy.encoding import describe_space, encode
+
     space, obs = PackedSpace(PARTS), batch()
     rows = space.pack(obs)
     assert rows.shape == (5, 6 + 16 + 4 + 8 + 3) == (5, *space.shape) and rows.dtype == np.uint8
