@@ -136,6 +136,13 @@ BAD = {
 }
 
 
+def test_a_run_without_rows_is_named_beside_others(logs, capsys):
+    (logs / "begun").mkdir()
+    (logs / "begun/progress.csv").touch()
+    assert main([str(logs), str(logs / "begun"), "--out", str(logs / "out.png")]) == 0
+    assert capsys.readouterr().err == f"nothing to plot yet in {logs / 'begun'}\n"
+
+
 @pytest.mark.parametrize("line", BAD)
 def test_mistakes_are_one_line_and_status_2(logs, capsys, line):
     (logs / "empty").mkdir()
