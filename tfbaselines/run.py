@@ -67,11 +67,11 @@ def _main(argv: list[str]) -> int:
         alg, network = (typed[name] if isinstance(typed.get(name), str) else None for name in ("alg", "network"))
         sys.stdout.write(help_text(ALGORITHMS, alg, network))
         return 0
-    typed, stored = _resumed(typed)
-    added, origins = below(typed, stored)
-    given = _expanded({**stored, **added, **typed})
     # What the environment's module prints is no part of the settings.
-    with contextlib.redirect_stdout(sys.stderr) if "print_config" in given else contextlib.nullcontext():
+    with contextlib.redirect_stdout(sys.stderr) if "print_config" in typed else contextlib.nullcontext():
+        typed, stored = _resumed(typed)
+        added, origins = below(typed, stored)
+        given = _expanded({**stored, **added, **typed})
         args = parse(given, ALGORITHMS, {name: origins[name] for name in origins.keys() - typed})
     if args.print_config:
         origins = dict.fromkeys(stored, "config.json") | origins | dict.fromkeys(typed, "command line")

@@ -1,5 +1,7 @@
 """Arguments from YAML files, below those that are typed."""
 
+import sys
+
 import pytest
 
 from tfbaselines.algs.registry import ALGORITHMS, get
@@ -125,6 +127,12 @@ def test_what_the_module_of_an_environment_prints_is_no_setting(tmp_path, monkey
     register = "gymnasium.register('Loud-v0', entry_point='gymnasium.envs.classic_control:CartPoleEnv')"
     (tmp_path / "loud.py").write_text(f"import gymnasium\nprint('loud: hello: there')\n{register}\n")
     assert main(["--env=loud:Loud-v0", "--print_config"]) == 0
+    out, err = capsys.readouterr()
+    assert "hello" not in out and "hello" in err
+    # The sections of a file ask for its type before.
+    sys.modules.pop("loud")
+    (tmp_path / "printed.yaml").write_text(out)
+    assert main([f"--config={tmp_path / 'printed.yaml'}", "--print_config"]) == 0
     out, err = capsys.readouterr()
     assert "hello" not in out and "hello" in err
 

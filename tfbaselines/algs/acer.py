@@ -136,7 +136,8 @@ def learn(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], **kwargs: Any) -
         crew = Crew([lambda number=number: workers[number].turn() for number in range(len(envs))])
         with Run("acer", Together(envs), config, plan) as run, crew:
             model = Model(network, envs[0], config, comm)
-            model.rng, run.wrap = run.rng, with_packed_observations
+            model.rng = run.rng
+            run.wrap = with_packed_observations
             saved = ReplayFile(replays) if config.replay_ratio else None
             run.start(model, normalized=envs[0], replay=saved, paused=crew.paused)
             workers = make_workers(run, envs, replays)

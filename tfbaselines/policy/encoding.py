@@ -103,9 +103,10 @@ def spaces_differ(saved: dict[str, Any], present: dict[str, Any]) -> str | None:
     """An error message's words for the difference of two described spaces; None when they are equal."""
     if saved == present:
         return None
+    return f"{in_words(saved)} was saved, this environment has {in_words(present)}"
 
-    def words(description: dict[str, Any]) -> str:
-        rest = ", ".join(f"{key}={value}" for key, value in description.items() if key != "type")
-        return f"{description['type']}({rest})"
 
-    return f"{words(saved)} was saved, this environment has {words(present)}"
+def in_words(description: dict[str, Any]) -> str:
+    """A described space on one line, without bounds, which may take many."""
+    rest = ", ".join(f"{key}={value}" for key, value in description.items() if key != "type")
+    return f"{description['type']}({rest})"

@@ -23,10 +23,10 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import check_at_least
 from tfbaselines.logs import logger
 from tfbaselines.logs.episodes import safe_mean
+from tfbaselines.policy.encoding import describe_space, in_words
 from tfbaselines.running.tester import Tester
+from tfbaselines.settings.options import Callback, callbacks_of
 from tfbaselines.settings.takes import EVAL_SEEDS_APART
-
-Callback = Callable[[Any], bool | None]
 
 # What errors call the environments of EvaluateEvery.
 EVALUATED = "env of EvaluateEvery"
@@ -43,8 +43,7 @@ class Callbacks:
     """
 
     def __init__(self, given: Callback | Sequence[Callback] | None, *further: Callback) -> None:
-        given = [] if given is None else [given] if callable(given) else list(given)
-        self._callbacks = [*given, *further]
+        self._callbacks = [*callbacks_of(given), *further]
 
     def __call__(self, run: Any) -> bool:
         """Call each; whether none of them ends the run."""
@@ -217,6 +216,7 @@ class EvaluateEvery(Every):
         check_apart(run.normalized, env, EVALUATED)
         trained, tested = run.normalized.observation_space, env.observation_space
         if trained.shape != tested.shape or type(trained) is not type(tested):
+            trained, tested = (in_words(describe_space(space)) for space in (trained, tested))
             raise ValueError(f"{EVALUATED} has the observations {tested}, those of training are {trained}")
         if self._saved is not None:
             env.restore(self._saved)

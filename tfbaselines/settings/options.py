@@ -6,6 +6,8 @@ from typing import Any
 
 from tfbaselines.errors import bad_argument, unknown
 
+Callback = Callable[[Any], bool | None]
+
 PRECISIONS = ("float32", "bfloat16")
 ON_NAN = ("stop", "skip")
 EXCHANGES = ("auto", "batches", "gradients")
@@ -36,7 +38,7 @@ class RunOptions:
     resume: str | None = None
     keep_checkpoints: int = 5
     save_minutes: float | None = 10.0
-    callback: Callable[[Any], bool | None] | Sequence[Callable[[Any], bool | None]] | None = None
+    callback: Callback | Sequence[Callback] | None = None
     progress: bool | None = None
     precision: str = "float32"
     on_nan: str = "stop"
@@ -49,11 +51,19 @@ class RunOptions:
         for name, choices in (("precision", PRECISIONS), ("on_nan", ON_NAN), ("mpi_exchange", EXCHANGES)):
             if getattr(self, name) not in choices:
                 raise unknown(name, getattr(self, name), choices)
-        callbacks = [] if self.callback is None else self.callback
-        for callback in callbacks if isinstance(callbacks, list | tuple) else [callbacks]:
-            if not callable(callback):
-                raise bad_argument("callback", callback, "a function of the Run, or a list of such")
+        callbacks_of(self.callback)
         if self.keep_checkpoints < 1:
             raise bad_argument("keep_checkpoints", self.keep_checkpoints, "at least 1")
         if self.save_minutes is not None and not self.save_minutes > 0:
             raise bad_argument("save_minutes", self.save_minutes, "above 0, or None")
+
+
+def callbacks_of(given: Callback | Sequence[Callback] | None) -> list[Callback]:
+    """A callback, several or None as a list; ValueError for what is none."""
+    if given is None:
+        return []
+    callbacks = list(given) if isinstance(given, Sequence) and not callable(given) else [given]
+    for callback in callbacks:
+        if not callable(callback):
+            raise bad_argument("callback", callback, "a function of the Run, or a list of such")
+    return callbacks

@@ -36,17 +36,18 @@ env.close()
 """
 
 
+def python(file, **kwargs):
+    return subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=120, **kwargs)
+
+
 def test_workers_of_a_program_from_standard_input(tmp_path):
-    program = [sys.executable, "-"]
-    done = subprocess.run(program, input=SCRIPT, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = python("-", input=SCRIPT, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "(2, 4)\n"), done.stderr
 
 
 def test_a_script_without_a_guard_is_told_of_it(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120, env=os.environ
-    )
+    done = python("script.py", cwd=tmp_path)
     assert done.returncode != 0
     assert done.stderr.splitlines()[-1].endswith('needs if __name__ == "__main__": before what it runs')
     # The parent's alone.

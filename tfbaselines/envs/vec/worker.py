@@ -67,7 +67,7 @@ class Workers:
         self._limit: list[int] | None = None
         self.steps = 0
         self.names = [environment_name(i, None) for i in range(len(env_fns))]
-        if getattr(multiprocessing.process.current_process(), "_inheriting", False):
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
             # A worker runs the script again, which has no guard; its parent says so.
             sys.exit(1)
         with _outside_mpi():
