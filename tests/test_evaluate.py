@@ -91,7 +91,7 @@ def test_a_mistake_is_one_line(arguments, words, saved, capsys):
         ["--env=HalfCheetah-v5", "--nsteps=64", "--nminibatches=2", "--num_env=2"],
     ],
 )
-def test_every_kind_of_run_can_be_evaluated_elsewhere(flags, tmp_path):
+def test_every_kind_of_run_can_be_evaluated_elsewhere(flags, eager, tmp_path):
     assert train([*flags, "--num_timesteps=256", "--noptepochs=1", f"--log_path={tmp_path / 'log'}"]) == 0
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -65,9 +65,10 @@ def test_the_oldest_versions_are_those_that_are_allowed():
 
 def test_importing_the_package_does_not_load_tensorflow():
     loaded = "print('tensorflow' in sys.modules)"
-    code = f"import sys, tfbaselines; {loaded}; tfbaselines.ppo2.learn; {loaded}"
+    distributions = "print('tensorflow_probability.python.distributions' in sys.modules)"
+    code = f"import sys, tfbaselines; {loaded}; tfbaselines.td3.learn; {loaded}; {distributions}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "True"]
+    assert done.stdout.split() == ["False", "True", "False"]
 
 
 @pytest.mark.parametrize("use", ["from tfbaselines.algs import ppo2", "import tfbaselines; tfbaselines.ppo2.learn"])

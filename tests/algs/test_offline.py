@@ -106,12 +106,12 @@ def test_small_deviations_are_not_raised(tmp_path, eager):
 @pytest.mark.parametrize("own", [{}, {"memory_size": 4, "sequence_length": 3}], ids=["plain", "memory"])
 def test_a_resumed_run_equals_an_uninterrupted_one(alg, own, data, eager, tmp_path):
     own = own | {"offline": data} | ({"alpha": "auto", "cql_threshold": 0.1} if alg == "sac" else {})
-    whole = train(tmp_path / "whole", alg, untouched(), 8, **own)
-    train(tmp_path / "half", alg, untouched(), 8, run=stop_after(4), **own)
+    whole = train(tmp_path / "whole", alg, untouched(), 4, **own)
+    train(tmp_path / "half", alg, untouched(), 4, run=stop_after(2), **own)
     again = own | {"run": RunOptions(resume=str(tmp_path / "half")), "seed": 99}
-    resumed = train(tmp_path / "half", alg, untouched(), 8, **again)
+    resumed = train(tmp_path / "half", alg, untouched(), 4, **again)
     np.testing.assert_equal(resumed.state(), whole.state())
-    assert len(rows(tmp_path / "whole")) == 4 and rows(tmp_path / "half").equals(rows(tmp_path / "whole"))
+    assert len(rows(tmp_path / "whole")) == 2 and rows(tmp_path / "half").equals(rows(tmp_path / "whole"))
     assert not list((tmp_path / "half").rglob("replay*"))
 
 

@@ -147,9 +147,9 @@ def test_next_observations_of_sequences(eager, seen, monkeypatch):
 @pytest.mark.parametrize("own", [{}, {"memory_size": 4}], ids=["dense", "memory"])
 def test_a_resumed_run_goes_on_as_if_nothing_had_happened(own, eager, tmp_path):
     own |= {"reward_signals": signals(box(2)), "alpha": "auto", "sequence_length": 4}
-    whole = train(tmp_path / "whole", "sac", box(2), 6, **own)
+    whole = train(tmp_path / "whole", "sac", box(2), 4, **own)
     train(tmp_path / "half", "sac", box(2), 2, **own)
-    resumed = train(tmp_path / "half", "sac", box(2), 6, run=RunOptions(resume=str(tmp_path / "half")), **own)
+    resumed = train(tmp_path / "half", "sac", box(2), 4, run=RunOptions(resume=str(tmp_path / "half")), **own)
     np.testing.assert_equal(resumed.state(), whole.state())
     assert rows(tmp_path / "half").equals(rows(tmp_path / "whole"))
     names = {f"{name}/{of}" for name in EVERY for of in ("reward", "value", "q_loss")}

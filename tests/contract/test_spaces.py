@@ -99,16 +99,9 @@ def imitated_bfloat16(monkeypatch):
 
 
 @WITH_NETWORKS
-@pytest.mark.usefixtures("imitated_bfloat16")
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_images(alg, precision, eager, tmp_path):
-    run = RunOptions(precision=precision)
-    env = seeing(alg, IMAGE)
-    model = assert_learnt(alg, env, tmp_path, network=of_images(alg), run=run)
+def test_images(alg, eager, tmp_path):
+    model = assert_learnt(alg, seeing(alg, IMAGE), tmp_path, network=of_images(alg))
     assert model.policy.convolutional
-    # Parameters and what is computed from the network's outputs keep their width.
-    assert {variable.dtype for variable in model.policy.trainable_variables} == {"float32"}
-    assert model.value(env.reset()).dtype == np.float32
 
 
 def of_images(alg):
@@ -123,10 +116,12 @@ def test_narrow_numbers_are_others(alg, eager, tmp_path):
     # Operations one by one stay wide: there, what acts differs by the images that it is shown.
     tf.config.run_functions_eagerly(alg != "bc")
     wide, narrow = (
-        weights(learn(alg, env, 2, network=of_images(alg), run=RunOptions(precision=name)).policy)
-        for name in ("float32", "bfloat16")
+        learn(alg, env, 2, network=of_images(alg), run=RunOptions(precision=name)) for name in ("float32", "bfloat16")
     )
-    assert not np.array_equal(wide, narrow)
+    assert not np.array_equal(weights(wide.policy), weights(narrow.policy))
+    # Parameters and what is computed from the network's outputs keep their width.
+    assert {variable.dtype for variable in narrow.policy.trainable_variables} == {"float32"}
+    assert narrow.value(env.reset()).dtype == np.float32
 
 
 @WITH_MEMORY

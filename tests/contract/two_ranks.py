@@ -27,7 +27,7 @@ def train(alg):
     traces = {"buffer_len": 5, "trace_length": 4}
     kinds = {"sac": {"alpha": "auto"}, "ddpg": {"normalize_returns": True, "popart": True}, "acer": traces}
     own |= kinds.get(alg, {})
-    for updates, options in ((4, RunOptions()), (8, RunOptions(resume=alg))):
+    for updates, options in ((2, RunOptions()), (4, RunOptions(resume=alg))):
         logger.configure(alg, ["csv", "log"], comm=world, resume=options.resume is not None)
         logger.get_current().set_comm(None)
         model = learn(alg, own_identity(alg, seed=10_000 * world.rank), updates, run=options, **own)

@@ -20,35 +20,54 @@ from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.running.model import PolicyModel
 
+# Answers the requests, one a line: an exported model, a file of inputs and one for the answers.
 SERVE = """
 import sys
 import numpy as np, tensorflow as tf
-given = np.load(sys.argv[2])
-served = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
-answers = served(**{name: tf.constant(given[name]) for name in given.files})
-np.savez(sys.argv[3], **{name: value.numpy() for name, value in answers.items()})
-assert "tfbaselines" not in sys.modules
+for line in sys.stdin:
+    exported, inputs, answered = line.rstrip().split("\\t")
+    given = np.load(inputs)
+    served = tf.saved_model.load(exported).signatures["serving_default"]
+    answers = served(**{name: tf.constant(given[name]) for name in given.files})
+    np.savez(answered, **{name: value.numpy() for name, value in answers.items()})
+    assert "tfbaselines" not in sys.modules
+    print("answered", flush=True)
 """
 
 SMALL = {"nsteps": 16, "nminibatches": 1, "noptepochs": 1, "seed": 0}
 
 
-def served(directory, tmp_path, **inputs):
-    """The answers of the exported model in `directory`, from a process of its own."""
-    np.savez(tmp_path / "inputs.npz", **inputs)
-    arguments = [str(directory), str(tmp_path / "inputs.npz"), str(tmp_path / "answers.npz")]
-    subprocess.run([sys.executable, "-c", SERVE, *arguments], check=True, capture_output=True, cwd=tmp_path)
-    with np.load(tmp_path / "answers.npz") as file:
-        return {name: file[name] for name in file.files}
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory):
+    """A process that answers with exported models, whichever they are, and has nothing but TensorFlow."""
+    pipe = subprocess.PIPE
+    place = tmp_path_factory.mktemp("serving")
+    process = subprocess.Popen([sys.executable, "-c", SERVE], cwd=place, stdin=pipe, stdout=pipe, text=True)
+    yield process
+    process.communicate()
+
+
+@pytest.fixture
+def served(serving, tmp_path):
+    """The answers of the exported model in a directory to inputs, by their names."""
+
+    def answers(directory, **inputs):
+        np.savez(tmp_path / "inputs.npz", **inputs)
+        print(directory, tmp_path / "inputs.npz", tmp_path / "answers.npz", sep="\t", file=serving.stdin, flush=True)
+        assert serving.stdout.readline() == "answered\n"
+        with np.load(tmp_path / "answers.npz") as file:
+            return {name: file[name] for name in file.files}
+
+    return answers
 
 
 @pytest.mark.slow
-def test_normalised_continuous_policy(tmp_path):
+def test_normalised_continuous_policy(served, tmp_path):
     env = VecNormalize(vec(lambda: tiny.BoxIdentityEnv((3,), episode_len=10)))
     model = ppo2.learn("mlp", env, 64, normalize_observations=True, **SMALL)
     model.export(tmp_path / "served")
     raw = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
-    answers = served(tmp_path / "served", tmp_path, observations=raw)
+    answers = served(tmp_path / "served", observations=raw)
     seen = np.clip((raw - env.ob_rms.mean) / np.sqrt(env.ob_rms.var + env.epsilon), -10, 10)
     np.testing.assert_allclose(answers["actions"], model.act(seen, deterministic=True)[0], rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(answers["values"], model.value(seen), rtol=1e-4, atol=1e-6)
@@ -56,14 +75,14 @@ def test_normalised_continuous_policy(tmp_path):
 
 
 @pytest.mark.slow
-def test_recurrent_policy(tmp_path):
+def test_recurrent_policy(served, tmp_path):
     env = vec(lambda: tiny.FixedSequenceEnv(4, episode_len=8))
     model = ppo2.learn("lstm", env, 64, nlstm=8, **SMALL)
     model.export(tmp_path / "served")
     obs = np.asarray([env.reset()[0]] * 3)
     states = np.random.default_rng(0).normal(size=(3, 16)).astype(np.float32)
     masks = np.array([0, 1, 0], np.float32)
-    answers = served(tmp_path / "served", tmp_path, observations=obs, states=states, masks=masks)
+    answers = served(tmp_path / "served", observations=obs, states=states, masks=masks)
     actions, new_states = model.act(obs, states, deterministic=True, mask=masks)
     np.testing.assert_array_equal(answers["actions"], actions)
     np.testing.assert_allclose(answers["states"], new_states, rtol=1e-4, atol=1e-5)
@@ -79,7 +98,7 @@ def test_recurrent_policy(tmp_path):
         gymnasium.spaces.Box(-2, 5, (2,), np.int32),
     ],
 )
-def test_every_kind_of_action(space, tmp_path):
+def test_every_kind_of_action(space, served, tmp_path):
     class Any(gymnasium.Env):
         observation_space, action_space = space, space
 
@@ -95,7 +114,7 @@ def test_every_kind_of_action(space, tmp_path):
     model = ppo2.learn("mlp", env, 64, **SMALL)
     model.export(tmp_path / "served")
     obs = env.reset()
-    answers = served(tmp_path / "served", tmp_path, observations=obs)
+    answers = served(tmp_path / "served", observations=obs)
     expected = model.act(obs, deterministic=True)[0]
     np.testing.assert_array_equal(answers["actions"], expected)
     if isinstance(space, gymnasium.spaces.Box):
@@ -163,11 +182,11 @@ def test_actors_with_critics(kind, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_actor_with_critics_needs_nothing_but_tensorflow(tmp_path):
+def test_an_actor_with_critics_needs_nothing_but_tensorflow(served, tmp_path):
     model, obs = actor_critic(*ACTOR_CRITICS["memory"])
     model.export(tmp_path / "served")
     inputs, memory = inputs_of(model, obs)
-    assert_served(served(tmp_path / "served", tmp_path, **inputs), model, obs, memory)
+    assert_served(served(tmp_path / "served", **inputs), model, obs, memory)
 
 
 def test_parts_of_observations_may_have_any_names(tmp_path):

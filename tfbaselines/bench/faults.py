@@ -130,7 +130,7 @@ class Trial:
         before = self.saved()
         assert before, "no checkpoint was left"
         with self.start(f"--resume={self.log}", *self.own, "--num_timesteps=1e9") as process:
-            self.until_saved(process, before)
+            self.until(lambda: self.saved() > before, process, "a later checkpoint")
             self.stop(process)
         assert "Traceback" not in self.output(), self.output()[-300:]
         self.finite()
@@ -216,7 +216,7 @@ def hindered(hindrance: Callable[[Trial, subprocess.Popen], None]) -> Callable[[
 def full_disk(trial: Trial, process: subprocess.Popen) -> None:
     """No file can grow."""
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-    time.sleep(5.0)
+    time.sleep(3.0)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
