@@ -121,7 +121,7 @@ def test_sequences_are_as_long_as_the_data_whatever_the_number_of_environments(d
     assert len(seen) == 2
 
 
-def test_discrete_actions_are_learnt_offline(eager, tmp_path):
+def test_discrete_actions_are_learnt_offline(tmp_path):
     """Of three actions the data takes each in turn, and one is paid."""
     actions, count = np.arange(60) % 3, 60
     given = Demonstrations(
