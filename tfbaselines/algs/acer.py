@@ -134,10 +134,9 @@ def learn(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], **kwargs: Any) -
         plan = Plan.of(config, envs[0].num_envs)
         replays = [make_replay(one, config) if config.replay_ratio else None for one in envs]
         crew = Crew([lambda number=number: workers[number].turn() for number in range(len(envs))])
-        with Run("acer", Together(envs), config, plan) as run, crew:
+        with Run("acer", Together(envs), config, plan, with_packed_observations) as run, crew:
             model = Model(network, envs[0], config, comm)
             model.rng = run.rng
-            run.wrap = with_packed_observations
             saved = ReplayFile(replays) if config.replay_ratio else None
             run.start(model, normalized=envs[0], replay=saved, paused=crew.paused)
             workers = make_workers(run, envs, replays)

@@ -181,8 +181,8 @@ class OffPolicyRun(Run):
             save_interval=course.save_freq * course.cycles_per_epoch,
             replay_interval=int(UNSAVED_PART * config.replay_size / steps_per_cycle),
         )
-        super().__init__(name, env, config, plan)
-        self.course, self.wrap = course, wrap
+        super().__init__(name, env, config, plan, wrap)
+        self.course = course
         self._tester = Tester(env, eval_env, config, self.options, wrap)
         self.eval_env = self._tester.env
         self.replay: ReplayProtocol | None = None

@@ -61,8 +61,8 @@ class OnPolicyRun(Run):
         rollouts_per_update: int = 1,
     ) -> None:
         env, eval_env = with_packed_observations(env), getattr(config, "eval_env", None)
-        super().__init__(name, env, config, plan or Plan.of(config, env.num_envs))
-        self.wrap, self._rollouts_per_update = with_packed_observations, rollouts_per_update
+        super().__init__(name, env, config, plan or Plan.of(config, env.num_envs), with_packed_observations)
+        self._rollouts_per_update = rollouts_per_update
         # On which as many steps are taken as on those of training, for the logs.
         self.eval_env = self._evaluated_env = eval_env and with_packed_observations(eval_env)
         self.policy = make_policy(network, env, config, self.comm)

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import InUseError, NotFiniteError
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import locked
@@ -67,20 +68,28 @@ class Run:
         counted: a rank's steps when the run was resumed, and those of all the ranks that it had until then.
         environments: those of training and of tests, saved and restored as one; None before `start`.
         columns: further columns of the logs, by name: a callback's numbers.
-        wrap: what the algorithm puts around environments.
+        wrap: as given.
 
     Args:
         name: the algorithm's name.
         env: environments, or what saves and restores those of several workers as one.
         config: the algorithm's arguments.
         plan: when the run does what.
+        wrap: what the algorithm puts around environments; env has it already.
     """
 
     unit = "step"
     ends_otherwise = False
 
-    def __init__(self, name: str, env: Any, config: RunConfig, plan: Plan) -> None:
-        self.name, self.env, self.plan = name, env, plan
+    def __init__(
+        self,
+        name: str,
+        env: Any,
+        config: RunConfig,
+        plan: Plan,
+        wrap: Callable[[VecEnv], VecEnv] = lambda env: env,
+    ) -> None:
+        self.name, self.env, self.plan, self.wrap = name, env, plan, wrap
         self._num_envs = getattr(env, "num_envs", 0)
         limit = getattr(config, "max_ep_len", None)
         if limit is not None:
@@ -102,7 +111,6 @@ class Run:
         self.normalized: Any = None
         self.environments: Any = None
         self.columns: dict[str, float] = {}
-        self.wrap: Callable[[Any], Any] = lambda env: env
         # Episodes of a test, by which the run is judged; None for none.
         self._num_tests: int | None = None
         bounds = (getattr(config, name, None) for name in ("max_total_reward", "stop_max_score"))

@@ -54,8 +54,7 @@ class SearchRun(Run):
             save_interval=config.save_interval,
         )
         env, eval_env = with_packed_observations(env), config.eval_env and with_packed_observations(config.eval_env)
-        super().__init__(name, env, config, plan)
-        self.wrap = with_packed_observations
+        super().__init__(name, env, config, plan, with_packed_observations)
         self._of_episodes, self._columns = of_episodes, columns
         self._tester = Tester(env, eval_env, config, self.options, self.wrap)
         self.eval_env = self._tester.env
