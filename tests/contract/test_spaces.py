@@ -119,6 +119,7 @@ def test_narrow_numbers_are_others(alg, eager, tmp_path):
         learn(alg, env, 2, network=of_images(alg), run=RunOptions(precision=name)) for name in ("float32", "bfloat16")
     )
     assert not np.array_equal(weights(wide.policy), weights(narrow.policy))
+    assert np.isfinite(weights(narrow.policy)).all()
     # Parameters and what is computed from the network's outputs keep their width.
     assert {variable.dtype for variable in narrow.policy.trainable_variables} == {"float32"}
     assert narrow.value(env.reset()).dtype == np.float32
