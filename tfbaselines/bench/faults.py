@@ -216,7 +216,7 @@ def hindered(hindrance: Callable[[Trial, subprocess.Popen], None]) -> Callable[[
 def full_disk(trial: Trial, process: subprocess.Popen) -> None:
     """No file can grow."""
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-    time.sleep(3.0)
+    time.sleep(5.0)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
