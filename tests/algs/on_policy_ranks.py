@@ -117,8 +117,8 @@ def check_counts(world):
     ):
         env, counts = vec(lambda: tiny.DiscreteIdentityEnv(4, episode_len=10), seed=world.rank), []
         arguments["callback"] = lambda names, _, counts=counts: counts.append(names["episodes_so_far"])
-        algorithm.learn("mlp", env, seed=0, num_hidden=8, max_iters=2, **arguments)
-        assert counts == [0, 16], counts
+        algorithm.learn("mlp", env, seed=0, num_hidden=8, max_iters=3, **arguments)
+        assert counts == [0, 16, 32], counts
 
 
 if __name__ == "__main__":
