@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from tfbaselines.envs.adapt import as_vec_env
 from tfbaselines.envs.tiny import BoxIdentityEnv, ConstantRewardEnv
 from tfbaselines.envs.vec import DummyVecEnv, SubprocVecEnv, VecEnvWrapper
 from tfbaselines.envs.vec.action_mask import MASK, VecActionMask, with_action_masks
@@ -231,10 +232,11 @@ def telling(mask, actions=None, in_obs=False, at=1):
 def test_masks_that_say_nothing_clear_are_refused(mask, line, in_obs):
     if in_obs and not np.isfinite(mask).all():
         # Of any part of an observation.
-        line = "environment 0 .* is not a finite number"
-    env = with_action_masks(DummyVecEnv([telling(mask, in_obs=in_obs)]))
+        line = " .* is not a finite number"
+    good = np.ones(len(mask))
+    env = with_action_masks(DummyVecEnv([telling(good, in_obs=in_obs), telling(mask, in_obs=in_obs)]))
     env.reset()
-    with pytest.raises(ValueError, match=line):
+    with pytest.raises(ValueError, match=f"^environment 1.*{line}"):
         step(env)
 
 
@@ -253,3 +255,32 @@ def test_nothing_need_be_allowed_after_the_last_step():
     env.reset()
     *_, (obs, _, dones, infos) = (step(env) for _ in range(10))
     assert dones.all() and obs[MASK].all() and not infos[0]["final_observation"][MASK].any()
+
+
+def test_masks_that_begin_late_are_refused():
+    def late():
+        env = telling([0, 1, 1])()
+        tell = env._tell
+        env._tell = lambda obs, info: tell(obs, info) if env.time > 2 else (obs, info)
+        return env
+
+    env = with_action_masks(DummyVecEnv([late]))
+    env.reset()
+    step(env), step(env)
+    with pytest.raises(ValueError, match=r"^infos of steps have an 'action_mask'"):
+        step(env)
+
+
+def test_a_mask_of_several_parts_in_the_observations_is_one():
+    actions, own = spaces.MultiDiscrete([2, 3]), spaces.Tuple([spaces.MultiBinary(2), spaces.MultiBinary(3)])
+
+    class InParts(gymnasium.Env):
+        action_space = actions
+        observation_space = spaces.Dict(x=spaces.Box(-1, 1, (2,), np.float32), action_mask=own)
+
+        def reset(self, **_):
+            return {"x": np.zeros(2, np.float32), MASK: (np.array([0, 1]), np.array([1, 0, 1]))}, {}
+
+    env = with_action_masks(as_vec_env(InParts()))
+    assert env.observation_space[MASK] == spaces.MultiBinary(5)
+    assert env.reset()[MASK].tolist() == [[0, 1, 1, 0, 1]]

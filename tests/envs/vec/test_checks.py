@@ -127,3 +127,56 @@ def test_the_wrong_part_of_a_dictionary_is_named():
             DummyVecEnv([showing(obs, space)]).reset()
     with pytest.raises(ObservationError, match="dtype float64, its space has dtype int64"):
         DummyVecEnv([showing(1.5, spaces.Discrete(3))]).reset()
+
+
+def one_wrong(where, obs, space):
+    """A function that makes environments of two steps an episode, with one observation that is wrong."""
+
+    class OneWrong(gymnasium.Env):
+        observation_space, action_space = space, spaces.Discrete(2)
+        resets = steps = 0
+
+        def _shown(self, place):
+            return obs if place == where else space.sample()
+
+        def reset(self, **_):
+            self.resets, self.steps = self.resets + 1, 0
+            return self._shown("reset" if self.resets == 1 else "later reset"), {}
+
+        def step(self, action):
+            self.steps += 1
+            return self._shown("step" if self.steps == 1 else "end"), 0.0, self.steps == 2, False, {}
+
+    return OneWrong
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [("later reset", "observation after reset"), ("step", "observation"), ("end", "final observation")],
+)
+def test_every_observation_has_to_fit(kind, where, what):
+    space = spaces.Box(-9, 9, (4,), np.float32)
+    env = kind([one_wrong("", None, space), one_wrong(where, 0.5, space)])
+    with pytest.raises(ObservationError, match=rf"^environment 1 \(OneWrong\): {what} has shape \(\), its space has"):
+        play(env)
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("space", "obs", "words"),
+    [
+        (spaces.Discrete(4), -1, r" is -1: its space is Discrete\(4\)"),
+        (spaces.Discrete(4, start=1), 5, r" is 5: its space is Discrete\(4, start=1\)"),
+        (spaces.MultiDiscrete([2, 3]), np.array([1, 3]), r" is \[1 3\]: its space is MultiDiscrete\(\[2 3\]\)"),
+        (spaces.Dict(a=spaces.Discrete(2)), {"a": 2}, r", part 'a', is 2: its space is Discrete\(2\)"),
+        (
+            spaces.Box(0, 255, (2, 2, 1), np.uint8),
+            np.full((2, 2, 1), 0.7),
+            " has dtype float64, its space has dtype uint8",
+        ),
+    ],
+)
+def test_numbers_that_an_array_would_take_for_others_are_refused(space, obs, words):
+    with pytest.raises(ObservationError, match=rf"^environment 0 \(OneWrong\): observation{words}$"):
+        play(DummyVecEnv([one_wrong("step", obs, space)]))

@@ -24,14 +24,15 @@ class VecActionMask(VecEnvWrapper):
     def reset(self) -> Any:
         """See VecEnv."""
         obs = self.venv.reset()
-        return self._with(obs, np.stack([self._mask(info) for info in self.venv.reset_infos]))
+        return self._with(obs, np.stack([self._mask(i, info) for i, info in enumerate(self.venv.reset_infos)]))
 
     def step_wait(self) -> StepResult:
         """See VecEnv."""
         obs, rewards, dones, infos = self.venv.step_wait()
-        masks = [self._mask(info["reset_info"] if done else info) for done, info in zip(dones, infos, strict=True)]
+        shown = [info["reset_info"] if done else info for done, info in zip(dones, infos, strict=True)]
+        masks = [self._mask(i, info) for i, info in enumerate(shown)]
         for i in np.flatnonzero(dones):
-            mask = self._mask(infos[i], True)
+            mask = self._mask(i, infos[i], True)
             change_last(infos[i], lambda obs, mask=mask: self._with(obs, mask))
         return self._with(obs, np.stack(masks)), rewards, dones, infos
 
@@ -42,17 +43,18 @@ class VecActionMask(VecEnvWrapper):
     def _with(self, obs: Any, mask: np.ndarray) -> dict[str, np.ndarray]:
         return (dict(obs) if isinstance(obs, dict) else {ONLY: obs}) | {MASK: mask}
 
-    def _mask(self, info: dict[str, Any], final: bool = False) -> np.ndarray:
+    def _mask(self, i: int, info: dict[str, Any], final: bool = False) -> np.ndarray:
         if MASK not in info:
             if final:
                 return np.ones(self._width, np.int8)
-            raise ValueError(f"an info has no '{MASK}': it is needed after every step and reset")
+            raise ValueError(f"environment {i}: an info has no '{MASK}': it is needed after every step and reset")
         mask = info[MASK]
         row = np.concatenate([np.ravel(part) for part in mask]) if isinstance(mask, list | tuple) else np.ravel(mask)
         if row.shape != (self._width,):
-            raise ValueError(f"an '{MASK}' has {row.size} entries, the actions have {self._width} choices")
+            entries = f"has {row.size} entries, the actions have {self._width} choices"
+            raise ValueError(f"environment {i}: an '{MASK}' {entries}")
         # Nothing is chosen after the last step.
-        check_masks(row[None], self.action_space, some=not final)
+        check_masks(row[None], self.action_space, some=not final, environment=i)
         return row.astype(np.int8)
 
 
@@ -69,18 +71,36 @@ class VecCheckedMask(VecEnvWrapper):
         return self._checked(obs), rewards, dones, infos
 
     def _checked(self, obs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        check_masks(obs[MASK], self.action_space)
+        check_masks(obs[MASK], self.action_space, environment=0)
         return obs
 
 
-def check_masks(masks: np.ndarray, actions: spaces.Discrete | spaces.MultiDiscrete, some: bool = True) -> None:
-    """ValueError unless entries of masks [N, choices] are 0 or 1, and, if asked for, something is allowed in each."""
+def check_masks(
+    masks: np.ndarray,
+    actions: spaces.Discrete | spaces.MultiDiscrete,
+    some: bool = True,
+    environment: int | None = None,
+) -> None:
+    """ValueError unless entries are 0 or 1, and something is allowed.
+
+    Args:
+        masks: [N, choices].
+        actions: the action space.
+        some: something has to be allowed in each part of each mask.
+        environment: number of the first mask's environment, for errors; None where masks are not of environments.
+    """
     allowed = masks == 1
-    if (masks != allowed).any():
-        raise ValueError(f"an '{MASK}' has the entry {masks[masks != allowed][0]}: 1 for what is allowed, else 0")
-    parts = [0] if isinstance(actions, spaces.Discrete) else [0, *np.cumsum(actions.nvec)[:-1]]
-    if some and not np.logical_or.reduceat(allowed, parts, axis=1).all():
-        raise ValueError(f"an '{MASK}' allows nothing: an episode without anything to do has to end")
+    if (wrong := masks != allowed).any():
+        what = f"has the entry {masks[wrong][0]}: 1 for what is allowed, else 0"
+    else:
+        parts = [0] if isinstance(actions, spaces.Discrete) else [0, *np.cumsum(actions.nvec)[:-1]]
+        wrong = ~np.logical_or.reduceat(allowed, parts, axis=1)
+        if not some or not wrong.any():
+            return
+        what = "allows nothing: an episode without anything to do has to end"
+    number = int(np.argmax(wrong.any(axis=1)))
+    place = "" if environment is None else f"environment {environment + number}: "
+    raise ValueError(f"{place}an '{MASK}' {what}")
 
 
 def choices_of(space: spaces.Discrete | spaces.MultiDiscrete) -> int:
@@ -129,7 +149,7 @@ class _Begun(VecEnvWrapper):
     def __init__(self, venv: VecEnv) -> None:
         super().__init__(venv)
         self._first = venv.reset()
-        self._stepped = False
+        self._told = all(MASK in info for info in venv.reset_infos)
 
     def reset(self) -> Any:
         """See VecEnv."""
@@ -140,11 +160,8 @@ class _Begun(VecEnvWrapper):
         """See VecEnv."""
         self._first = None
         result = self.venv.step_wait()
-        if not self._stepped:
-            self._stepped = True
-            missing = [info for info in self.reset_infos if MASK not in info]
-            if missing and any(MASK in info for info in result[-1]):
-                raise ValueError(f"infos of steps have an '{MASK}', those of reset have none: it is needed after both")
+        if not self._told and any(MASK in info for info in result[-1]):
+            raise ValueError(f"infos of steps have an '{MASK}', those of reset have none: it is needed after both")
         return result
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -7,12 +7,14 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.observations import ONLY, Observations, parts_of, parts_of_obs
-from tfbaselines.errors import NotFiniteError, ObservationError
+from tfbaselines.envs.vec.observations import Observations, parts_of, parts_of_obs
+from tfbaselines.errors import NotFiniteError
 
 # Losses square rewards in float32.
 MOST_SQUARED = float(np.finfo(np.float32).max)
 MOST = MOST_SQUARED**0.5
+
+AFTER_RESET = "observation after reset"
 
 
 def environment_name(number: int, env_id: str | None) -> str:
@@ -25,18 +27,72 @@ def id_of(env: gymnasium.Env) -> str:
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 
-def check_fits(name: str, space: spaces.Space, obs: Any, quantity: str = "observation after reset") -> None:
-    """ObservationError unless an observation has its space's shape and a dtype that can be cast to the space's."""
-    shown = parts_of_obs(obs)
-    for key, part in parts_of(space).items():
-        what = quantity if key == ONLY else f"{quantity}, part '{key}',"
-        if key not in shown:
-            raise ObservationError(f"{name}: {what} is missing")
-        array = np.asarray(shown[key])
-        if part.shape is not None and array.shape != part.shape:
-            raise ObservationError(f"{name}: {what} has shape {array.shape}, its space has shape {part.shape}")
-        if part.dtype is not None and not _castable(array.dtype, part.dtype):
-            raise ObservationError(f"{name}: {what} has dtype {array.dtype}, its space has dtype {part.dtype}")
+class Misfit(ValueError):
+    """An observation is not of its space; the text says which, and in what it differs."""
+
+
+class Fit:
+    """Refuses observations that numpy would take for others: of another shape, dtype or range than their space.
+
+    Args:
+        space: of one observation.
+    """
+
+    def __init__(self, space: spaces.Space) -> None:
+        self._only = None if isinstance(space, spaces.Dict) else _PartFit(space)
+        self._parts = {key: _PartFit(part, f", part '{key}',") for key, part in parts_of(space).items()}
+
+    def __call__(self, obs: Any, quantity: str = "observation") -> None:
+        """Misfit unless an observation, which errors call `quantity`, fits."""
+        if self._only is not None:
+            self._only(obs, quantity)
+            return
+        shown = parts_of_obs(obs)
+        for key, part in self._parts.items():
+            if key not in shown:
+                raise Misfit(f"{quantity}, part '{key}', is missing")
+            part(shown[key], quantity)
+
+    def step(self, obs: Any, done: bool, info: dict[str, Any]) -> None:
+        """Misfit unless what `step_same` returned fits."""
+        if done:
+            self(info["final_observation"], "final observation")
+            self(obs, AFTER_RESET)
+        else:
+            self(obs)
+
+
+class _PartFit:
+    """One array's part of Fit.
+
+    Args:
+        space: of the array.
+        name: what stands behind the observation's name in errors.
+    """
+
+    def __init__(self, space: spaces.Space, name: str = "") -> None:
+        self._space, self._name, self._shape = space, name, space.shape
+        # Most observations have one of these, which costs a look.
+        self._castable = {space.dtype}
+        self._first = self._end = None
+        if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+            self._first = space.start
+            self._end = space.start + (space.n if isinstance(space, spaces.Discrete) else space.nvec)
+
+    def __call__(self, value: Any, quantity: str) -> None:
+        if getattr(value, "shape", None) != self._shape or value.dtype not in self._castable:
+            value = self._array(value, quantity)
+        if self._first is not None and not np.all((self._first <= value) & (value < self._end)):
+            raise Misfit(f"{quantity}{self._name} is {value}: its space is {self._space}")
+
+    def _array(self, value: Any, quantity: str) -> np.ndarray:
+        array, space = np.asarray(value), self._space
+        if array.shape != space.shape:
+            raise Misfit(f"{quantity}{self._name} has shape {array.shape}, its space has shape {space.shape}")
+        if not _castable(array.dtype, space.dtype):
+            raise Misfit(f"{quantity}{self._name} has dtype {array.dtype}, its space has dtype {space.dtype}")
+        self._castable.add(array.dtype)
+        return array
 
 
 def _castable(given: np.dtype, wanted: np.dtype) -> bool:
@@ -62,7 +118,7 @@ class NumberChecks:
     def begun(self) -> None:
         """After a reset of every environment."""
         if not self._observations.finite():
-            raise self._error("observation after reset", self._observations.first_not_finite())
+            raise self._error(AFTER_RESET, self._observations.first_not_finite())
 
     def final(self, i: int, info: dict[str, Any]) -> None:
         """After the last step of environment i's episode; `stepped` follows."""
@@ -79,7 +135,7 @@ class NumberChecks:
             self._check_rewards(rewards)
         if not self._observations.finite():
             i = self._observations.first_not_finite()
-            raise self._error("observation after reset" if dones[i] else "observation", i)
+            raise self._error(AFTER_RESET if dones[i] else "observation", i)
 
     def _check_rewards(self, rewards: np.ndarray) -> None:
         for i, reward in enumerate(rewards):

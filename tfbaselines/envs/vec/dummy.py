@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 
 from tfbaselines.envs.vec.base import StepResult, VecEnv
-from tfbaselines.envs.vec.checks import NumberChecks, check_fits, environment_name, id_of
+from tfbaselines.envs.vec.checks import AFTER_RESET, Fit, Misfit, NumberChecks, environment_name, id_of
 from tfbaselines.envs.vec.failures import begin, why
 from tfbaselines.envs.vec.observations import Observations
 from tfbaselines.envs.vec.several_parts import with_named_parts
@@ -20,7 +20,7 @@ from tfbaselines.envs.vec.stepping import (
     separate_states,
     step_same,
 )
-from tfbaselines.errors import NotFiniteError, WorkerError
+from tfbaselines.errors import NotFiniteError, ObservationError, WorkerError
 
 
 class DummyVecEnv(VecEnv):
@@ -38,7 +38,7 @@ class DummyVecEnv(VecEnv):
         super().__init__(len(self.envs), first.observation_space, first.action_space)
         self._names = [environment_name(i, id_of(env)) for i, env in enumerate(self.envs)]
         self._buffer = Observations(self.num_envs, self.observation_space)
-        self._checks = NumberChecks(self._names, self._buffer)
+        self._fit, self._checks = Fit(self.observation_space), NumberChecks(self._names, self._buffer)
         # Of twice the width: what overflows float32 is found by the checks.
         self._rewards = np.zeros(self.num_envs, np.float64)
         self._dones = np.zeros(self.num_envs, bool)
@@ -53,9 +53,9 @@ class DummyVecEnv(VecEnv):
         for i, env in enumerate(self.envs):
             try:
                 obs, self._reset_infos[i] = begin(env)
+                self._fit(obs, AFTER_RESET)
             except Exception as error:
                 raise self._failure(i, error) from error
-            check_fits(self._names[i], self.observation_space, obs)
             self._buffer.put(i, obs)
         self._checks.begun()
         return self._buffer.copy()
@@ -88,10 +88,12 @@ class DummyVecEnv(VecEnv):
         """See VecEnv."""
         infos: list[dict[str, Any]] = []
         put, rewards, dones, envs, actions = self._buffer.put, self._rewards, self._dones, self.envs, self._actions
+        fit = self._fit.step
         i = 0
         try:
             for i in self._awake:
                 obs, reward, done, info = step_same(envs[i], actions[i])
+                fit(obs, done, info)
                 put(i, obs)
                 rewards[i] = reward
                 dones[i] = done
@@ -108,7 +110,9 @@ class DummyVecEnv(VecEnv):
         self._checks.stepped(rewards, dones)
         return self._buffer.copy(), rewards.astype(np.float32), dones.copy(), infos
 
-    def _failure(self, i: int, error: Exception) -> WorkerError:
+    def _failure(self, i: int, error: Exception) -> Exception:
+        if isinstance(error, Misfit):
+            return ObservationError(f"{self._names[i]}: {error}")
         return WorkerError(f"{self._names[i]} failed: {why(error)}")
 
     def close_extras(self) -> None:

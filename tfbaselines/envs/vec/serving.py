@@ -14,11 +14,10 @@ from typing import Any
 import gymnasium
 
 from tfbaselines.envs.vec.base import CloudpickleWrapper
-from tfbaselines.envs.vec.checks import check_fits, environment_name, id_of
+from tfbaselines.envs.vec.checks import AFTER_RESET, Fit, Misfit, environment_name, id_of
 from tfbaselines.envs.vec.failures import begin, why
 from tfbaselines.envs.vec.several_parts import with_named_parts
 from tfbaselines.envs.vec.stepping import full_state, limited, picture, restore_full_state, step_same
-from tfbaselines.errors import ObservationError
 
 # How a worker hands on an observation: given the environment's number within the worker's share and the observation.
 Deliver = Callable[[int, Any], Any]
@@ -105,12 +104,14 @@ class _Share:
     def __init__(self, first: int) -> None:
         self._first, self._present = first, 0
         self.envs: list[gymnasium.Env] = []
+        self._fits: list[Fit] = []
         self.deliver: Deliver = lambda _, obs: obs
 
     def make(self, makers: list[Callable[[], gymnasium.Env]]) -> None:
         for i, make in enumerate(makers):
             self._present = i
             self.envs.append(with_named_parts(make()))
+            self._fits.append(Fit(self.envs[-1].observation_space))
 
     def describe(self) -> tuple[gymnasium.Space, gymnasium.Space, list[str]]:
         """Spaces, and the environments' ids."""
@@ -118,8 +119,8 @@ class _Share:
 
     def describe_error(self, error: Exception) -> tuple[str, str]:
         """The error's kind, and its text with the environment at which it happened."""
-        if isinstance(error, ObservationError):
-            return type(error).__name__, str(error)
+        if isinstance(error, Misfit):
+            return "ObservationError", f"{self._name(self._present)}: {error}"
         return "WorkerError", f"{self._name(self._present)} failed: {why(error)}"
 
     def step(self, actions: Any) -> list[tuple[Any, float, bool, dict[str, Any]]]:
@@ -127,6 +128,7 @@ class _Share:
         for i, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
             self._present = i
             obs, reward, done, info = step_same(env, action)
+            self._fits[i].step(obs, done, info)
             results.append((self.deliver(i, obs), float(reward), done, info))
         return results
 
@@ -135,7 +137,7 @@ class _Share:
         for i, env in enumerate(self.envs):
             self._present = i
             obs, info = begin(env)
-            check_fits(self._name(i), env.observation_space, obs)
+            self._fits[i](obs, AFTER_RESET)
             begun.append((self.deliver(i, obs), info))
         return begun
 

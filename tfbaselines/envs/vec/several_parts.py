@@ -29,11 +29,18 @@ class NamedParts(gymnasium.ObservationWrapper):
 
 def named_parts(observation: Any) -> Any:
     """A Tuple or nested observation as a dictionary of its parts; any other as it is."""
-    return dict(_leaves(observation, dict | tuple)) if isinstance(observation, dict | tuple) else observation
+    if not isinstance(observation, dict | tuple):
+        return observation
+    if isinstance(observation, dict) and isinstance(mask := observation.get(MASK), tuple):
+        observation = observation | {MASK: np.concatenate([np.ravel(part) for part in mask])}
+    return dict(_leaves(observation, dict | tuple))
 
 
 def named_parts_of(space: spaces.Space) -> spaces.Dict:
-    """The space of observations of NamedParts."""
+    """The space of observations of NamedParts; an action mask of several parts, as of MultiDiscrete, is one part."""
+    if isinstance(space, spaces.Dict) and isinstance(mask := space.spaces.get(MASK), spaces.Tuple):
+        width = sum(int(np.prod(part.shape)) for part in mask.spaces)
+        space = spaces.Dict({**space.spaces, MASK: spaces.MultiBinary(width)})
     return spaces.Dict(dict(_leaves(space, spaces.Dict | spaces.Tuple)))
 
 
