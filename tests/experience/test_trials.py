@@ -8,8 +8,8 @@ import pytest
 from gymnasium import spaces
 from helpers import vec
 
+from tfbaselines.envs import endless
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.experience import trials as module
 from tfbaselines.experience.trials import Trials
 from tfbaselines.policy.direct import DirectPolicy
 from tfbaselines.policy.networks import get_network_builder
@@ -116,7 +116,7 @@ def test_observations_are_summed_for_each_member():
 
 
 def test_an_episode_without_end_is_said(monkeypatch):
-    monkeypatch.setattr(module, "LONGEST_EPISODE", 20)
+    monkeypatch.setattr(endless, "LONGEST_EPISODE", 20)
     with pytest.raises(ValueError, match="no episode ended within 20 steps: give max_ep_len"):
         run(environments(1, lengths=[1000]), [1])
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from helpers import vec
 
-from tfbaselines.envs import tiny
+from tfbaselines.envs import endless, tiny
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv
 from tfbaselines.policy.policy import build_policy
@@ -124,6 +124,21 @@ def test_environments_without_a_monitor_are_named():
             run()
         # Lost lives, which are no episodes either, are fewer.
         assert MOST_SILENT_DONES < len(ends) < MOST_SILENT_DONES + 20
+
+
+def test_episodes_that_never_end_are_said(monkeypatch, capsys):
+    monkeypatch.setattr(endless, "LONG_EPISODE", 10)
+    monkeypatch.setattr(endless, "LONGEST_EPISODE", 20)
+    env, _ = recorded(1000)
+    model = random_model(env, "mlp", 0.3, num_hidden=4)
+    for run in (lambda: next(episodes(model, env)), lambda: even_episodes(model, env, 3)):
+        with pytest.raises(ValueError, match=r"^no episode ended within 20 steps: give max_ep_len"):
+            run()
+        assert "warning: no episode ended within 10 steps: if none ever does, give" in capsys.readouterr().err
+    # The steps of several episodes are not added up.
+    monkeypatch.setattr(endless, "LONGEST_EPISODE", 4)
+    env, _ = recorded(5)
+    assert len(play(random_model(env, "mlp", 0.3, num_hidden=4), env, 3)) == 3
 
 
 def test_lost_lives_are_counted_from_one_episode_to_the_next(monkeypatch):

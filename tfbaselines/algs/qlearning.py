@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tfbaselines.envs.endless import require_end
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.base import ended_episodes, last_observation
 from tfbaselines.errors import bad_argument
 from tfbaselines.experience.collector import random_actions
 from tfbaselines.experience.rollout import continues
-from tfbaselines.experience.trials import require_end
 from tfbaselines.logs import logger
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.cells import Cells

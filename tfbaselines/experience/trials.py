@@ -5,21 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tfbaselines.envs.endless import require_end
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.observations import parts_of_obs
 from tfbaselines.envs.vec.packed import unpacked
 from tfbaselines.policy.encoding import observation_dtype
 from tfbaselines.policy.population import Population
 from tfbaselines.policy.protocol import ActingPolicy
-
-# A longer episode is taken for one without end.
-LONGEST_EPISODE = 10**7
-
-
-def require_end(steps: int) -> None:
-    """ValueError when no episode has ended for too many steps of each environment."""
-    if steps > LONGEST_EPISODE:
-        raise ValueError(f"no episode ended within {LONGEST_EPISODE} steps: give max_ep_len")
 
 
 class Sums(NamedTuple):

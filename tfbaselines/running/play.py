@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from tfbaselines.envs.endless import require_end
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.parallel.blas import one_blas_thread
 from tfbaselines.settings.algorithm import Algorithm
@@ -58,13 +59,15 @@ def even_episodes(model: Any, env: VecEnv, count: int, deterministic: bool = Fal
 def _ended(model: Any, env: VecEnv, deterministic: bool, render: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
     """The number of an environment, and its info entry, for each episode that ends."""
     with one_blas_thread():
-        obs, silent = env.reset(), 0
+        obs, silent, quiet = env.reset(), 0, 0
         state, dones = model.initial_states(env.num_envs), np.zeros(env.num_envs, bool)
         while True:
             actions, state = model.act(obs, state, deterministic, dones)
             obs, _, dones, infos = env.step(actions)
             if render:
                 env.render()
+            quiet = 0 if dones.any() else quiet + 1
+            require_end(quiet)
             for i in np.flatnonzero(dones).tolist():
                 if "episode" in infos[i]:
                     silent = 0
