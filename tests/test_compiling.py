@@ -35,6 +35,18 @@ def test_sources_are_not_rewritten():
         compiled(lambda x: x if tf.reduce_sum(x) > 0 else -x)(tf.ones(2))
 
 
+def test_several_runs_in_a_program_are_not_warned_of(caplog, monkeypatch):
+    """TensorFlow takes them for one function that is traced again and again; one that is, it still names."""
+    monkeypatch.setattr(tf.get_logger(), "propagate", True)
+    for factor in range(8):
+        assert compiled(lambda x, factor=factor: factor * x)(tf.constant(1.0)) == factor
+    assert not caplog.records
+    again = compiled(lambda x: 2 * x)
+    for size in range(8):
+        again(tf.ones(size))
+    assert "retracing" in caplog.text
+
+
 def test_a_signature_serves_various_shapes():
     function = compiled(lambda x: 2 * x, signature=[tf.TensorSpec([None], tf.float32)])
     function(tf.ones(2))

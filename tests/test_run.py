@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -42,6 +43,19 @@ def test_a_run_leaves_its_files(tmp_path):
     assert config["env"]["env"] == "CartPole-v1"
     assert config["versions"]["tensorflow"]
     assert load_tree(tmp_path / "model")["config"]["alg"] == "ppo2"
+
+
+def test_a_mistake_leaves_no_directory(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.delenv("OPENAI_LOGDIR", raising=False)
+    assert main([*SMALL, "--num_timesteps=64", "--load_path=nothere"]) == 2
+    assert "Logging to" in capsys.readouterr().out and not list(tmp_path.glob("openai-*"))
+
+
+def test_a_run_logs_to_something(capsys):
+    for given in ("", ","):
+        assert main([*SMALL, f"--log_format={given}"]) == 2
+        assert "unknown log format in --log_format '': choose from" in capsys.readouterr().err
 
 
 def test_a_seed_that_was_not_given_is_noted(tmp_path, monkeypatch):

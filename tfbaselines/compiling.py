@@ -4,6 +4,7 @@ The short ways have no public names. Where a TensorFlow lacks one, the public wa
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -25,7 +26,9 @@ def compiled(function: Callable, jit: bool = False, signature: Sequence[Any] | N
         jit: whether XLA compiles it.
         signature: specifications of its arguments, where one function is to serve for various shapes.
     """
-    return tf.function(function, jit_compile=jit, autograph=False, input_signature=signature)
+    # TensorFlow counts how often one piece of code is traced, by which a second run in a program would be warned of as
+    # a mistake; of a partial function it counts the traces of that object alone.
+    return tf.function(partial(function), jit_compile=jit, autograph=False, input_signature=signature)
 
 
 def prompt(function: Any) -> Callable:

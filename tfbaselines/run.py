@@ -79,8 +79,10 @@ def _main(argv: list[str]) -> int:
         return 0
     if args.save_path is not None:
         check_can_be_written("save_path", args.save_path)
-    for name in filter(None, (args.log_format or "").split(",")):
-        check_format(name.strip(), "--log_format")
+    if args.log_format is not None:
+        # An empty name is unknown: a run without any would leave no trace.
+        for name in list(filter(None, args.log_format.split(","))) or [""]:
+            check_format(name.strip(), "--log_format")
     if args.cpu is not None and args.cpu > 1 and not mpi.launched():
         return mpi.start_ranks(args.cpu, ["-m", "tfbaselines.run", *argv])
     return _run(args)
@@ -183,8 +185,8 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
                 print(f"\n{stop}\nto continue: {again}", flush=True)
         return 128 + stop.signal
     except ValueError:
-        if directory and args.resume is None and comm.rank == 0:
-            forget(directory)
+        if args.resume is None and comm.rank == 0:
+            forget(logger.get_dir(), whole=directory is None)
         raise
     if save_path is not None and comm.rank == 0:
         model.save(save_path)

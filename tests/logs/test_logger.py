@@ -184,6 +184,13 @@ def test_values_are_averaged_over_ranks_by_their_counts():
     assert log.dumpkvs() == {"m": 8.0, "v": 3.0, "theirs": 7.0, "mine": 1.0, "text": "mine"}
 
 
+def test_warnings_without_an_output_for_messages_are_seen(tmp_path, capsys):
+    with logger.scoped_configure(str(tmp_path), ["csv"]):
+        logger.info("this run", "stops")
+        logger.warn("nothing", "left to train")
+    assert capsys.readouterr().err == "tfbaselines: warning: nothing left to train\n"
+
+
 def test_levels(tmp_path):
     with logger.scoped_configure(tmp_path, ["log"]):
         for speak in (logger.debug, logger.info, logger.warn, logger.error):

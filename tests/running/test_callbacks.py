@@ -61,6 +61,11 @@ def test_a_run_stops_at_a_mean_return_and_says_so(capsys):
     assert "the mean return is 5, at least 5: training stops" in capsys.readouterr().out
 
 
+def test_a_bound_is_a_number():
+    with pytest.raises(ValueError, match=r"^mean_return='475' is not valid: a number$"):
+        StopAt("475")
+
+
 def test_a_run_stops_without_gain():
     stop = StopWithoutGain(30)
     assert [stop(run) for run in FakeRun([math.nan] * 5 + [1.0, 1.0, 2.0, 2.0, 1.0])] == [True] * 10

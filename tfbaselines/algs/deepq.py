@@ -361,7 +361,7 @@ def _named(run: OffPolicyRun, t: int) -> dict[str, Any]:
 def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None) -> QNetwork:
     """The Q-network; its sampled actions have the last epsilon of training."""
     if not isinstance(env.action_space, spaces.Discrete):
-        raise ValueError(f"deepq needs Discrete actions, not {env.action_space}: take ppo2, acer or sac for others")
+        raise ValueError(f"deepq needs Discrete actions, not {env.action_space}: take ppo2 for others")
     check_network(network, config)
     kind = {
         "returns": make_returns(config.distributional, config.num_atoms, config.v_min, config.v_max),

@@ -146,11 +146,19 @@ def clear(directory: str | os.PathLike) -> None:
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
-def forget(directory: str | os.PathLike) -> None:
-    """Take back what a run that could not begin wrote, for the corrected one; nothing where there is more to lose."""
+def forget(directory: str | os.PathLike, whole: bool = False) -> None:
+    """Take back what a run that could not begin wrote, for the corrected one; nothing where there is more to lose.
+
+    Args:
+        directory: the log directory.
+        whole: it was made for this run alone, and is removed.
+    """
     here = Path(directory)
     tables = [path for path in map(here.joinpath, TABLES_OF_A_RUN) if path.exists()]
     if any(here.glob("checkpoints/*")) or any(path.stat().st_size for path in tables):
+        return
+    if whole:
+        shutil.rmtree(here, ignore_errors=True)
         return
     for path in (*tables, here / "config.json"):
         path.unlink(missing_ok=True)

@@ -98,12 +98,16 @@ class Logger:
                 self._write(output, lambda output=output: output.describe(parameters))
 
     def log(self, *args: Any, level: int = INFO) -> None:
-        """Write a message of the words `args` when `level` is at or above the logger's."""
+        """Write a message of the words `args` when `level` is at or above the logger's.
+
+        Warnings that no output takes go to standard error.
+        """
         if self.level <= level:
-            words = list(map(str, args))
-            for output in self.output_formats:
-                if isinstance(output, SeqWriter):
-                    self._write(output, lambda output=output: output.writeseq(words))
+            words, outputs = list(map(str, args)), [one for one in self.output_formats if isinstance(one, SeqWriter)]
+            for output in outputs:
+                self._write(output, lambda output=output: output.writeseq(words))
+            if not outputs and level >= WARN:
+                errors.warn(" ".join(words))
 
     def _write(self, output: Any, write: Callable[[], None]) -> None:
         """Write to one output. A failure never ends a run: it is reported once, and the next write tries again."""

@@ -11,6 +11,7 @@ which a resumed run goes on as if there had been no interruption.
 """
 
 import math
+import numbers
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ from gymnasium import spaces
 
 from tfbaselines.envs.adapt import as_vec_env, check_apart
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.errors import check_at_least
+from tfbaselines.errors import bad_argument, check_at_least
 from tfbaselines.logs import logger
 from tfbaselines.logs.episodes import safe_mean
 from tfbaselines.policy.encoding import describe_space, in_words
@@ -88,6 +89,8 @@ class StopAt:
     """
 
     def __init__(self, mean_return: float) -> None:
+        if not isinstance(mean_return, numbers.Real):
+            raise bad_argument("mean_return", mean_return, "a number")
         self._bound = mean_return
 
     def __call__(self, run: Any) -> bool:
