@@ -94,6 +94,11 @@ def test_an_unknown_id_names_the_nearest(env_id, message):
     assert str(error.value).startswith(message) and "\n" not in str(error.value)
 
 
+def test_a_module_is_named_without_its_suffix():
+    with pytest.raises(ValueError, match=r"cannot be imported .*: write no_such_file:A-v0, without \.py$"):
+        env_type_of("no_such_file.py:A-v0")
+
+
 @pytest.mark.skipif(bool(importlib.util.find_spec("gymnasium_robotics")), reason="gymnasium-robotics is installed")
 @pytest.mark.parametrize("env_id", ["FetchReach-v1", "HandReach-v3"])
 def test_an_absent_package_is_named(env_id):

@@ -47,7 +47,8 @@ def env_type_of(env_id: str, env_type: str | None = None) -> tuple[str, str]:
         try:
             importlib.import_module(module)
         except (ImportError, TypeError) as error:
-            why = f"module '{module:.80}' cannot be imported ({error!s:.200})"
+            hint = f": write {module[:-3]:.80}:{env_id:.80}, without .py" if module.endswith(".py") else ""
+            why = f"module '{module:.80}' cannot be imported ({error!s:.200}){hint}"
             raise bad_argument("env", f"{module}:{env_id}", why) from None
     if env_type == "retro":
         raise ValueError("env_type='retro' needs the package stable-retro, which is not supported yet")
