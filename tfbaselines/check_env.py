@@ -1,6 +1,7 @@
 """`python -m tfbaselines.check_env ID`: examines an environment, and says what to change."""
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -25,10 +26,23 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=1000, help="random steps (default %(default)s)")
     parser.add_argument(f"--{ENV_KWARGS}NAME", metavar="VALUE", help="an argument of the environment's own")
     words = sys.argv[1:] if argv is None else argv
-    # Their names are not known: argparse has no way to take them.
-    own = [word for word in words if word.startswith(f"--{ENV_KWARGS[:-1]}")]
-    args = parser.parse_args([word for word in words if word not in own])
+    own, others = _apart(words)
+    args = parser.parse_args(others)
     return exit_status(parser.prog, lambda: _check(args.env, args.steps, own_arguments(split(own)) or {}))
+
+
+def _apart(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The environment's own arguments, whose names argparse cannot know, with their values, and all other words."""
+    own, others, rest = [], [], list(words)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith(f"--{ENV_KWARGS[:-1]}"):
+            others.append(word)
+            continue
+        own.append(word)
+        if "=" not in word and rest and not rest[0].startswith("--"):
+            own.append(rest.pop(0))
+    return own, others
 
 
 def _check(name: str, steps: int, env_kwargs: dict[str, Any]) -> int:

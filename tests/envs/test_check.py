@@ -75,6 +75,7 @@ def test_an_environment_may_be_right():
         ({"reward": "1"}, "the reward of step 1 is of type str"),
         ({"terminated": None}, "terminated of step 1 is None"),
         ({"info": []}, "the info of step 1 is of type list"),
+        ({"info": {"success": "no"}}, "step 1: the info's 'success' is 'no': it must be True, False or a number"),
     ],
 )
 def test_mistakes_are_named(changes, text):
@@ -87,6 +88,23 @@ class Raising(Fine):
         raise KeyError("goal")
 
 
+class Tiring(Fine):
+    """Fails in the 70th step of its life."""
+
+    lives = 0
+
+    def step(self, action):
+        self.lives += 1
+        if self.lives == 70:
+            raise RuntimeError("tired")
+        return super().step(action)
+
+
+class Unclosable(Fine):
+    def close(self):
+        raise OSError("still in use")
+
+
 class Unseeded(Fine):
     def _obs(self):
         return np.random.default_rng().uniform(-1, 1, 2).astype(np.float32)
@@ -95,6 +113,43 @@ class Unseeded(Fine):
 def test_its_own_exceptions_are_named():
     (mistake,) = found(MISTAKE, make=Raising)
     assert mistake.startswith("step 1 with action [") and "failed: KeyError: 'goal' (" in mistake
+
+
+def test_its_own_exceptions_in_later_episodes_and_at_the_end_are_named():
+    (mistake,) = found(MISTAKE, make=Tiring)
+    assert mistake.startswith("step 10 of an episode begun again with action [") and "RuntimeError: tired (" in mistake
+    (mistake,) = found(MISTAKE, make=Unclosable)
+    assert mistake.startswith("close() failed: OSError: still in use (")
+
+
+def test_an_environment_that_fails_and_cannot_be_closed_has_two_mistakes():
+    failed, unclosed = found(MISTAKE, make=Unclosable, reward="1")
+    assert "the reward of step 1" in failed and "close() failed" in unclosed
+
+
+class Playing(Fine):
+    """Its get_state is not what saves an episode."""
+
+    def get_state(self, player):
+        return {"of": player}
+
+
+class Forgetting(Fine):
+    def set_state(self, state):
+        raise LookupError("no such state")
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (Playing, "get_state() of Playing failed (TypeError: Playing.get_state() missing 1 required"),
+        (Forgetting, "set_state() of Forgetting failed (LookupError: no such state)"),
+    ],
+)
+def test_methods_that_cannot_save_an_episode_are_named(make, text):
+    (advice,) = found(ADVICE, make=make)
+    assert text in advice and "a resumed run begins its episode anew" in advice
+    assert not found(MISTAKE, make=make)
 
 
 def test_chance_that_no_seed_reaches_is_found():
@@ -106,7 +161,7 @@ def test_chance_that_no_seed_reaches_is_found():
     ("changes", "text"),
     [
         ({"action_space": spaces.Box(-2.0, 2.0, (1,), np.float32)}, "actions are not between -1 and 1"),
-        ({"action_space": spaces.Box(-np.inf, np.inf, (1,), np.float32)}, "actions without bounds"),
+        ({"action_space": spaces.Box(-np.inf, np.inf, (1,), np.float32)}, "give the Box finite low and high"),
         ({"observation_space": spaces.Box(-1e4, 1e4, (2,)), "obs": np.full(2, 900.0)}, "observations reach 900"),
         ({"reward": 500.0, "terminated": False}, "rewards reach 500"),
         ({"reward": 0.0, "terminated": False}, "every random step gave the reward 0"),
@@ -180,15 +235,104 @@ def test_arguments_of_the_environments_own(capsys):
     gymnasium.register("Robot-v0", Robot)
     try:
         assert main(["Robot-v0", "--steps=20", "--env_kwargs.arms=2"]) == 0
+        assert main(["--env_kwargs.arms", "2", "Robot-v0", "--steps", "20", "--env_kwargs.hands", "1"]) == 0
         capsys.readouterr()
         for words, text in (
             ([], "env_kwargs={} is not valid: what Robot-v0 takes"),
             (["--env_kwargs.arms=3"], "'Robot-v0' cannot be made: RuntimeError: too many arms ("),
             (["--env_kwargs.arms=-1"], "'Robot-v0' cannot be made: ValueError: too few arms ("),
             (["--env_kwargs=3"], "write --env_kwargs.NAME=VALUE"),
+            (["--env_kwargs.arms", "-1"], "'Robot-v0' cannot be made: ValueError: too few arms ("),
         ):
             assert main(["Robot-v0", *words]) == 2
             err = capsys.readouterr().err
             assert text in err and err.count("\n") == 1
     finally:
         del gymnasium.registry["Robot-v0"]
+
+
+class Masked(Fine):
+    """Fails when an action is taken that its mask forbids.
+
+    Args:
+        actions: the space.
+        allowed: the mask, as infos or observations have it, flat.
+        told: what stands there.
+        in_obs: the mask's space, when it is a part of the observations.
+    """
+
+    def __init__(self, actions, allowed, told, in_obs=None):
+        super().__init__(action_space=actions)
+        self._allowed, self._told, self._in_obs = allowed, told, in_obs
+        if in_obs is not None:
+            self.observation_space = spaces.Dict(place=Fine.observation_space, action_mask=in_obs)
+
+    def reset(self, *, seed=None, options=None):
+        obs, _ = super().reset(seed=seed)
+        return obs, self._info()
+
+    def step(self, action):
+        starts = np.cumsum([0, *getattr(self.action_space, "nvec", [])])[: np.size(action)]
+        assert all(self._allowed[choice] for choice in starts + action - self.action_space.start)
+        return *super().step(action)[:4], self._info()
+
+    def _info(self):
+        return {} if self._in_obs is not None else {"action_mask": self._told}
+
+    def _obs(self):
+        place = super()._obs()
+        return place if self._in_obs is None else {"place": place, "action_mask": self._told}
+
+
+ONE, TWO = spaces.Discrete(4, start=3), spaces.MultiDiscrete([2, 3], start=[1, -1])
+OF_ONE, OF_TWO = [0, 1, 0, 1], [0, 1, 1, 0, 0]
+PARTS = (np.array([0, 1], np.int8), np.array([1, 0, 0], np.int8))
+
+
+@pytest.mark.parametrize(
+    ("actions", "allowed", "told", "in_obs"),
+    [
+        (ONE, OF_ONE, np.array(OF_ONE, bool), None),
+        (ONE, OF_ONE, OF_ONE, None),
+        (ONE, OF_ONE, np.array(OF_ONE, np.int8), spaces.MultiBinary(4)),
+        (ONE, OF_ONE, np.array(OF_ONE, np.float32), spaces.Box(0.0, 1.0, (4,))),
+        (TWO, OF_TWO, np.array(OF_TWO, np.int8), None),
+        (TWO, OF_TWO, PARTS, None),
+        (TWO, OF_TWO, list(PARTS), None),
+        (TWO, OF_TWO, np.array(OF_TWO, np.int8), spaces.MultiBinary(5)),
+        (TWO, OF_TWO, PARTS, spaces.Tuple((spaces.MultiBinary(2), spaces.MultiBinary(3)))),
+    ],
+)
+def test_actions_that_a_mask_forbids_are_not_taken(actions, allowed, told, in_obs):
+    assert not found(MISTAKE, make=lambda: Masked(actions, allowed, told, in_obs))
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        (np.zeros(4), "after reset: an 'action_mask' allows nothing"),
+        (np.ones(3), "after reset: an 'action_mask' has 3 entries, the actions have 4 choices"),
+        ([], "after reset: an 'action_mask' has 0 entries"),
+        (np.full(4, 0.5), "after reset: an 'action_mask' has the entry 0.5"),
+    ],
+)
+def test_masks_that_training_refuses_are_mistakes(told, text):
+    (mistake,) = found(MISTAKE, make=lambda: Masked(ONE, OF_ONE, told))
+    assert text in mistake
+
+
+def test_masks_that_training_does_not_find_are_mistakes():
+    class AtTimes(Masked):
+        def step(self, action):
+            return *super().step(action)[:4], {}
+
+    (mistake,) = found(MISTAKE, make=lambda: AtTimes(ONE, OF_ONE, OF_ONE))
+    assert mistake == "after step 1: no 'action_mask', which was there before: it is needed after every step and reset"
+    (mistake,) = found(MISTAKE, action_space=ONE, info={"action_mask": OF_ONE})
+    assert mistake.startswith("after step 1: an 'action_mask' for the first time")
+    mistake, _ = found(MISTAKE, make=lambda: Masked(TWO, OF_TWO, np.ones(4, np.int8), spaces.MultiBinary(4)))
+    assert mistake.endswith("as 'action_mask': it must have the 5 choices in a row, MultiBinary(5)")
+    (mistake,) = found(
+        MISTAKE, action_space=spaces.MultiBinary(2), reset=(np.zeros(2), {"action_mask": [1, 1]}), terminated=False
+    )
+    assert mistake == "after reset: an 'action_mask' is for Discrete and MultiDiscrete actions, not MultiBinary(2)"

@@ -77,8 +77,9 @@ def test_reset_too_early(tmp_path):
         env.step(0)
     env.reset()
     env.step(0)
-    with pytest.raises(RuntimeError, match="allow_early_resets=True"):
+    with pytest.raises(RuntimeError, match="allow_early_resets=True") as early:
         env.reset()
+    assert "Monitor(TimeLimit(env, ...))" in str(early.value)
     env = Monitor(Fixed([1.0, 1.0]), None, allow_early_resets=True)
     env.reset()
     env.step(0)
@@ -216,3 +217,35 @@ def test_an_episode_tells_whether_its_goal_was_reached(tmp_path, name):
     assert play(Monitor(Reaching([1.0]), None))["is_success"] == 0.0
     assert "is_success" not in play(Monitor(Fixed([1.0]), None))
     assert (tmp_path / "0.monitor.csv").read_text().splitlines()[1] == "r,l,t"
+
+
+class Telling(Fixed):
+    """Of one step, whose info it is made with."""
+
+    def __init__(self, info):
+        super().__init__([1.0])
+        self._info = info
+
+    def step(self, action):
+        return *super().step(action)[:4], self._info
+
+
+@pytest.mark.parametrize("key", ["is_success", "success"])
+@pytest.mark.parametrize(
+    ("told", "success"),
+    [(None, None), (True, 1.0), (np.float32(0.0), 0.0), (np.array([True]), 1.0), (np.array(1), 1.0), ([False], 0.0)],
+)
+def test_what_an_info_says_of_success_may_be_missing_or_a_number_of_any_kind(key, told, success):
+    episode = play(Monitor(Telling({key: told}), None))
+    assert episode.get("is_success") == success and ("is_success" in episode) == (success is not None)
+
+
+@pytest.mark.parametrize("told", ["no", "1", b"1", [True, False], np.array([]), np.eye(20), [1, [2, 3]], {}, object()])
+def test_what_says_nothing_of_success_is_one_line(told):
+    with pytest.raises(ValueError, match=r"^the info's 'success' is .*: it must be True, False or a number$") as error:
+        play(Monitor(Telling({"success": told}), None))
+    assert len(str(error.value)) < 200
+
+
+def test_a_missing_success_leaves_the_other_key_to_say():
+    assert play(Monitor(Telling({"is_success": None, "success": True}), None))["is_success"] == 1.0

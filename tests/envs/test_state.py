@@ -3,6 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
+from small_runs import train
 
 from tfbaselines.envs import tiny
 from tfbaselines.envs.atari import FrameStack
@@ -11,7 +12,7 @@ from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.state import episode_state, restore_episode
 from tfbaselines.envs.vec import DummyVecEnv, SubprocVecEnv, VecEnv, VecFrameStack, VecMonitor
 from tfbaselines.envs.vec.action_mask import with_action_masks
-from tfbaselines.running.checkpoint import load_tree, save_tree
+from tfbaselines.running.checkpoint import load_tree, save_tree, saved_file
 
 MUJOCO = (
     "HalfCheetah Ant Humanoid HumanoidStandup Hopper Walker2d Swimmer Reacher Pusher InvertedPendulum "
@@ -165,7 +166,21 @@ class Unsavable(Masked):
         return {"all": object()}
 
 
-@pytest.mark.parametrize("make", [Unknown, Unsavable, lambda: Remembering(tiny.DiscreteIdentityEnv())])
+class Playing(Masked):
+    """Its get_state is for something else."""
+
+    def get_state(self, player):
+        return {"of": player}
+
+
+class Raising(Masked):
+    def get_state(self):
+        raise AttributeError(f"nothing here at {self._time}")
+
+
+@pytest.mark.parametrize(
+    "make", [Unknown, Unsavable, Playing, Raising, lambda: Remembering(tiny.DiscreteIdentityEnv())]
+)
 def test_where_the_state_cannot_be_taken_the_random_generators_are_restored_all_the_same(make, tmp_path):
     env, again = DummyVecEnv([make]), DummyVecEnv([make])
     env.reset(), again.reset()
@@ -173,6 +188,49 @@ def test_where_the_state_cannot_be_taken_the_random_generators_are_restored_all_
     assert state["episodes"] == [None]
     again.restore(state)
     assert not again.restored and again.reset().tolist() == env.reset().tolist()
+
+
+class FailingOnce(Raising):
+    """Of a name of its own: what failed before is not told again."""
+
+
+class Refusing(Masked):
+    def set_state(self, state):
+        raise LookupError("no such\nstate")
+
+
+def test_methods_that_fail_are_told_once(capsys):
+    env = DummyVecEnv([FailingOnce] * 2)
+    env.reset()
+    for _ in range(3):
+        env.step([0, 0])
+        assert env.state()["episodes"] == [None, None]
+    assert capsys.readouterr().err == (
+        "tfbaselines: warning: get_state() of FailingOnce failed (AttributeError: nothing here at 1): a resumed run "
+        "begins its episode anew\n"
+    )
+    env = DummyVecEnv([Refusing] * 2)
+    env.reset()
+    for _ in range(2):
+        env.restore(env.state())
+        assert not env.restored
+    assert capsys.readouterr().err == (
+        "tfbaselines: warning: set_state() of Refusing failed (LookupError: no such state): a resumed run begins its "
+        "episode anew\n"
+    )
+
+
+class Failing(tiny.DiscreteIdentityEnv):
+    def get_state(self):
+        raise RuntimeError("not now")
+
+    def set_state(self, state):
+        raise RuntimeError("not now")
+
+
+def test_a_run_is_saved_whose_environment_cannot_be(tmp_path):
+    train(tmp_path / "log", "qlearning", DummyVecEnv([Failing]), 4)
+    assert load_tree(saved_file(tmp_path / "log"))
 
 
 def test_the_state_of_another_environment_or_a_damaged_one_is_not_taken():

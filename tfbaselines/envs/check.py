@@ -1,5 +1,6 @@
 """What an environment of the user's own would do to a run, found by stepping it: mistakes, and advice."""
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -8,14 +9,19 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.envs.state import episode_state
+from tfbaselines.envs.monitor import success_of
+from tfbaselines.envs.state import episode_state, in_words, restore_episode
+from tfbaselines.envs.vec.action_mask import check_masks, choices_of
 from tfbaselines.envs.vec.failures import EXAMINE, why
 from tfbaselines.envs.vec.observations import MASK
+from tfbaselines.envs.vec.several_parts import named_parts_of
 
 MISTAKE, ADVICE, RIGHT = "change", "advice", "right"
 
 OBSERVATIONS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Dict, spaces.Tuple)
 ACTIONS = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Box)
+# Those that a mask may forbid some of.
+MASKED = (spaces.Discrete, spaces.MultiDiscrete)
 # Networks learn slowly from inputs that are much larger than one, and from returns that are.
 LARGE_INPUT, LARGE_REWARD = 100.0, 100.0
 SEED = 0
@@ -48,29 +54,34 @@ def check(make: Callable[[], gymnasium.Env], steps: int = 1000) -> Iterator[Find
     Yields:
         Findings; the first mistake that nothing can follow is the last of them.
     """
-    env = make()
+    env, unclosed = make(), []
     try:
-        fatal = yield from _spaces(env)
-        if fatal:
-            return
-        try:
-            seen, speed = _walk(env, steps)
-        except _Wrong as wrong:
-            yield Finding(MISTAKE, str(wrong))
-            return
-        yield Finding(RIGHT, f"{len(seen)} random steps fit the spaces, and no number is NaN or infinite")
-        yield from _numbers(env, seen)
-        yield from _episodes(env, seen, speed)
-        yield from _determinism(env, make)
-        if episode_state(env) is None:
-            text = "a resumed run begins its episode anew: get_state() and set_state(state) would let it go on"
-            yield Finding(ADVICE, f"{text} (every wrapper needs them too)")
+        yield from _findings(env, make, steps)
+    except _Wrong as wrong:
+        yield Finding(MISTAKE, str(wrong))
     finally:
-        env.close()
+        # Nothing can be yielded here, as nobody may listen any more.
+        try:
+            _called("close()", env.close)
+        except _Wrong as wrong:
+            unclosed.append(Finding(MISTAKE, str(wrong)))
+    yield from unclosed
 
 
 class _Wrong(Exception):
     """A mistake after which nothing more can be found."""
+
+
+def _findings(env: gymnasium.Env, make: Callable[[], gymnasium.Env], steps: int) -> Iterator[Finding]:
+    fatal = yield from _spaces(env)
+    if fatal:
+        return
+    seen, speed = _walk(env, steps)
+    yield Finding(RIGHT, f"{len(seen)} random steps fit the spaces, and no number is NaN or infinite")
+    yield from _numbers(env, seen)
+    yield from _episodes(env, seen, speed)
+    yield from _determinism(env, make)
+    yield from _going_on(env)
 
 
 def _spaces(env: gymnasium.Env) -> Iterator[Finding]:
@@ -96,6 +107,7 @@ def _spaces(env: gymnasium.Env) -> Iterator[Finding]:
             text = f"observations {_shown(space)} are no images to a cnn: these are uint8, with channels last"
             yield Finding(ADVICE, text)
     yield from _of_actions(env.action_space)
+    yield from _of_masks(env)
     return False
 
 
@@ -103,56 +115,114 @@ def _of_actions(space: spaces.Space) -> Iterator[Finding]:
     if not isinstance(space, spaces.Box):
         return
     if not space.is_bounded():
-        yield Finding(ADVICE, "actions without bounds: sac, td3 and ddpg need them (gymnasium.wrappers.RescaleAction)")
+        yield Finding(ADVICE, "actions without bounds: sac, td3 and ddpg need them: give the Box finite low and high")
     elif not (np.allclose(space.low, -1.0) and np.allclose(space.high, 1.0)):
         text = "actions are not between -1 and 1: ppo2, a2c, trpo_mpi and others begin with a deviation of 1 around 0"
         yield Finding(ADVICE, f"{text} (gymnasium.wrappers.RescaleAction)")
+
+
+def _of_masks(env: gymnasium.Env) -> Iterator[Finding]:
+    if isinstance(env.observation_space, spaces.Dict) and isinstance(env.action_space, MASKED):
+        part, count = named_parts_of(env.observation_space).spaces.get(MASK), choices_of(env.action_space)
+        if part is not None and part.shape != (count,):
+            text = f"observations have {part!s:.100} as '{MASK}'"
+            yield Finding(MISTAKE, f"{text}: it must have the {count} choices in a row, MultiBinary({count})")
 
 
 def _walk(env: gymnasium.Env, steps: int) -> tuple[list[Step], float]:
     """Random steps from a seeded reset, and how many there were a second; _Wrong for one that does not fit."""
     env.action_space.seed(SEED)
     seen, taken = [], 0.0
-    _check_reset(env, _called("reset", lambda: env.reset(seed=SEED)))
+    mask = first = _mask(env, *_check_reset(env, _called("reset", env.reset, seed=SEED)), "reset")
     for number in range(1, steps + 1):
-        action = env.action_space.sample()
+        what, action = f"step {number}", _sample(env.action_space, mask)
         begun = time.perf_counter()
-        step = _called(f"step {number} with action {action}", lambda action=action: env.step(action))
+        result = _called(f"{what} with action {action}", env.step, action)
         taken += time.perf_counter() - begun
-        seen.append(_check_step(env, step, number))
-        if seen[-1].terminated or seen[-1].truncated:
-            _check_reset(env, _called("reset after an end", env.reset))
+        step = _check_step(env, result, what)
+        seen.append(step)
+        over = step.terminated or step.truncated
+        mask = _mask(env, step.obs, step.info, what, some=not over)
+        if over:
+            what = "reset after an end"
+            mask = _mask(env, *_check_reset(env, _called(what, env.reset)), what)
+        if (mask is None) != (first is None):
+            text = f"no '{MASK}', which was there before" if mask is None else f"an '{MASK}' for the first time"
+            raise _Wrong(f"after {what}: {text}: it is needed after every step and reset")
     return seen, len(seen) / max(taken, 1e-9)
 
 
-def _called(what: str, function: Callable[[], Any]) -> Any:
+def _called(what: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     try:
-        return function()
+        return function(*args, **kwargs)
     except Exception as error:
         text = why(error).removesuffix(f": {EXAMINE}")
         raise _Wrong(f"{what} failed: {' '.join(text.split())[:500]}") from None
 
 
-def _check_reset(env: gymnasium.Env, result: Any) -> None:
+def _mask(env: gymnasium.Env, obs: Any, info: dict[str, Any], what: str, some: bool = True) -> np.ndarray | None:
+    """The actions that are allowed, as training reads them: 1 or 0 for each choice, those of all parts in a row.
+
+    Args:
+        env: the environment.
+        obs: an observation, which may have the mask as a part.
+        info: beside it, which may have the mask else.
+        what: returned them, for errors.
+        some: whether something must be allowed; nothing need be after the last step.
+
+    Returns:
+        The mask; None where there is none. _Wrong for one that training refuses.
+    """
+    space, in_obs = env.action_space, isinstance(obs, dict) and MASK in obs
+    if not in_obs and (MASK not in info or isinstance(space, spaces.Box)):
+        return None
+    try:
+        if not isinstance(space, MASKED):
+            raise ValueError(f"an '{MASK}' is for Discrete and MultiDiscrete actions, not {space!s:.100}")
+        told = (obs if in_obs else info)[MASK]
+        parts = told if isinstance(told, list | tuple) else [told]
+        mask = np.concatenate([np.ravel(part) for part in parts] or [[]])
+        if mask.size != choices_of(space):
+            raise ValueError(f"an '{MASK}' has {mask.size} entries, the actions have {choices_of(space)} choices")
+        check_masks(mask[None], space, some)
+    except ValueError as error:
+        raise _Wrong(f"after {what}: {error}") from None
+    return mask.astype(np.int8)
+
+
+def _sample(space: spaces.Space, mask: np.ndarray | None) -> Any:
+    """A random action, of those that are allowed."""
+    if mask is None:
+        return space.sample()
+    parts = tuple(np.split(mask, np.cumsum(space.nvec)[:-1])) if isinstance(space, spaces.MultiDiscrete) else mask
+    return space.sample(mask=parts)
+
+
+def _check_reset(env: gymnasium.Env, result: Any) -> tuple[Any, dict[str, Any]]:
     if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)):
         raise _Wrong("reset must return (observation, info), info being a dict")
     _check_observation(env.observation_space, result[0], "reset's observation")
+    return result
 
 
-def _check_step(env: gymnasium.Env, result: Any, number: int) -> Step:
+def _check_step(env: gymnasium.Env, result: Any, what: str) -> Step:
     if not (isinstance(result, tuple) and len(result) == 5):
         raise _Wrong("step must return (observation, reward, terminated, truncated, info)")
     step = Step(*result)
-    _check_observation(env.observation_space, step.obs, f"the observation of step {number}")
+    _check_observation(env.observation_space, step.obs, f"the observation of {what}")
     if not isinstance(step.reward, int | float | np.number):
-        raise _Wrong(f"the reward of step {number} is of type {type(step.reward).__name__}: it must be a number")
+        raise _Wrong(f"the reward of {what} is of type {type(step.reward).__name__}: it must be a number")
     if not np.isfinite(step.reward):
-        raise _Wrong(f"the reward of step {number} is {step.reward}")
+        raise _Wrong(f"the reward of {what} is {step.reward}")
     for name in ("terminated", "truncated"):
         if not isinstance(getattr(step, name), bool | np.bool_):
-            raise _Wrong(f"{name} of step {number} is {getattr(step, name)!r}: it must be True or False")
+            raise _Wrong(f"{name} of {what} is {getattr(step, name)!r}: it must be True or False")
     if not isinstance(step.info, dict):
-        raise _Wrong(f"the info of step {number} is of type {type(step.info).__name__}: it must be a dict")
+        raise _Wrong(f"the info of {what} is of type {type(step.info).__name__}: it must be a dict")
+    try:
+        success_of(step.info)
+    except ValueError as error:
+        raise _Wrong(f"{what}: {error}") from None
     return step
 
 
@@ -205,17 +275,11 @@ def _determinism(env: gymnasium.Env, make: Callable[[], gymnasium.Env]) -> Itera
     """Whether two environments with one seed and the same actions show the same."""
     other = make()
     try:
-        env.action_space.seed(SEED)
-        results = [one.reset(seed=SEED)[0] for one in (env, other)]
-        same = _equal(*results)
-        for _ in range(50):
-            action = env.action_space.sample()
-            one, two = env.step(action), other.step(action)
-            same = same and _equal(one[0], two[0]) and one[1:4] == two[1:4]
-            if not same or one[2] or one[3]:
-                break
+        same = _same_course(env, other)
     finally:
-        other.close()
+        # What keeps it from being closed is told of the first one.
+        with contextlib.suppress(Exception):
+            other.close()
     if same:
         yield Finding(RIGHT, "one seed gives one course")
     else:
@@ -223,10 +287,48 @@ def _determinism(env: gymnasium.Env, make: Callable[[], gymnasium.Env]) -> Itera
         yield Finding(MISTAKE, text)
 
 
+def _same_course(env: gymnasium.Env, other: gymnasium.Env, steps: int = 50) -> bool:
+    env.action_space.seed(SEED)
+    what = "reset"
+    one, two = (_check_reset(each, _called(what, each.reset, seed=SEED)) for each in (env, other))
+    for number in range(1, steps + 1):
+        if not _alike(one, two):
+            return False
+        action = _sample(env.action_space, _mask(env, one[0], one[-1], what))
+        what = f"step {number} of an episode begun again"
+        results = [_called(f"{what} with action {action}", each.step, action) for each in (env, other)]
+        one, two = (_check_step(env, result, what) for result in results)
+        if one.terminated or one.truncated:
+            break
+    return _alike(one, two)
+
+
+def _alike(one: tuple, two: tuple) -> bool:
+    """Whether two resets or steps returned the same; of the infos, their last parts, only masks count."""
+    return _equal((*one[:-1], one[-1].get(MASK)), (*two[:-1], two[-1].get(MASK)))
+
+
+def _going_on(env: gymnasium.Env) -> Iterator[Finding]:
+    """Whether an episode can be saved and taken up again."""
+    failures: list[str] = []
+
+    def failed(what: str, why: str) -> None:
+        failures.append(in_words(what, why))
+
+    state = episode_state(env, failed)
+    if state is not None:
+        restore_episode(env, state, failed)
+    if failures:
+        yield Finding(ADVICE, f"{failures[0]} (if it is for something else: give it another name)")
+    elif state is None:
+        text = "a resumed run begins its episode anew: get_state() and set_state(state) would let it go on"
+        yield Finding(ADVICE, f"{text} (every wrapper needs them too)")
+
+
 def _equal(one: Any, two: Any) -> bool:
     if isinstance(one, dict):
         return one.keys() == two.keys() and all(_equal(one[name], two[name]) for name in one)
-    if isinstance(one, tuple):
+    if isinstance(one, list | tuple):
         return len(one) == len(two) and all(map(_equal, one, two))
     return bool(np.array_equal(one, two))
 

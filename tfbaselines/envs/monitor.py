@@ -7,6 +7,7 @@ The file is baselines': a line with a JSON header, then one CSV row per episode.
     23.0,23,0.364196
 """
 
+import contextlib
 import csv
 import json
 import os
@@ -16,6 +17,7 @@ from glob import escape, glob
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import gymnasium
+import numpy as np
 
 from tfbaselines.errors import bad_argument, unknown, warn
 from tfbaselines.files import drop_torn_line
@@ -39,7 +41,8 @@ class Monitor(gymnasium.Wrapper):
 
     Where the info says whether the episode's goal is achieved, so does `episode`, as 'is_success', 1 or 0.
 
-    Meant to be the innermost wrapper, where the rewards are still those of the environment.
+    Meant to be the innermost wrapper, where the rewards are still those of the environment; only wrappers that end
+    episodes, such as TimeLimit, belong inside of it.
 
     Args:
         env: the environment.
@@ -89,7 +92,8 @@ class Monitor(gymnasium.Wrapper):
         """Begin an episode; `kwargs` are the environment's (`seed`, `options`)."""
         if not (self._needs_reset or self.allow_early_resets):
             raise RuntimeError(
-                "the environment was reset before its episode was over; if that is intended: allow_early_resets=True"
+                "the environment was reset before its episode was over: put Monitor around wrappers that end episodes, "
+                "Monitor(TimeLimit(env, ...)), or, if early resets are intended, give allow_early_resets=True"
             )
         options = kwargs.get("options") or {}
         for key in self.reset_keywords:
@@ -150,11 +154,27 @@ class Monitor(gymnasium.Wrapper):
         if self.results_writer is not None:
             self.results_writer.write_row(episode)
         # Beside the columns of the file.
-        for key in SUCCESS:
-            if key in info:
-                episode.setdefault("is_success", float(info[key]))
+        success = success_of(info)
+        if success is not None:
+            episode["is_success"] = success
         # The environment may hand out the same dictionary in every step.
         return info | {"episode": episode}
+
+
+def success_of(info: Mapping[str, Any]) -> float | None:
+    """1 or 0 where an info says whether the episode's goal is achieved; ValueError where what it says is no number."""
+    for key in SUCCESS:
+        value = info.get(key)
+        if value is None:
+            continue
+        # Lists of different lengths are no array.
+        with contextlib.suppress(ValueError):
+            number = np.asarray(value)
+            if number.size == 1 and number.dtype.kind in "biuf":
+                return float(number.item())
+        shown = " ".join(repr(value).split())
+        raise ValueError(f"the info's '{key}' is {shown:.100}: it must be True, False or a number")
+    return None
 
 
 def _number(reward: Any) -> float:

@@ -2,6 +2,7 @@
 
 An environment or a wrapper of the user's own takes part by two methods: `get_state()`, which returns a dict of arrays
 and JSON values, and `set_state(state)`, which takes it back. Random generators are saved beside it (vec/stepping.py).
+Others use these names for something else: where they fail the episode is not saved, and the run goes on.
 """
 
 from collections import deque
@@ -10,6 +11,8 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+
+from tfbaselines.errors import warn
 
 # Attributes that change in an episode, by class (module and name) or by module.
 ATTRIBUTES: dict[str, tuple[str, ...]] = {
@@ -49,10 +52,32 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
 
 Take = Callable[[Any], dict[str, Any]]
 Give = Callable[[Any, dict[str, Any]], None]
+# Told which method failed, and why.
+Failed = Callable[[str, str], None]
+
+# The methods whose failure was told.
+_TOLD: set[str] = set()
 
 
-def episode_state(env: gymnasium.Env) -> dict[str, Any] | None:
-    """The state of an environment and of its wrappers; None when that of one of them cannot be taken."""
+def warn_once(what: str, why: str) -> None:
+    """Warn of a method that cannot save or restore an episode, unless that was done before."""
+    if what not in _TOLD:
+        _TOLD.add(what)
+        warn(in_words(what, why))
+
+
+def in_words(what: str, why: str) -> str:
+    """What it means that a method, `what`, cannot save or restore an episode, and why."""
+    return f"{what} failed ({why}): a resumed run begins its episode anew"
+
+
+def episode_state(env: gymnasium.Env, failed: Failed = warn_once) -> dict[str, Any] | None:
+    """The state of an environment and of its wrappers; None when that of one of them cannot be taken.
+
+    Args:
+        env: the environment.
+        failed: told of a method that raises, or that gives something else than arrays and JSON.
+    """
     layers = []
     for layer in _layers(env):
         ways = _ways(type(layer))
@@ -60,24 +85,41 @@ def episode_state(env: gymnasium.Env) -> dict[str, Any] | None:
             return None
         try:
             layers.append([type(layer).__name__, _encoded(ways[0](layer))])
-        except TypeError:
-            # A get_state() that returns something else than arrays and JSON.
+        except Exception as error:
+            failed(*_failure("get_state", layer, error))
             return None
     return {"layers": layers}
 
 
-def restore_episode(env: gymnasium.Env, state: dict[str, Any]) -> bool:
-    """Take over what `episode_state` gave; False when it is of another environment, or damaged."""
+def restore_episode(env: gymnasium.Env, state: dict[str, Any], failed: Failed = warn_once) -> bool:
+    """Take over what `episode_state` gave; False when it is of another environment, or damaged.
+
+    Args:
+        env: the environment.
+        state: from `episode_state`.
+        failed: told of a method that raises.
+    """
     layers = list(_layers(env))
     try:
         names = [name for name, _ in state["layers"]]
-        if names != [type(layer).__name__ for layer in layers]:
-            return False
-        for layer, (_, own) in zip(layers, state["layers"], strict=True):
-            _ways(type(layer))[1](layer, _decoded(own))
-    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError):
         return False
+    if names != [type(layer).__name__ for layer in layers]:
+        return False
+    for layer, (_, own) in zip(layers, state["layers"], strict=True):
+        ways = _ways(type(layer))
+        if ways is None:
+            return False
+        try:
+            ways[1](layer, _decoded(own))
+        except Exception as error:
+            failed(*_failure("set_state", layer, error))
+            return False
     return True
+
+
+def _failure(method: str, layer: gymnasium.Env, error: Exception) -> tuple[str, str]:
+    return f"{method}() of {type(layer).__name__}", f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _layers(env: gymnasium.Env) -> Iterator[gymnasium.Env]:
