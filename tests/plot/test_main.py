@@ -83,7 +83,15 @@ def test_seeds_are_one_curve_unless_counted(logs, monkeypatch):
 def test_runs_without_the_column_at_the_bottom_are_named(logs, capsys):
     (logs / "pong-2/progress.csv").write_text("misc/total_timesteps,Time,eprewmean\n1,2,3\n")
     assert main([str(logs), "--xaxis", "Time", "--out", str(logs / "x.png")]) == 0
-    assert f"no values of 'Performance' beside 'Time' in {logs / 'pong-0'}" in capsys.readouterr().err
+    assert f"no values of the mean return beside 'Time' in {logs / 'pong-0'}" in capsys.readouterr().err
+
+
+def test_values_are_called_as_the_user_calls_them(logs, capsys):
+    for words, called in ((), "the mean return"), (("--value", "Performance"), "'Performance'"):
+        assert main([str(logs), "--xaxis", "episodes", *words]) == 2
+        err = capsys.readouterr().err
+        assert f"no values of {called} beside 'episodes' in {logs / 'pong-0'}" in err
+        assert err.endswith(f"error: no run has values of {called} beside 'episodes'\n")
 
 
 @pytest.mark.parametrize(("letters", "columns"), [(10, None), (41, 2), (60, 1), (150, 1)])
@@ -189,6 +197,19 @@ def test_twenty_curves_are_told_apart(monkeypatch):
     curve = Curve("", *np.zeros((4, 3)))
     looks = panels._styles([panels.Panel("x", "y", [curve._replace(label=f"run{i} (3)") for i in range(25)])])
     assert len(set(looks.values())) == len(looks) == 25
+
+
+def test_names_in_brackets_are_names_of_their_own_and_numbers_of_runs_are_not(logs, monkeypatch):
+    for name in ("pong (lr=1)", "pong (lr=2)"):
+        (logs / name).mkdir()
+        (logs / name / "progress.csv").write_text("steps,eprewmean\n1,2\n")
+    shown = drawn(monkeypatch, logs / "pong (lr=1)", logs / "pong (lr=2)", logs / "pong-")
+    assert len(set(panels._styles(shown).values())) == 3
+    # Of one of three runs the environment is another one.
+    (logs / "pong-2/config.json").write_text(json.dumps({"env": {"env": "Pong"}}))
+    shown = drawn(monkeypatch, logs / "pong-")
+    assert [curve.label for panel in shown for curve in panel.curves] == ["pong (2)", "pong"]
+    assert len(panels._styles(shown)) == 1
 
 
 def test_axes_have_names_and_units(tmp_path):

@@ -63,3 +63,15 @@ def test_what_cannot_be_drawn_is_said(tmp_path, capsys):
         assert main(argv) == 2
         err = capsys.readouterr().err
         assert words in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("dimensions", [1, 2])
+def test_actions_are_counted_in_whole_numbers(dimensions, tmp_path, monkeypatch):
+    saved(tmp_path / "model", spaces.Box(-1.0, 1.0, (dimensions,)), 4)
+    figures = []
+    monkeypatch.setattr("tfbaselines.plot.table.save", lambda figure, out: figures.append(figure))
+    assert main([str(tmp_path / "model"), "--table"]) == 0
+    # The axis of actions, or the scale beside the best ones.
+    axis = figures[0].axes[0] if dimensions == 1 else figures[0].axes[-1]
+    ticks = axis.get_yticks()
+    assert len(ticks) > 1 and (ticks == ticks.astype(int)).all()

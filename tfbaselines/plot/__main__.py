@@ -73,8 +73,7 @@ def plot(args: argparse.Namespace) -> str:
     panels = [make_panel(own, value, args) for own in environments.values() for value in values]
     panels = [panel for panel in panels if panel is not None]
     if not panels:
-        beside = f" beside '{args.xaxis}'" if args.xaxis else ""
-        raise ValueError(f"no run has values of {', '.join(values)}{beside}")
+        raise ValueError(f"no run has values of {', '.join(_shown(value, args) for value in values)}{_beside(args)}")
     out = os.path.expanduser(args.out) if args.out else os.path.join(results.expand(args.dirs[0])[0], "plot.png")
     draw(panels, out)
     return out
@@ -153,24 +152,34 @@ def make_panel(runs: Sequence["Run"], value: str, args: argparse.Namespace) -> "
     from tfbaselines.plot import results
     from tfbaselines.plot.panels import Panel
 
-    beside = f" beside '{args.xaxis}'" if args.xaxis else ""
     values = results.RETURNS if value == results.PERFORMANCE else [value]
     xaxes = results.SHORT_XAXES.get(args.xaxis, [args.xaxis]) if args.xaxis else results.XAXES
     groups: dict[str, list] = {}
     for run in runs:
         series = results.series(run, xaxes, values, args.smooth)
         if series is None:
-            print(f"no values of '{value}'{beside} in {run.dirname}", file=sys.stderr)
+            print(f"no values of {_shown(value, args)}{_beside(args)} in {run.dirname}", file=sys.stderr)
             continue
         groups.setdefault(run.label, []).append(series)
     if not groups:
         return None
     drawn = [series for of_group in groups.values() for series in of_group]
     y_names = {series.y_name for series in drawn}
-    names = {label: f"{label} ({len(of_group)})" if len(of_group) > 1 else label for label, of_group in groups.items()}
-    curves = [results.merge(names[label], of_group, args.est or ESTIMATES[0]) for label, of_group in groups.items()]
+    curves = []
+    for name, of_group in groups.items():
+        label = f"{name} ({len(of_group)})" if len(of_group) > 1 else name
+        curves.append(results.merge(label, of_group, args.est or ESTIMATES[0])._replace(experiment=name))
     ylabel = y_names.pop() if len(y_names) == 1 else "return" if value == results.PERFORMANCE else value
     return Panel(drawn[0].x_name, ylabel, curves, runs[0].env)
+
+
+def _shown(value: str, args: argparse.Namespace) -> str:
+    """What is drawn, as the user calls it."""
+    return f"'{value}'" if args.value else "the mean return"
+
+
+def _beside(args: argparse.Namespace) -> str:
+    return f" beside '{args.xaxis}'" if args.xaxis else ""
 
 
 if __name__ == "__main__":

@@ -74,10 +74,10 @@ def draw(panels: Sequence[Panel], out: str) -> None:
 
 
 def _styles(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
-    """A colour and a line style for each label, the same in every panel."""
-    labels = dict.fromkeys(curve.label.split(" (")[0] for panel in panels for curve in panel.curves)
+    """A colour and a line style for each experiment, the same in every panel."""
+    names = dict.fromkeys(curve.experiment or curve.label for panel in panels for curve in panel.curves)
     looks = itertools.cycle(itertools.product(LINES, COLORS))
-    return {label: (color, line) for label, (line, color) in zip(labels, looks, strict=False)}
+    return {name: (color, line) for name, (line, color) in zip(names, looks, strict=False)}
 
 
 def _draw(axis: object, panel: Panel, styles: dict[str, tuple[str, str]]) -> None:
@@ -86,7 +86,7 @@ def _draw(axis: object, panel: Panel, styles: dict[str, tuple[str, str]]) -> Non
     xlabel = readable(panel.xlabel)
     for curve in panel.curves:
         x = curve.x / SECONDS_IN.get(xlabel, 1.0)
-        color, line = styles[curve.label.split(" (")[0]]
+        color, line = styles[curve.experiment or curve.label]
         # A run of one row is a dot, not an invisible line.
         alone = {"marker": "o", "label": f"{curve.label}: one row so far"} if len(x) == 1 else {"label": curve.label}
         axis.plot(x, curve.y, color=color, linestyle=line, linewidth=1.8, **alone)

@@ -74,13 +74,22 @@ class Series(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """One line of a plot: [N] x, [N] y, and the band around it, [N] each."""
+    """One line of a plot.
+
+    Attributes:
+        label: of the legend.
+        x, y: [N] each.
+        low, high: the band around it, [N] each.
+        experiment: whose curve it is, which looks the same in every panel, whatever else is in the label; empty when
+            the label is its name.
+    """
 
     label: str
     x: np.ndarray
     y: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    experiment: str = ""
 
 
 def expand(path: str) -> list[str]:

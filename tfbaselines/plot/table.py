@@ -40,6 +40,7 @@ def draw_table(table: Table, out: str) -> None:
         out: the file.
     """
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     if table.values.ndim == MOST_DIMENSIONS + 1:
         count = table.values.shape[-1]
@@ -55,7 +56,9 @@ def draw_table(table: Table, out: str) -> None:
     ):
         shown = axis.imshow(image.T, origin="lower", aspect="auto", extent=extent, interpolation="nearest", **look)
         axis.set(title=title, xlabel="dimension 0", ylabel=ylabel)
-        figure.colorbar(shown, ax=axis)
+        figure.colorbar(shown, ax=axis, ticks=MaxNLocator(integer=True) if title == "best action" else None)
+        if ylabel == "action":
+            axis.yaxis.set_major_locator(MaxNLocator(integer=True))
     save(figure, out)
 
 

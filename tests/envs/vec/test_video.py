@@ -88,3 +88,16 @@ def test_videos_that_cannot_be_written_are_one_warning(tmp_path, monkeypatch, ca
 def test_a_video_has_at_least_one_step(tmp_path):
     with pytest.raises(ValueError, match="video_length=0 is not valid: at least 1"):
         record(tmp_path, 1, video_length=0)
+
+
+@pytest.mark.parametrize(("metadata", "rate"), [({"render_fps": 12}, 12), ({}, 30), ({"render_fps": None}, 30)])
+@pytest.mark.parametrize("gif", [False, True])
+def test_films_are_as_fast_as_the_environments_say(tmp_path, monkeypatch, metadata, rate, gif):
+    if gif:
+        monkeypatch.delitem(sys.modules, "imageio.plugins.ffmpeg", raising=False)
+        monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    monkeypatch.setattr(Pictured, "metadata", metadata)
+    (name,) = record(tmp_path, 3)
+    shown = imageio.get_reader(tmp_path / name).get_meta_data()
+    # A gif counts in hundredths of a second.
+    assert shown["duration"] == pytest.approx(1000 / rate, abs=10) if gif else shown["fps"] == rate

@@ -10,11 +10,15 @@ from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper
 from tfbaselines.envs.vec.viewer import tile_images
 from tfbaselines.errors import warn
 
+# Where the environments do not say.
 FRAMES_PER_SECOND = 30
 
 
 class VecVideoRecorder(VecEnvWrapper):
     """Record all environments as tiles: `vecenv.video.NUMBER.stepSTEP.mp4`, or .gif where there is no ffmpeg.
+
+    They show as many frames a second as the environments' metadata['render_fps'] says; FRAMES_PER_SECOND where it says
+    nothing, and of environments in processes of their own.
 
     A video that cannot be written is a warning, once.
 
@@ -95,7 +99,7 @@ class VecVideoRecorder(VecEnvWrapper):
         self._number += 1
         try:
             os.makedirs(self._directory, exist_ok=True)
-            _save(path, frames)
+            _save(path, frames, _frames_per_second(self))
         except OSError as error:
             # Training is worth more than its videos.
             if not self._warned:
@@ -103,13 +107,22 @@ class VecVideoRecorder(VecEnvWrapper):
                 warn(f"{path} cannot be written ({error})")
 
 
-def _save(path: str, frames: list[np.ndarray]) -> None:
+def _frames_per_second(env: VecEnv) -> float:
+    # Environments in other processes are not asked: another one in this process could cost more than the film is worth.
+    for one in getattr(env.unwrapped, "envs", ()):
+        rate = one.metadata.get("render_fps")
+        if isinstance(rate, int | float) and rate > 0:
+            return rate
+    return FRAMES_PER_SECOND
+
+
+def _save(path: str, frames: list[np.ndarray], frames_per_second: float) -> None:
     import imageio
 
     try:
         # The usual codec needs even sides: odd pictures are stretched by a pixel.
-        imageio.mimsave(path, frames, fps=FRAMES_PER_SECOND, macro_block_size=2)
+        imageio.mimsave(path, frames, fps=frames_per_second, macro_block_size=2)
     except (ImportError, ValueError, RuntimeError, OSError):
         # No ffmpeg here: a gif needs nothing but pillow.
         gif = os.path.splitext(path)[0] + ".gif"
-        imageio.mimsave(gif, frames, duration=1000 / FRAMES_PER_SECOND)
+        imageio.mimsave(gif, frames, duration=1000 / frames_per_second)
