@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.wrappers import TimeLimit
 from small_runs import network_of, small, steps_of_update
 
 from tfbaselines.algs.registry import get
@@ -119,3 +120,19 @@ def test_learn_takes_an_environment_and_one_for_tests(alg, eager):
     steps = 2 * steps_of_update(alg, 1, small(alg))
     model = get(alg).learn(network_of(alg), env, **small(alg) | {"total_timesteps": steps, "eval_env": make()} | tests)
     assert model.act(env.reset()[0])[0].shape == env.action_space.shape
+
+
+def test_ends_that_a_monitor_inside_of_a_time_limit_does_not_see_are_seen():
+    inside = TimeLimit(Monitor(tiny.ConstantRewardEnv(100), None, allow_early_resets=True), 3)
+    env = as_vec_env(inside)
+    env.reset()
+    *_, infos = [env.step(np.zeros(1, np.int64)) for _ in range(3)][-1]
+    assert (infos[0]["episode"]["r"], infos[0]["episode"]["l"]) == (3.0, 3)
+    outside = Monitor(TimeLimit(tiny.ConstantRewardEnv(100), 3), None)
+    assert sum(isinstance(layer, Monitor) for layer in layers(as_vec_env(outside).envs[0])) == 1
+
+
+def layers(env):
+    while isinstance(env, gymnasium.Wrapper):
+        yield env
+        env = env.env

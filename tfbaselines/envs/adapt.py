@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import gymnasium
+from gymnasium.wrappers import TimeLimit
 
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.envs.monitor import Monitor
@@ -92,16 +93,17 @@ def _made(make: Callable[[], Any], number: int, seed: int | None, flatten: bool)
 
 def _monitored(env: gymnasium.Env, flatten: bool) -> gymnasium.Env:
     check_spaces(env)
-    if not _has(env, Monitor):
+    if not _has(env, Monitor, before=TimeLimit):
+        # One that is inside of a TimeLimit does not see its ends.
         env = Monitor(env, None, allow_early_resets=True)
     if flatten:
         env = flattened(env)
     return env if _has(env, ClipActions) else clipped(env)
 
 
-def _has(env: Any, wrapper: type) -> bool:
-    """Whether an environment has a wrapper of a class."""
-    while isinstance(env, gymnasium.Wrapper):
+def _has(env: Any, wrapper: type, before: type | tuple[()] = ()) -> bool:
+    """Whether an environment has a wrapper of a class, from outside before one of another class."""
+    while isinstance(env, gymnasium.Wrapper) and not isinstance(env, before):
         if isinstance(env, wrapper):
             return True
         env = env.env
