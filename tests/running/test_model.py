@@ -11,6 +11,7 @@ from helpers import vec
 from tfbaselines.algs import ppo2, sac
 from tfbaselines.envs import tiny
 from tfbaselines.envs.normalize import VecNormalize
+from tfbaselines.errors import NotFiniteError
 from tfbaselines.optim.average import with_targets
 from tfbaselines.policy.policy import build_policy
 from tfbaselines.running.checkpoint import load_tree, save_tree
@@ -78,6 +79,12 @@ def test_what_is_no_observation_is_said_so(obs, message, model):
         model.act(obs)
 
 
+@pytest.mark.parametrize("bad", [np.nan, -np.inf])
+def test_numbers_that_nothing_follows_from_are_refused(bad, model):
+    with pytest.raises(NotFiniteError, match=f"^obs has a number that is not finite: {bad}$"):
+        model.predict(np.array([0.0, bad]))
+
+
 def test_parts_that_an_observation_lacks_are_named():
     env = SimpleNamespace(observation_space=spaces.Dict(a=BOX, b=BOX), action_space=spaces.Discrete(2), num_envs=1)
     model = PolicyModel(build_policy(env, "mlp", num_hidden=4))
@@ -101,6 +108,8 @@ def test_a_recurrent_model_is_given_its_state_back():
     fresh = model.act(obs, state, deterministic=True, mask=np.ones(3, bool))[1]
     np.testing.assert_allclose(fresh, model.act(obs, deterministic=True)[1], rtol=1e-5, atol=1e-6)
     assert np.abs(again - fresh).max() > 1e-4
+    with pytest.raises(ValueError, match=r"^state.shape=\(3, 8\) is not valid: that of 1 observations is \(1, 8\)"):
+        model.predict(obs[0], state)
     alone = model.predict(obs[0], state[:1], episode_start=True, deterministic=True)[1]
     np.testing.assert_allclose(alone, fresh[:1], rtol=1e-5, atol=1e-6)
 

@@ -11,7 +11,7 @@ from tfbaselines.envs.vec.action_mask import check_masks
 from tfbaselines.envs.vec.observations import MASK, parts_of, parts_of_obs
 from tfbaselines.envs.vec.packed import PackedSpace, opened, unpacked
 from tfbaselines.envs.vec.several_parts import named_parts
-from tfbaselines.errors import bad_argument
+from tfbaselines.errors import NotFiniteError, bad_argument
 from tfbaselines.logs import logger
 from tfbaselines.optim.average import AveragedPolicy
 from tfbaselines.optim.optimizers import Optimizer, restore_slots, slots
@@ -278,7 +278,11 @@ class PolicyModel:
     def _memory(self, count: int, states: Any, episode_start: Any) -> tuple[Any, Any]:
         if not self.policy.recurrent:
             return None, None
-        states = self.policy.initial_state(count) if states is None else np.asarray(states, np.float32)
+        first = self.policy.initial_state(count)
+        states = first if states is None else np.asarray(states, np.float32)
+        if states.shape != first.shape:
+            accepted = f"that of {count} observations is {first.shape}; give what the call before returned, or None"
+            raise bad_argument("state.shape", states.shape, accepted)
         return states, np.zeros(count, bool) if episode_start is None else np.atleast_1d(episode_start)
 
 
@@ -295,6 +299,9 @@ def _as_array(obs: Any, space: spaces.Space) -> np.ndarray:
 def _checked(obs: np.ndarray, space: spaces.Space) -> np.ndarray:
     if obs.shape[1:] != space.shape:
         raise bad_argument("obs.shape", obs.shape, f"a batch of observations has the shape {('N', *space.shape)}")
+    if obs.dtype.kind == "f" and not np.isfinite(obs).all():
+        # The action would be as good as any, and a memory of it useless for ever.
+        raise NotFiniteError(f"obs has a number that is not finite: {obs[~np.isfinite(obs)][0]}")
     return obs
 
 
