@@ -167,3 +167,29 @@ def test_an_unknown_argument_names_the_nearest():
         Small.of({"step": 3}).check_network("towers", accepted)
     with pytest.raises(ValueError, match="the network has none"):
         Small.of({"qqq": 3}).check_network("towers", {})
+
+
+@pytest.mark.parametrize(
+    ("alg", "name", "hint"),
+    [
+        ("ppo2", "gae_lambda", "Stable-Baselines3's gae_lambda is lam= here"),
+        ("ppo2", "learning_rate", "Stable-Baselines3's learning_rate is lr= here"),
+        ("ppo2", "n_epochs", "Stable-Baselines3's n_epochs is noptepochs= here"),
+        ("ppo2", "clip_range_vf", "Stable-Baselines3's clip_range_vf is cliprange_vf= here, False for None"),
+        ("ddpg", "learning_rate", "Stable-Baselines3's learning_rate is actor_lr= and critic_lr= here"),
+        ("deepq", "n_steps", "Stable-Baselines3's n_steps is n_step= here"),
+        ("ppo2", "verbose", "call logger.configure(directory, ['csv']) for a run that prints nothing"),
+        ("ppo2", "tensorboard_log", "call logger.configure(directory, ['stdout', 'csv', 'tensorboard'])"),
+        ("ppo2", "policy_kwargs", "give the network's arguments, as in learn('dense', env, hidden_sizes=[64, 64])"),
+    ],
+)
+def test_an_argument_of_stable_baselines3_names_the_one_here(alg, name, hint):
+    with pytest.raises(ValueError) as caught:
+        get(alg).config.of({name: 1}).check_network("towers", {"width": None})
+    assert str(caught.value) == f"unknown argument '{name}' (network 'towers'): {hint}"
+
+
+def test_an_argument_of_stable_baselines3_that_an_algorithm_does_not_have():
+    with pytest.raises(ValueError) as caught:
+        get("ppo2").config.of({"tau": 1}).check_network("towers", {"width": None})
+    assert "Stable-Baselines3" not in str(caught.value)

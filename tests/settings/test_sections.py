@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+import yaml
 
 from tfbaselines.algs.registry import ALGORITHMS, get
 from tfbaselines.envs.ids import ENV_TYPES
@@ -186,6 +187,8 @@ def test_what_is_printed_without_arguments_of_an_environment_is_a_file_too(alg, 
     path.write_text(capsys.readouterr().out)
     first, second = parsed(f"--alg={alg}"), parsed(f"--config={path}")
     assert {**second.learn, **first.learn} == second.learn
+    if get(alg).config.sizes_networks:
+        assert get(alg).config.of(second.learn).network_kwargs == {}
 
 
 def test_defaults_of_a_type_of_environment_are_named(capsys):
@@ -201,6 +204,38 @@ def test_the_environment_gets_its_arguments_and_a_resumed_run_again(tmp_path, ca
     capsys.readouterr()
     assert main([f"--resume={tmp_path / 'log'}", "--print_config"]) == 0
     assert "env_kwargs: {g: 9.5}                        # config.json" in capsys.readouterr().out
+
+
+def test_arguments_of_an_environment_keep_their_types(tmp_path):
+    values = {"layers": {"a": True, "b": [1, None]}, "size": "12", "slippery": False, "name": "it's", "g": 9.5}
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({"default": {"env_kwargs": values}}))
+    assert parsed(f"--config={path}").env_kwargs == values
+    typed = ["--env_kwargs.slippery=false", "--env_kwargs.fast=TRUE", "--env_kwargs.bare", "--env_kwargs.name=fals"]
+    assert parsed(*typed).env_kwargs == {"slippery": False, "fast": True, "bare": True, "name": "fals"}
+    path.write_text("default: {env_kwargs: [1]}")
+    with pytest.raises(ValueError, match=r"mine.yaml, section default: env_kwargs must be"):
+        parsed(f"--config={path}")
+
+
+@pytest.mark.parametrize(
+    ("name", "warned"),
+    [
+        ("cartpole", ": did you mean 'CartPole-v1'?"),
+        ("CartPole-v7", ": did you mean 'CartPole-v"),
+        ("Pendulum-v1", None),
+        ("ALE/Pong-v5", None),
+        ("box2d", None),
+        ("mine:Robot-v0", None),
+    ],
+)
+def test_sections_that_no_environment_has_are_named(tmp_path, capsys, name, warned):
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({"default": {"nsteps": 16}, name: {"nsteps": 8}}))
+    assert parsed(f"--config={path}", "--env=CartPole-v1").learn["nsteps"] == 16
+    line = f"'{path}', section {name}: neither a type of environments nor an environment known here{warned}"
+    err = capsys.readouterr().err
+    assert line in err if warned else not err
 
 
 def test_wrong_arguments_of_an_environment_are_one_line(capsys):

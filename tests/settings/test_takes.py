@@ -3,10 +3,12 @@
 import inspect
 from typing import Any
 
+import gymnasium
 import pytest
 
 from tfbaselines import ALGORITHMS
 from tfbaselines.algs.registry import get
+from tfbaselines.policy.networks import NETWORKS
 from tfbaselines.settings.config import Config
 from tfbaselines.settings.takes import takes
 
@@ -43,6 +45,26 @@ def test_positions_have_names(config):
     assert learn(network="mlp", env=1, width=2) == ("mlp", 1, {"width": 2})
     # As in baselines' deepq.
     assert learn(1, network="mlp", width=2) == ("mlp", 1, {"width": 2})
+
+
+def make_env():
+    """An environment."""
+
+
+@pytest.mark.parametrize("network", ["mlp", "my_networks:towers", make_env])
+@pytest.mark.parametrize("env", ["CartPole-v1", "my_environments:Robot-v0", "Unversioned", "CartPol-v1"])
+def test_an_id_may_come_before_the_network(env, network, monkeypatch):
+    """As in baselines' deepq."""
+    monkeypatch.setitem(gymnasium.registry, "Unversioned", None)
+    learn = decorated(Config)
+    assert learn(env, network)[:2] == learn(network, env)[:2] == (network, env)
+
+
+def test_what_may_be_a_network_stays_one(monkeypatch):
+    monkeypatch.setitem(NETWORKS, "towers-v1", None)
+    learn = decorated(Config)
+    for network, env in (("towers-v1", make_env), ("mlp", make_env), ("CartPole-v1", "Pong-v4"), ("CartPole-v1", [])):
+        assert learn(network, env)[:2] == (network, env)
 
 
 def test_too_many_positions_and_doubled_arguments_are_named_in_one_line(config):

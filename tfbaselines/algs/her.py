@@ -101,6 +101,7 @@ class Config(ReplayConfig):
         load_path save_path
     """
     env_defaults: ClassVar = {"all": {"network": "dense"}}
+    sizes_networks: ClassVar = True
 
     def check(self) -> None:
         """See Config."""

@@ -1,5 +1,6 @@
 """What the names of Stable-Baselines3 are called here: a section of MIGRATION.md, for scripts that are rewritten."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 
@@ -92,6 +93,22 @@ TWINS = {
     ),
 }
 
+# What stands here for arguments of all of them: in Python, on the command line.
+OF_ALL = {
+    "policy_kwargs": (
+        "give the network's arguments, as in learn('dense', env, hidden_sizes=[64, 64])",
+        "give the network's arguments, as in --network=dense --hidden_sizes=[64,64]",
+    ),
+    "tensorboard_log": (
+        "call logger.configure(directory, ['stdout', 'csv', 'tensorboard'])",
+        "give --log_path=DIR --log_format=stdout,csv,tensorboard",
+    ),
+    "verbose": (
+        "call logger.configure(directory, ['csv']) for a run that prints nothing",
+        "give --log_format=csv for a run that prints nothing",
+    ),
+}
+
 OTHERS = {
     "`make_vec_env(id, n_envs=4, vec_env_cls=SubprocVecEnv, monitor_dir=...)`": (
         "`make_vec_env(id, num_env=4, worker='subproc', logger_dir=...)` of `tfbaselines.envs.make`"
@@ -138,6 +155,24 @@ model = ppo2.learn("mlp", env, total_timesteps=2048, nsteps=128, nminibatches=4,
 
 action, state = model.predict(env.reset(), deterministic=True)
 """
+
+
+def name_here(name: str, known: Collection[str], form: str) -> str | None:
+    """What an argument of Stable-Baselines3 is called here, as a hint; None where there is none.
+
+    Args:
+        name: the argument's there.
+        known: arguments here.
+        form: how one is written, '{}=' in Python and '--{}' on the command line.
+    """
+    if name in OF_ALL:
+        return OF_ALL[name][form.startswith("--")]
+    for twin in TWINS.values():
+        names, _, note = twin.arguments.get(name, "").partition(", ")
+        if names and set(names.split()) <= set(known):
+            here = " and ".join(map(form.format, names.split()))
+            return f"Stable-Baselines3's {name} is {here} here" + (f", {note}" if note else "")
+    return None
 
 
 def section() -> list[str]:

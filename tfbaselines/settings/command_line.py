@@ -22,13 +22,16 @@ OF_THE_RUN = ("total_timesteps", "seed", "eval_env", "run")
 # Spinning Up's command line, on which a flag may have several values.
 EXPERIMENTS = "python -m tfbaselines.run ALG"
 
-# Its flags that are no arguments here.
-OF_EXPERIMENTS = {"env_name": "did you mean --env?", "num_cpu": "did you mean --cpu?"} | {
-    name: f"it belongs to {EXPERIMENTS} --{name} VALUE ..." for name in ("exp_name", "data_dir", "hid", "act")
-}
+# Flags of the originals' commands that are no arguments here.
+ELSEWHERE = {
+    "env_name": "did you mean --env?",
+    "num_cpu": "did you mean --cpu?",
+    "extra_import": "the module comes before the id: --env=module:id",
+} | {name: f"it belongs to {EXPERIMENTS} --{name} VALUE ..." for name in ("exp_name", "data_dir", "hid", "act")}
 
 # Before the names of the environment's own arguments.
 ENV_KWARGS = "env_kwargs."
+TRUTHS = {"true": True, "false": False}
 
 
 @dataclass
@@ -131,13 +134,14 @@ def _from(origin: str | None) -> Iterator[None]:
 
 
 def own_arguments(given: Mapping[str, str | bool]) -> dict[str, Any] | None:
-    """The environment's own arguments: numbers, lists, True, False and None where the text is one, else text."""
+    """The environment's own arguments: numbers, lists, true, false and None where the text is one, else text."""
     kwargs = {}
     for name, text in given.items():
         if name == ENV_KWARGS[:-1] or name == ENV_KWARGS:
             raise ValueError("an environment's argument has its name behind a dot: write --env_kwargs.NAME=VALUE")
         if name.startswith(ENV_KWARGS):
-            value = None if text is True else _literal(text)
+            truth = TRUTHS.get(str(text).lower())
+            value = _literal(text) if truth is None else truth
             kwargs[name.removeprefix(ENV_KWARGS)] = text if value is None and text != "None" else value
     return kwargs or None
 
@@ -155,14 +159,21 @@ def _argument(name: str, algorithm: Algorithm, network: Network) -> Argument:
     arguments = {key: value for key, value in algorithm.config.arguments().items() if key not in OF_THE_RUN}
     argument = arguments.get(name) or network.arguments.get(name)
     if argument is None:
-        guess = nearest(name, [*FLAGS, *arguments, *network.arguments])
-        hint = f"did you mean --{guess}?" if guess else f"--alg={algorithm.name} --help lists what there is"
-        hint = OF_EXPERIMENTS.get(name, hint)
+        hint = algorithm.config.instead.get(name) or ELSEWHERE.get(name) or _renamed(name, arguments)
+        if hint is None:
+            guess = nearest(name, [*FLAGS, *arguments, *network.arguments])
+            hint = f"did you mean --{guess}?" if guess else f"--alg={algorithm.name} --help lists what there is"
         raise ValueError(f"unknown argument --{name} of {algorithm.name} with network {network.name}: {hint}")
     if not argument.settable:
         where = f"tfbaselines.{algorithm.name}.learn"
         raise ValueError(f"--{name} takes a Python object: give it to {where}, not on the command line")
     return argument
+
+
+def _renamed(name: str, arguments: Mapping[str, Argument]) -> str | None:
+    from tfbaselines.porting.stable_baselines3 import name_here
+
+    return name_here(name, arguments, "--{}")
 
 
 def parse_value(argument: Argument, text: str | bool) -> Any:

@@ -82,6 +82,8 @@ class Config(Declared):
     env_defaults: ClassVar[dict[str, dict[str, Any]]] = {}
     # Arguments whose names some networks have too: the algorithm takes them, the network keeps its default.
     own_names: ClassVar[tuple[str, ...]] = ()
+    # Sizes of networks follow from arguments of the algorithm: the networks' own defaults do not count.
+    sizes_networks: ClassVar[bool] = False
     # What stands here for arguments of the original, for the error that meets these.
     instead: ClassVar[Mapping[str, str]] = {}
 
@@ -139,8 +141,13 @@ class Config(Declared):
             raise ValueError(f"network '{network}' and the algorithm both have an argument '{clash[0]}': rename one")
         for name in self.network_kwargs:
             if name not in accepted and not open_ended:
-                hint = self.instead.get(name) or _place_of(name) or self._nearest(name, accepted)
+                hint = self.instead.get(name) or _place_of(name) or self._renamed(name) or self._nearest(name, accepted)
                 raise ValueError(f"unknown argument '{name}' (network '{network}'): {hint}")
+
+    def _renamed(self, name: str) -> str | None:
+        from tfbaselines.porting.stable_baselines3 import name_here
+
+        return name_here(name, self.arguments(), "{}=")
 
     def _nearest(self, name: str, accepted: Mapping[str, Any]) -> str:
         guess = nearest(name, [*self.arguments(), *accepted])

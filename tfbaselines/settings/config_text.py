@@ -33,9 +33,10 @@ def _values(args: Arguments) -> Iterable[tuple[str, Any]]:
     for name in FLAGS:
         if name not in TYPED_ONLY and (name != "num_timesteps" or args.total_timesteps is not None):
             yield name, args.flags[name]
-    own = args.algorithm.config.arguments()
-    of_network = {name: one for name, one in network_named(args.network).arguments.items() if name not in own}
-    for name, argument in (own | of_network).items():
+    config, of_network = args.algorithm.config, network_named(args.network).arguments
+    own = config.arguments()
+    counting = [name for name in of_network if name not in own and (name in args.learn or not config.sizes_networks)]
+    for name, argument in (own | {name: of_network[name] for name in counting}).items():
         if argument.settable and name not in (*OF_THE_RUN, *FLAGS):
             yield name, args.learn.get(name, argument.default)
 

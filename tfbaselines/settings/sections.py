@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+
 from tfbaselines.arrays import open_regular
-from tfbaselines.envs.make import env_type_of
-from tfbaselines.errors import bad_argument
+from tfbaselines.envs.ids import ENV_TYPES, env_type_of
+from tfbaselines.errors import bad_argument, nearest, warn
 from tfbaselines.settings.flags import FLAGS
 
 TUNED = Path(__file__).parents[1] / "tuned"
@@ -71,7 +73,10 @@ def _typed(section: Mapping[Any, Any], place: str) -> dict[str, str]:
         if name in TYPED_ONLY:
             raise ValueError(f"{place}: '{name}' is typed on the command line, not kept in a file")
         if name == "env_kwargs" and isinstance(value, dict | None):
-            words |= {f"env_kwargs.{inner}": _word(item) for inner, item in (value or {}).items()}
+            # As Python writes them, a text in quotation marks, so that their types are those of the file.
+            words |= {f"env_kwargs.{inner}": repr(item) for inner, item in (value or {}).items()}
+        elif name == "env_kwargs":
+            raise ValueError(f"{place}: env_kwargs must be the environment's arguments by name, as {{size: 4}}")
         else:
             words[name] = _word(value)
     return words
@@ -110,6 +115,7 @@ def below(typed: Mapping[str, str | bool], stored: Mapping[str, str | bool]) -> 
         # A resumed run was started with these.
         for name in values.keys() & stored.keys():
             del values[name], origins[name]
+    _warn_of_unknown(sections, given, str(path))
     _add(sections, given, str(path), values, origins)
     return values, origins
 
@@ -155,6 +161,20 @@ def _own_sections(given: Mapping[str, str | bool]) -> list[str]:
     env, env_type = str(given.get("env", FLAGS["env"].default)), given.get("env_type")
     kind, env_id = env_type_of(env, None if env_type in (None, True, "None", "none") else env_type)
     return list(dict.fromkeys([kind, env_id, env]))
+
+
+def _warn_of_unknown(sections: Sections, given: Mapping[str, str | bool], path: str) -> None:
+    """Name the sections that no environment known here will ever look for: they may be misspelt."""
+    if not sections:
+        return
+    # The first looks up the environment, and so registers those of packages.
+    own = _own_sections(given)
+    known = {DEFAULT, *own, *ENV_TYPES, *gymnasium.registry}
+    for name in sections:
+        if name not in known and ":" not in name:
+            guess = nearest(name, known)
+            hint = f": did you mean '{guess}'?" if guess else ""
+            warn(f"'{path}', section {name}: neither a type of environments nor an environment known here{hint}")
 
 
 def _add(

@@ -3,15 +3,21 @@
 import dataclasses
 import functools
 import inspect
+import re
 import textwrap
 from collections.abc import Callable
 from numbers import Integral
 from typing import Annotated, Any, Union, get_args, get_origin
 
+import gymnasium
+
 from tfbaselines.envs.adapt import as_vec_env, check_apart
 from tfbaselines.settings.config import Config
 
 WIDTH = 100
+
+# With which an environment's id ends.
+VERSION = re.compile(r"-v\d+$")
 
 NETWORK = "a registered network's name, or a network builder"
 ENV = "the environments: a VecEnv, a Gymnasium environment, an id, a function that makes one, or a list of functions"
@@ -46,7 +52,7 @@ def takes(
                 positional = (named.pop("network"), *positional)
             arguments = _by_name(names, positional, named)
             network, env = arguments.pop("network"), arguments.pop("env")
-            if hasattr(network, "action_space"):
+            if hasattr(network, "action_space") or (_is_id(network) and _may_be_network(env)):
                 # baselines' deepq: learn(env, "mlp").
                 network, env = env, network
             seed = arguments.get("seed")
@@ -64,6 +70,19 @@ def takes(
         return with_names
 
     return decorate
+
+
+def _is_id(value: Any) -> bool:
+    """Whether a text names an environment, also one that a module is yet to register."""
+    if not isinstance(value, str) or not (VERSION.search(value) or value in gymnasium.registry):
+        return False
+    from tfbaselines.policy.networks import NETWORKS
+
+    return value not in NETWORKS
+
+
+def _may_be_network(value: Any) -> bool:
+    return callable(value) or (isinstance(value, str) and not _is_id(value))
 
 
 def _by_name(names: tuple[str, ...], positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
