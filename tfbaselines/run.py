@@ -14,6 +14,7 @@ from tfbaselines.files import check_can_be_written
 from tfbaselines.logs.directory import clear, forget, has_checkpoint, holds_checkpoints, holds_run, locked
 from tfbaselines.logs.formats import check_format
 from tfbaselines.parallel import mpi
+from tfbaselines.porting import names_of
 from tfbaselines.settings.command_line import Arguments, parse, split
 from tfbaselines.settings.config_file import make_config, read_config, write_config
 from tfbaselines.settings.config_text import config_text
@@ -28,6 +29,9 @@ ENDING = ("max_total_reward", "stop_max_score", "stop_at", "stop_without_gain")
 
 # Without a display --play ends by itself.
 EPISODES_WITHOUT_DISPLAY = 10
+
+# For the functions of baselines' run.
+__getattr__ = names_of("run")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -225,3 +225,12 @@ def test_another_policys_weights_are_refused(kwargs, message):
 )
 def test_compiled_functions_take_observations_in_their_own_type(space, batch_size, expected):
     assert observation_spec(space, batch_size) == expected
+
+
+def test_a_policy_is_not_called_as_the_originals_function_is():
+    with pytest.raises(ValueError) as caught:
+        make()(1, 1, None)
+    assert str(caught.value) == (
+        "build_policy gives the policy itself, it is not called: policy.forward(observations) computes, and the model "
+        "that learn(network, env, total_timesteps=0) returns has step, act and value"
+    )

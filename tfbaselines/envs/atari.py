@@ -245,7 +245,12 @@ def make_atari(env_id: str, max_episode_steps: int | None = None, **env_kwargs: 
     if "NoFrameskip" not in env_id:
         game = env_id.rpartition("/")[2].partition("-")[0].removesuffix("Deterministic")
         raise ValueError(f"env={env_id!r} is not valid: frames are skipped here, take {game}NoFrameskip-v4")
-    env = gymnasium.make(spec_of(env_id), disable_env_checker=True, **env_kwargs)
+    spec = spec_of(env_id)
+    from ale_py import ALEInterface, LoggerMode
+
+    # Without ALE's banner, which its vector environment does not show either.
+    ALEInterface.setLoggerMode(LoggerMode.Warning)
+    env = gymnasium.make(spec, disable_env_checker=True, **env_kwargs)
     env = MaxAndSkipEnv(NoopResetEnv(env))
     return env if max_episode_steps is None else TimeLimit(env, max_episode_steps)
 

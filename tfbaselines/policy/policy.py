@@ -105,6 +105,13 @@ class Policy(BasePolicy):
         layer = [] if self.pi_layer is None else self.pi_layer.trainable_variables
         return [*layer, *([] if self.logstd is None else [self.logstd])]
 
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """What baselines' build_policy gives is a function that makes the policy; say what to call here."""
+        raise ValueError(
+            "build_policy gives the policy itself, it is not called: policy.forward(observations) computes, and the "
+            "model that learn(network, env, total_timesteps=0) returns has step, act and value"
+        )
+
     def mirror(self) -> Mirror | None:
         """See BasePolicy."""
         repeatable, seen = seen_in_numpy(self)

@@ -14,16 +14,20 @@ from types import ModuleType
 from typing import Any
 
 from tfbaselines.command import load_tensorflow
-from tfbaselines.porting.table import PACKAGES, TABLE, Port
+from tfbaselines.porting.port import Port
+from tfbaselines.porting.table import PACKAGES, TABLE
 
 PACKAGE = __name__.partition(".")[0]
 
 # Modules that need TensorFlow, which is to load without its notices.
-OF_TENSORFLOW = ("algs.", "policy.")
+OF_TENSORFLOW = ("algs.", "policy.", "porting.distributions")
 
 
 class Absent:
     """A name of the originals without a counterpart; using it is one line that names what to use instead.
+
+    That is a ValueError where it is called, derived from, or asked whether something is an instance or a subclass of
+    it, and an AttributeError where something is asked of it.
 
     Args:
         name: the original's path.
@@ -36,6 +40,11 @@ class Absent:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raise the ValueError."""
         raise ValueError(self._line)
+
+    __mro_entries__ = __instancecheck__ = __subclasscheck__ = __call__
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name if name.startswith("_") else self._line)
 
 
 class PortedModule(ModuleType):

@@ -1,6 +1,8 @@
 """Small parts of baselines that scripts use and that have no other place in this package."""
 
 import argparse
+import functools
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.command import Parser, load_tensorflow
+from tfbaselines.envs import make
 from tfbaselines.errors import bad_argument
+from tfbaselines.logs import logger
 from tfbaselines.parallel import mpi
 from tfbaselines.settings.command_line import split
 from tfbaselines.settings.flags import FLAGS
@@ -55,6 +59,39 @@ class AbstractEnvRunner(ABC):
     @abstractmethod
     def run(self) -> Any:
         """Collect a batch."""
+
+
+class AlreadySteppingError(Exception):
+    """For vector environments of a script's own: step_async() twice in a row."""
+
+
+class NotSteppingError(Exception):
+    """For vector environments of a script's own: step_wait() without step_async()."""
+
+
+# Its signature, not its documentation.
+@functools.wraps(make.make_vec_env, assigned=())
+def make_vec_env(*args: Any, **kwargs: Any) -> Any:
+    """make_vec_env of tfbaselines.envs.make; monitor files go where the script configured the logger, as in baselines.
+
+    Without logger.configure() there are none, nor with logger_dir=None.
+
+    Args:
+        args: by position.
+        kwargs: by name; ranks number their files and seeds themselves.
+    """
+    return make.make_vec_env(*args, **{"logger_dir": logger.configured_dir(), "mpi_rank": mpi.world().rank} | kwargs)
+
+
+def wrap_atari_dqn(env: Any) -> Any:
+    """Atari's preprocessing with four frames stacked, as deepq takes it.
+
+    Args:
+        env: from make_atari.
+    """
+    from tfbaselines.envs.atari import wrap_deepmind
+
+    return wrap_deepmind(env, frame_stack=True)
 
 
 def set_global_seeds(i: int | None) -> None:
@@ -180,3 +217,21 @@ def ppo1_learn(env: Any, policy_fn: Any, **kwargs: Any) -> Any:
         policy_fn = policy_fn("pi", env.observation_space, env.action_space)
     # MlpPolicy scales observations by what it has seen.
     return learn(policy_fn, env, **{"normalize_observations": len(env.observation_space.shape) == 1} | kwargs)
+
+
+def gail_learn(*args: Any, **kwargs: Any) -> Any:
+    """tfbaselines.algs.gail.learn; ValueError for the form of baselines' gail.trpo_mpi, which is given a discriminator.
+
+    Args:
+        args: by position.
+        kwargs: by name.
+    """
+    of_baselines = kwargs.keys() & {"policy_func", "reward_giver", "expert_dataset"}
+    if of_baselines or not all(isinstance(path, str | os.PathLike) for path in args[2:3]):
+        raise ValueError(
+            "gail.trpo_mpi.learn(env, policy_func, reward_giver, expert_dataset, ...) has no counterpart: write "
+            "tfbaselines.gail.learn(network, env, demo_path=expert_path, ...), which makes the discriminator"
+        )
+    from tfbaselines.algs.gail import learn
+
+    return learn(*args, **kwargs)

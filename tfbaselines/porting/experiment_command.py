@@ -19,6 +19,7 @@ from tfbaselines.errors import bad_argument, check_at_least, unknown
 from tfbaselines.parallel import mpi
 from tfbaselines.porting import spinup
 from tfbaselines.porting.experiments import DEFAULT_DATA_DIR, ExperimentGrid
+from tfbaselines.porting.stable_baselines3 import name_here
 from tfbaselines.porting.table import SPINNING_UP
 from tfbaselines.settings.activations import ACTIVATIONS
 from tfbaselines.settings.config_file import read_config
@@ -31,6 +32,8 @@ HIDDEN_SIZES, ACTIVATION = "ac_kwargs:hidden_sizes", "ac_kwargs:activation"
 SHORT = {"env": "env_name", "hid": HIDDEN_SIZES, "act": ACTIVATION, "cpu": "num_cpu", "dt": "datestamp"}
 # Of the experiment and not of a run: they have one value.
 OF_THE_EXPERIMENT = ("exp_name", "num_cpu", "data_dir", "datestamp")
+# Flags of the scripts that Spinning Up's algorithms are too.
+OF_SCRIPTS = {"steps": "did you mean '--steps_per_epoch'?", "l": "give every layer's size, as in --hid [64,64]"}
 # Never evaluated.
 TEXTS = ("exp_name", "data_dir", "env_name")
 
@@ -168,6 +171,9 @@ def checked(alg: str, given: dict[str, list[Any]]) -> dict[str, Any]:
     known = {*arguments_of(alg), *OF_THE_EXPERIMENT, *SHORT}
     for name in given:
         if name not in known:
+            hint = OF_SCRIPTS.get(name) or name_here(name, known, "--{}")
+            if hint is not None:
+                raise ValueError(f"unknown flag of {alg} '--{name}': {hint}")
             raise unknown(f"flag of {alg}", f"--{name}", [f"--{one}" for one in known])
     if "env_name" not in given:
         raise ValueError("there is no --env: give the id of an environment, as in --env CartPole-v1")

@@ -1,7 +1,8 @@
 """MIGRATION.md from the table: where the names of the originals are."""
 
+from tfbaselines.porting.port import Port
 from tfbaselines.porting.stable_baselines3 import section
-from tfbaselines.porting.table import BASELINES, SPINUP, Port
+from tfbaselines.porting.table import BASELINES, SPINUP
 
 HEAD = """# From baselines, Spinning Up and Stable-Baselines3
 
@@ -9,9 +10,10 @@ Made by `python -m tfbaselines.porting > MIGRATION.md`, the tables of baselines 
 imports themselves come from.
 
 Replace `baselines` or `spinup` by `tfbaselines` in an import, and `import gym` by `import gymnasium as gym`. The names
-below are imported from the same path; the last column is where they are in this package. A name without a counterpart
-can be imported too; calling it is one line that names what to use instead. What differs in behaviour:
-README, "Differences from the originals". For Stable-Baselines3 see [the end](#stable-baselines3).
+below are imported from the same path; the last column is where they are in this package. A name that is listed without
+a counterpart can be imported too; calling it, or deriving a class from it, is one line that names what to use instead.
+What differs in behaviour: README, "Differences from the originals". For Stable-Baselines3 see
+[the end](#stable-baselines3).
 """
 
 ABSENT = "no counterpart: "
@@ -39,7 +41,8 @@ def _rows(path: str, port: Port) -> list[str]:
         )
     if port.rest is not None:
         call = f"; itself a function, `tfbaselines.{port.call}`" if port.call else ""
-        rows.append(_row(path, "`learn`, ...", f"`tfbaselines.{port.rest}`{call}"))
+        note = f"; {port.note}" if port.note else ""
+        rows.append(_row(path, "`learn`, ...", f"`tfbaselines.{port.rest}`{call}{note}"))
     by_advice: dict[str, list[str]] = {}
     for name, what in port.instead.items():
         by_advice.setdefault(what, []).append(name)

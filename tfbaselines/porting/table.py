@@ -3,9 +3,9 @@
 The modules that tfbaselines.porting makes, and MIGRATION.md, come from this table.
 """
 
-from dataclasses import dataclass, field
-
 from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.porting.port import Port, instead
+from tfbaselines.porting.stable_baselines3 import TWINS
 
 SPINNING_UP = ("vpg", "trpo", "ppo", "ddpg", "td3", "sac")
 
@@ -17,57 +17,77 @@ NO_MPI_ADAM = (
 )
 SAVED = "tfbaselines.load(path) loads the run's model"
 RUNNER = "tfbaselines.experience.rollout.Runner(env, policy, actor, nsteps, rng)"
+RETURNS_OR_RUNNER = "tfbaselines.experience.rollout collects, tfbaselines.experience.returns.gae estimates advantages"
+HINDSIGHT = "tfbaselines.experience.replay.hindsight.HindsightReplay"
 REGISTRY = "python -m tfbaselines.bench table --suite atari10m runs the published tables"
 
 
-@dataclass(frozen=True)
-class Port:
-    """A module of the originals.
+def algorithm(
+    name: str,
+    absent: dict[str, str] | None = None,
+    names: dict[str, str] | None = None,
+    note: str = "",
+    defaults: bool = False,
+    **more: Port,
+) -> dict[str, Port]:
+    """An algorithm's package, in which baselines has a module of the same name.
 
-    Attributes:
-        names: names in it, separated by spaces, by the module here that has them; 'old=new' for another name here.
-        rest: the module here whose other public names it has too.
-        instead: names without a counterpart, and what to use instead.
-        nothing: what to use instead of any other name.
-        same: the module here that it is.
-        call: 'module:function' that calling the module calls.
+    Args:
+        name: the algorithm's.
+        absent: see Port.instead.
+        names: see Port.
+        note: see Port.
+        defaults: it has a module of defaults for types of environments.
+        more: further modules in the package.
     """
-
-    names: dict[str, str] = field(default_factory=dict)
-    rest: str | None = None
-    instead: dict[str, str] = field(default_factory=dict)
-    nothing: str | None = None
-    same: str | None = None
-    call: str | None = None
-
-    def places(self) -> dict[str, str]:
-        """'module:name' here by the original's name; a '.' for the name stands for the module itself."""
-        places = {}
-        for module, names in self.names.items():
-            for one in names.split():
-                old, _, new = one.partition("=")
-                places[old] = module if new == "." else f"{module}:{new or old}"
-        return places
-
-    def everything(self) -> list[str]:
-        """Its listed names."""
-        return [*self.places(), *self.instead]
-
-
-def instead(names: str, what: str) -> dict[str, str]:
-    """The same advice for several names."""
-    return dict.fromkeys(names.split(), what)
-
-
-def algorithm(name: str, **more: Port) -> dict[str, Port]:
-    """An algorithm's package, in which baselines has a module of the same name."""
     call = f"porting.spinup:{name}" if name in SPINNING_UP else None
-    module = Port(rest=f"algs.{name}", call=call)
+    module = Port(rest=f"algs.{name}", call=call, instead=absent or {}, names=names or {}, note=note)
+    if defaults:
+        more["defaults"] = Port(nothing=f"tfbaselines.algs.registry.get('{name}').config.defaults_for('atari')")
     return {name: module, f"{name}.{name}": module} | {f"{name}.{child}": port for child, port in more.items()}
+
+
+def model_of(name: str) -> dict[str, str]:
+    """The class Model of an algorithm whose model is made by `learn`."""
+    return {"Model": f"{name}.learn(network, env, ...) trains; the model that it returns acts"}
+
+
+def script_of(name: str) -> Port:
+    """A script that trains with one algorithm."""
+    return Port(nothing=f"python -m tfbaselines.run --alg={name} --env=ID ...")
+
+
+# Names of baselines.common's modules that the package has itself too.
+CONSOLE = {"fmt_row": "logger.logkv and logger.dumpkvs print tables", "timed": "with logger.profile_kv(name): ..."}
+DATA_SET = instead("Dataset iterbatches", "tfbaselines.running.on_policy.minibatches(rng, rows, size, epochs)")
+MATH = {
+    "discount_with_boundaries": RETURNS,
+    "explained_variance_2d": "tfbaselines.experience.returns.explained_variance of each column",
+}
+MISC = {
+    "zipsame": "zip(..., strict=True)",
+    "EzPickle": "gymnasium.utils.EzPickle",
+    "pretty_eta": "str(datetime.timedelta(seconds=n))",
+}
+VEC_ENV = "VecEnv VecEnvWrapper VecEnvObservationWrapper CloudpickleWrapper"
+VEC_ENV_ERRORS = "AlreadySteppingError NotSteppingError"
 
 
 BASELINES: dict[str, Port] = {
     "logger": Port(same="logs.logger"),
+    "run": Port(
+        names={"run": "main"},
+        instead={
+            "train": "learn(network, env, ...) of an algorithm, or main(['--alg=ppo2', ...])",
+            "build_env": "tfbaselines.common.cmd_util.make_vec_env, or tfbaselines.envs.make.build_env(config)",
+            "get_env_type": "tfbaselines.envs.ids.env_type_of(env_id)",
+            "get_learn_function": "tfbaselines.algs.registry.get(alg).learn",
+            "get_learn_function_defaults": "tfbaselines.algs.registry.get(alg).config.defaults_for(env_type)",
+            "get_default_network": "tfbaselines.algs.registry.get(alg).default_network(env_type)",
+            "parse_cmdline_kwargs": "tfbaselines.common.cmd_util.parse_unknown_args",
+            "configure_logger": "logger.configure(directory)",
+        },
+    ),
     "bench": Port(
         names={"envs.monitor": "Monitor load_results"},
         instead=instead("register_benchmark list_benchmarks get_benchmark get_task", REGISTRY),
@@ -81,15 +101,28 @@ BASELINES: dict[str, Port] = {
     ),
     **algorithm(
         "a2c",
+        absent=model_of("a2c"),
         runner=Port(instead={"Runner": RUNNER}),
         utils=Port(instead={"discount_with_dones": RETURNS}, nothing=KERAS),
     ),
-    **algorithm("acer"),
     **algorithm(
-        "acktr", kfac=Port(nothing="acktr.learn(network, env, ...); its optimiser is tfbaselines.optim.kfac.Kfac")
+        "acer",
+        defaults=True,
+        buffer=Port(instead={"Buffer": "acer.learn makes its replay, see tfbaselines.experience.traces"}),
+    ),
+    **algorithm(
+        "acktr",
+        absent=model_of("acktr"),
+        defaults=True,
+        kfac=Port(nothing="acktr.learn(network, env, ...); its optimiser is tfbaselines.optim.kfac.Kfac"),
     ),
     **algorithm(
         "deepq",
+        absent=instead("build_act build_train", "deepq.learn(env, network) acts and learns in compiled functions"),
+        names={"porting.baselines": "wrap_atari_dqn"},
+        note="`load_act` raises, and names `learn(network, env, total_timesteps=0, load_path=path)` and "
+        "`tfbaselines.load(path)`",
+        defaults=True,
         replay_buffer=Port(names={"experience.replay.buffers": "ReplayBuffer PrioritizedReplayBuffer"}),
         models=Port(nothing="deepq.learn(env, network, hiddens=[256], dueling=True) builds the Q-network"),
         build_graph=Port(nothing="deepq.learn(env, network) acts and learns in compiled functions of its own"),
@@ -108,33 +141,64 @@ BASELINES: dict[str, Port] = {
     **algorithm(
         "gail",
         mlp_policy=Port(names={"porting.baselines": "MlpPolicy"}),
-        trpo_mpi=Port(rest="algs.gail"),
+        trpo_mpi=Port(
+            names={"porting.baselines": "learn=gail_learn"},
+            rest="algs.gail",
+            instead=instead("traj_segment_generator add_vtarg_and_adv", RETURNS_OR_RUNNER),
+        ),
+        run_mujoco=script_of("gail"),
     ),
     "gail.dataset.mujoco_dset": Port(names={"porting.expert_data": "Mujoco_Dset"}),
     "gail.adversary": Port(nothing="gail.learn makes its discriminator; see tfbaselines.policy.discriminator"),
     "gail.behavior_clone": Port(nothing="python -m tfbaselines.run --alg=bc, or gail.learn(pretrained=True)"),
-    **algorithm("her"),
+    **algorithm(
+        "her",
+        rollout=Port(nothing="her.learn(network, env, ...) collects episodes; python -m tfbaselines.evaluate plays"),
+        her_sampler=Port(nothing=HINDSIGHT),
+        replay_buffer=Port(nothing=HINDSIGHT),
+        normalizer=Port(instead={"Normalizer": "tfbaselines.policy.normalizer.Normalizer"}),
+        util=Port(nothing=NO_SESSION),
+    ),
+    "her.experiment.config": Port(nothing="its parameters are arguments: her.learn(network, env, n_cycles=50, ...)"),
     "ppo1": Port(rest="algs.ppo1"),
-    "ppo1.pposgd_simple": Port(names={"porting.baselines": "learn=ppo1_learn"}),
+    "ppo1.run_mujoco": script_of("ppo1"),
+    "ppo1.pposgd_simple": Port(
+        names={"porting.baselines": "learn=ppo1_learn"},
+        instead=instead("traj_segment_generator add_vtarg_and_adv", RETURNS_OR_RUNNER),
+    ),
     "ppo1.mlp_policy": Port(names={"porting.baselines": "MlpPolicy"}),
     "ppo1.cnn_policy": Port(names={"porting.baselines": "CnnPolicy"}),
     **algorithm(
         "ppo2",
+        absent={
+            "Runner": RUNNER,
+            "constfn": "a number as it is: ppo2.learn(network, env, lr=3e-4)",
+            "safemean": "numpy.mean(xs) if len(xs) else numpy.nan",
+        },
+        defaults=True,
+        microbatched_model=Port(nothing="smaller minibatches: ppo2.learn(network, env, nminibatches=...)"),
         model=Port(names={"algs.ppo2": "Model"}),
         runner=Port(instead={"Runner": RUNNER}),
         policies=Port(nothing="name the network: ppo2.learn(network='mlp', env=env), 'cnn', 'lstm' or 'cnn_lstm'"),
     ),
-    **algorithm("trpo_mpi"),
+    **algorithm(
+        "trpo_mpi",
+        absent=instead("traj_segment_generator add_vtarg_and_adv", RETURNS_OR_RUNNER),
+        defaults=True,
+    ),
     "common": Port(
         names={
             "experience.returns": "explained_variance discount",
             "logs.epoch_logger": "colorize",
             "porting.baselines": "set_global_seeds boolean_flag",
         },
+        instead=CONSOLE | DATA_SET | MATH | MISC,
     ),
-    "common.math_util": Port(names={"experience.returns": "explained_variance discount"}),
-    "common.misc_util": Port(names={"porting.baselines": "set_global_seeds boolean_flag"}),
-    "common.console_util": Port(names={"logs.epoch_logger": "colorize"}),
+    "common.cg": Port(instead={"cg": "tfbaselines.optim.natural_gradient.conjugate_gradient"}),
+    "common.console_util": Port(names={"logs.epoch_logger": "colorize"}, instead=CONSOLE),
+    "common.dataset": Port(instead=DATA_SET),
+    "common.math_util": Port(names={"experience.returns": "explained_variance discount"}, instead=MATH),
+    "common.misc_util": Port(names={"porting.baselines": "set_global_seeds boolean_flag"}, instead=MISC),
     "common.plot_util": Port(same="plot.plot_util"),
     "common.atari_wrappers": Port(
         names={
@@ -146,26 +210,29 @@ BASELINES: dict[str, Port] = {
     "common.wrappers": Port(names={"envs.wrappers": "TimeLimit ClipActionsWrapper=ClipActions"}),
     "common.cmd_util": Port(
         names={
-            "envs.make": "make_vec_env make_env",
-            "porting.baselines": "arg_parser common_arg_parser parse_unknown_args",
+            "envs.make": "make_env",
+            "porting.baselines": "make_vec_env arg_parser common_arg_parser parse_unknown_args",
         },
-        instead=instead("make_mujoco_env make_robotics_env", "make_env(env_id, env_type, seed=seed)")
+        instead=instead(
+            "make_mujoco_env make_robotics_env", "make_env(env_id, env_type, seed=seed, logger_dir=logger.get_dir())"
+        )
+        | {"make_atari_env": "make_vec_env(env_id, 'atari', num_env, seed)"}
         | instead("atari_arg_parser mujoco_arg_parser robotics_arg_parser", "common_arg_parser()"),
     ),
     "common.distributions": Port(
         names={
-            "policy.distributions": "make_pdtype CategoricalPdType=CategoricalHead DiagGaussianPdType=GaussianHead "
-            "BernoulliPdType=BernoulliHead MultiCategoricalPdType=MultiCategoricalHead Pd=Distribution"
+            "porting.distributions": "make_pdtype PdType CategoricalPdType MultiCategoricalPdType DiagGaussianPdType "
+            "BernoulliPdType Pd"
         },
         instead=instead(
-            "CategoricalPd MultiCategoricalPd DiagGaussianPd BernoulliPd PdType",
-            "make_pdtype(action_space).distribution(parameters) has logp, neglogp, entropy, kl, sample and mode",
+            "CategoricalPd MultiCategoricalPd DiagGaussianPd BernoulliPd",
+            "make_pdtype(action_space).pdfromflat(parameters) has logp, neglogp, entropy, kl, sample and mode",
         ),
     ),
     "common.models": Port(
         names={
             "policy.networks": "register get_network_builder mlp cnn cnn_small conv_only lstm cnn_lstm cnn_lnlstm "
-            "impala_cnn impala_cnn_lstm nature_cnn"
+            "impala_cnn impala_cnn_lstm nature_cnn mapping=NETWORKS"
         },
         instead={"build_impala_cnn": "network='impala_cnn'"},
     ),
@@ -177,12 +244,15 @@ BASELINES: dict[str, Port] = {
     "common.mpi_adam": Port(nothing=NO_MPI_ADAM),
     "common.mpi_adam_optimizer": Port(nothing=NO_MPI_ADAM),
     "common.mpi_fork": Port(names={"parallel.mpi_tools": "mpi_fork"}),
-    "common.mpi_moments": Port(names={"parallel.moments": "mpi_moments"}),
+    "common.mpi_moments": Port(
+        names={"parallel.moments": "mpi_moments"}, instead={"mpi_mean": "mean, std, count = mpi_moments(x)"}
+    ),
     "common.mpi_running_mean_std": Port(names={"parallel.moments": "RunningMeanStd=MpiRunningMeanStd"}),
     "common.mpi_util": Port(nothing="tfbaselines.parallel.mpi: world(), share(variables, comm), threads_for_rank()"),
     "common.retro_wrappers": Port(
+        names={"envs.wrappers": "RewardScaler"},
         nothing="gym-retro has no release for Gymnasium: hand functions that make stable-retro's environments to "
-        "learn(network, env=[make, ...])"
+        "learn(network, env=[make, ...])",
     ),
     "common.runners": Port(names={"porting.baselines": "AbstractEnvRunner"}),
     "common.running_mean_std": Port(
@@ -198,13 +268,15 @@ BASELINES: dict[str, Port] = {
     "common.tile_images": Port(names={"envs.vec.viewer": "tile_images"}),
     "common.vec_env": Port(
         names={
-            "envs.vec": "VecEnv VecEnvWrapper VecEnvObservationWrapper CloudpickleWrapper DummyVecEnv SubprocVecEnv "
-            "ShmemVecEnv VecFrameStack VecNormalize VecMonitor VecVideoRecorder VecExtractDictObs"
+            "envs.vec": f"{VEC_ENV} DummyVecEnv SubprocVecEnv ShmemVecEnv VecFrameStack VecNormalize VecMonitor "
+            "VecVideoRecorder VecExtractDictObs",
+            "porting.baselines": VEC_ENV_ERRORS,
         },
     ),
-    "common.vec_env.vec_env": Port(
-        names={"envs.vec": "VecEnv VecEnvWrapper VecEnvObservationWrapper CloudpickleWrapper"}
+    "common.vec_env.util": Port(
+        nothing="make_vec_env flattens Dict observations, and VecExtractDictObs takes one part of them"
     ),
+    "common.vec_env.vec_env": Port(names={"envs.vec": VEC_ENV, "porting.baselines": VEC_ENV_ERRORS}),
     "common.vec_env.dummy_vec_env": Port(names={"envs.vec": "DummyVecEnv"}),
     "common.vec_env.subproc_vec_env": Port(names={"envs.vec": "SubprocVecEnv"}),
     "common.vec_env.shmem_vec_env": Port(names={"envs.vec": "ShmemVecEnv"}),
@@ -216,13 +288,21 @@ BASELINES: dict[str, Port] = {
 }
 
 
+STEPS = {"ReplayBuffer": "tfbaselines.deepq.ReplayBuffer(size) has add and sample"}
+BUFFERS = dict.fromkeys(SPINNING_UP, STEPS) | {
+    "vpg": {"VPGBuffer": RUNNER},
+    "trpo": {"GAEBuffer": RUNNER},
+    "ppo": {"PPOBuffer": RUNNER},
+}
+
+
 def _spinning_up(name: str) -> dict[str, Port]:
     """An algorithm of Spinning Up: a function at the top, and its module and core below `algos`."""
     module = Port(rest=f"algs.{name}", call=f"porting.spinup:{name}")
     ports = dict.fromkeys((name, f"{name}_tf1", f"{name}_pytorch"), module)
-    for backend in ("tf1", "pytorch"):
-        place = f"algos.{backend}.{name}"
-        ports[f"{place}.{name}"] = Port(names={"porting.spinup": name})
+    # The last is the older one.
+    for place in (f"algos.tf1.{name}", f"algos.pytorch.{name}", f"algos.{name}"):
+        ports[f"{place}.{name}"] = Port(names={"porting.spinup": name}, instead=BUFFERS[name])
         ports[f"{place}.core"] = Port(
             names={"porting.spinup": "mlp_actor_critic MLPActorCritic=mlp_actor_critic"}, nothing=KERAS
         )
@@ -254,9 +334,29 @@ SPINUP: dict[str, Port] = {
         names={"porting.spinup": "load_policy_and_env run_policy"},
         instead=instead("load_tf_policy load_pytorch_policy", "load_policy_and_env(path)"),
     ),
-    "utils.serialization_utils": Port(names={"settings.jsonable": "convert_json=to_jsonable"}),
+    "utils.run_entrypoint": Port(nothing="python -m tfbaselines.run ALG --env ID ... starts runs"),
+    "utils.serialization_utils": Port(
+        names={"settings.jsonable": "convert_json=to_jsonable"},
+        instead={"is_json_serializable": "convert_json(value) makes JSON of any value"},
+    ),
     "utils.plot": Port(
         nothing="python -m tfbaselines.run plot DIR, or python -m tfbaselines.plot DIR, draws the curves"
+    ),
+}
+
+READ_ON = "MIGRATION.md, 'Stable-Baselines3', has the names of arguments, wrappers and callbacks"
+
+# The path of the first is this package itself. MIGRATION.md has a section for what takes their place.
+STABLE_BASELINES3: dict[str, Port] = {
+    "": Port(
+        instead={
+            there: f"tfbaselines.{twin.here}.learn(network, env, ...) trains and returns the model; {READ_ON}"
+            for there, twin in TWINS.items()
+        }
+    ),
+    "common.callbacks": Port(nothing=f"tfbaselines.callbacks; {READ_ON}"),
+    "common.evaluation": Port(
+        nothing="tfbaselines.evaluate.evaluate(log_directory), or python -m tfbaselines.evaluate DIR --deterministic"
     ),
 }
 
@@ -268,9 +368,11 @@ OWN: dict[str, Port] = {
     **{name: Port(rest=f"algs.{name}") for name in ALGORITHMS},
 }
 
-TABLE: dict[str, Port] = OWN | SPINUP | BASELINES
+TABLE: dict[str, Port] = OWN | STABLE_BASELINES3 | SPINUP | BASELINES
 
 # Every path of the table and every package above one.
 PACKAGES: frozenset[str] = frozenset(
-    ".".join(parts[:length]) for parts in (path.split(".") for path in TABLE) for length in range(1, len(parts) + 1)
+    ".".join(parts[:length])
+    for parts in (path.split(".") for path in TABLE if path)
+    for length in range(1, len(parts) + 1)
 )
