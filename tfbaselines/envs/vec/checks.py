@@ -15,6 +15,7 @@ MOST_SQUARED = float(np.finfo(np.float32).max)
 MOST = MOST_SQUARED**0.5
 
 AFTER_RESET = "observation after reset"
+WHOLE = (int, np.integer)
 
 
 def environment_name(number: int, env_id: str | None) -> str:
@@ -41,6 +42,8 @@ class Fit:
     def __init__(self, space: spaces.Space) -> None:
         self._only = None if isinstance(space, spaces.Dict) else _PartFit(space)
         self._parts = {key: _PartFit(part, f", part '{key}',") for key, part in parts_of(space).items()}
+        # Of a Box most observations have these, which costs a look.
+        self._shape, self._dtype = (space.shape, space.dtype) if isinstance(space, spaces.Box) else (object(), None)
 
     def __call__(self, obs: Any, quantity: str = "observation") -> None:
         """Misfit unless an observation, which errors call `quantity`, fits."""
@@ -58,7 +61,7 @@ class Fit:
         if done:
             self(info["final_observation"], "final observation")
             self(obs, AFTER_RESET)
-        else:
+        elif getattr(obs, "shape", None) != self._shape or obs.dtype is not self._dtype:
             self(obs)
 
 
@@ -72,7 +75,6 @@ class _PartFit:
 
     def __init__(self, space: spaces.Space, name: str = "") -> None:
         self._space, self._name, self._shape = space, name, space.shape
-        # Most observations have one of these, which costs a look.
         self._castable = {space.dtype}
         self._first = self._end = None
         if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
@@ -80,9 +82,13 @@ class _PartFit:
             self._end = space.start + (space.n if isinstance(space, spaces.Discrete) else space.nvec)
 
     def __call__(self, value: Any, quantity: str) -> None:
-        if getattr(value, "shape", None) != self._shape or value.dtype not in self._castable:
-            value = self._array(value, quantity)
-        if self._first is not None and not np.all((self._first <= value) & (value < self._end)):
+        if isinstance(value, WHOLE) and isinstance(self._space, spaces.Discrete):
+            within = self._first <= value < self._end
+        else:
+            if getattr(value, "shape", None) != self._shape or value.dtype not in self._castable:
+                value = self._array(value, quantity)
+            within = self._first is None or np.all((self._first <= value) & (value < self._end))
+        if not within:
             raise Misfit(f"{quantity}{self._name} is {value}: its space is {self._space}")
 
     def _array(self, value: Any, quantity: str) -> np.ndarray:
