@@ -109,11 +109,12 @@ class Exchange:
     def own(self, of_batches: Sequence[Any]) -> Any:
         """This rank's among what was computed from each of the batches.
 
-        It is chosen when it runs: what is compiled alike on every rank rounds alike.
+        It is gathered when it runs, as XLA would compile a slice for one rank alone: what is compiled alike on every
+        rank rounds alike.
         """
         if len(of_batches) == 1:
             return of_batches[0]
-        return tf.nest.map_structure(lambda *every: tf.stack(every)[self._place.value], *of_batches)
+        return tf.nest.map_structure(lambda *every: tf.gather(tf.stack(every), self._place.value), *of_batches)
 
     def compile(self, function: Callable) -> Any:
         """A compiled function in which there are averages; XLA compiles it where these send no messages."""
