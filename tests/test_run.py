@@ -103,7 +103,7 @@ def test_a_run_whose_length_is_given_otherwise_names_what_is_next(tmp_path, caps
     assert main([*flags, f"--log_path={tmp_path}"]) == 0
     out = capsys.readouterr().out
     assert f"plot it:        python -m tfbaselines.plot {tmp_path}" in out
-    assert f"train it more:  python -m tfbaselines.run --resume={tmp_path} --num_timesteps=N" in out
+    assert f"train it more:  python -m tfbaselines.run --resume={tmp_path} --num_iterations=2\n" in out
 
 
 def test_videos_are_recorded(tmp_path):

@@ -21,7 +21,7 @@ from tfbaselines.settings.config_text import config_text
 from tfbaselines.settings.help import help_text
 from tfbaselines.settings.reward_signals import reads_demonstrations
 from tfbaselines.settings.sections import below
-from tfbaselines.settings.stored import NOT_KEPT, given_again, needs_trust
+from tfbaselines.settings.stored import NOT_KEPT, READ_AGAIN, given_again, needs_trust
 from tfbaselines.settings.takes import EVAL_SEEDS_APART
 
 # Arguments that end a run before its steps are done.
@@ -211,9 +211,11 @@ def _name_what_is_next(args: Arguments, directory: str) -> None:
     # What ended this run would end the next one at once.
     given = args.flags | args.learn
     bounds = [name for name in ENDING if given.get(name) is not None]
-    # Where another argument says how long it is, the user knows how many.
-    steps = "N" if args.total_timesteps is None else f"{2 * args.total_timesteps:g}"
-    further = f"--num_timesteps={steps}" + "".join(f" --{name}=None" for name in bounds)
+    lengths = {"num_timesteps": args.total_timesteps}
+    if args.total_timesteps is None:
+        lengths = {name: args.learn[name] for name in args.algorithm.length_arguments if args.learn.get(name)}
+    further = " ".join([f"--{name}={2 * value:g}" for name, value in lengths.items()])
+    further += "".join(f" --{name}=None" for name in bounds)
     with contextlib.suppress(OSError):
         print(
             f"\nplot it:        python -m tfbaselines.plot {run}"
@@ -225,7 +227,7 @@ def _name_what_is_next(args: Arguments, directory: str) -> None:
 
 def _given_again(args: Arguments) -> str:
     """Flags that a run is resumed with beside --resume: those that config.json does not keep."""
-    given = {name: args.learn[name] for name in ("demo_path", "offline", "pretraining") if args.learn.get(name)}
+    given = {name: args.learn[name] for name in (*READ_AGAIN, "pretraining") if args.learn.get(name)}
     signals = args.learn.get("reward_signals")
     if reads_demonstrations(signals):
         given["reward_signals"] = signals

@@ -66,6 +66,17 @@ def drawn(monkeypatch, *argv):
     return panels
 
 
+def test_directories_that_begin_alike_have_a_name_each_and_their_picture_beside_them(logs, monkeypatch, capsys):
+    alike = logs / "pong-"
+    assert main([str(alike)]) == 0
+    assert capsys.readouterr().out == f"Wrote {logs / 'plot.png'}\n"
+    for names, labels in ((["a", "b", "c"], ["a", "b", "c"]), (["all"], ["all (3)"])):
+        (panel,) = drawn(monkeypatch, alike, "--legend", *names)
+        assert [curve.label for curve in panel.curves] == labels
+    assert main([str(alike), "--legend", "a", "b"]) == 2
+    assert "--legend has 2 names for 3 directories" in capsys.readouterr().err
+
+
 def test_seeds_are_one_curve_unless_counted(logs, monkeypatch):
     (panel,) = drawn(monkeypatch, logs)
     (curve,) = panel.curves

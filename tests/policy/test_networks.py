@@ -217,6 +217,9 @@ def test_a_module_is_imported_for_its_network(registry, tmp_path, monkeypatch):
     assert build("own_networks:narrow", VECTOR).output_shape[-1] == 3
     with pytest.raises(ValueError, match="unknown network 'narow': did you mean 'narrow'"):
         get_network_builder("own_networks:narow")
+    (tmp_path / "unknown_networks.py").write_text("def wide():\n    pass\n")
+    with pytest.raises(ValueError, match=r'unknown_networks does not register it: put @register\("wide"\) above it$'):
+        get_network_builder("unknown_networks:wide")
 
 
 @pytest.mark.parametrize(

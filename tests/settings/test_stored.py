@@ -242,3 +242,12 @@ def test_a_file_that_an_environment_would_open_needs_trust(config):
     with pytest.raises(ValueError, match=r"may open that file: add --trust"):
         given_again(config["given"] | {"env_kwargs.xml_file": "../x.xml"}, {})
     check_run(config, ALGORITHMS["ppo2"], trust=True)
+
+
+@pytest.mark.parametrize("name", ["demo_file", "demo_path", "offline"])
+def test_files_that_a_run_reads_are_asked_for_again(name):
+    stored = {"alg": "her", name: "goals.npz"}
+    with pytest.raises(ValueError, match=rf"the path in the run's {name} is not kept: give --{name}='goals.npz' again"):
+        given_again(stored, {"resume": "log"})
+    assert given_again(stored, {name: "here.npz"}) == {"alg": "her", name: "here.npz"}
+    assert given_again(stored | {name: "None"}, {}) == {"alg": "her"}

@@ -74,7 +74,10 @@ def plot(args: argparse.Namespace) -> str:
     panels = [panel for panel in panels if panel is not None]
     if not panels:
         raise ValueError(f"no run has values of {', '.join(_shown(value, args) for value in values)}{_beside(args)}")
-    out = os.path.expanduser(args.out) if args.out else os.path.join(results.expand(args.dirs[0])[0], "plot.png")
+    first, *others = results.expand(args.dirs[0])
+    # Of several that begin alike, where they are.
+    place = os.path.dirname(first) if others else first
+    out = os.path.expanduser(args.out) if args.out else os.path.join(place, "plot.png")
     draw(panels, out)
     return out
 
@@ -112,16 +115,19 @@ def select_runs(args: argparse.Namespace) -> list["Run"]:
     """The runs of all directories that --select and --exclude leave, each once, labelled."""
     from tfbaselines.plot import results
 
-    if args.legend and len(args.legend) != len(args.dirs):
-        raise ValueError(f"--legend has {len(args.legend)} names for {len(args.dirs)} directories: give one for each")
+    expanded, legend = [results.expand(given) for given in args.dirs], args.legend or []
+    roots = [root for some in expanded for root in some]
+    if len(legend) == len(expanded):
+        legend = [name for name, some in zip(legend, expanded, strict=True) for _ in some]
+    if legend and len(legend) != len(roots):
+        raise ValueError(f"--legend has {len(legend)} names for {len(roots)} directories: give one for each")
     found: dict[str, Run] = {}
     bare: list[str] = []
-    for number, given in enumerate(args.dirs):
-        for root in results.expand(given):
-            runs = results.find_runs(root, args.legend[number] if args.legend else None)
-            bare += [] if runs else [root]
-            for run in runs:
-                found.setdefault(os.path.realpath(run.dirname), run)
+    for root, name in zip(roots, legend or [None] * len(roots), strict=True):
+        runs = results.find_runs(root, name)
+        bare += [] if runs else [root]
+        for run in runs:
+            found.setdefault(os.path.realpath(run.dirname), run)
     if not found:
         raise ValueError(f"no progress.csv, progress.txt, progress.json or monitor files with rows: {', '.join(bare)}")
     for root in bare:

@@ -68,12 +68,13 @@ def get_network_builder(name: NetworkSpec) -> Builder:
     if not isinstance(name, str):
         raise bad_argument("network", name, "the name of a network, such as mlp, or a function that builds one")
     if ":" in name:
-        module, name = name.split(":", 1)
+        whole, (module, name) = name, name.split(":", 1)
         try:
-            importlib.import_module(module)
+            imported = importlib.import_module(module)
         except (ImportError, TypeError) as error:
-            whole = f"{module}:{name}"
             raise bad_argument("network", whole, f"module '{module}' cannot be imported ({error})") from None
+        if name not in NETWORKS and hasattr(imported, name):
+            raise bad_argument("network", whole, f'{module} does not register it: put @register("{name}") above it')
     if name not in NETWORKS:
         raise unknown("network", name, NETWORKS)
 

@@ -18,6 +18,9 @@ from tfbaselines.settings.signatures import network_named
 NOT_KEPT = ("log_path", "save_path", "load_path", "demo_file", "demo_path", "resume", "overwrite", "trust", "config")
 NOT_KEPT += ("checkpoint_path", "tuned", "print_config", "offline")
 
+# Those of them without which a run cannot go on as it began.
+READ_AGAIN = ("offline", "demo_path", "demo_file")
+
 # Those of them whose presence decides what the model is made of; the paths themselves are not read.
 OF_THE_MODEL = ("offline",)
 
@@ -117,9 +120,9 @@ def given_again(stored: Mapping[str, str | bool], typed: Mapping[str, str | bool
     ValueError for a module that only config.json names, without --trust.
     """
     kept = {name: value for name, value in stored.items() if name not in NOT_KEPT and name not in typed}
-    if "offline" in stored and "offline" not in typed:
-        # Without its data set the run would go on in the environment.
-        _require_again("offline", stored["offline"], typed)
+    for name in READ_AGAIN:
+        if stored.get(name, "None") != "None" and name not in typed:
+            _require_again(name, stored[name], typed)
     if "pretraining" in kept:
         _require_again("pretraining", kept.pop("pretraining"), typed)
     if reads_demonstrations(kept.get("reward_signals")):
