@@ -161,7 +161,7 @@ def test_tensorflow_is_not_loaded():
 @pytest.mark.slow
 def test_the_commands_of_readme_as_typed(tmp_path):
     lines = re.search("```sh\n(.*?)```", section(TITLE), re.DOTALL)[1].splitlines()
-    for line, last in zip(lines, ("see it:", "Wrote data/hidden_h32-32/plot.png", "EpLen"), strict=True):
+    for line, last in zip(lines, ("see it:", "Wrote data/plot.png", "EpLen"), strict=True):
         status, out, err = commands.finish(commands.start_shell(line, tmp_path), timeout=300)
         assert status == 0 and out.splitlines()[-1].startswith(last), err
         following = dict(line.split(":", 1) for line in out.splitlines()[-3:] if ":" in line)

@@ -12,7 +12,8 @@ from tfbaselines.envs.make import make_vec_env
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import VecFrameStack
 from tfbaselines.policy.networks import NETWORKS
-from tfbaselines.porting.stable_baselines3 import EXAMPLE, OTHERS, TWINS
+from tfbaselines.porting.stable_baselines3 import EXAMPLE, OTHERS
+from tfbaselines.settings.stable_baselines3 import TWINS
 
 
 @pytest.mark.parametrize("there", TWINS)

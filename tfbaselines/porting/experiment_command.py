@@ -19,11 +19,11 @@ from tfbaselines.errors import bad_argument, check_at_least, unknown
 from tfbaselines.parallel import mpi
 from tfbaselines.porting import spinup
 from tfbaselines.porting.experiments import DEFAULT_DATA_DIR, ExperimentGrid
-from tfbaselines.porting.stable_baselines3 import name_here
 from tfbaselines.porting.table import SPINNING_UP
 from tfbaselines.settings.activations import ACTIVATIONS
 from tfbaselines.settings.config_file import read_config
 from tfbaselines.settings.signatures import network_named
+from tfbaselines.settings.stable_baselines3 import name_here
 
 COMMAND = "python -m tfbaselines.run"
 TOOLS = ("plot", "test_policy")

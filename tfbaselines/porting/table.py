@@ -5,7 +5,7 @@ The modules that tfbaselines.porting makes, and MIGRATION.md, come from this tab
 
 from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.porting.port import Port, instead
-from tfbaselines.porting.stable_baselines3 import TWINS
+from tfbaselines.settings.stable_baselines3 import TWINS
 
 SPINNING_UP = ("vpg", "trpo", "ppo", "ddpg", "td3", "sac")
 

@@ -15,6 +15,7 @@ from tfbaselines.settings.algorithm import Algorithm, named
 from tfbaselines.settings.argument import Argument, accepted
 from tfbaselines.settings.flags import FLAGS, Flags
 from tfbaselines.settings.signatures import Network, network_named
+from tfbaselines.settings.stable_baselines3 import name_here
 
 # Arguments of learn that the command gives itself, from its flags.
 OF_THE_RUN = ("total_timesteps", "seed", "eval_env", "run")
@@ -159,7 +160,7 @@ def _argument(name: str, algorithm: Algorithm, network: Network) -> Argument:
     arguments = {key: value for key, value in algorithm.config.arguments().items() if key not in OF_THE_RUN}
     argument = arguments.get(name) or network.arguments.get(name)
     if argument is None:
-        hint = algorithm.config.instead.get(name) or ELSEWHERE.get(name) or _renamed(name, arguments)
+        hint = algorithm.config.instead.get(name) or ELSEWHERE.get(name) or name_here(name, arguments, "--{}")
         if hint is None:
             guess = nearest(name, [*FLAGS, *arguments, *network.arguments])
             hint = f"did you mean --{guess}?" if guess else f"--alg={algorithm.name} --help lists what there is"
@@ -168,12 +169,6 @@ def _argument(name: str, algorithm: Algorithm, network: Network) -> Argument:
         where = f"tfbaselines.{algorithm.name}.learn"
         raise ValueError(f"--{name} takes a Python object: give it to {where}, not on the command line")
     return argument
-
-
-def _renamed(name: str, arguments: Mapping[str, Argument]) -> str | None:
-    from tfbaselines.porting.stable_baselines3 import name_here
-
-    return name_here(name, arguments, "--{}")
 
 
 def parse_value(argument: Argument, text: str | bool) -> Any:

@@ -14,6 +14,7 @@ from tfbaselines.errors import nearest
 from tfbaselines.settings.argument import Argument, Bounds, kinds_of
 from tfbaselines.settings.options import RunOptions
 from tfbaselines.settings.schedules import FractionSchedule, is_schedule, parse_schedule
+from tfbaselines.settings.stable_baselines3 import name_here
 
 # A rate: a number, text such as linear_3e-4, or a function of the fraction of training left.
 Schedule = Annotated[float | str | Callable[[float], float], "schedule"]
@@ -141,13 +142,9 @@ class Config(Declared):
             raise ValueError(f"network '{network}' and the algorithm both have an argument '{clash[0]}': rename one")
         for name in self.network_kwargs:
             if name not in accepted and not open_ended:
-                hint = self.instead.get(name) or _place_of(name) or self._renamed(name) or self._nearest(name, accepted)
+                hint = self.instead.get(name) or _place_of(name) or name_here(name, self.arguments(), "{}=")
+                hint = hint or self._nearest(name, accepted)
                 raise ValueError(f"unknown argument '{name}' (network '{network}'): {hint}")
-
-    def _renamed(self, name: str) -> str | None:
-        from tfbaselines.porting.stable_baselines3 import name_here
-
-        return name_here(name, self.arguments(), "{}=")
 
     def _nearest(self, name: str, accepted: Mapping[str, Any]) -> str:
         guess = nearest(name, [*self.arguments(), *accepted])

@@ -1,0 +1,128 @@
+"""What the arguments of Stable-Baselines3 are called here, for errors that meet them and for MIGRATION.md."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+
+class Twin(NamedTuple):
+    """An algorithm of Stable-Baselines3, or of its sb3-contrib, and the nearest one here.
+
+    Attributes:
+        here: the name here.
+        arguments: by the name there: the names here, separated by spaces, and after a comma what else is to be known.
+        differs: defaults that differ in kind, not in number alone.
+    """
+
+    here: str
+    arguments: dict[str, str]
+    differs: str = ""
+
+
+LEARNING_RATE = {"learning_rate": "lr"}
+OFF_POLICY = {
+    "buffer_size": "replay_size",
+    "learning_starts": "start_steps update_after, the steps at random and those before the first gradient step",
+    "train_freq": "update_every",
+    "n_steps": "n_step",
+}
+# Of the two that average their targets and count gradient steps as Spinning Up does.
+AVERAGED = OFF_POLICY | {"gradient_steps": "num_update", "tau": "polyak, which is 1 - tau"}
+
+TWINS = {
+    "PPO": Twin(
+        "ppo2",
+        LEARNING_RATE
+        | {
+            "n_steps": "nsteps",
+            "batch_size": "nminibatches, which is n_steps * num_env / batch_size",
+            "n_epochs": "noptepochs",
+            "gae_lambda": "lam",
+            "clip_range": "cliprange",
+            "clip_range_vf": "cliprange_vf, False for None",
+            "normalize_advantage": "normalize_advantages",
+        },
+        "values are clipped unless `cliprange_vf=False`; `ppo` has a `target_kl`",
+    ),
+    "A2C": Twin(
+        "a2c",
+        LEARNING_RATE | {"n_steps": "nsteps", "rms_prop_eps": "epsilon", "normalize_advantage": "normalize_advantages"},
+        "`lrschedule='constant'` and `ent_coef=0` are the defaults there; advantages are those of n-step returns",
+    ),
+    "DQN": Twin(
+        "deepq",
+        LEARNING_RATE
+        | {
+            "target_update_interval": "target_network_update_freq",
+            "max_grad_norm": "grad_norm_clipping, of each variable's gradient",
+            "n_steps": "n_step",
+        },
+        "`double_q=False, dueling=False, hiddens=()` make it plain",
+    ),
+    "SAC": Twin(
+        "sac",
+        LEARNING_RATE | AVERAGED | {"ent_coef": "alpha"},
+        "`alpha='auto', update_every=1, num_update=1` are the defaults there",
+    ),
+    "TD3": Twin(
+        "td3",
+        {"learning_rate": "pi_lr q_lr"}
+        | AVERAGED
+        | {
+            "action_noise": "act_noise, its deviation",
+            "target_policy_noise": "target_noise",
+            "target_noise_clip": "noise_clip",
+        },
+    ),
+    "DDPG": Twin(
+        "ddpg",
+        {"learning_rate": "actor_lr critic_lr"}
+        | OFF_POLICY
+        | {"action_noise": "noise_type, such as normal_0.1", "gradient_steps": "nb_train_steps"},
+        "`critic_l2_reg=0, normalize_observations=False` are the defaults there",
+    ),
+    "TRPO": Twin(
+        "trpo_mpi",
+        {
+            "learning_rate": "vf_stepsize",
+            "n_steps": "timesteps_per_batch",
+            "target_kl": "max_kl",
+            "cg_max_steps": "cg_iters",
+            "n_critic_updates": "vf_iters",
+            "gae_lambda": "lam",
+        },
+    ),
+}
+
+# What stands here for arguments of all of them: in Python, on the command line.
+OF_ALL = {
+    "policy_kwargs": (
+        "give the network's arguments, as in learn('dense', env, hidden_sizes=[64, 64])",
+        "give the network's arguments, as in --network=dense --hidden_sizes=[64,64]",
+    ),
+    "tensorboard_log": (
+        "call logger.configure(directory, ['stdout', 'csv', 'tensorboard'])",
+        "give --log_path=DIR --log_format=stdout,csv,tensorboard",
+    ),
+    "verbose": (
+        "call logger.configure(directory, ['csv']) for a run that prints nothing",
+        "give --log_format=csv for a run that prints nothing",
+    ),
+}
+
+
+def name_here(name: str, known: Collection[str], form: str) -> str | None:
+    """What an argument of Stable-Baselines3 is called here, as a hint; None where there is none.
+
+    Args:
+        name: the argument's there.
+        known: arguments here.
+        form: how one is written, '{}=' in Python and '--{}' on the command line.
+    """
+    if name in OF_ALL:
+        return OF_ALL[name][form.startswith("--")]
+    for twin in TWINS.values():
+        names, _, note = twin.arguments.get(name, "").partition(", ")
+        if names and set(names.split()) <= set(known):
+            here = " and ".join(map(form.format, names.split()))
+            return f"Stable-Baselines3's {name} is {here} here" + (f", {note}" if note else "")
+    return None
