@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from tfbaselines.envs.monitor import success_of
 from tfbaselines.envs.state import episode_state, in_words, restore_episode
-from tfbaselines.envs.vec.action_mask import check_masks, choices_of
+from tfbaselines.envs.vec.action_mask import choices_of, read_mask
 from tfbaselines.envs.vec.failures import EXAMINE, why
 from tfbaselines.envs.vec.observations import MASK
 from tfbaselines.envs.vec.several_parts import named_parts_of
@@ -179,15 +179,9 @@ def _mask(env: gymnasium.Env, obs: Any, info: dict[str, Any], what: str, some: b
     try:
         if not isinstance(space, MASKED):
             raise ValueError(f"an '{MASK}' is for Discrete and MultiDiscrete actions, not {space!s:.100}")
-        told = (obs if in_obs else info)[MASK]
-        parts = told if isinstance(told, list | tuple) else [told]
-        mask = np.concatenate([np.ravel(part) for part in parts] or [[]])
-        if mask.size != choices_of(space):
-            raise ValueError(f"an '{MASK}' has {mask.size} entries, the actions have {choices_of(space)} choices")
-        check_masks(mask[None], space, some)
+        return read_mask((obs if in_obs else info)[MASK], space, some)
     except ValueError as error:
         raise _Wrong(f"after {what}: {error}") from None
-    return mask.astype(np.int8)
 
 
 def _sample(space: spaces.Space, mask: np.ndarray | None) -> Any:
@@ -277,7 +271,7 @@ def _determinism(env: gymnasium.Env, make: Callable[[], gymnasium.Env]) -> Itera
     try:
         same = _same_course(env, other)
     finally:
-        # What keeps it from being closed is told of the first one.
+        # The first environment's close() is the same, and its failure a finding.
         with contextlib.suppress(Exception):
             other.close()
     if same:

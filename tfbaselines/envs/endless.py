@@ -2,7 +2,7 @@
 
 from tfbaselines.errors import warn
 
-# Steps after which the user is told, and those after which an episode is taken for one without end.
+# Steps without an end after which there is a warning, and an error.
 LONG_EPISODE, LONGEST_EPISODE = 10**5, 10**6
 ADVICE = "give max_ep_len, or max_episode_steps where the environment is registered"
 

@@ -13,6 +13,9 @@ from tfbaselines.errors import bad_argument, unknown
 
 ENV_TYPES = ("atari", "box2d", "classic_control", "mujoco", "retro", "robotics", "toy_text")
 
+# With which an environment's id ends; names of types, networks and settings have none.
+VERSION = re.compile(r"-v\d+$")
+
 # What is installed for environments of a type.
 PACKAGES = {
     "atari": "ale-py",
@@ -89,7 +92,7 @@ def _newest_version(env_id: str) -> str | None:
 
 
 def _without_version(env_id: str) -> str:
-    return re.sub(r"-v\d+$", "", env_id)
+    return VERSION.sub("", env_id)
 
 
 @contextlib.contextmanager

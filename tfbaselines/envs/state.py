@@ -76,7 +76,7 @@ def episode_state(env: gymnasium.Env, failed: Failed = warn_once) -> dict[str, A
 
     Args:
         env: the environment.
-        failed: told of a method that raises, or that gives something else than arrays and JSON.
+        failed: called with a method that raised or returned something else than arrays and JSON, and why.
     """
     layers = []
     for layer in _layers(env):
@@ -97,7 +97,7 @@ def restore_episode(env: gymnasium.Env, state: dict[str, Any], failed: Failed = 
     Args:
         env: the environment.
         state: from `episode_state`.
-        failed: told of a method that raises.
+        failed: called with a method that raised, and why.
     """
     layers = list(_layers(env))
     try:

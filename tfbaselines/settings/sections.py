@@ -5,7 +5,6 @@ A file has a section `default`, and sections named after a type of environments 
 """
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,12 @@ from typing import Any
 import gymnasium
 
 from tfbaselines.arrays import open_regular
-from tfbaselines.envs.ids import ENV_TYPES, env_type_of
+from tfbaselines.envs.ids import ENV_TYPES, VERSION, env_type_of
 from tfbaselines.errors import bad_argument, nearest, warn
 from tfbaselines.settings.flags import FLAGS
 
 TUNED = Path(__file__).parents[1] / "tuned"
 DEFAULT = "default"
-# An environment's id ends with its version; names of types and of settings have none.
-ENV_ID = re.compile(r"-v\d+$")
 # In bytes.
 LARGEST = 2**20
 # What the command does is typed; a file holds what a run is.
@@ -128,7 +125,7 @@ def tuned_sections(alg: str) -> Sections:
 
 def tuned_environments(alg: str) -> Sections:
     """The tuned settings of single environments, without those of types and those that have a name."""
-    return {name: section for name, section in tuned_sections(alg).items() if ENV_ID.search(name)}
+    return {name: section for name, section in tuned_sections(alg).items() if VERSION.search(name)}
 
 
 def _named(alg: str, name: str) -> dict[str, str]:
@@ -136,7 +133,7 @@ def _named(alg: str, name: str) -> dict[str, str]:
     sections = tuned_sections(alg)
     if name in sections:
         return sections[name]
-    others = [text for text in sections if not ENV_ID.search(text)]
+    others = [text for text in sections if not VERSION.search(text)]
     raise bad_argument("tuned", name, ", ".join(["True", "False", *others]))
 
 

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import inspect
-import re
 import textwrap
 from collections.abc import Callable
 from numbers import Integral
@@ -12,12 +11,10 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import gymnasium
 
 from tfbaselines.envs.adapt import as_vec_env, check_apart
+from tfbaselines.envs.ids import VERSION
 from tfbaselines.settings.config import Config
 
 WIDTH = 100
-
-# With which an environment's id ends.
-VERSION = re.compile(r"-v\d+$")
 
 NETWORK = "a registered network's name, or a network builder"
 ENV = "the environments: a VecEnv, a Gymnasium environment, an id, a function that makes one, or a list of functions"

@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper, change_last, find_wrapper
-from tfbaselines.envs.vec.observations import MASK, ONLY, parts_of
+from tfbaselines.envs.vec.observations import MASK, ONLY, in_a_row, parts_of
 
 
 class VecActionMask(VecEnvWrapper):
@@ -48,14 +48,8 @@ class VecActionMask(VecEnvWrapper):
             if final:
                 return np.ones(self._width, np.int8)
             raise ValueError(f"environment {i}: an info has no '{MASK}': it is needed after every step and reset")
-        mask = info[MASK]
-        row = np.concatenate([np.ravel(part) for part in mask]) if isinstance(mask, list | tuple) else np.ravel(mask)
-        if row.shape != (self._width,):
-            entries = f"has {row.size} entries, the actions have {self._width} choices"
-            raise ValueError(f"environment {i}: an '{MASK}' {entries}")
         # Nothing is chosen after the last step.
-        check_masks(row[None], self.action_space, some=not final, environment=i)
-        return row.astype(np.int8)
+        return read_mask(info[MASK], self.action_space, some=not final, environment=i)
 
 
 class VecCheckedMask(VecEnvWrapper):
@@ -73,6 +67,27 @@ class VecCheckedMask(VecEnvWrapper):
     def _checked(self, obs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         check_masks(obs[MASK], self.action_space, environment=0)
         return obs
+
+
+def read_mask(
+    mask: Any, actions: spaces.Discrete | spaces.MultiDiscrete, some: bool = True, environment: int | None = None
+) -> np.ndarray:
+    """A mask in any of its forms as int8 [choices]; ValueError for one that says nothing clear, see check_masks.
+
+    Args:
+        mask: as an info or an observation has it; see in_a_row.
+        actions, some, environment: see check_masks.
+    """
+    row, choices = in_a_row(mask), choices_of(actions)
+    if row.size != choices:
+        place = _place(environment)
+        raise ValueError(f"{place}an '{MASK}' has {row.size} entries, the actions have {choices} choices")
+    check_masks(row[None], actions, some, environment)
+    return row.astype(np.int8)
+
+
+def _place(environment: int | None) -> str:
+    return "" if environment is None else f"environment {environment}: "
 
 
 def check_masks(
@@ -98,9 +113,8 @@ def check_masks(
         if not some or not wrong.any():
             return
         what = "allows nothing: an episode without anything to do has to end"
-    number = int(np.argmax(wrong.any(axis=1)))
-    place = "" if environment is None else f"environment {environment + number}: "
-    raise ValueError(f"{place}an '{MASK}' {what}")
+    first = int(np.argmax(wrong.any(axis=1)))
+    raise ValueError(f"{_place(None if environment is None else environment + first)}an '{MASK}' {what}")
 
 
 def choices_of(space: spaces.Discrete | spaces.MultiDiscrete) -> int:

@@ -38,6 +38,12 @@ def parts_of_obs(obs: Any) -> Mapping[str, Any]:
     return obs if isinstance(obs, Mapping) else {ONLY: obs}
 
 
+def in_a_row(mask: Any) -> np.ndarray:
+    """The entries of an action mask one after the other; one of MultiDiscrete may come as a list or tuple of parts."""
+    parts = mask if isinstance(mask, list | tuple) else [mask]
+    return np.concatenate([np.ravel(part) for part in parts] or [[]])
+
+
 class Observations:
     """Room for one observation of each environment.
 

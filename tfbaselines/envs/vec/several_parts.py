@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.envs.vec.failures import EXAMINE, EnvironmentFault
-from tfbaselines.envs.vec.observations import MASK, is_image, unsupported
+from tfbaselines.envs.vec.observations import MASK, in_a_row, is_image, unsupported
 
 
 class NamedParts(gymnasium.ObservationWrapper):
@@ -32,7 +32,7 @@ def named_parts(observation: Any) -> Any:
     if not isinstance(observation, dict | tuple):
         return observation
     if isinstance(observation, dict) and isinstance(mask := observation.get(MASK), tuple):
-        observation = observation | {MASK: np.concatenate([np.ravel(part) for part in mask])}
+        observation = observation | {MASK: in_a_row(mask)}
     return dict(_leaves(observation, dict | tuple))
 
 
