@@ -15,6 +15,7 @@ from readme import README, ROOT, blocks, commands_of, example, section, shortene
 
 import tfbaselines
 from tfbaselines.logs.logger import read_csv
+from tfbaselines.run import main
 
 # Commands that are one file; others are packages with a __main__.
 ONE_FILE = ("tfbaselines.run", "tfbaselines.evaluate", "tfbaselines.check_env", "tfbaselines.record")
@@ -168,3 +169,13 @@ def test_the_first_command_learns_and_names_the_next_ones(tmp_path):
         assert status == 0, err
     assert (tmp_path / "logs/cartpole/plot.png").exists() and list((tmp_path / "videos").glob("*.mp4"))
     assert following[2].endswith("--num_timesteps=400000 --max_total_reward=None")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [103, 109])
+def test_the_first_command_learns_with_other_seeds(seed, tmp_path, monkeypatch):
+    """With these it did not where the value function's steps were clipped and it shared the policy's network."""
+    monkeypatch.setenv("OPENAI_LOG_FORMAT", "csv")
+    words = ["--alg=ppo2", "--env=CartPole-v1", "--tuned"]
+    assert main([*words, f"--seed={seed}", f"--log_path={tmp_path}"]) == 0
+    assert read_csv(tmp_path / "progress.csv")["eprewmean"].iloc[-1] >= 475
