@@ -2,7 +2,6 @@
 
 import gymnasium
 import numpy as np
-import pytest
 from gymnasium import spaces
 
 from tfbaselines.envs import tiny
@@ -10,14 +9,11 @@ from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv
 
 # The identity problems of the originals' tests, and the mean reward per step that passes each.
-IDENTITY = pytest.mark.parametrize(
-    ("maker", "bar"),
-    [
-        (lambda: tiny.DiscreteIdentityEnv(10, episode_len=100), 0.9),
-        (lambda: tiny.MultiDiscreteIdentityEnv((3, 3), episode_len=100), 0.9),
-        (lambda: tiny.BoxIdentityEnv((1,), episode_len=100), -0.1),
-    ],
-)
+IDENTITY = {
+    "Discrete": (lambda: tiny.DiscreteIdentityEnv(10, episode_len=100), 0.9),
+    "MultiDiscrete": (lambda: tiny.MultiDiscreteIdentityEnv((3, 3), episode_len=100), 0.9),
+    "Box": (lambda: tiny.BoxIdentityEnv((1,), episode_len=100), -0.1),
+}
 
 ACTIONS = [
     spaces.Discrete(3),

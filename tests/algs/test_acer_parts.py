@@ -89,7 +89,7 @@ def test_only_large_batches_are_cut(monkeypatch):
         np.testing.assert_array_equal(np.concatenate([part["obs"] for part in parts]), whole["obs"])
 
 
-def test_a_run_learns_in_parts_and_announces_their_size(tmp_path, monkeypatch):
+def test_a_run_learns_in_parts_and_announces_their_size(eager, tmp_path, monkeypatch):
     monkeypatch.setattr(traces, "PART_BYTES", 40_000)
     model = train(tmp_path, identity(2), 8, buffer_len=4, batch_size=5, replay_start=0)
     assert np.isfinite(weights(model.policy)).all()

@@ -1,6 +1,7 @@
 """Small runs of every algorithm: their arguments under common names."""
 
 import copy
+import gc
 import hashlib
 import os
 import tempfile
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from gymnasium import spaces
 from helpers import vec
 from small_environments import CYCLE, Goals, box, identity
@@ -276,6 +278,34 @@ def weights(policy):
 def resident_bytes():
     """Memory that this process takes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Steady:
+    """A callback that looks whether anything is traced again, or memory grows, from one update of a run to another.
+
+    Args:
+        warm: the update after which everything has been compiled.
+        last: a later one.
+    """
+
+    MOST_GROWTH = 2**23
+
+    def __init__(self, warm, last):
+        self.updates, self.seen = (warm, last), {}
+
+    def __call__(self, run):
+        if run.update in self.updates:
+            gc.collect()
+            kind = type(tf.function(lambda: 0))
+            functions = [one for one in gc.get_objects() if isinstance(one, kind)]
+            self.seen[run.update] = sum(one.experimental_get_tracing_count() for one in functions), resident_bytes()
+
+    def traces(self):
+        """How often functions were traced, all together."""
+        (traces, size), (later_traces, later_size) = (self.seen[update] for update in self.updates)
+        assert later_traces == traces
+        assert later_size - size < self.MOST_GROWTH
+        return traces
 
 
 def own_identity(alg, count=1, seed=0):

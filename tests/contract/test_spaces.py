@@ -30,7 +30,6 @@ BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
 IMAGE = spaces.Box(0, 255, (36, 36, 1), np.uint8)
 SEVERAL = spaces.Dict(image=spaces.Box(0, 255, (12, 12, 1), np.uint8), vector=BOX)
 OBSERVATIONS = {
-    "Box": BOX,
     "Discrete": spaces.Discrete(4, start=-2),
     "MultiDiscrete": spaces.MultiDiscrete([3, 2]),
     "MultiBinary": spaces.MultiBinary(3),
@@ -68,7 +67,7 @@ def assert_learnt(alg, env, directory, updates=2, **kwargs):
 
 @pytest.mark.parametrize(("alg", "kind"), DECLARED)
 def test_declared_actions(alg, kind, eager, tmp_path):
-    """In three environments; those of test_runs.py have one."""
+    """In three environments, whose observations are a Box; those of test_runs.py have one."""
     assert_learnt(alg, seeing(alg, kind=kind, count=3), tmp_path, **with_tests(alg, kind))
 
 
@@ -126,9 +125,9 @@ def test_narrow_numbers_are_others(alg, eager, tmp_path):
 
 
 @WITH_MEMORY
-@pytest.mark.parametrize("kind", ["Box", "Discrete"])
-def test_memory(alg, kind, eager, tmp_path):
-    env = seeing(alg, OBSERVATIONS[kind])
+@pytest.mark.parametrize("observations", [BOX, OBSERVATIONS["Discrete"]], ids=["Box", "Discrete"])
+def test_memory(alg, observations, eager, tmp_path):
+    env = seeing(alg, observations)
     model = assert_learnt(alg, env, tmp_path, network="lstm")
     obs, states = env.reset(), model.initial_states(2)
     _, after = model.act(obs, states, True)
