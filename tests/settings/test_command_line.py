@@ -263,6 +263,7 @@ def test_activations_are_those_of_keras(name):
     ("words", "message"),
     [
         (["--nstep=5"], "unknown argument --nstep of ppo2 with network mlp: did you mean --nsteps?"),
+        (["--offline=x.npz"], "unknown argument --offline of ppo2 with network mlp: only sac, td3 have it"),
         (["--num_timestep=5"], "did you mean --num_timesteps?"),
         (["--num-hiden=5"], "did you mean --num_hidden?"),
         (["--qqq=5"], "--alg=ppo2 --help lists what there is"),

@@ -32,6 +32,8 @@ ELSEWHERE = {
 
 # Before the names of the environment's own arguments.
 ENV_KWARGS = "env_kwargs."
+# An argument that so few algorithms have tells more than one of a similar name.
+MOST_NAMED = 4
 TRUTHS = {"true": True, "false": False}
 
 
@@ -115,7 +117,7 @@ def parse(
     for name, text in given.items():
         if name not in FLAGS and not name.startswith(ENV_KWARGS):
             with _from(origins.get(name)):
-                learn[name] = parse_value(_argument(name, algorithm, network), text)
+                learn[name] = parse_value(_argument(name, algorithm, network, algorithms), text)
     if flags["num_env"] is None:
         usual = learn.get("rollout_batch_size") or algorithm.num_env
         flags["num_env"] = len(usable_cores()) if env_type == "atari" else usual
@@ -155,12 +157,15 @@ def check_arguments(learn: dict[str, Any], algorithm: Algorithm, network: Networ
         network.arguments[name].checked(config.network_kwargs[name])
 
 
-def _argument(name: str, algorithm: Algorithm, network: Network) -> Argument:
+def _argument(name: str, algorithm: Algorithm, network: Network, algorithms: Mapping[str, Algorithm]) -> Argument:
     """The argument of learn() that --name sets."""
     arguments = {key: value for key, value in algorithm.config.arguments().items() if key not in OF_THE_RUN}
     argument = arguments.get(name) or network.arguments.get(name)
     if argument is None:
         hint = algorithm.config.instead.get(name) or ELSEWHERE.get(name) or name_here(name, arguments, "--{}")
+        having = [other for other, one in algorithms.items() if name in one.config.arguments()]
+        if hint is None and 0 < len(having) <= MOST_NAMED:
+            hint = f"only {', '.join(having)} {'has' if len(having) == 1 else 'have'} it"
         if hint is None:
             guess = nearest(name, [*FLAGS, *arguments, *network.arguments])
             hint = f"did you mean --{guess}?" if guess else f"--alg={algorithm.name} --help lists what there is"
