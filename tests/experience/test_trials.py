@@ -115,10 +115,14 @@ def test_observations_are_summed_for_each_member():
     assert [one.sums for one in found] == [None, None]
 
 
-def test_an_episode_without_end_is_said(monkeypatch):
+@pytest.mark.parametrize("lengths", [(1000,), (3, 1000)])
+def test_an_episode_without_end_is_said(lengths, monkeypatch):
+    """Also where those of other environments do end."""
     monkeypatch.setattr(endless, "LONGEST_EPISODE", 20)
-    with pytest.raises(ValueError, match="no episode ended within 20 steps: give max_ep_len"):
-        run(environments(1, lengths=[1000]), [1])
+    each = iter(lengths)
+    env = vec(lambda: Paying([next(each)]), len(lengths))
+    with pytest.raises(ValueError, match="an episode has not ended within 20 steps: give max_ep_len"):
+        run(env, list(range(20)))
 
 
 def test_memory_is_cleared_between_members():

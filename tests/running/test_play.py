@@ -126,15 +126,17 @@ def test_environments_without_a_monitor_are_named():
         assert MOST_SILENT_DONES < len(ends) < MOST_SILENT_DONES + 20
 
 
-def test_episodes_that_never_end_are_said(monkeypatch, capsys):
+@pytest.mark.parametrize("lengths", [(1000,), (5, 1000)])
+def test_episodes_that_never_end_are_said(lengths, monkeypatch, capsys):
+    """Also where those of other environments do end."""
     monkeypatch.setattr(endless, "LONG_EPISODE", 10)
     monkeypatch.setattr(endless, "LONGEST_EPISODE", 20)
-    env, _ = recorded(1000)
+    env, _ = recorded(*lengths)
     model = random_model(env, "mlp", 0.3, num_hidden=4)
-    for run in (lambda: next(episodes(model, env)), lambda: even_episodes(model, env, 3)):
-        with pytest.raises(ValueError, match=r"^no episode ended within 20 steps: give max_ep_len"):
+    for run in (lambda: play(model, env, 20), lambda: even_episodes(model, env, 3)):
+        with pytest.raises(ValueError, match=r"^an episode has not ended within 20 steps: give max_ep_len"):
             run()
-        assert "warning: no episode ended within 10 steps: if none ever does, give" in capsys.readouterr().err
+        assert "warning: an episode has not ended within 10 steps: if it never does" in capsys.readouterr().err
     # The steps of several episodes are not added up.
     monkeypatch.setattr(endless, "LONGEST_EPISODE", 4)
     env, _ = recorded(5)

@@ -8,12 +8,12 @@ ADVICE = "give max_ep_len, or max_episode_steps where the environment is registe
 
 
 def require_end(steps: int) -> None:
-    """ValueError when no episode has ended for too many steps of each environment, and a warning long before.
+    """ValueError when an episode is too long to ever end, and a warning long before.
 
     Args:
-        steps: since the last end; called with every number of them.
+        steps: of the longest episode so far; called with every number of them.
     """
     if steps == LONG_EPISODE:
-        warn(f"no episode ended within {steps:,} steps: if none ever does, {ADVICE}")
+        warn(f"an episode has not ended within {steps:,} steps: if it never does, {ADVICE}")
     if steps > LONGEST_EPISODE:
-        raise ValueError(f"no episode ended within {LONGEST_EPISODE:,} steps: {ADVICE}")
+        raise ValueError(f"an episode has not ended within {LONGEST_EPISODE:,} steps: {ADVICE}")

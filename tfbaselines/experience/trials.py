@@ -79,7 +79,8 @@ class Trials:
         for row in range(rows):
             stepped -= place(row)
         population.ready()
-        states, episode_start, quiet = self._policy.initial_state(rows), np.ones(rows, bool), 0
+        states, episode_start = self._policy.initial_state(rows), np.ones(rows, bool)
+        lengths = np.zeros(rows, int)
         while len(trials) < len(members):
             obs = np.asarray(obs, self._dtype)
             observed.add(obs)
@@ -94,8 +95,9 @@ class Trials:
                     trials[present[row]] = Trial(score, sums)
                     self.episodes += [infos[row]["episode"]] if "episode" in infos[row] else []
                     stepped -= place(row)
-            quiet = 0 if episode_start.any() else quiet + 1
-            require_end(quiet)
+            # An environment without a member rests for no longer than another's last episode lasts.
+            lengths = np.where(episode_start, 0, lengths + 1)
+            require_end(int(lengths.max()))
         return [trials[member] for member in members]
 
 

@@ -59,15 +59,15 @@ def even_episodes(model: Any, env: VecEnv, count: int, deterministic: bool = Fal
 def _ended(model: Any, env: VecEnv, deterministic: bool, render: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
     """The number of an environment, and its info entry, for each episode that ends."""
     with one_blas_thread():
-        obs, silent, quiet = env.reset(), 0, 0
+        obs, silent, lengths = env.reset(), 0, np.zeros(env.num_envs, int)
         state, dones = model.initial_states(env.num_envs), np.zeros(env.num_envs, bool)
         while True:
             actions, state = model.act(obs, state, deterministic, dones)
             obs, _, dones, infos = env.step(actions)
             if render:
                 env.render()
-            quiet = 0 if dones.any() else quiet + 1
-            require_end(quiet)
+            lengths = np.where(dones, 0, lengths + 1)
+            require_end(int(lengths.max()))
             for i in np.flatnonzero(dones).tolist():
                 if "episode" in infos[i]:
                     silent = 0
