@@ -93,6 +93,7 @@ def test_words_that_are_no_arguments(word):
         (Schedule, "linear_3", "linear_3"),
         (Schedule | None, "None", None),
         (Sequence[int], "[1, 2]", [1, 2]),
+        (Sequence[int], "3", [3]),
         (Sequence[tuple[int, int, int]], "((8, 4, 2), (16, 2, 1))", ((8, 4, 2), (16, 2, 1))),
         (tuple, "(1,)", (1,)),
     ],
@@ -119,7 +120,7 @@ def test_text_becomes_a_value_of_the_arguments_type(annotation, text, value):
         (float | None, "__import__('os')", "a number or None"),
         (bool, "2", "True or False"),
         (bool, "yes", "True or False"),
-        (Sequence[int], "3", "a list"),
+        (Sequence[int], "three", "a list"),
         (list, "{1}", "a list"),
     ],
 )
@@ -371,8 +372,8 @@ def test_a_network_of_the_users_own(tmp_path, monkeypatch):
     assert args.learn == {"width": 8, "scale": 2.0, "names": "c", "sizes": [3], "wide": True, "limit": 5.0}
     with pytest.raises(ValueError, match=r"--widht .* did you mean --width\?"):
         arguments("--network=own_network:towers", "--widht=8")
-    with pytest.raises(ValueError, match="sizes='3' is not valid: a list"):
-        arguments("--network=own_network:towers", "--sizes=3")
+    with pytest.raises(ValueError, match="sizes='three' is not valid: a list"):
+        arguments("--network=own_network:towers", "--sizes=three")
 
 
 def test_defaults_of_a_network_that_was_not_chosen_do_not_count():

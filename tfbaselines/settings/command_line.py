@@ -199,6 +199,9 @@ def parse_value(argument: Argument, text: str | bool) -> Any:
             return int(value)
         if "float" in kinds or "schedule" in kinds:
             return float(value)
+        if "list" in kinds:
+            # One layer is a network, too.
+            return [value]
     if isinstance(value, list | tuple) and "list" in kinds:
         return value
     if "str" in kinds or "schedule" in kinds:
