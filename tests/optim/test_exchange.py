@@ -79,24 +79,6 @@ def test_the_way_is_chosen_by_size(parameters, rows, jit, comm, kind):
     assert exchange.news() == [f"ranks exchange {kind}: {parameters:,} parameters, {rows:,} rows a step"]
 
 
-@pytest.mark.parametrize(("width", "kind"), [(3, "batches"), (64, "batches"), (96, "batches"), (100, "gradients")])
-def test_layers_that_round_differently_from_rank_to_rank_send_messages(width, kind):
-    Exchange(Pair()).choose([np.zeros((4, 64)), np.zeros((64, width))], 8, {"x": np.zeros(8, np.float32)})
-    assert f"exchange {kind}" in exchange.news()[0]
-
-
-def test_sequences_which_loops_round_differently_from_rank_to_rank_send_messages():
-    block = {"x": np.zeros(8, np.float32), "states": np.zeros((8, 2))}
-    Exchange(Pair()).choose([np.zeros((4, 64))], 8, block)
-    assert "exchange gradients" in exchange.news()[0]
-    exchange.set_exchange("batches")
-    try:
-        with pytest.raises(ValueError, match="mpi_exchange='batches' is not valid: with memory gradients"):
-            Exchange(Pair()).choose([np.zeros((4, 64))], 8, block)
-    finally:
-        exchange.set_exchange("auto")
-
-
 def test_a_way_may_be_forced():
     exchange.set_exchange("gradients")
     try:

@@ -16,15 +16,11 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.compiling import compiled
-from tfbaselines.errors import bad_argument
 from tfbaselines.optim.flat import joined, numbers_in, taken_apart
 from tfbaselines.parallel import mpi
 
 # Parameters x rows of the batch x other ranks, from which the other ranks' gradients take longer than a message.
 MOST_WORK = 4e6
-# Units from which, and numbers in a vector of which, the units of a layer have to be a multiple: of 100 units XLA's
-# products were seen to round differently from rank to rank, of 64 and 96 not.
-VECTOR = 16
 # Batches of all ranks together that are sent take at most this much memory.
 MOST_BYTES = 2**28
 
@@ -85,15 +81,10 @@ class Exchange:
         hosts, sizes, weights = zip(*ranks, strict=True)
         parameters = numbers_in(variables)
         work = parameters * rows * (comm.size - 1)
-        # XLA's loops over them do not round alike on all ranks.
-        sequences = isinstance(data, dict) and "states" in data
-        if sequences and self._kind == "batches":
-            raise bad_argument("mpi_exchange", "batches", "with memory gradients (or auto): ranks would drift apart")
         if self._kind == "auto":
-            # Where ranks round differently, they drift apart.
-            alike = len(set(hosts)) == 1 and not sequences and all(map(_rounds_alike, variables))
             small = self._jit and work <= MOST_WORK and sum(sizes) <= MOST_BYTES
-            self._kind = "batches" if small and alike else "gradients"
+            # Processors of other kinds round differently, and their ranks would drift apart.
+            self._kind = "batches" if small and len(set(hosts)) == 1 else "gradients"
         self._parts = np.array(weights) / np.sum(weights)
         self._place.assign(0 if self._messages else comm.rank)
         _news.append(f"ranks exchange {self._kind}: {parameters:,} parameters, {rows:,} rows a step")
@@ -150,8 +141,3 @@ class Exchange:
             return taken_apart(total, arrays), own
 
         return averaged
-
-
-def _rounds_alike(variable: keras.Variable) -> bool:
-    width = int(variable.shape[-1]) if len(variable.shape) else 1
-    return width <= VECTOR or width % VECTOR == 0
