@@ -18,6 +18,16 @@ from tfbaselines.experience.recording import record_below_normalization
 from tfbaselines.record import main, record
 from tfbaselines.run import main as train
 
+IN_PARTS = """
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from small_environments import Seeing
+
+PARTS = spaces.Dict(a=spaces.Box(-1.0, 1.0, (2,), np.float32), {})
+gymnasium.register("InParts-v0", entry_point=lambda: Seeing(PARTS, spaces.Discrete(2)))
+"""
+
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
@@ -80,6 +90,30 @@ def test_dict_observations_are_recorded_flat():
     assert recorder.recorded_space.shape == (7,) and read.obs.shape == (6, 7) and read.terminated.all()
     wanted = [spaces.flatten(space, {name: part[i] for name, part in obs.items()}) for i in range(2) for obs in shown]
     np.testing.assert_allclose(read.obs, np.float32(wanted))
+
+
+@pytest.mark.parametrize(
+    ("part", "what"),
+    [
+        ("image=spaces.Box(0, 255, (12, 12, 1), np.uint8)", "images beside other observations"),
+        ("action_mask=spaces.Box(1, 1, (2,), np.int8)", "action masks"),
+        ("other=spaces.Box(0, 1, (2,), np.float32)", None),
+    ],
+    ids=["image", "mask", "vector"],
+)
+def test_observations_that_no_algorithm_reads_are_refused_before_an_episode(part, what, tmp_path, monkeypatch, capsys):
+    (tmp_path / "in_parts.py").write_text(IN_PARTS.format(part))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "in_parts", raising=False)
+    words = ["--alg=ppo2", "--env=in_parts:InParts-v0", "--num_timesteps=16", "--nsteps=16", "--nminibatches=1"]
+    assert train([*words, f"--log_path={tmp_path / 'log'}"]) == 0
+    out = tmp_path / "demo.npz"
+    status = main([str(tmp_path / "log"), "--trust", "--episodes", "1", "--out", str(out)])
+    err = capsys.readouterr().err
+    if what is None:
+        assert status == 0 and out.exists()
+    else:
+        assert status == 2 and f"no algorithm would read these with {what}" in err and not out.exists()
 
 
 @pytest.mark.parametrize(

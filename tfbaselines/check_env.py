@@ -1,5 +1,6 @@
 """`python -m tfbaselines.check_env ID`: examines an environment, and says what to change."""
 
+import math
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +18,9 @@ from tfbaselines.envs.vec.observations import MASK, is_image
 from tfbaselines.envs.vec.several_parts import named_parts_of
 from tfbaselines.errors import check_at_least
 from tfbaselines.settings.command_line import ENV_KWARGS, own_arguments, split
+
+# Numbers in Box observations with which a table with two cells for each still fits into memory.
+MOST_OF_TABLES = 20
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -70,10 +74,12 @@ def _algorithms(env: gymnasium.Env) -> list[str]:
     actions, parts = env.action_space, {}
     if isinstance(env.observation_space, spaces.Dict | spaces.Tuple):
         parts = named_parts_of(env.observation_space).spaces
+    spaces_of = parts.values() or [env.observation_space]
     kinds = {type(actions).__name__}
     if isinstance(actions, spaces.Box) and actions.is_bounded():
         kinds.add("bounded Box")
     masked = MASK in parts or MASK in env.reset()[1]
+    numbers = sum(math.prod(one.shape) for one in spaces_of if isinstance(one, spaces.Box))
     goals, images = parts.keys() >= set(GOALS), any(map(is_image, parts.values()))
     return [
         name
@@ -82,6 +88,7 @@ def _algorithms(env: gymnasium.Env) -> list[str]:
         and (algorithm.takes_masks or not masked)
         and (algorithm.several_observations or not images)
         and (goals or not algorithm.goals)
+        and (numbers <= MOST_OF_TABLES or not algorithm.tabular)
     ]
 
 

@@ -102,8 +102,9 @@ def exit_status(name: str, command: Callable[[], int]) -> int:
     except (ValueError, WorkerError, NotFiniteError) as error:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
-        with contextlib.suppress(OSError):
-            print(f"{name}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        with contextlib.suppress(OSError, AttributeError):
+            # One write, so that lines of several ranks do not mix.
+            sys.stderr.write(f"{name}: error: {' '.join(str(error).split())}\n")
         return 3 if isinstance(error, NotFiniteError) else 2
     except OSError as error:
         if os.environ.get(TRACEBACK_VARIABLE) or (error.filename is None and _has_working_directory()):

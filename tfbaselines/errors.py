@@ -32,7 +32,9 @@ class ObservationError(ValueError):
 def warn(message: str) -> None:
     """A warning on standard error, if there is one."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        print(f"tfbaselines: warning: {message}", file=sys.stderr, flush=True)
+        # One write, so that lines of several ranks do not mix.
+        sys.stderr.write(f"tfbaselines: warning: {message}\n")
+        sys.stderr.flush()
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
 from tfbaselines.algs.registry import get
 from tfbaselines.command import Parser, exit_status, leave, load_tensorflow
@@ -39,6 +40,8 @@ def record(
     check_at_least(1, episodes=episodes, num_env=num_env)
     config, path = find_run(directory, checkpoint, trust)
     check_can_be_written("out", out)
+    from tfbaselines.envs.vec.observations import MASK, is_image
+    from tfbaselines.envs.vec.several_parts import named_parts_of
     from tfbaselines.experience.demonstrations import save_demonstrations
     from tfbaselines.experience.recording import record_below_normalization
     from tfbaselines.running.play import episodes as play
@@ -53,6 +56,12 @@ def record(
         return env
 
     env = environments(config, num_env, seed, around=recorded)
+    shown = recorders[0].observation_space
+    parts = named_parts_of(shown).spaces if isinstance(shown, spaces.Dict) else {}
+    if MASK in parts or any(map(is_image, parts.values())):
+        env.close()
+        what = "action masks" if MASK in parts else "images beside other observations"
+        raise ValueError(f"demonstrations are one array of observations: no algorithm would read these with {what}")
     progress = make_progress(True, "record", 0, episodes, "episode")
     try:
         limit_as_trained(env, algorithm, config["learn"])

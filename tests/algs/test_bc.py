@@ -252,3 +252,12 @@ def test_shipped_demonstrations_are_imitated(name, env_id, worst):
 def test_a_run_without_demonstrations_is_refused():
     with pytest.raises(ValueError, match=r"^demo_path=None is not valid: a file of demonstrations"):
         learn("bc", vec(lambda: Seeing(BOX, ACTIONS["Discrete"])), demo_path=None)
+
+
+@pytest.mark.parametrize("alg", ["bc", "gail"])
+def test_a_saved_model_needs_no_demonstrations(alg, eager, tmp_path):
+    env = vec(lambda: Seeing(BOX, ACTIONS["Discrete"]))
+    model = learn(alg, env, 2)
+    model.save(tmp_path / "model")
+    loaded = learn(alg, env, 0, demo_path=None, load_path=tmp_path / "model", seed=5)
+    assert weights(loaded.policy).tolist() == weights(model.policy).tolist()

@@ -94,8 +94,10 @@ class Foreign(gymnasium.vector.VectorEnv):
     ("given", "message"),
     [
         (3, "env='int' is not valid: a VecEnv, a Gymnasium environment, an id, a function"),
-        ([], "env='list' is not valid"),
-        ([cartpole, 3], "env='list' is not valid"),
+        (None, "env=None is not valid"),
+        ([], r"env=\[\] is not valid"),
+        ([cartpole, 3], r"env=\[...\] has int where it needs functions that make environments"),
+        (["CartPole-v1"] * 2, r"env=\[...\] has str where it needs functions that make environments"),
         (Foreign(), "env='Foreign' is not valid: of gymnasium.vector SyncVectorEnv and AsyncVectorEnv"),
         (
             gymnasium.wrappers.vector.RecordEpisodeStatistics(gymnasium.vector.SyncVectorEnv([cartpole])),

@@ -194,6 +194,8 @@ def test_the_command_ends_with_what_to_do(capsys):
     [
         ("Taxi-v4", {"qlearning", "deepq", "es"}, {"bc", "gail", "her"}),
         ("Pendulum-v1", {"sac", "bc", "gail"}, {"her", "deepq"}),
+        ("CartPole-v1", {"qlearning", "ppo2"}, {"td3"}),
+        ("Plane-v0", {"ppo2", "es"}, {"qlearning"}),
         ("tfbaselines.envs.tiny:tfbaselines/PointReach-v0", {"sac", "her"}, {"deepq"}),
         ("Seen-v0", {"ppo2", "es", "sac"}, {"qlearning", "bc", "gail"}),
     ],
@@ -202,10 +204,12 @@ def test_algorithms_are_named_that_take_what_is_observed(env_id, takes, does_not
     picture, speed = np.zeros((8, 8, 1), np.uint8), np.zeros(1, np.float32)
     space = spaces.Dict(picture=spaces.Box(0, 255, (8, 8, 1), np.uint8), speed=spaces.Box(-1, 1, (1,)))
     gymnasium.register("Seen-v0", lambda: Fine(observation_space=space, obs={"picture": picture, "speed": speed}))
+    plane = np.zeros((5, 5), np.float32)
+    gymnasium.register("Plane-v0", lambda: Fine(observation_space=spaces.Box(-1, 1, (5, 5)), obs=plane))
     try:
         assert main([env_id, "--steps=250"]) == 0
     finally:
-        del gymnasium.registry["Seen-v0"]
+        del gymnasium.registry["Seen-v0"], gymnasium.registry["Plane-v0"]
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("algorithms"))
     named = set(line.removeprefix("algorithms that take it: ").split(", "))
     assert takes <= named and not does_not_take & named

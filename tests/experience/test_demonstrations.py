@@ -206,4 +206,5 @@ def test_minari_datasets(shown, tmp_path, monkeypatch):
     np.testing.assert_allclose(read.rewards, np.concatenate([one.rewards for one in buffers]), rtol=1e-6)
     np.testing.assert_array_equal(read.actions, np.concatenate([one.actions for one in buffers]))
     assert "Minari cannot load it" in refused("minari:own/nothing-v0", flat)
+    assert "write minari:ID" in refused("minari:", flat)
     assert "expected is" in refused(f"minari:{name}", spaces.Box(-1.0, 1.0, (9,), np.float32))

@@ -18,6 +18,7 @@ from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype
+from tfbaselines.running.export import export_saved_model
 from tfbaselines.running.model import PolicyModel
 
 # Answers the requests, one a line: an exported model, a file of inputs and one for the answers.
@@ -196,6 +197,12 @@ def test_parts_of_observations_may_have_any_names(tmp_path):
     named = {"observations_front_camera": obs["front camera"], "observations_speed_x": obs["speed/x"]}
     answers = function(**{name: tf.constant(value) for name, value in named.items()})
     np.testing.assert_allclose(answers["values"], model.value(obs), rtol=1e-4, atol=1e-5)
+
+
+def test_a_place_below_a_file_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"cannot export to '.*': a part of its path is a file"):
+        export_saved_model(None, {}, str(tmp_path / "file" / "served"))
 
 
 def test_an_export_replaces_an_earlier_one_and_nothing_else(tmp_path):

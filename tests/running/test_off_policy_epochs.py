@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers import vec
 from small_environments import CYCLE, Counting, counting, still, taken
-from small_runs import learn, rows, train
+from small_runs import learn, own_identity, rows, train
 
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.running import off_policy
@@ -144,3 +144,12 @@ def test_a_row_has_what_came_before_a_checkpoint_in_its_epoch(alg, eager, tmp_pa
     train(tmp_path / "parts", alg, still(), 8, run=RunOptions(resume=str(tmp_path / "parts")))
     assert len(rows(tmp_path / "whole")) == 4
     assert rows(tmp_path / "parts").equals(rows(tmp_path / "whole"))
+
+
+def test_what_counts_is_the_latest_test(eager):
+    """The mean return that progress shows, and by which a run is judged."""
+    seen = []
+    run = RunOptions(callback=lambda run: seen.append((run.mean_reward, list(run.eval_episodes.rewards))))
+    learn("sac", own_identity("sac"), 20, eval_env=own_identity("sac", 1, 7), num_test_episodes=2, run=run)
+    shown, returns = seen[-1]
+    assert len(returns) > 4 and shown == pytest.approx(np.mean(returns[-2:])) != pytest.approx(np.mean(returns))

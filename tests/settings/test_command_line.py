@@ -279,6 +279,7 @@ def test_activations_are_those_of_keras(name):
         (["--alg=acer", "--lrschedule=linaer"], "unknown lrschedule 'linaer': did you mean 'linear'?"),
         (["--alg=acer", "--trust_region=exat"], "unknown trust_region 'exat': did you mean 'exact'?"),
         (["--total_timesteps=5"], "unknown argument --total_timesteps"),
+        (["--evaluate_episodes=3"], "evaluate_episodes=3 is not valid: needs evaluate_every"),
         (["--alg=gail", "--expert_path=x.npz"], "with network mlp: give demo_path=, the same file"),
         (["--extra_import=math"], "the module comes before the id: --env=module:id"),
         (["--gae_lambda=0.9"], "Stable-Baselines3's gae_lambda is --lam here"),

@@ -63,7 +63,7 @@ def test_nonsense_is_refused(words, message):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--alg=ddpg", "--nb_rollout_steps=1e6", "--num_timesteps=1000"], "nothing to train: 1000 environment steps"),
+        (["--alg=ddpg", "--nb_rollout_steps=1e6", "--num_timesteps=1000"], "nothing to train: 1000 steps are less"),
         (["--nsteps=1e6", "--num_timesteps=1000"], "nothing to train"),
         (["--nsteps=1e8", "--num_timesteps=1e9"], "a rollout would take"),
         (["--alg=sac", "--batch_size=1e7", "--num_timesteps=1000"], "learning from a batch would take"),

@@ -1,10 +1,12 @@
 import dataclasses
 import importlib
 import inspect
+import re
 
 import pytest
 
 from tfbaselines import ALGORITHMS
+from tfbaselines.algs.registry import get
 from tfbaselines.settings.options import PRECISIONS, RunOptions
 
 
@@ -43,3 +45,15 @@ def test_options_are_not_shared_and_do_not_change():
 def test_every_algorithm_takes_them(name):
     learn = importlib.import_module(f"tfbaselines.algs.{name}").learn
     assert inspect.signature(learn).parameters["run"].default is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"seed": -1}, "seed=-1 is not valid: at least 0"),
+        ({"run": {"on_nan": "skip"}}, "run={'on_nan': 'skip'} is not valid: a RunOptions, of tfbaselines.settings"),
+    ],
+)
+def test_a_mistake_is_not_the_environments(wrong, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        get("ppo2").learn("mlp", "CartPole-v1", **wrong)

@@ -249,5 +249,14 @@ def test_files_that_a_run_reads_are_asked_for_again(name):
     stored = {"alg": "her", name: "goals.npz"}
     with pytest.raises(ValueError, match=rf"the path in the run's {name} is not kept: give --{name}='goals.npz' again"):
         given_again(stored, {"resume": "log"})
+    both = stored | {"pretraining": "{}"}
+    with pytest.raises(
+        ValueError, match=rf"the paths in the run's {name} and pretraining are not kept: give --{name}="
+    ):
+        given_again(both, {})
     assert given_again(stored, {name: "here.npz"}) == {"alg": "her", name: "here.npz"}
     assert given_again(stored | {name: "None"}, {}) == {"alg": "her"}
+
+
+def test_what_one_command_does_is_not_kept_for_others():
+    assert given_again({"alg": "ppo2", "play": True, "overwrite": True}, {}) == {"alg": "ppo2"}

@@ -66,6 +66,9 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
         refuse_action_masks(env, "bc")
         policy = make_policy(network, env, config, run.comm)
         model = PolicyModel(policy, rng=run.rng)
+        if run.only_loads(config.demo_path):
+            run.start(model)
+            return model
         demonstrations = load_demonstrations(config.demo_path, env.observation_space, env.action_space)
         options = CloningOptions(
             batch_size=config.batch_size,

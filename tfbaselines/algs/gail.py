@@ -89,6 +89,9 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
             raise ValueError(
                 "gail takes neither action masks nor observations of several parts: the environments have them"
             )
+        if run.only_loads(config.demo_path):
+            run.start(run.model)
+            return run.model
         demonstrations = load_demonstrations(config.demo_path, env.observation_space, env.action_space)
         demonstrations = demonstrations.first(config.traj_limitation)
         adversary = make_adversary(run, env, demonstrations)

@@ -57,7 +57,10 @@ def as_vec_env(env: Any, seed: int | None = None, flatten: bool = True, name: st
     if callable(env):
         made = env()
         return made if _is_vec_env(made) else DummyVecEnv([partial(_made, lambda: made, 0, first, flatten)])
-    raise bad_argument(name, type(env).__name__, ACCEPTED)
+    if isinstance(env, list | tuple) and env:
+        kinds = " and ".join(sorted({type(one).__name__ for one in env if not callable(one)}))
+        raise ValueError(f"{name}=[...] has {kinds} where it needs functions that make environments")
+    raise bad_argument(name, env if env is None or isinstance(env, list | tuple) else type(env).__name__, ACCEPTED)
 
 
 def check_apart(env: Any, tests: VecEnv, name: str) -> None:

@@ -127,6 +127,8 @@ def making(env_id: str, env_type: str, env_kwargs: dict[str, Any]) -> Iterator[N
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
         raise cannot_be_made(env_id, env_type, error) from None
     except TypeError as error:
+        if "'render_mode'" in str(error):
+            raise ValueError(f"no pictures of {env_id}: it takes no render_mode") from None
         raise bad_argument(
             "env_kwargs", env_kwargs, f"what {env_id} takes, --env_kwargs.NAME=VALUE ({error})"
         ) from None

@@ -170,7 +170,10 @@ def load_demonstrations(
 
 def _check_space(space: spaces.Space) -> None:
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        raise ValueError(f"demonstrations have one array of observations, and {space} has several parts")
+        raise ValueError(
+            f"demonstrations have one array of observations, and {space} has several parts: "
+            "gymnasium.wrappers.FlattenObservation makes one of them"
+        )
 
 
 def _of_file(path: Path, observation_space: spaces.Space, action_space: spaces.Space) -> Demonstrations:

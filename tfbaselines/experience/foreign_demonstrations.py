@@ -63,6 +63,8 @@ def of_minari(name: str) -> Episodes:
     Args:
         name: the dataset's id, such as mujoco/hopper/expert-v0.
     """
+    if not name:
+        raise ValueError("it names no dataset: write minari:ID, such as minari:mujoco/hopper/expert-v0")
     try:
         import minari
     except ImportError:

@@ -135,7 +135,10 @@ class BasePolicy(abc.ABC):
                 f"the saved model is of another network: its weights are {shapes}, this network's are {wanted}"
             )
         if (state["normalizer"] is None) != (self.normalizer is None):
-            raise ValueError("the saved model and this one differ in normalize_observations")
+            raise ValueError(
+                "the saved model and this one differ in normalize_observations: give "
+                f"normalize_observations={state['normalizer'] is not None}"
+            )
         for variable, array in zip(self.trainable_variables, arrays, strict=True):
             variable.assign(array)
         if self.normalizer:

@@ -35,7 +35,10 @@ def export_saved_model(policy: ActingPolicy, normalization: dict[str, Any], dire
     if os.path.exists(directory) and not os.path.isfile(os.path.join(directory, "saved_model.pb")):
         raise ValueError(f"cannot export to '{directory}': it exists and is not an exported model")
     parent = os.path.dirname(os.path.abspath(directory))
-    os.makedirs(parent, exist_ok=True)
+    try:
+        os.makedirs(parent, exist_ok=True)
+    except FileExistsError:
+        raise ValueError(f"cannot export to '{directory}': a part of its path is a file") from None
     work = tempfile.mkdtemp(prefix=".export-", dir=parent)
     try:
         module = _ServedPolicy(policy, normalization)

@@ -70,9 +70,8 @@ class Plan:
     def __post_init__(self) -> None:
         if 0 < self.total_timesteps < self.steps_per_update:
             raise ValueError(
-                f"nothing to train: {self.total_timesteps} environment steps are less than one update of "
-                f"{self.steps_per_update}; raise them, or lower the steps of an update (num_env, and the argument for "
-                "the steps of a rollout)"
+                f"nothing to train: {self.total_timesteps} steps are less than one update of {self.steps_per_update}; "
+                "raise them, or lower the steps of an update (num_env, and the argument for the steps between updates)"
             )
 
     @classmethod

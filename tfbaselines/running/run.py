@@ -167,6 +167,10 @@ class Run:
         """
         self._saving.acts(parts)
 
+    def only_loads(self, demonstrations: str | None) -> bool:
+        """Whether a model is to be loaded and nothing learnt, for which demonstrations are not needed."""
+        return demonstrations is None and self.plan.total_timesteps == 0
+
     def at_end(self, call: Callable[[], None]) -> None:
         """Call something when the run is over, however it ends."""
         self._closing.callback(call)
@@ -174,8 +178,8 @@ class Run:
     @property
     def mean_reward(self) -> float:
         """What counts: the mean return of the latest tests, or of training where there are none; NaN before any."""
-        tests = self.eval_episodes.mean_reward
-        return tests if np.isfinite(tests) else self.episodes.mean_reward
+        tests = self.eval_episodes.rewards
+        return safe_mean(tests[-(self._num_tests or len(tests)) :]) if tests else self.episodes.mean_reward
 
     @property
     def judged_return(self) -> float:

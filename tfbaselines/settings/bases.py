@@ -30,6 +30,8 @@ class RunConfig(Config):
     @property
     def options(self) -> RunOptions:
         """The run's options."""
+        if self.run is not None and not isinstance(self.run, RunOptions):
+            raise bad_argument("run", self.run, "a RunOptions, of tfbaselines.settings.options")
         return self.run or RunOptions()
 
 

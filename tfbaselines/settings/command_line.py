@@ -106,6 +106,9 @@ def parse(
         with _from(origins.get(name)):
             typed[name] = parse_value(FLAGS[name], given[name])
     flags = vars(Flags(**typed, env_kwargs=env_kwargs)).copy()
+    # A file with all defaults names it, too.
+    if flags["evaluate_every"] is None and flags["evaluate_episodes"] != FLAGS["evaluate_episodes"].default:
+        raise bad_argument("evaluate_episodes", flags["evaluate_episodes"], "needs evaluate_every")
     algorithm = named(algorithms, flags["alg"])
     env_type, env_id = env_type_of(flags["env"], flags["env_type"])
     if flags["network"] is None:

@@ -14,9 +14,9 @@ from tfbaselines.settings.flags import FLAGS
 from tfbaselines.settings.reward_signals import reads_demonstrations
 from tfbaselines.settings.signatures import network_named
 
-# Arguments of a run that are not kept when it is resumed: paths, and the user's consent.
+# Arguments of a run that are not kept when it is resumed: paths, the user's consent, and what one command does.
 NOT_KEPT = ("log_path", "save_path", "load_path", "demo_file", "demo_path", "resume", "overwrite", "trust", "config")
-NOT_KEPT += ("checkpoint_path", "tuned", "print_config", "offline")
+NOT_KEPT += ("checkpoint_path", "tuned", "print_config", "offline", "play")
 
 # Those of them without which a run cannot go on as it began.
 READ_AGAIN = ("offline", "demo_path", "demo_file")
@@ -120,23 +120,19 @@ def given_again(stored: Mapping[str, str | bool], typed: Mapping[str, str | bool
     ValueError for a module that only config.json names, without --trust.
     """
     kept = {name: value for name, value in stored.items() if name not in NOT_KEPT and name not in typed}
-    for name in READ_AGAIN:
-        if stored.get(name, "None") != "None" and name not in typed:
-            _require_again(name, stored[name], typed)
+    lost = {name: stored[name] for name in READ_AGAIN if stored.get(name, "None") != "None" and name not in typed}
     if "pretraining" in kept:
-        _require_again("pretraining", kept.pop("pretraining"), typed)
+        lost["pretraining"] = kept.pop("pretraining")
     if reads_demonstrations(kept.get("reward_signals")):
-        # A path of config.json's.
-        _require_again("reward_signals", kept.pop("reward_signals"), typed)
+        lost["reward_signals"] = kept.pop("reward_signals")
+    # A file of arguments may give the paths.
+    if lost and "config" not in typed:
+        again = " ".join(f"--{name}={value!r:.300}" for name, value in lost.items())
+        what = "the path in the run's {} is" if len(lost) == 1 else "the paths in the run's {} are"
+        raise ValueError(f"{what.format(' and '.join(lost))} not kept: give {again} again")
     trust = typed.get("trust", False)
     require_trust(kept, trust is True or str(trust).lower() in ("true", "1"))
     return kept | dict(typed)
-
-
-def _require_again(name: str, value: str | bool, typed: Mapping[str, str | bool]) -> None:
-    """ValueError unless a file of arguments, which may give a path that is not kept again, is typed."""
-    if "config" not in typed:
-        raise ValueError(f"the path in the run's {name} is not kept: give --{name}={value!r:.300} again")
 
 
 def check_run(config: dict[str, Any], algorithm: Algorithm, trust: bool) -> None:

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from tfbaselines.envs import tiny
+from tfbaselines.envs.make import making
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.tiny import ConstantRewardEnv, NaNEnv
@@ -248,6 +250,23 @@ class Transparent(VecEnvWrapper):
 def test_environments_without_pictures_say_how_to_get_them():
     with pytest.raises(ValueError, match=r"no pictures of .*CartPole.*'render_mode': 'rgb_array'"):
         DummyVecEnv([cart_pole(0)]).render(mode="rgb_array")
+
+
+def test_environments_that_cannot_give_pictures_say_so():
+    class Blind(tiny.DiscreteIdentityEnv):
+        def render(self):
+            return None
+
+    def blind():
+        env = Blind(2)
+        env.render_mode = "rgb_array"
+        return env
+
+    with pytest.raises(ValueError, match=r"no pictures of .*: its render\(\) gives NoneType, not an array"):
+        DummyVecEnv([blind]).render(mode="rgb_array")
+    words = "no pictures of Plain-v0: it takes no render_mode"
+    with pytest.raises(ValueError, match=words), making("Plain-v0", "own", {"render_mode": "rgb_array"}):
+        tiny.DiscreteIdentityEnv(2, render_mode="rgb_array")
 
 
 def test_a_wrapper_passes_on_what_it_does_not_change():

@@ -40,7 +40,7 @@ def crash():
 
 
 def give_up():
-    raise RuntimeError("the simulator gave up")
+    raise RuntimeError("the simulator\ngave up")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,8 +91,9 @@ def test_a_failed_worker_is_replaced_and_its_episode_truncated(kind, way, warnin
         step(env)
     assert process_numbers(env)[0] == first[0] and process_numbers(env)[1] != first[1]
     assert all_gone([*first, *process_numbers(env)], 0)
+    assert "\n" not in "".join(warnings)
     assert [re.sub(r".*?; ", "", text) for text in warnings] == [
-        f"a new process replaces it, its episode is truncated ({left} more replacements)" for left in (1, 0)
+        f"a new process replaces it, its episode is truncated (replacements left: {left})" for left in (1, 0)
     ]
 
 

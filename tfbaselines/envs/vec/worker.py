@@ -191,7 +191,8 @@ class Workers:
         while self._replaced < self._replacements:
             self._replaced += 1
             left = self._replacements - self._replaced
-            warn(f"{error}; a new process replaces it, its episode is truncated ({left} more replacements)")
+            said = " ".join(str(error).split())
+            warn(f"{said}; a new process replaces it, its episode is truncated (replacements left: {left})")
             self._discard(number)
             makers = [make.again(self._replaced) if hasattr(make, "again") else make for make in self._makers[number]]
             try:
