@@ -201,8 +201,9 @@ def test_parts_of_observations_may_have_any_names(tmp_path):
 
 def test_a_place_below_a_file_is_refused(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match=r"cannot export to '.*': a part of its path is a file"):
-        export_saved_model(None, {}, str(tmp_path / "file" / "served"))
+    for place in ("file/served", "file/below/served"):
+        with pytest.raises(ValueError, match=r"cannot export to '.*': a part of its path is a file"):
+            export_saved_model(None, {}, str(tmp_path / place))
 
 
 def test_an_export_replaces_an_earlier_one_and_nothing_else(tmp_path):

@@ -37,7 +37,7 @@ def export_saved_model(policy: ActingPolicy, normalization: dict[str, Any], dire
     parent = os.path.dirname(os.path.abspath(directory))
     try:
         os.makedirs(parent, exist_ok=True)
-    except FileExistsError:
+    except (FileExistsError, NotADirectoryError):
         raise ValueError(f"cannot export to '{directory}': a part of its path is a file") from None
     work = tempfile.mkdtemp(prefix=".export-", dir=parent)
     try:
