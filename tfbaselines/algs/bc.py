@@ -66,7 +66,8 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
         refuse_action_masks(env, "bc")
         policy = make_policy(network, env, config, run.comm)
         model = PolicyModel(policy, rng=run.rng)
-        if run.only_loads(config.demo_path):
+        if run.plan.total_timesteps == 0 and config.demo_path is None:
+            # A saved model is loaded, and nothing learnt.
             run.start(model)
             return model
         demonstrations = load_demonstrations(config.demo_path, env.observation_space, env.action_space)

@@ -89,7 +89,8 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
             raise ValueError(
                 "gail takes neither action masks nor observations of several parts: the environments have them"
             )
-        if run.only_loads(config.demo_path):
+        if run.plan.total_timesteps == 0 and config.demo_path is None:
+            # A saved model is loaded, and nothing learnt.
             run.start(run.model)
             return run.model
         demonstrations = load_demonstrations(config.demo_path, env.observation_space, env.action_space)

@@ -167,10 +167,6 @@ class Run:
         """
         self._saving.acts(parts)
 
-    def only_loads(self, demonstrations: str | None) -> bool:
-        """Whether a model is to be loaded and nothing learnt, for which demonstrations are not needed."""
-        return demonstrations is None and self.plan.total_timesteps == 0
-
     def at_end(self, call: Callable[[], None]) -> None:
         """Call something when the run is over, however it ends."""
         self._closing.callback(call)

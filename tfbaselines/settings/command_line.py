@@ -32,7 +32,7 @@ ELSEWHERE = {
 
 # Before the names of the environment's own arguments.
 ENV_KWARGS = "env_kwargs."
-# An argument that so few algorithms have tells more than one of a similar name.
+# Where at most so many algorithms have an argument, the error of one without it lists them.
 MOST_NAMED = 4
 TRUTHS = {"true": True, "false": False}
 
