@@ -56,7 +56,7 @@ def eager(monkeypatch):
     from tensorflow.python import pywrap_tfe
 
     # A seed drops the kernels of all operations, for those that draw from TensorFlow's global generator, as none of
-    # ours does; making them anew would take a quarter of the time.
+    # ours does; making them anew would take a fifth of the time.
     monkeypatch.setattr(pywrap_tfe, "TFE_ContextClearCaches", lambda context: None)
     tf.config.run_functions_eagerly(True)
     yield

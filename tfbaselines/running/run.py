@@ -174,8 +174,7 @@ class Run:
     @property
     def mean_reward(self) -> float:
         """What counts: the mean return of the latest tests, or of training where there are none; NaN before any."""
-        tests = self.eval_episodes.rewards
-        return safe_mean(tests[-(self._num_tests or len(tests)) :]) if tests else self.episodes.mean_reward
+        return safe_mean(self._latest_test) if self._latest_test else self.episodes.mean_reward
 
     @property
     def judged_return(self) -> float:
@@ -185,8 +184,12 @@ class Run:
         """
         if self._num_tests is None:
             return self.episodes.mean_reward if self.episodes.full else float("nan")
-        rewards = self.eval_episodes.rewards[-self._num_tests :]
-        return safe_mean(rewards) if len(rewards) == self._num_tests else float("nan")
+        return safe_mean(self._latest_test) if len(self._latest_test) == self._num_tests else float("nan")
+
+    @property
+    def _latest_test(self) -> list[float]:
+        """Its returns; those of all tests where nothing says how many episodes one has."""
+        return self.eval_episodes.rewards[-(self._num_tests or 0) :]
 
     def judge_by_tests(self, episodes: int) -> bool:
         """Judge the run by a callback's tests of this many episodes, unless it has its own; whether it does."""

@@ -32,7 +32,7 @@ ELSEWHERE = {
 
 # Before the names of the environment's own arguments.
 ENV_KWARGS = "env_kwargs."
-# Where at most so many algorithms have an argument, the error of one without it lists them.
+# The error of an unknown argument lists the algorithms that have it, if they are no more than this.
 MOST_NAMED = 4
 TRUTHS = {"true": True, "false": False}
 

@@ -55,6 +55,7 @@ def takes(
             seed = arguments.get("seed")
             # A seed of another type is refused with the other arguments.
             seed = seed if isinstance(seed, Integral) else None
+            # Environments are seeded before the others are looked at.
             if seed is not None and "seed" in config.arguments():
                 config.arguments()["seed"].checked(seed)
             env = as_vec_env(env, seed, flatten)

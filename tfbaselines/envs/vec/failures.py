@@ -23,10 +23,10 @@ class EnvironmentFault(ValueError):
 
 
 def why(error: BaseException) -> str:
-    """What the environment did wrong where that is known, else the exception's kind, text and place."""
+    """What the environment did wrong where that is known, else the exception's kind, text and place, in one line."""
     if isinstance(error, EnvironmentFault):
         return str(error)
-    return fault_of(error) or f"{type(error).__name__}: {error}{place(error)}"
+    return fault_of(error) or f"{type(error).__name__}: {' '.join(str(error).split())}{place(error)}"
 
 
 def fault_of(error: BaseException) -> str | None:

@@ -58,10 +58,11 @@ def picture(env: gymnasium.Env) -> np.ndarray:
         raise ValueError(f"no pictures of {env.unwrapped}: {error}") from None
     except NotImplementedError:
         raise ValueError(f"no pictures of {env.unwrapped}: it cannot be rendered") from None
-    if not isinstance(image, np.ndarray) and env.render_mode == "rgb_array":
-        raise ValueError(f"no pictures of {env.unwrapped}: its render() gives {type(image).__name__}, not an array")
     if not isinstance(image, np.ndarray):
-        raise ValueError(f"no pictures of {env.unwrapped}: make it with env_kwargs={{'render_mode': 'rgb_array'}}")
+        reason = "make it with env_kwargs={'render_mode': 'rgb_array'}"
+        if env.render_mode == "rgb_array":
+            reason = f"its render() gives {type(image).__name__}, not an array"
+        raise ValueError(f"no pictures of {env.unwrapped}: {reason}")
     return image
 
 

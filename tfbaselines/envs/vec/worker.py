@@ -191,8 +191,7 @@ class Workers:
         while self._replaced < self._replacements:
             self._replaced += 1
             left = self._replacements - self._replaced
-            said = " ".join(str(error).split())
-            warn(f"{said}; a new process replaces it, its episode is truncated (replacements left: {left})")
+            warn(f"{error}; a new process replaces it, its episode is truncated (replacements left: {left})")
             self._discard(number)
             makers = [make.again(self._replaced) if hasattr(make, "again") else make for make in self._makers[number]]
             try:
