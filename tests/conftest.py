@@ -6,7 +6,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tfbaselines.running.signals import heed
+from tfbaselines.training.guards import heed
 
 HERE = Path(__file__).parent
 # Helpers that tests share: commands, golden cases, small runs, and those of one room.

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from mutations import HEADERS, mutations, refused_or_read
 
-from tfbaselines import arrays, memory
+from tfbaselines import arrays
+from tfbaselines import arrays as memory
 from tfbaselines.arrays import map_array, parse_document, read_archive
-from tfbaselines.running.checkpoint import TREE_ENTRY, load_tree, save_tree
+from tfbaselines.training.checkpoint import TREE_ENTRY, load_tree, save_tree
 
 TREE = {
     "format": "x",
@@ -63,7 +64,7 @@ def fuzz(directory, count, seed=0):
 # Loads a file in a process that may take 1.5 GiB of address space; prints the error and the most that it took.
 LIMITED = """
 import resource, sys
-from tfbaselines.running.checkpoint import load_tree
+from tfbaselines.training.checkpoint import load_tree
 if sys.argv[1] == "fuzz":
     sys.path.insert(0, sys.argv[3])
     from test_arrays import fuzz

@@ -8,7 +8,7 @@ import pytest
 from commands import SMALL
 
 from tfbaselines.run import main
-from tfbaselines.running.checkpoint import load_tree, save_tree
+from tfbaselines.training.checkpoint import load_tree, save_tree
 
 ONE_STEP = [*SMALL, "--num_timesteps=64"]
 

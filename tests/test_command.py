@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tfbaselines.command import Parser, absent, exit_status, silent_stderr
+from tfbaselines.cli.command import Parser, absent, exit_status, silent_stderr
 from tfbaselines.errors import WorkerError
 
 
@@ -96,7 +96,7 @@ def test_noise_is_shown_when_something_fails(capfd):
 def test_a_closed_standard_error_has_nothing_to_drop(closing):
     script = (
         f"import os, sys; {closing}\n"
-        "from tfbaselines.command import silent_stderr\n"
+        "from tfbaselines.cli.command import silent_stderr\n"
         "with silent_stderr():\n    print('went on')\n"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "went on\n"
@@ -105,7 +105,7 @@ def test_a_closed_standard_error_has_nothing_to_drop(closing):
 def test_a_library_that_aborts_at_the_very_end_does_not_change_the_status():
     script = (
         "import atexit, ctypes\n"
-        "from tfbaselines.command import leave\n"
+        "from tfbaselines.cli.command import leave\n"
         "libc = ctypes.CDLL(None)\n"
         "libc.__cxa_atexit(ctypes.cast(libc.abort, ctypes.c_void_p), None, None)\n"
         "atexit.register(print, 'closed')\n"

@@ -1,7 +1,7 @@
 import pytest
+from tfbaselines.config.declared import config_of
 
 from tfbaselines.errors import bad_argument, check_at_least, nearest, unknown
-from tfbaselines.settings.declared import config_of
 
 
 @pytest.mark.parametrize(("name", "found"), [("mpl", "mlp"), ("cartpole-v1", "CartPole-v1"), ("zzz", None), ("", None)])

@@ -16,12 +16,12 @@ from mutations import mutations, refused_or_read
 
 from tfbaselines import run
 from tfbaselines.algs.registry import ALGORITHMS, get
-from tfbaselines.experience.demonstrations import load_demonstrations
-from tfbaselines.experience.replay.uniform import Replay
-from tfbaselines.settings.command_line import parse
-from tfbaselines.settings.config_file import read_config
-from tfbaselines.settings.sections import read_sections
-from tfbaselines.settings.stored import given_again
+from tfbaselines.config.command_line import parse
+from tfbaselines.config.files import read_config
+from tfbaselines.config.sections import read_sections
+from tfbaselines.config.stored import given_again
+from tfbaselines.demos.demonstrations import load_demonstrations
+from tfbaselines.replay.uniform import Replay
 
 COUNT = int(os.environ.get("TFBASELINES_FUZZ", 150))
 

@@ -11,7 +11,7 @@ from commands import SMALL
 import tfbaselines
 from tfbaselines.evaluate import evaluate
 from tfbaselines.run import main as train
-from tfbaselines.running.checkpoint import Checkpoints, load_tree, save_tree, saved_file
+from tfbaselines.training.checkpoint import Checkpoints, load_tree, save_tree, saved_file
 
 
 @pytest.fixture(scope="module")

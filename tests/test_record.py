@@ -10,11 +10,11 @@ from gymnasium import spaces
 from helpers import vec
 from small_environments import Counting, Seeing
 
+from tfbaselines.demos.demonstrations import load_demonstrations
+from tfbaselines.demos.recording import record_below_normalization
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.evaluate import evaluate
-from tfbaselines.experience.demonstrations import load_demonstrations
-from tfbaselines.experience.recording import record_below_normalization
 from tfbaselines.record import main, record
 from tfbaselines.run import main as train
 
@@ -151,7 +151,7 @@ def test_a_file_that_cannot_be_written_is_found_out_before_an_episode(where, sav
 def test_the_process_ends_as_the_other_commands_do(monkeypatch):
     """Whatever C++ libraries would do at the very end."""
     left = []
-    monkeypatch.setattr("tfbaselines.command.leave", left.append)
+    monkeypatch.setattr("tfbaselines.cli.command.leave", left.append)
     monkeypatch.delitem(sys.modules, "tfbaselines.record")
     monkeypatch.setattr(sys, "argv", ["record", "nowhere", "--out", "x.npz"])
     runpy.run_module("tfbaselines.record", run_name="__main__")

@@ -9,24 +9,9 @@ PACKAGE = Path(tfbaselines.__file__).parent
 
 # Each may import those before it.
 ROOMS = (
-    *(
-        "errors",
-        "files",
-        "limits",
-        "memory",
-        "arrays",
-        "command",
-        "compiling",
-        "parallel",
-        "envs",
-        "policy",
-        "experience",
-        "losses",
-        "optim",
-        "settings",
-        "logs",
-    ),
-    *("running", "algs", "plot", "evaluate", "record", "check_env", "porting", "bench", "run", "__main__"),
+    *("errors", "files", "limits", "arrays", "cli", "compiling", "parallel", "envs", "policy", "learn", "replay"),
+    *("rollout", "config", "logs", "demos", "training", "rewards", "algs", "plot", "evaluate", "record", "check_env"),
+    *("compat", "bench", "run", "__main__"),
 )
 
 
@@ -82,20 +67,45 @@ def test_every_module_can_be_imported_first():
     assert not waits
 
 
+def algorithm_of(module):
+    """The algorithm that a module belongs to, or None."""
+    parts = module.split(".")
+    return parts[2] if len(parts) > 2 and parts[1] == "algs" and parts[2] != "registry" else None
+
+
+def arrows():
+    """Pairs of a module and one that it imports, by their dotted names, imports inside of functions too."""
+    modules = {module_of(path): path for path in PACKAGE.rglob("*.py")}
+    for module, path in modules.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tfbaselines"):
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+                yield from ((module, name if name in modules else node.module) for name in names)
+
+
 def test_algorithms_do_not_import_one_another():
-    algorithms = {path.stem for path in (PACKAGE / "algs").glob("*.py")} - {"__init__", "registry"}
-    for name in algorithms:
-        others = {f"tfbaselines.algs.{other}" for other in algorithms - {name}}
-        assert not others & set(imports(PACKAGE / "algs" / f"{name}.py"))
+    pairs = {(algorithm_of(module), algorithm_of(imported)) for module, imported in arrows()}
+    assert not [(one, other) for one, other in pairs if one and other and one != other]
+
+
+def test_what_one_algorithm_alone_needs_lies_in_its_folder():
+    users = {}
+    for module, imported in arrows():
+        users.setdefault(imported, set()).add(algorithm_of(module))
+    wrong = [
+        f"{imported} is imported by algs/{next(iter(owners))} alone"
+        for imported, owners in users.items()
+        if algorithm_of(imported) is None and imported.count(".") > 1 and len(owners) == 1 and None not in owners
+    ]
+    assert not wrong
 
 
 def test_losses_and_steps_stand_side_by_side():
-    for path in (PACKAGE / "optim").glob("*.py"):
+    for path in (PACKAGE / "learn").glob("*.py"):
         assert not any(name.startswith("tfbaselines.losses") for name in imports(path))
 
 
-def test_settings_load_no_tensorflow():
-    """Nor does anything that they import at their top."""
-    for path in (PACKAGE / "settings").glob("*.py"):
+def test_configs_load_no_tensorflow():
+    for path in (PACKAGE / "config").glob("*.py"):
         top = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.Import)]
         assert not any(alias.name in ("tensorflow", "keras") for node in top for alias in node.names)

@@ -2,14 +2,14 @@
 
 ``tfbaselines.ppo2``, ``tfbaselines.logger`` and the rest of the public modules are imported when they
 are first used, so that ``import tfbaselines`` itself is immediate and never loads TensorFlow. So are the originals' own
-import paths; see porting/table.py.
+import paths; see compat/table.py.
 """
 
 from typing import Any
 
 from tfbaselines.algs.registry import ALGORITHMS as _REGISTRY
-from tfbaselines.porting import find as _find
-from tfbaselines.porting import public as _public
+from tfbaselines.compat import find as _find
+from tfbaselines.compat import public as _public
 
 __version__ = "0.1.0"
 

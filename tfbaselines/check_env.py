@@ -9,15 +9,14 @@ import gymnasium
 from gymnasium import spaces
 
 from tfbaselines.algs.registry import ALGORITHMS
-from tfbaselines.command import Parser, exit_status
+from tfbaselines.cli.command import Parser, exit_status
+from tfbaselines.config.command_line import ENV_KWARGS, own_arguments, split
 from tfbaselines.envs.check import ADVICE, MISTAKE, check
-from tfbaselines.envs.goals import GOALS
 from tfbaselines.envs.ids import env_type_of
 from tfbaselines.envs.make import making
-from tfbaselines.envs.vec.observations import MASK, is_image
-from tfbaselines.envs.vec.several_parts import named_parts_of
+from tfbaselines.envs.vec.observations import MASK, is_image, named_parts_of
+from tfbaselines.envs.wrappers import GOALS
 from tfbaselines.errors import check_at_least
-from tfbaselines.settings.command_line import ENV_KWARGS, own_arguments, split
 
 # Numbers in Box observations with which a table with two cells for each still fits into memory.
 MOST_OF_TABLES = 20

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.algs.registry import get
-from tfbaselines.command import Parser, exit_status, leave, load_tensorflow
+from tfbaselines.cli.command import Parser, exit_status, leave, load_tensorflow
+from tfbaselines.config.files import read_config
+from tfbaselines.config.stored import NOT_KEPT, OF_THE_MODEL, check_config, check_run
 from tfbaselines.errors import check_at_least
-from tfbaselines.running.checkpoint import Checkpoints, load_tree
-from tfbaselines.settings.config_file import read_config
-from tfbaselines.settings.stored import NOT_KEPT, OF_THE_MODEL, check_config, check_run
+from tfbaselines.training.checkpoint import Checkpoints, load_tree
 
 
 def evaluate(
@@ -52,8 +52,8 @@ def evaluate(
     check_at_least(1, episodes=episodes, num_env=num_env, video_episodes=video_episodes)
     config, path = find_run(directory, checkpoint, trust)
     from tfbaselines.envs.vec import VecVideoRecorder
-    from tfbaselines.running.play import episodes as play
-    from tfbaselines.running.play import limit_as_trained
+    from tfbaselines.training.testing import episodes as play
+    from tfbaselines.training.testing import limit_as_trained
 
     algorithm = get(config["alg"])
     env = environments(config, num_env, seed, "rgb_array" if video else None)
@@ -101,7 +101,7 @@ def load_model(config: dict[str, Any], env: Any, path: str | Path) -> Any:
         env: environments with the run's spaces, which take over the run's normalisation.
         path: the saved model or checkpoint.
     """
-    from tfbaselines.running.build import saved_model
+    from tfbaselines.training.build import saved_model
 
     kept = config["learn"].keys() - (set(NOT_KEPT) - set(OF_THE_MODEL))
     learn = {name: value for name, value in config["learn"].items() if name in kept}

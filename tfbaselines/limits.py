@@ -1,7 +1,7 @@
 """The largest values of sizes and counts, by the argument's name: generous, but nothing at them hangs or overflows.
 
 What fits into the memory depends on several of them together, and is checked where arrays are about to be allocated
-(tfbaselines/memory.py).
+(tfbaselines/arrays.py).
 """
 
 STEPS = 1e15

@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.algs.registry import get
-from tfbaselines.command import Parser, exit_status, leave, load_tensorflow
+from tfbaselines.cli.command import Parser, exit_status, leave, load_tensorflow
 from tfbaselines.errors import check_at_least
 from tfbaselines.evaluate import environments, find_run, load_model
 from tfbaselines.files import check_can_be_written
@@ -22,7 +22,7 @@ def record(
     checkpoint: str = "last",
     trust: bool = False,
 ) -> dict[str, Any]:
-    """Run the policy of a saved run, and write its episodes to a file; see experience/demonstrations.py.
+    """Run the policy of a saved run, and write its episodes to a file; see demos/demonstrations.py.
 
     Args:
         directory: the run's log directory.
@@ -40,13 +40,12 @@ def record(
     check_at_least(1, episodes=episodes, num_env=num_env)
     config, path = find_run(directory, checkpoint, trust)
     check_can_be_written("out", out)
-    from tfbaselines.envs.vec.observations import MASK, is_image
-    from tfbaselines.envs.vec.several_parts import named_parts_of
-    from tfbaselines.experience.demonstrations import save_demonstrations
-    from tfbaselines.experience.recording import record_below_normalization
-    from tfbaselines.running.play import episodes as play
-    from tfbaselines.running.play import limit_as_trained
-    from tfbaselines.running.progress import make_progress
+    from tfbaselines.demos.demonstrations import save_demonstrations
+    from tfbaselines.demos.recording import record_below_normalization
+    from tfbaselines.envs.vec.observations import MASK, is_image, named_parts_of
+    from tfbaselines.training.progress import make_progress
+    from tfbaselines.training.testing import episodes as play
+    from tfbaselines.training.testing import limit_as_trained
 
     algorithm, recorders = get(config["alg"]), []
 

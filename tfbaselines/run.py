@@ -9,20 +9,19 @@ import sys
 from typing import Any
 
 from tfbaselines.algs.registry import ALGORITHMS
-from tfbaselines.command import exit_status, leave, load_tensorflow
+from tfbaselines.cli.command import exit_status, leave, load_tensorflow
+from tfbaselines.compat import names_of
+from tfbaselines.config.command_line import Arguments, parse, split
+from tfbaselines.config.files import config_text, make_config, read_config, write_config
+from tfbaselines.config.help import help_text
+from tfbaselines.config.sections import below
+from tfbaselines.config.signals import reads_demonstrations
+from tfbaselines.config.stored import NOT_KEPT, READ_AGAIN, given_again, needs_trust
+from tfbaselines.config.takes import EVAL_SEEDS_APART
 from tfbaselines.files import check_can_be_written
 from tfbaselines.logs.directory import clear, forget, has_checkpoint, holds_checkpoints, holds_run, locked
 from tfbaselines.logs.formats import check_format
 from tfbaselines.parallel import mpi
-from tfbaselines.porting import names_of
-from tfbaselines.settings.command_line import Arguments, parse, split
-from tfbaselines.settings.config_file import make_config, read_config, write_config
-from tfbaselines.settings.config_text import config_text
-from tfbaselines.settings.help import help_text
-from tfbaselines.settings.reward_signals import reads_demonstrations
-from tfbaselines.settings.sections import below
-from tfbaselines.settings.stored import NOT_KEPT, READ_AGAIN, given_again, needs_trust
-from tfbaselines.settings.takes import EVAL_SEEDS_APART
 
 # Arguments that end a run before its steps are done.
 ENDING = ("max_total_reward", "stop_max_score", "stop_at", "stop_without_gain")
@@ -63,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _main(argv: list[str]) -> int:
     if argv and argv[0].isidentifier() and argv[0] != "help":
-        from tfbaselines.porting import experiment_command
+        from tfbaselines.compat import experiment_command
 
         return experiment_command.main(argv)
     typed = {"help": True} if argv in (["-h"], ["help"]) else _expanded(split(argv))
@@ -178,7 +177,7 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
     # An environment may change the working directory.
     save_path = args.save_path and os.path.abspath(os.path.expanduser(args.save_path))
 
-    from tfbaselines.running.plan import Interrupted
+    from tfbaselines.training.plan import Interrupted
 
     try:
         model = _learn(args, config, logger.get_dir())
@@ -251,7 +250,7 @@ def _start_tensorflow(comm: mpi.Communicator) -> None:
 
 
 def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
-    from tfbaselines.settings.options import RunOptions
+    from tfbaselines.config.options import RunOptions
 
     learn = args.algorithm.learn
     env = _training_env(args, config, directory)
@@ -283,7 +282,7 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
 
 def _callbacks(args: Arguments, config: dict[str, Any]) -> list[Any]:
     """The callbacks that flags ask for."""
-    from tfbaselines.running.callbacks import EvaluateEvery, SaveEvery, StopAt, StopWithoutGain
+    from tfbaselines.training.callbacks import EvaluateEvery, SaveEvery, StopAt, StopWithoutGain
 
     callbacks: list[Any] = []
     if args.evaluate_every is not None:
@@ -320,8 +319,8 @@ def _training_env(args: Arguments, config: dict[str, Any], directory: str, worke
 def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
     """Run the policy, in a window where there is a display."""
     from tfbaselines.envs.make import build_env, rendered
-    from tfbaselines.envs.vec.viewer import has_display
-    from tfbaselines.running.play import episodes, limit_as_trained
+    from tfbaselines.envs.vec.video import has_display
+    from tfbaselines.training.testing import episodes, limit_as_trained
 
     shown = has_display()
     if not shown:

@@ -4,10 +4,10 @@ import numpy as np
 from helpers import vec
 
 from tfbaselines.algs import acktr
+from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.parallel import mpi
-from tfbaselines.running.on_policy import OnPolicyRun
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.training.on_policy import OnPolicyRun
 
 ROWS, UPDATES = 20, 12
 

@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.algs.registry import get
+from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.parallel import mpi
-from tfbaselines.settings.options import RunOptions
 
 tf.config.run_functions_eagerly(True)
 world = mpi.world()

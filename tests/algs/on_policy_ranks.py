@@ -13,13 +13,13 @@ from helpers import vec
 
 from tfbaselines.algs import a2c, ppo, ppo1, trpo, trpo_mpi, vpg
 from tfbaselines.envs import tiny
-from tfbaselines.losses.policy_gradient import squared_value_loss
-from tfbaselines.optim.optimizers import Adam, RMSProp
-from tfbaselines.optim.update import Update
+from tfbaselines.learn.losses import squared_value_loss
+from tfbaselines.learn.optimizers import Adam, RMSProp
+from tfbaselines.learn.update import Update
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.policy import build_policy
-from tfbaselines.running import trust_region
-from tfbaselines.running.epoch_run import make_update
+from tfbaselines.training import trust_region
+from tfbaselines.training.epochs import make_update
 
 ROWS = 20
 

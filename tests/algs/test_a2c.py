@@ -5,10 +5,10 @@ import pytest
 from helpers import reward_per_step, vec
 
 from tfbaselines.algs import a2c, ppo2
+from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.logs import logger
 from tfbaselines.logs.logger import read_csv
-from tfbaselines.settings.options import RunOptions
 
 TINY = {"num_hidden": 8, "seed": 0}
 

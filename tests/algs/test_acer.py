@@ -22,8 +22,8 @@ from acer_small import (
 from helpers import vec
 
 from tfbaselines.algs import acer
+from tfbaselines.algs.acer.replay import TraceRunner
 from tfbaselines.envs import tiny
-from tfbaselines.experience.traces import TraceRunner
 
 
 @pytest.fixture

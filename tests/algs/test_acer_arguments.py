@@ -6,12 +6,12 @@ from gymnasium import spaces
 from helpers import vec
 
 from tfbaselines.algs import acer, ppo2
+from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.logs import logger
 from tfbaselines.run import main
-from tfbaselines.running.checkpoint import Checkpoints
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.training.checkpoint import Checkpoints
 
 
 @pytest.fixture

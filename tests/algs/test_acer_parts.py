@@ -10,10 +10,10 @@ from gymnasium import spaces
 from helpers import vec
 
 from tfbaselines.algs import acer
+from tfbaselines.algs.acer import replay as traces
+from tfbaselines.algs.acer.replay import Parts, Trace, TraceReplay, TraceRunner
 from tfbaselines.envs import tiny
-from tfbaselines.experience import traces
-from tfbaselines.experience.traces import Parts, Trace, TraceReplay, TraceRunner
-from tfbaselines.optim.update import Update
+from tfbaselines.learn.update import Update
 
 
 def traces_of(env, model, lengths, nsteps=40, seed=0):
@@ -98,7 +98,7 @@ def test_a_run_learns_in_parts_and_announces_their_size(eager, tmp_path, monkeyp
 
 
 def test_a_trace_that_exceeds_the_memory_is_refused(monkeypatch, tmp_path):
-    monkeypatch.setattr("tfbaselines.memory.available_memory", lambda: 100_000)
+    monkeypatch.setattr("tfbaselines.arrays.available_memory", lambda: 100_000)
     with pytest.raises(ValueError, match=r"learning from a trace of 10 steps would take .*: lower trace_length"):
         train(tmp_path, identity(2), 8, buffer_len=4, batch_size=5, replay_start=0)
 

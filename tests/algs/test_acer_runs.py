@@ -20,12 +20,12 @@ from commands import interrupt, run, start
 from helpers import mean_return, vec
 
 from tfbaselines.algs import acer
+from tfbaselines.algs.acer.replay import TraceReplay
+from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
-from tfbaselines.experience.traces import TraceReplay
 from tfbaselines.parallel import mpi
-from tfbaselines.running.callbacks import StopAt
-from tfbaselines.running.checkpoint import load_tree
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.training.callbacks import StopAt
+from tfbaselines.training.checkpoint import load_tree
 
 # Resuming.
 

@@ -9,10 +9,10 @@ from acer_small import NSTEPS, Counting, counting, identity, learn, recorded_upd
 from helpers import vec
 
 from tfbaselines.algs import acer
+from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.parallel.mpi import Communicator
-from tfbaselines.running.checkpoint import Checkpoints, load_tree
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.training.checkpoint import Checkpoints, load_tree
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import tensorflow as tf
 from helpers import ACTIONS, Guess, vec
 
 from tfbaselines.algs import acktr
+from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.logs import logger
 from tfbaselines.logs.logger import read_csv
-from tfbaselines.running.on_policy import OnPolicyRun
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.training.on_policy import OnPolicyRun
 
 # Updates after which K-FAC's alone are left.
 COLD = 11

@@ -5,8 +5,8 @@ import pytest
 from helpers import IDENTITY, enough, mean_return, reward_per_step, vec
 
 from tfbaselines.algs.registry import get
-from tfbaselines.running.callbacks import StopAt
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.config.options import RunOptions
+from tfbaselines.training.callbacks import StopAt
 
 STEPS = 30_000
 OF_IDENTITY = {

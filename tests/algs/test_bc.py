@@ -12,15 +12,15 @@ from small_environments import Seeing
 from small_runs import DEMONSTRATIONS, learn, samples, table, train, weights
 
 from tfbaselines.algs import bc
+from tfbaselines.config.options import RunOptions
+from tfbaselines.demos import cloning
+from tfbaselines.demos.cloning import cloning_loss
+from tfbaselines.demos.demonstrations import Demonstrations, save_demonstrations
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.evaluate import evaluate
-from tfbaselines.experience.demonstrations import Demonstrations, save_demonstrations
 from tfbaselines.logs.logger import read_csv
-from tfbaselines.losses.cloning import cloning_loss
 from tfbaselines.parallel.mpi import Communicator
-from tfbaselines.running import cloning
-from tfbaselines.running.play import even_episodes
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.training.testing import even_episodes
 
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
 ACTIONS = {

@@ -9,10 +9,10 @@ from small_environments import CYCLE, Counting, box, counting, still
 from small_runs import joined, learn, resident_bytes, rows, train, weights
 
 from tfbaselines.algs import ddpg
+from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
-from tfbaselines.experience.noise import NormalActionNoise, OrnsteinUhlenbeckActionNoise
 from tfbaselines.parallel.mpi import Communicator
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.policy.noise import NormalActionNoise, OrnsteinUhlenbeckActionNoise
 
 # Every argument.
 

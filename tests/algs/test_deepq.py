@@ -11,16 +11,16 @@ from small_runs import learn, rows, train, weights
 
 import tfbaselines
 from tfbaselines.algs import deepq, registry
+from tfbaselines.algs.deepq.prioritized import PrioritisedReplay
+from tfbaselines.config.command_line import parse, split
+from tfbaselines.config.options import RunOptions
+from tfbaselines.config.sections import tuned_sections
 from tfbaselines.envs import tiny
 from tfbaselines.envs.vec.action_mask import MASK
 from tfbaselines.envs.vec.observations import ONLY
-from tfbaselines.experience.replay.prioritised import PrioritisedReplay
-from tfbaselines.experience.replay.uniform import Replay
-from tfbaselines.optim.average import with_targets
+from tfbaselines.learn.average import with_targets
 from tfbaselines.policy.q_head import NoisyDense
-from tfbaselines.settings.command_line import parse, split
-from tfbaselines.settings.options import RunOptions
-from tfbaselines.settings.sections import tuned_sections
+from tfbaselines.replay.uniform import Replay
 
 THREE = spaces.Discrete(3)
 PRIORITISED = {"prioritized_replay": True}

@@ -12,13 +12,12 @@ from small_environments import Seeing, identity
 from small_runs import learn, train
 
 from tfbaselines.algs import es
+from tfbaselines.algs.es.population import flat_parameters
+from tfbaselines.algs.es.search import Trial, Trials, centred_ranks, noise, standardised
+from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.make import make_vec_env
-from tfbaselines.experience.trials import Trial, Trials
-from tfbaselines.optim.evolution import centred_ranks, noise, standardised
-from tfbaselines.policy.population import flat_parameters
-from tfbaselines.running.play import even_episodes
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.training.testing import even_episodes
 
 BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)
 
@@ -149,7 +148,7 @@ from test_es import Choosing
 from helpers import vec
 from tfbaselines.algs import es
 from tfbaselines.parallel import mpi
-from tfbaselines.policy.population import flat_parameters
+from tfbaselines.algs.es.population import flat_parameters
 
 own = dict(num_agents=10, num_iterations=5, optimizer="adam", num_hidden=32, weight_decay=0.01, seed=3)
 policy = es.learn("mlp", vec(Choosing, 2), normalize_observations=True, **own).policy

@@ -13,16 +13,14 @@ from small_environments import Seeing, box
 from small_runs import DEMONSTRATIONS, demonstrations_for, learn, samples, table, train
 
 from tfbaselines.algs import gail
+from tfbaselines.config.options import RunOptions
+from tfbaselines.demos.cloning import Cloning
+from tfbaselines.demos.demonstrations import load_demonstrations
 from tfbaselines.envs.make import make_vec_env
-from tfbaselines.experience.demonstrations import load_demonstrations
-from tfbaselines.losses.adversary import adversarial_loss, adversarial_reward
-from tfbaselines.policy.discriminator import Discriminator
-from tfbaselines.running.adversary import Adversary, LearntReturns
-from tfbaselines.running.callbacks import StopAt
-from tfbaselines.running.cloning import Cloning
-from tfbaselines.running.play import even_episodes
-from tfbaselines.running.trust_region import TrustRegionUpdate
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.rewards.adversary import Adversary, Discriminator, LearntReturns, adversarial_loss, adversarial_reward
+from tfbaselines.training.callbacks import StopAt
+from tfbaselines.training.testing import even_episodes
+from tfbaselines.training.trust_region import TrustRegionUpdate
 
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
 ACTIONS = [

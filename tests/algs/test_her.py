@@ -11,15 +11,15 @@ from small_environments import Goals
 from small_runs import joined, learn, own_identity, rows, small, table, train, weights
 
 from tfbaselines.algs import her, sac, td3
+from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.adapt import as_vec_env
-from tfbaselines.experience.replay.hindsight import HindsightReplay
 from tfbaselines.policy.bounded import DeterministicHead
+from tfbaselines.replay.hindsight import HindsightReplay
 from tfbaselines.run import main
-from tfbaselines.running.model import PolicyModel
-from tfbaselines.running.plan import Interrupted
-from tfbaselines.running.play import even_episodes
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.training.model import PolicyModel
+from tfbaselines.training.plan import Interrupted
+from tfbaselines.training.testing import even_episodes
 
 ID = "tfbaselines/PointReach-v0"
 ON_COMMAND_LINE = f"tfbaselines.envs.tiny:{ID}"

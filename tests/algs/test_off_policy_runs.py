@@ -13,12 +13,12 @@ from small_environments import CYCLE, box, counting, still
 from small_runs import flags, joined, learn, rows, stop_after, train, weights
 
 from tfbaselines.algs import registry
+from tfbaselines.config.command_line import parse, split
+from tfbaselines.config.options import RunOptions
 from tfbaselines.evaluate import evaluate
 from tfbaselines.logs.logger import read_csv
 from tfbaselines.run import main
-from tfbaselines.running.checkpoint import Checkpoints, load_tree
-from tfbaselines.settings.command_line import parse, split
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.training.checkpoint import Checkpoints, load_tree
 
 ALGORITHMS = pytest.mark.parametrize("alg", ["td3", "sac", "ddpg"])
 

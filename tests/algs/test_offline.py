@@ -12,11 +12,11 @@ from small_environments import Still
 from small_runs import DEMONSTRATIONS, joined, learn, rows, samples, stop_after, train, weights
 
 from tfbaselines.algs.registry import get
+from tfbaselines.config.options import RunOptions
+from tfbaselines.demos.demonstrations import Demonstrations, save_demonstrations
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.evaluate import evaluate
-from tfbaselines.experience.demonstrations import Demonstrations, save_demonstrations
 from tfbaselines.run import main
-from tfbaselines.settings.options import RunOptions
 
 SEEN, ACTIONS = Still.observation_space, spaces.Box(-2.0, 2.0, (2,), np.float32)
 BOTH = pytest.mark.parametrize("alg", ["td3", "sac"])
@@ -188,14 +188,14 @@ def test_minari_datasets(eager, monkeypatch):
     """A stand-in for the package's loader."""
     given, seen = samples(SEEN, ACTIONS, (10,) * 4), []
     monkeypatch.setattr(
-        "tfbaselines.experience.demonstrations.of_minari", lambda name: seen.append(name) or _episodes(given)
+        "tfbaselines.demos.demonstrations.of_minari", lambda name: seen.append(name) or _episodes(given)
     )
     learn("td3", untouched(), 2, offline="minari:some/data-v0")
     assert seen == ["some/data-v0"]
 
 
 def _episodes(given):
-    from tfbaselines.experience.foreign_demonstrations import Episodes
+    from tfbaselines.demos.foreign import Episodes
 
     return Episodes(**{name: getattr(given, name) for name in Episodes._fields})
 

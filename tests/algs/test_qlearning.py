@@ -11,16 +11,15 @@ from small_runs import learn, rows, stop_after, table, train
 
 from tfbaselines.algs import qlearning
 from tfbaselines.algs.qlearning import Learner, learn_from, put_together
+from tfbaselines.algs.qlearning.table import Cells, TablePolicy
 from tfbaselines.algs.registry import get
+from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.logs import logger
 from tfbaselines.parallel.mpi import Communicator
-from tfbaselines.policy.cells import Cells
-from tfbaselines.policy.table import TablePolicy
-from tfbaselines.running.checkpoint import load_tree
-from tfbaselines.running.play import even_episodes
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.training.checkpoint import load_tree
+from tfbaselines.training.testing import even_episodes
 
 DISCOUNT, LR = 0.9, 0.5
 

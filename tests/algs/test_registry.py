@@ -11,11 +11,11 @@ from small_runs import ACTIONS
 import tfbaselines
 from tfbaselines.algs import registry
 from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.config.networks import networks
 from tfbaselines.envs.vec import DummyVecEnv
-from tfbaselines.running.build import saved_model
-from tfbaselines.settings.signatures import networks
+from tfbaselines.training.build import saved_model
 
-FILES = {path.stem for path in Path(registry.__file__).parent.glob("*.py")} - {"__init__", "registry"}
+FOLDERS = {path.parent.name for path in Path(registry.__file__).parent.glob("*/__init__.py")}
 GOALS = ("observation", "achieved_goal", "desired_goal")
 KINDS = {"Discrete", "MultiDiscrete", "MultiBinary", "Box", "bounded Box"}
 
@@ -29,8 +29,8 @@ class Small:
         self.action_space = action_space
 
 
-def test_every_file_has_an_entry_and_every_entry_a_file():
-    assert ALGORITHMS.keys() == FILES == set(tfbaselines.ALGORITHMS)
+def test_every_folder_has_an_entry_and_every_entry_a_folder():
+    assert ALGORITHMS.keys() == FOLDERS == set(tfbaselines.ALGORITHMS)
     assert {name: algorithm.name for name, algorithm in ALGORITHMS.items()} == {name: name for name in ALGORITHMS}
 
 

@@ -11,16 +11,15 @@ from small_environments import box, identity
 from small_runs import DEMONSTRATIONS, rows, weights
 
 from tfbaselines.algs.registry import get
+from tfbaselines.config.options import RunOptions
+from tfbaselines.demos.demonstrations import Demonstrations, load_demonstrations, save_demonstrations
 from tfbaselines.envs import tiny
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.evaluate import evaluate
-from tfbaselines.experience.demonstrations import Demonstrations, load_demonstrations, save_demonstrations
 from tfbaselines.logs import logger
-from tfbaselines.policy.discriminator import Discriminator
+from tfbaselines.rewards.adversary import Adversary, Discriminator
 from tfbaselines.run import main
-from tfbaselines.running.adversary import Adversary
-from tfbaselines.settings.options import RunOptions
 
 EVERY = {
     "extrinsic": {"gamma": 0.9},

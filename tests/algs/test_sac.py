@@ -10,13 +10,13 @@ from small_environments import CYCLE, Counting, Masked, Seeing, box, counting, i
 from small_runs import learn, rows, train, weights
 
 from tfbaselines.algs import sac
+from tfbaselines.algs.sac.loss import default_target_entropy
+from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv, VecFrameStack
 from tfbaselines.envs.vec.action_mask import MASK, with_action_masks
-from tfbaselines.losses.entropy import default_target_entropy
-from tfbaselines.running.play import even_episodes
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.training.testing import even_episodes
 
 
 def multi(count=1):

@@ -12,14 +12,14 @@ from small_environments import CYCLE, Counting, Goals, Masked, Seeing, box, iden
 from small_runs import DEMONSTRATIONS, demonstrations_for, learn, rows, small, train, weights
 
 from tfbaselines.algs.registry import get
+from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.evaluate import evaluate
-from tfbaselines.experience.rewards import RewardSignals
+from tfbaselines.rewards.rnd import Rnd
+from tfbaselines.rewards.signals import RewardSignals
 from tfbaselines.run import main
-from tfbaselines.running.play import even_episodes
-from tfbaselines.running.rnd import Rnd
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.training.testing import even_episodes
 
 SMALL = {"encoding_size": 8}
 EVERY = {

@@ -9,8 +9,8 @@ from small_environments import box, counting, still
 from small_runs import joined, learn, weights
 
 from tfbaselines.algs import td3
+from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
-from tfbaselines.settings.options import RunOptions
 
 BOUNDS = spaces.Box(np.array([[-1.0, 2.0]], np.float32), np.array([[3.0, 2.5]], np.float32))
 

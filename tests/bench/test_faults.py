@@ -35,7 +35,7 @@ def test_a_loss_is_found_and_stands_in_the_table(tmp_path, monkeypatch, capsys):
 def test_parameters_that_are_not_finite_are_found(tmp_path):
     import numpy as np
 
-    from tfbaselines.running.checkpoint import Checkpoints
+    from tfbaselines.training.checkpoint import Checkpoints
 
     trial = faults.Trial("ppo2", tmp_path / "trial", random.Random(0))
     weights = np.zeros(3, np.float32)

@@ -16,14 +16,14 @@ from helpers import vec
 from small_environments import CYCLE, Goals, box, identity
 
 from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.config.bases import BatchConfig, EpochConfig, PolicyConfig, ReplayConfig, SearchConfig
+from tfbaselines.config.options import RunOptions
+from tfbaselines.demos.demonstrations import Demonstrations, save_demonstrations
 from tfbaselines.envs import tiny
-from tfbaselines.experience.demonstrations import Demonstrations, save_demonstrations
+from tfbaselines.learn.blocks import BlockUpdate
 from tfbaselines.logs import logger
 from tfbaselines.logs.logger import read_csv
-from tfbaselines.optim.blocks import BlockUpdate
 from tfbaselines.parallel import mpi
-from tfbaselines.settings.bases import BatchConfig, EpochConfig, PolicyConfig, ReplayConfig, SearchConfig
-from tfbaselines.settings.options import RunOptions
 
 # Environment steps of an epoch; of an update, or a cycle, they are CYCLE.
 EPOCH = 20

@@ -8,11 +8,9 @@ from small_runs import BY_BASE, BY_NAME, EVERY, WITH_NETWORKS, flags, own_identi
 
 from tfbaselines import ALGORITHMS as NAMES
 from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.config.command_line import FLAGS, OF_THE_RUN, parse, split
+from tfbaselines.config.files import make_config, to_jsonable
 from tfbaselines.run import main
-from tfbaselines.settings.command_line import OF_THE_RUN, parse, split
-from tfbaselines.settings.config_file import make_config
-from tfbaselines.settings.flags import FLAGS
-from tfbaselines.settings.jsonable import to_jsonable
 
 # Beyond bounds by this much.
 OFF = 0.5

@@ -23,14 +23,14 @@ from small_runs import (
 )
 
 from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.config.bases import ReplayConfig, SearchConfig
 from tfbaselines.envs.make import build_env
 from tfbaselines.envs.vec.observations import ONLY, parts_of
 from tfbaselines.evaluate import evaluate, load_model
 from tfbaselines.plot.__main__ import main as plot
 from tfbaselines.run import main
-from tfbaselines.running.build import saved_model
-from tfbaselines.running.checkpoint import Checkpoints, load_tree
-from tfbaselines.settings.bases import ReplayConfig, SearchConfig
+from tfbaselines.training.build import saved_model
+from tfbaselines.training.checkpoint import Checkpoints, load_tree
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 

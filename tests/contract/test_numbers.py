@@ -3,9 +3,9 @@
 import numpy as np
 from small_runs import EVERY, own_identity, table, train
 
+from tfbaselines.config.options import RunOptions
 from tfbaselines.parallel.mpi import values
-from tfbaselines.running.finite import FiniteCheck
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.training.guards import FiniteCheck
 
 SPOILT = 2
 

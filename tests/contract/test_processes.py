@@ -11,8 +11,8 @@ from small_runs import EVERY, flags, length, rows
 
 from tfbaselines.algs.registry import ALGORITHMS, get
 from tfbaselines.run import main
-from tfbaselines.running.checkpoint import Checkpoints, load_tree
-from tfbaselines.running.run import Run
+from tfbaselines.training.checkpoint import Checkpoints, load_tree
+from tfbaselines.training.run import Run
 
 HERE = Path(__file__).parent
 # Processes take longer to start than to train.

@@ -24,10 +24,10 @@ from small_runs import (
 )
 
 from tfbaselines.algs.registry import get
+from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.running.checkpoint import Checkpoints
-from tfbaselines.running.run import Run
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.training.checkpoint import Checkpoints
+from tfbaselines.training.run import Run
 
 # Updates after which everything has been compiled, and those of the whole run.
 LENGTHS = {None: (40, 160), "lstm": (10, 30)}

@@ -21,10 +21,10 @@ from small_runs import (
 )
 
 from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.vec.packed import opened
-from tfbaselines.running.callbacks import EvaluateEvery
-from tfbaselines.running.play import even_episodes
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.training.callbacks import EvaluateEvery
+from tfbaselines.training.testing import even_episodes
 
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
 IMAGE = spaces.Box(0, 255, (36, 36, 1), np.uint8)

@@ -8,8 +8,8 @@ from helpers import vec
 from small_runs import ACTIONS, Steady, first_kind, learn
 
 from tfbaselines.algs.registry import ALGORITHMS, get
-from tfbaselines.settings.bases import BatchConfig, EpochConfig, PolicyConfig, ReplayConfig, SearchConfig
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.config.bases import BatchConfig, EpochConfig, PolicyConfig, ReplayConfig, SearchConfig
+from tfbaselines.config.options import RunOptions
 
 GAMMA = 0.9
 # Reward 1 for ever is worth this much.

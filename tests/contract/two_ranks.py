@@ -9,10 +9,10 @@ import tensorflow as tf
 from small_runs import learn, own_identity, takes
 
 from tfbaselines.algs.registry import get
+from tfbaselines.config.options import RunOptions
 from tfbaselines.logs import logger
 from tfbaselines.parallel import mpi
-from tfbaselines.running.checkpoint import save_tree
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.training.checkpoint import save_tree
 
 tf.config.run_functions_eagerly(True)
 world = mpi.world()

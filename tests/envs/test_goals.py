@@ -6,10 +6,9 @@ import pytest
 from helpers import vec
 
 from tfbaselines.envs import tiny
-from tfbaselines.envs.goals import GoalReward, episode_limit, goal_reward
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.envs.vec import VecMonitor
-from tfbaselines.envs.wrappers import RewardScaler
+from tfbaselines.envs.wrappers import GoalReward, RewardScaler, episode_limit, goal_reward
 
 ID = "tfbaselines.envs.tiny:tfbaselines/PointReach-v0"
 RNG = np.random.default_rng(0)

@@ -12,7 +12,7 @@ from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.state import episode_state, restore_episode
 from tfbaselines.envs.vec import DummyVecEnv, SubprocVecEnv, VecEnv, VecFrameStack, VecMonitor
 from tfbaselines.envs.vec.action_mask import with_action_masks
-from tfbaselines.running.checkpoint import load_tree, save_tree, saved_file
+from tfbaselines.training.checkpoint import load_tree, save_tree, saved_file
 
 MUJOCO = (
     "HalfCheetah Ant Humanoid HumanoidStandup Hopper Walker2d Swimmer Reacher Pusher InvertedPendulum "

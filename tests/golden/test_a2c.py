@@ -7,8 +7,8 @@ from cases import Spaces, cases, group, load
 from weights import assert_equal, assign
 
 from tfbaselines.algs import a2c
-from tfbaselines.running.on_policy import OnPolicyRun
-from tfbaselines.settings.schedules import FRACTION_SCHEDULES
+from tfbaselines.config.schedules import FRACTION_SCHEDULES
+from tfbaselines.training.on_policy import OnPolicyRun
 
 CASES = [case for case in cases("a2c_*") if case != "a2c_schedules"]
 

@@ -10,8 +10,8 @@ from gymnasium import spaces
 from weights import assert_close, assert_equal, assign
 
 from tfbaselines.algs import acer
-from tfbaselines.losses.retrace import retrace
-from tfbaselines.settings.schedules import fraction_schedule
+from tfbaselines.algs.acer.loss import retrace
+from tfbaselines.config.schedules import fraction_schedule
 
 COMPILED = cases("acer_lstm_discrete_tr1") + cases("acer_mlp_discrete_c1_clip")
 

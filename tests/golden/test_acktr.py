@@ -9,8 +9,8 @@ from cases import Spaces, cases, group, load
 from weights import assign
 
 from tfbaselines.algs import acktr
-from tfbaselines.optim.flat import joined
-from tfbaselines.running.on_policy import OnPolicyRun
+from tfbaselines.learn.exchange import joined
+from tfbaselines.training.on_policy import OnPolicyRun
 
 CASES = cases("acktr_*")
 NAMES = ("ent_coef", "is_async", "kfac_clip", "lr", "lrschedule", "max_grad_norm", "nsteps")

@@ -9,13 +9,13 @@ from gymnasium import spaces
 from weights import assert_close, assert_equal, assign
 
 from tfbaselines.algs import ddpg
-from tfbaselines.experience.noise import AdaptiveParamNoiseSpec, NormalActionNoise, OrnsteinUhlenbeckActionNoise
-from tfbaselines.logs.ddpg_rows import reference_statistics
-from tfbaselines.optim.average import with_targets
-from tfbaselines.optim.popart import ReturnStatistics
+from tfbaselines.algs.ddpg.popart import ReturnStatistics
+from tfbaselines.algs.ddpg.rows import reference_statistics
+from tfbaselines.learn.average import with_targets
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.networks import dense, mlp
+from tfbaselines.policy.noise import AdaptiveParamNoiseSpec, NormalActionNoise, OrnsteinUhlenbeckActionNoise
 
 BASELINES = [name for name in cases("ddpg_*") if name != "ddpg_noise"]
 COMPILED = cases("ddpg_normobs_popart_l2_ln") + cases("ddpg_clipnorm_returnrange")

@@ -7,7 +7,7 @@ from gymnasium import spaces
 from weights import assert_close, assert_equal, assign
 
 from tfbaselines.algs import deepq
-from tfbaselines.optim.average import with_targets
+from tfbaselines.learn.average import with_targets
 from tfbaselines.policy.networks import mlp
 from tfbaselines.policy.q_network import QNetwork
 

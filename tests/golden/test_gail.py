@@ -8,11 +8,10 @@ from cases import cases, group, load
 from gymnasium import spaces
 from weights import assert_close, assert_equal, assign
 
-from tfbaselines.experience.demonstrations import Demonstrations
-from tfbaselines.optim.flat import joined
-from tfbaselines.optim.update import gradients_of
-from tfbaselines.policy.discriminator import Discriminator
-from tfbaselines.running.adversary import ADAM_EPSILON, Adversary
+from tfbaselines.demos.demonstrations import Demonstrations
+from tfbaselines.learn.exchange import joined
+from tfbaselines.learn.update import gradients_of
+from tfbaselines.rewards.adversary import ADAM_EPSILON, Adversary, Discriminator
 
 CASES = cases("gail_adversary*")
 

@@ -8,12 +8,12 @@ from gymnasium import spaces
 from weights import assert_close, assert_equal, assign
 
 from tfbaselines.algs import her
-from tfbaselines.optim.average import with_targets
+from tfbaselines.algs.her.goal import FIRST_COUNT, GoalActorCritic
+from tfbaselines.learn.average import with_targets
 from tfbaselines.parallel.moments import MpiRunningMeanStd
 from tfbaselines.policy.actor import make_actor
-from tfbaselines.policy.goal import FIRST_COUNT, GoalActorCritic
 from tfbaselines.policy.networks import dense
-from tfbaselines.running.model import PolicyModel
+from tfbaselines.training.model import PolicyModel
 
 DDPG = pytest.mark.parametrize("case", cases("her_ddpg*"))
 

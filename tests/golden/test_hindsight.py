@@ -8,7 +8,7 @@ from cases import cases, load
 from gymnasium import spaces
 from weights import assert_close
 
-from tfbaselines.experience.replay.hindsight import HindsightReplay
+from tfbaselines.replay.hindsight import HindsightReplay
 
 # The original's strategies by the names of their arrays, and our replay_k.
 STRATEGIES = {"future_k4": 4, "future_k1": 1, "none_k4": 0}

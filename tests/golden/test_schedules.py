@@ -4,7 +4,7 @@ import pytest
 from cases import cases, load
 from weights import assert_close
 
-from tfbaselines.settings.schedules import ConstantSchedule, LinearSchedule, PiecewiseSchedule
+from tfbaselines.config.schedules import ConstantSchedule, LinearSchedule, PiecewiseSchedule
 
 
 @pytest.mark.parametrize("case", cases("schedules"))

@@ -7,8 +7,7 @@ import pytest
 from cases import cases, load
 from weights import assert_close
 
-from tfbaselines.experience.replay.buffers import PrioritizedReplayBuffer, ReplayBuffer
-from tfbaselines.experience.replay.segment_tree import MinSegmentTree, SumSegmentTree
+from tfbaselines.algs.deepq.buffers import MinSegmentTree, PrioritizedReplayBuffer, ReplayBuffer, SumSegmentTree
 
 COLUMNS = ("obs_t", "actions", "rewards", "obs_tp1", "dones")
 

@@ -8,9 +8,9 @@ from cases import cases, load
 from gymnasium import spaces
 
 from tfbaselines.algs import ppo, vpg
-from tfbaselines.experience.rollout import Rollout
 from tfbaselines.policy.policy import build_policy
-from tfbaselines.running.epoch_run import EpochRun, make_update, row_of
+from tfbaselines.rollout.rollout import Rollout
+from tfbaselines.training.epochs import EpochRun, make_update, row_of
 
 CASES = cases("spinup_vpg_*") + cases("spinup_ppo_*")
 COMPILED = cases("spinup_ppo_box_klstop") + cases("spinup_vpg_discrete_5v")

@@ -9,9 +9,9 @@ from cases import cases, load
 from gymnasium import spaces
 
 from tfbaselines.algs import trpo
-from tfbaselines.losses.policy_gradient import squared_value_loss
-from tfbaselines.optim.optimizers import Adam
-from tfbaselines.optim.update import Update
+from tfbaselines.learn.losses import squared_value_loss
+from tfbaselines.learn.optimizers import Adam
+from tfbaselines.learn.update import Update
 from tfbaselines.policy.policy import build_policy
 
 CASES = cases("spinup_trpo_*") + cases("spinup_npg_*")

@@ -11,14 +11,14 @@ from gymnasium import spaces
 from weights import assign
 
 from tfbaselines.algs import trpo_mpi
-from tfbaselines.experience.returns import gae, standardized
-from tfbaselines.losses.policy_gradient import squared_value_loss, with_outputs
-from tfbaselines.optim.flat import joined
-from tfbaselines.optim.natural_gradient import conjugate_gradient
-from tfbaselines.optim.optimizers import Adam
-from tfbaselines.optim.update import Update
+from tfbaselines.learn.exchange import joined
+from tfbaselines.learn.losses import squared_value_loss, with_outputs
+from tfbaselines.learn.natural_gradient import conjugate_gradient
+from tfbaselines.learn.optimizers import Adam
+from tfbaselines.learn.update import Update
 from tfbaselines.policy.policy import build_policy
-from tfbaselines.running.trust_region import ADAM_EPSILON, make_step
+from tfbaselines.rollout.rollout import gae, standardized
+from tfbaselines.training.trust_region import ADAM_EPSILON, make_step
 
 CASES = cases("trpo_*")
 COMPILED = cases("trpo_box_normobs") + cases("trpo_discrete_linesearch")

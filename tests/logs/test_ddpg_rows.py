@@ -6,10 +6,10 @@ from gymnasium import spaces
 from small_environments import CYCLE, counting
 from small_runs import EPOCH, joined, learn, rows, train
 
+from tfbaselines.config.options import RunOptions
+from tfbaselines.learn.blocks import BlockUpdate
 from tfbaselines.logs.logger import read_csv
-from tfbaselines.optim.blocks import BlockUpdate
 from tfbaselines.parallel.mpi import Communicator
-from tfbaselines.settings.options import RunOptions
 
 COLUMNS = (
     "obs_rms_mean obs_rms_std param_noise_stddev reference_Q_mean reference_Q_std reference_action_mean "

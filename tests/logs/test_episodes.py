@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfbaselines.logs.episodes import Episodes, safe_mean
+from tfbaselines.logs.rows import Episodes, safe_mean
 
 
 def test_means_are_of_the_last_hundred_episodes():

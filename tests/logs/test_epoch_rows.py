@@ -5,10 +5,10 @@ import pytest
 from small_environments import counting
 from small_runs import EPOCH, learn, rows, train
 
+from tfbaselines.learn.blocks import BlockUpdate
 from tfbaselines.logs import logger
 from tfbaselines.logs.epoch_logger import EpochLogger
 from tfbaselines.logs.logger import read_csv
-from tfbaselines.optim.blocks import BlockUpdate
 from tfbaselines.parallel.mpi import Communicator
 
 SPINUP_COLUMNS = {

@@ -6,9 +6,9 @@ from helpers import Guess, vec
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from tfbaselines.algs.ppo2 import learn
-from tfbaselines.parallel.blas import one_blas_thread
-from tfbaselines.running.play import even_episodes
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.config.options import RunOptions
+from tfbaselines.parallel.threads import one_blas_thread
+from tfbaselines.training.testing import even_episodes
 
 
 @pytest.fixture(autouse=True)

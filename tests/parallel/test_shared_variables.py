@@ -13,11 +13,11 @@ from types import SimpleNamespace
 import numpy as np
 from gymnasium import spaces
 from tfbaselines.algs import sac
-from tfbaselines.optim.average import with_targets
+from tfbaselines.learn.average import with_targets
 from tfbaselines.parallel import mpi
-from tfbaselines.running.off_policy import OffPolicyModel
-from tfbaselines.running.plan import Plan
-from tfbaselines.running.run import Run
+from tfbaselines.training.off_policy import OffPolicyModel
+from tfbaselines.training.plan import Plan
+from tfbaselines.training.run import Run
 
 class Place:
     def limit_episodes(self, steps):

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from tfbaselines.parallel.threads import Crew, Together
-from tfbaselines.running.checkpoint import load_tree, save_tree
+from tfbaselines.training.checkpoint import load_tree, save_tree
 
 # What takes longer than this has hung.
 PATIENCE = 10

@@ -7,12 +7,11 @@ from gymnasium import spaces
 from helpers import vec
 from small_runs import learn, train
 
+from tfbaselines.algs.qlearning.table import Cells, TablePolicy
 from tfbaselines.envs import tiny
 from tfbaselines.plot.__main__ import main
-from tfbaselines.plot.table import read_table
-from tfbaselines.policy.cells import Cells
-from tfbaselines.policy.table import TablePolicy
-from tfbaselines.running.model import PolicyModel
+from tfbaselines.plot.panels import read_table
+from tfbaselines.training.model import PolicyModel
 
 
 def saved(path, space, grid_size=20):
@@ -69,7 +68,7 @@ def test_what_cannot_be_drawn_is_said(tmp_path, capsys):
 def test_actions_are_counted_in_whole_numbers(dimensions, tmp_path, monkeypatch):
     saved(tmp_path / "model", spaces.Box(-1.0, 1.0, (dimensions,)), 4)
     figures = []
-    monkeypatch.setattr("tfbaselines.plot.table.save", lambda figure, out: figures.append(figure))
+    monkeypatch.setattr("tfbaselines.plot.panels.save", lambda figure, out: figures.append(figure))
     assert main([str(tmp_path / "model"), "--table"]) == 0
     # The axis of actions, or the scale beside the best ones.
     axis = figures[0].axes[0] if dimensions == 1 else figures[0].axes[-1]

@@ -36,7 +36,7 @@ from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead
 from tfbaselines.policy.networks import get_network_builder
-from tfbaselines.running.checkpoint import load_tree, save_tree
+from tfbaselines.training.checkpoint import load_tree, save_tree
 
 
 @pytest.mark.parametrize("action", ACTIONS)

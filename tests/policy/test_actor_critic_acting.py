@@ -7,7 +7,7 @@ from actor_critics import CAMERA, KINDS, MULTI, OBSERVATIONS, ROWS, SEVERAL, bat
 
 from tfbaselines.policy.actor import GraphActor, ImageActor, NumpyActor, make_actor
 from tfbaselines.policy.bounded import DeterministicHead
-from tfbaselines.running.model import PolicyModel
+from tfbaselines.training.model import PolicyModel
 
 PLAIN = {
     "box": {},

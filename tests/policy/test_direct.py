@@ -9,9 +9,9 @@ from gymnasium import spaces
 
 from tfbaselines.algs import es
 from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
+from tfbaselines.policy.base import ActingPolicy, Head, SamplingActor
 from tfbaselines.policy.direct import CertainHead, DirectPolicy
-from tfbaselines.policy.protocol import ActingPolicy, Head, SamplingActor
-from tfbaselines.running.model import PolicyModel
+from tfbaselines.training.model import PolicyModel
 
 BOX = spaces.Box(-3.0, 3.0, (3,), np.float32)
 ACTIONS = [

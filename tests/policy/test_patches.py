@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfbaselines.policy.patches import patches_of
+from tfbaselines.policy.mirror import patches_of
 
 
 @pytest.mark.parametrize("strides", [(1, 1), (2, 1), (3, 4)])

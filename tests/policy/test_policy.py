@@ -9,7 +9,7 @@ from gymnasium import spaces
 from tfbaselines.policy.base import CLIP_NORMALIZED
 from tfbaselines.policy.encoding import observation_spec
 from tfbaselines.policy.policy import build_policy
-from tfbaselines.running.checkpoint import load_tree, save_tree
+from tfbaselines.training.checkpoint import load_tree, save_tree
 
 BOX = spaces.Box(-np.inf, np.inf, (3,), np.float32)
 IMAGE = spaces.Box(0, 255, (36, 36, 2), np.uint8)

@@ -7,13 +7,13 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.algs.ppo2 import learn
+from tfbaselines.config.options import RunOptions
 from tfbaselines.policy import precision
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.policy import build_policy
 from tfbaselines.policy.precision import OPTION, compile_with_xla, set_precision
-from tfbaselines.running import run
-from tfbaselines.settings.options import RunOptions
+from tfbaselines.training import run
 
 
 class Env:

@@ -7,20 +7,19 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.algs.acer.dueling import DuelingPolicy
 from tfbaselines.envs.vec.action_mask import MASK
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
 from tfbaselines.policy.actor_critic import build_actor_critic
-from tfbaselines.policy.base import BasePolicy
+from tfbaselines.policy.base import ActingPolicy, Actor, BasePolicy, BlockActor, Head, SamplingActor
 from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype
-from tfbaselines.policy.dueling import DuelingPolicy
 from tfbaselines.policy.networks import mlp
 from tfbaselines.policy.policy import Policy, build_policy
-from tfbaselines.policy.protocol import ActingPolicy, Actor, BlockActor, Head, SamplingActor
+from tfbaselines.policy.q_head import QuantileReturn
 from tfbaselines.policy.q_network import QNetwork
-from tfbaselines.policy.return_distribution import QuantileReturn
-from tfbaselines.running.model import PolicyModel
+from tfbaselines.training.model import PolicyModel
 
 BOX = spaces.Box(-3, 3, (3,), np.float32)
 BOUNDED = spaces.Box(-1, 1, (2,), np.float32)

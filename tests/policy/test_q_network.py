@@ -11,9 +11,8 @@ from gymnasium import spaces
 from tfbaselines.envs.vec.action_mask import MASK
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.policy.actor import GraphActor, ImageActor, NumpyActor, make_actor
-from tfbaselines.policy.q_head import SIGMA_ZERO, NoisyDense
+from tfbaselines.policy.q_head import SIGMA_ZERO, CategoricalReturn, NoisyDense, QuantileReturn
 from tfbaselines.policy.q_network import EpsilonGreedyHead, QNetwork, build_q_network
-from tfbaselines.policy.return_distribution import CategoricalReturn, QuantileReturn
 
 BOX, ACTIONS = spaces.Box(-3, 3, (3,), np.float32), spaces.Discrete(4, start=-1)
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}

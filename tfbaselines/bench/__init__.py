@@ -1,5 +1,5 @@
 """Speed, scores and faults; and baselines' bench, which has the Monitor."""
 
-from tfbaselines.porting import names_of
+from tfbaselines.compat import names_of
 
 __getattr__ = names_of("bench")

@@ -7,8 +7,8 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from tfbaselines.bench.published import SUITES
-from tfbaselines.command import Parser, exit_status, load_tensorflow
+from tfbaselines.bench.table import SUITES
+from tfbaselines.cli.command import Parser, exit_status, load_tensorflow
 from tfbaselines.errors import check_at_least, unknown
 
 
@@ -104,7 +104,7 @@ def _table(args: argparse.Namespace) -> int:
 def _faults(args: argparse.Namespace) -> int:
     from tfbaselines.algs.registry import ALGORITHMS, get
     from tfbaselines.bench.faults import FAULTS, applies, inflict, write_table
-    from tfbaselines.running.signals import heed
+    from tfbaselines.training.guards import heed
 
     algs, names = args.algs or sorted(ALGORITHMS), args.faults or list(FAULTS)
     check_at_least(1, repeats=args.repeats, jobs=args.jobs)

@@ -21,7 +21,7 @@ import numpy as np
 
 from tfbaselines.algs.registry import get
 from tfbaselines.files import write_whole
-from tfbaselines.running.checkpoint import Checkpoints, load_tree
+from tfbaselines.training.checkpoint import Checkpoints, load_tree
 
 SECONDS_TO_START = 300
 SECONDS_TO_END = 10
@@ -150,7 +150,7 @@ class Trial:
 
 def demonstrate(env_id: str, path: Path) -> None:
     """Write five episodes of random actions."""
-    from tfbaselines.experience.demonstrations import ARRAYS, Demonstrations, save_demonstrations
+    from tfbaselines.demos.demonstrations import ARRAYS, Demonstrations, save_demonstrations
 
     env = gymnasium.make(env_id)
     env.action_space.seed(0)

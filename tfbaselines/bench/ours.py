@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from tfbaselines.bench.cases import CASES
-from tfbaselines.command import load_tensorflow
+from tfbaselines.cli.command import load_tensorflow
 
 
 def run(name: str, steps: int, precision: str) -> dict[str, float]:
@@ -27,9 +27,9 @@ def run(name: str, steps: int, precision: str) -> dict[str, float]:
         steps_per_second, and peak_mib: the process's largest resident memory.
     """
     load_tensorflow()
+    from tfbaselines.config.options import RunOptions
     from tfbaselines.envs.make import build_env
     from tfbaselines.logs import logger
-    from tfbaselines.settings.options import RunOptions
 
     case = CASES[name]
     learn = importlib.import_module(f"tfbaselines.algs.{case.get('alg', 'ppo2')}").learn

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from tfbaselines.bench.cases import CASES, of_pixels, steps_per_update
+from tfbaselines.config.options import PRECISIONS
 from tfbaselines.errors import bad_argument, check_at_least, unknown
 from tfbaselines.parallel import mpi
-from tfbaselines.settings.options import PRECISIONS
 
 HERE = Path(__file__).parent
 COLUMNS = ("case", "program", "round", "steps_per_second", "peak_mib", "growth_mib", "matmul_seconds")

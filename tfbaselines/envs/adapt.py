@@ -13,7 +13,7 @@ from tfbaselines.envs.vec import DummyVecEnv, VecEnv
 from tfbaselines.envs.vec.base import share_environments
 from tfbaselines.envs.vec.checks import environment_name, id_of
 from tfbaselines.envs.vec.failures import EnvironmentFault, begin, why
-from tfbaselines.envs.vec.several_parts import check_spaces, flattened
+from tfbaselines.envs.vec.observations import check_spaces, flattened
 from tfbaselines.envs.wrappers import ClipActions, clipped
 from tfbaselines.errors import bad_argument
 from tfbaselines.parallel import mpi

@@ -13,8 +13,7 @@ from tfbaselines.envs.monitor import success_of
 from tfbaselines.envs.state import episode_state, in_words, restore_episode
 from tfbaselines.envs.vec.action_mask import choices_of, read_mask
 from tfbaselines.envs.vec.failures import EXAMINE, why
-from tfbaselines.envs.vec.observations import MASK
-from tfbaselines.envs.vec.several_parts import named_parts_of
+from tfbaselines.envs.vec.observations import MASK, named_parts_of
 
 MISTAKE, ADVICE, RIGHT = "change", "advice", "right"
 

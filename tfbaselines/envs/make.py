@@ -16,8 +16,8 @@ from tfbaselines.envs.monitor import Monitor, ResultsWriter
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv, VecEnv, VecFrameStack
 from tfbaselines.envs.vec.failures import EnvironmentFault, begin, place, why
-from tfbaselines.envs.vec.several_parts import check_spaces, flattened
-from tfbaselines.envs.vec.viewer import has_display
+from tfbaselines.envs.vec.observations import check_spaces, flattened
+from tfbaselines.envs.vec.video import has_display
 from tfbaselines.envs.wrappers import RewardScaler, clipped, with_quick_actions
 from tfbaselines.errors import bad_argument, unknown
 

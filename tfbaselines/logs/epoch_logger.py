@@ -21,12 +21,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tfbaselines.config.files import to_jsonable
 from tfbaselines.errors import bad_argument, nearest, unknown
 from tfbaselines.files import write_whole
 from tfbaselines.logs.formats import CSVOutputFormat, KVWriter, check_format, make_output_format
 from tfbaselines.logs.logger import Logger
 from tfbaselines.parallel import mpi
-from tfbaselines.settings.jsonable import to_jsonable
 
 # Codes of terminals for letters; of what is behind them they are 10 larger.
 COLORS = {

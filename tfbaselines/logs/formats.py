@@ -14,10 +14,10 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from tfbaselines.config.files import to_jsonable
 from tfbaselines.errors import unknown
 from tfbaselines.files import drop_torn_line
 from tfbaselines.logs.event_file import EventWriter, read_events
-from tfbaselines.settings.jsonable import to_jsonable
 
 # What a cell of the table may be long; longer ones end in "...".
 MAX_CELL = 30

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.parallel.cores import usable_cores
+from tfbaselines.parallel.threads import usable_cores
 
 # What the launchers of MPICH, Open MPI and their kin tell the processes they start.
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK")

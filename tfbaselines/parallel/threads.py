@@ -1,10 +1,20 @@
-"""Threads that work side by side: each does its own job over and over, and all can be held still between two turns."""
+"""Threads that work side by side: each does its own job over and over, and all can be held still between two turns.
 
+Threads of numpy's matrix products.
+
+The cores of the machine that this process may use.
+"""
+
+import functools
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
+
+import numpy as np  # noqa: F401 (its libraries are looked for)
+from threadpoolctl import ThreadpoolController
 
 
 class Crew:
@@ -123,3 +133,23 @@ class Together:
         """See VecEnv."""
         for part in self._parts:
             part.merge_statistics(comm)
+
+
+def one_blas_thread() -> AbstractContextManager:
+    """A context in which numpy computes a matrix product in one thread.
+
+    OpenBLAS takes several for larger products. They spin for a while afterwards, which takes the cores from
+    TensorFlow's, and on a busy machine they wait for one another some hundred times as long as the product takes.
+    """
+    return _libraries().limit(limits=1, user_api="blas")
+
+
+@functools.cache
+def _libraries() -> ThreadpoolController:
+    """Those with threads of their own; looked for once, since it takes 3 to 10 ms where TensorFlow is loaded."""
+    return ThreadpoolController()
+
+
+def usable_cores() -> set[int]:
+    """Their numbers: all of the machine's, or those that a launcher, a batch system or a container left to it."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))

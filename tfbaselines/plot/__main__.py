@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tfbaselines.command import Parser, exit_status
+from tfbaselines.cli.command import Parser, exit_status
 from tfbaselines.errors import bad_argument
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def plot(args: argparse.Namespace) -> str:
 
 def plot_table(args: argparse.Namespace) -> str:
     """Draw the table of one run; returns the path of the picture."""
-    from tfbaselines.plot.table import draw_table, read_table
+    from tfbaselines.plot.panels import draw_table, read_table
 
     for name in ("xaxis", "value", "smooth", "legend", "count", "est", "select", "exclude"):
         if getattr(args, name):

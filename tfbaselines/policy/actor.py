@@ -16,13 +16,12 @@ from tfbaselines.compiling import compiled, prompt
 from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of_obs
 from tfbaselines.envs.vec.packed import unpacked
-from tfbaselines.policy.encoding import encode_numpy, observation_spec
+from tfbaselines.policy.base import ActingPolicy, SamplingActor, Step
+from tfbaselines.policy.encoding import FORBIDDEN, encode_numpy, observation_spec
 from tfbaselines.policy.mirror import NumpyCopies, takes_rows
 from tfbaselines.policy.networks import has_convolutions
-from tfbaselines.policy.parts import FORBIDDEN
-from tfbaselines.policy.protocol import ActingPolicy, SamplingActor, Step
+from tfbaselines.policy.precision import RoundedKernels
 from tfbaselines.policy.recurrent import cell_of
-from tfbaselines.policy.rounded import RoundedKernels
 
 # Images in a batch up to which numpy's convolutions are faster than TensorFlow's.
 FEW_IMAGES = 2

@@ -11,8 +11,9 @@ from gymnasium import spaces
 from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of
 from tfbaselines.errors import bad_argument
-from tfbaselines.policy.base import BasePolicy, memory_tensors
+from tfbaselines.policy.base import BasePolicy, Head, Outputs, memory_tensors
 from tfbaselines.policy.distributions import make_pdtype
+from tfbaselines.policy.encoding import FORBIDDEN, seen_in_numpy, without_mask
 from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import (
     NetworkFn,
@@ -21,9 +22,7 @@ from tfbaselines.policy.networks import (
     get_network_builder,
     run_network,
 )
-from tfbaselines.policy.parts import FORBIDDEN, seen_in_numpy, without_mask
 from tfbaselines.policy.precision import in_full
-from tfbaselines.policy.protocol import Head, Outputs
 from tfbaselines.policy.trunk import NetworkTrunk, Trunk, takes_observations, trunk_maker
 
 # Units of the layer over features and actions of critics whose network takes the observation alone.
@@ -126,7 +125,7 @@ class ActorCritic(BasePolicy):
             comm=comm,
         )
         self._unit_actions, self.streams = unit_actions, streams
-        # Statistics of returns that critics' outputs are normalised by (optim/popart.py); an algorithm sets them.
+        # Statistics of returns that critics' outputs are normalised by (algs/ddpg/popart.py); an algorithm sets them.
         self.returns: Any = None
         self.discrete = not isinstance(action_space, spaces.Box)
         self.masked = ACTION_MASK in parts_of(observation_space)

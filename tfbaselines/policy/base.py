@@ -1,7 +1,13 @@
-"""What policies of every kind share: spaces, action head, preprocessing of observations, saving and loading."""
+"""What policies of every kind share: spaces, action head, preprocessing of observations, saving and loading.
+
+What acting code needs of a policy, its action head and its actor, whatever kind of policy it is.
+
+Rollouts, models, --play and export are written against these protocols. Policies of dense or convolutional networks
+derive from `policy/base.py`, which defines most of `ActingPolicy`; anything else satisfies it by having its members.
+"""
 
 import abc
-from typing import Any
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import keras
 import numpy as np
@@ -13,15 +19,192 @@ from tfbaselines.parallel import mpi
 from tfbaselines.policy.encoding import describe_space, encode, spaces_differ
 from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import has_convolutions, layers_of
-from tfbaselines.policy.normalizer import make_normalizer, numeric_parts
-from tfbaselines.policy.protocol import Head, Outputs
+from tfbaselines.policy.normalizer import DictNormalizer, Normalizer, make_normalizer, numeric_parts
+
+
+class Step(NamedTuple):
+    """One step of acting: actions [N, ...], values [N], states [N, S] or None, negative log probabilities [N]."""
+
+    actions: np.ndarray
+    values: np.ndarray
+    states: np.ndarray | None
+    neglogps: np.ndarray
+
+
+class Outputs(NamedTuple):
+    """A policy's outputs for a batch of observations.
+
+    Attributes:
+        flat: [B, P] parameters of the action distributions.
+        value: [B] values, or [B, A] one for each action or each reward signal.
+        states: [num_envs, S] new recurrent states, or None.
+        features: [B, F] latent from which the values are computed, or None where a policy does not expose it.
+    """
+
+    flat: tf.Tensor
+    value: tf.Tensor
+    states: tf.Tensor | None = None
+    features: tf.Tensor | None = None
+
+
+class ActionDistribution(Protocol):
+    """A batch of distributions over actions, in the graph."""
+
+    def sample(self, noise: tf.Tensor) -> tf.Tensor:
+        """Actions [B, ...] from the head's noise [B, ...]."""
+
+    def mode(self) -> tf.Tensor:
+        """The most likely actions [B, ...]."""
+
+    def neglogp(self, actions: tf.Tensor) -> tf.Tensor:
+        """Negative log probabilities [B]; zeros where actions have no density."""
+
+
+@runtime_checkable
+class Head(Protocol):
+    """From a network's output to actions, in the graph and in numpy. All randomness is the argument `noise`.
+
+    Attributes:
+        param_size: P, numbers in a row of parameters.
+        action_shape: shape of one action.
+        action_dtype: type of actions.
+        noise_shape: shape of the noise of one action.
+        mode_noise: the noise component that makes a sample the mode.
+    """
+
+    param_size: int
+    action_shape: tuple[int, ...]
+    action_dtype: np.dtype
+    noise_shape: tuple[int, ...]
+    mode_noise: float
+
+    def draw_noise(self, rng: np.random.Generator, batch: tuple[int, ...]) -> np.ndarray:
+        """Noise [*batch, *noise_shape] for sampling."""
+
+    def distribution(self, flat: tf.Tensor) -> ActionDistribution:
+        """The distributions with parameters [B, P]."""
+
+    def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Actions [B, ...] from parameters [B, P] and noise."""
+
+    def mode_numpy(self, flat: np.ndarray) -> np.ndarray:
+        """The most likely actions [B, ...]."""
+
+    def neglogp_numpy(self, flat: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Negative log probabilities [B] of actions."""
+
+
+@runtime_checkable
+class Actor(Protocol):
+    """Chooses actions for a policy: all that replay collectors, evaluation and --play need."""
+
+    def choose(
+        self, obs: Any, states: np.ndarray | None, episode_start: np.ndarray | None, noise: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Actions [N, ...] and new states [N, S] or None.
+
+        Args:
+            obs: [N, ...], or a dictionary of them.
+            states: [N, S], or None for a feed-forward policy.
+            episode_start: [N] whether the observation is the first of an episode, or None for a feed-forward policy.
+            noise: [N, ...] from the head's draw_noise, or None for the mode.
+        """
+
+    def value(self, obs: Any, states: np.ndarray | None = None, episode_start: np.ndarray | None = None) -> np.ndarray:
+        """Values [N]."""
+
+    def refresh(self) -> None:
+        """Use the policy's present weights; called after every update."""
+
+
+@runtime_checkable
+class SamplingActor(Actor, Protocol):
+    """An actor that also gives the probabilities of its actions, as policy gradients need."""
+
+    def step(
+        self, obs: Any, states: np.ndarray | None, episode_start: np.ndarray | None, noise: np.ndarray | None
+    ) -> Step:
+        """Actions, values, new states and negative log probabilities; arguments as for `choose`."""
+
+    def behave(
+        self, obs: Any, states: np.ndarray | None, episode_start: np.ndarray | None, noise: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Actions [N, ...], parameters [N, P] of the distributions they were drawn from, and new states."""
+
+
+@runtime_checkable
+class BlockActor(SamplingActor, Protocol):
+    """A feed-forward actor that computes values and probabilities once for a whole rollout."""
+
+    def act(self, obs: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
+        """Actions [N, ...] alone."""
+
+    def evaluate(self, obs: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Values [B] and negative log probabilities [B] of observations [B, ...] and the actions taken."""
+
+
+@runtime_checkable
+class ActingPolicy(Protocol):
+    """A policy that can act, be evaluated, saved, loaded and exported.
+
+    Attributes:
+        observation_space: of one environment.
+        action_space: of one environment.
+        head: from the network's output to actions.
+        normalizer: running statistics of observations, or None.
+        clip: bound of every observed number after normalisation, or None.
+        recurrent: whether acting needs a state.
+        state_size: S, numbers in one environment's recurrent state; 0 for a feed-forward policy.
+        modules: networks, layers and variables that an exported model holds.
+        trainable_variables: in a fixed order, in which they are saved.
+    """
+
+    observation_space: spaces.Space
+    action_space: spaces.Space
+    head: Head
+    normalizer: Normalizer | DictNormalizer | None
+    clip: float | None
+
+    @property
+    def recurrent(self) -> bool: ...
+
+    @property
+    def state_size(self) -> int: ...
+
+    @property
+    def modules(self) -> list[Any]: ...
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]: ...
+
+    def initial_state(self, num_envs: int) -> np.ndarray | None:
+        """Zeros [num_envs, S] for a recurrent policy, None for a feed-forward one."""
+
+    def forward(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
+        """Distribution parameters, values and new states.
+
+        Args:
+            obs: [B, ...] observations of the space's own dtype; recurrent: B = num_envs * steps, environment-major.
+            episode_start: [B] 1 where the observation is an episode's first (recurrent only).
+            states: [num_envs, S] before the first step (recurrent only).
+        """
+
+    def mirror(self) -> Mirror | None:
+        """How numpy repeats the policy; None to act through the graph."""
+
+    def state(self) -> dict[str, Any]:
+        """Weights and statistics, for a saved model."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Load what `state` returned; ValueError when it does not fit this policy."""
+
 
 # Normalised observations are clipped to this many standard deviations.
 CLIP_NORMALIZED = 5.0
 
 
 class BasePolicy(abc.ABC):
-    """A policy without its networks; see ActingPolicy in policy/protocol.py.
+    """A policy without its networks; see ActingPolicy in policy/base.py.
 
     A subclass defines `modules`, `trainable_variables` and `forward`, sets `state_size` if it is recurrent, and
     overrides `mirror` if numpy can repeat its networks.

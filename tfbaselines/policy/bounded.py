@@ -22,7 +22,7 @@ LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 class Bounded:
-    """A batch of distributions over bounded actions; see ActionDistribution in policy/protocol.py.
+    """A batch of distributions over bounded actions; see ActionDistribution in policy/base.py.
 
     Args:
         mode: the most likely actions [B, ...].

@@ -11,20 +11,19 @@ from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of
 from tfbaselines.envs.vec.packed import opened
 from tfbaselines.parallel import mpi
-from tfbaselines.policy.base import BasePolicy, memory_tensors
+from tfbaselines.policy.base import BasePolicy, Outputs, memory_tensors
 from tfbaselines.policy.distributions import make_pdtype
+from tfbaselines.policy.encoding import FORBIDDEN, network_over, networks_part, seen_in_numpy, without_mask
 from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import NetworkFn, flat_width, run_network
-from tfbaselines.policy.parts import FORBIDDEN, network_over, networks_part, seen_in_numpy, without_mask
 from tfbaselines.policy.precision import in_full
-from tfbaselines.policy.protocol import Outputs
 
 # Of the output layer's initialisation.
 GAIN = 0.01
 
 
 class Certain:
-    """A batch of actions that are taken with certainty; see ActionDistribution in policy/protocol.py.
+    """A batch of actions that are taken with certainty; see ActionDistribution in policy/base.py.
 
     Args:
         actions: [B, ...].

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from gymnasium import spaces
 
-from tfbaselines.policy.protocol import Head
+from tfbaselines.policy.base import Head
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 

@@ -25,9 +25,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.arrays import require_memory
 from tfbaselines.errors import bad_argument, nearest, unknown
 from tfbaselines.limits import limit_of
-from tfbaselines.memory import require_memory
 from tfbaselines.policy.image_features import convolved, dense_layer, impala_features, nature_cnn, simple_cnn, small_cnn
 from tfbaselines.policy.network_forms import builder_of, network_function, of_shape_or_tensor
 from tfbaselines.policy.recurrent import MaskedLSTM

@@ -15,13 +15,12 @@ from tfbaselines.envs.vec.observations import parts_of
 from tfbaselines.envs.vec.packed import opened
 from tfbaselines.errors import bad_argument
 from tfbaselines.parallel import mpi
-from tfbaselines.policy.base import BasePolicy, memory_tensors
+from tfbaselines.policy.base import BasePolicy, Outputs, memory_tensors
 from tfbaselines.policy.distributions import make_pdtype
+from tfbaselines.policy.encoding import FORBIDDEN, network_over, networks_part, seen_in_numpy, without_mask
 from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import NetworkFn, NetworkSpec, flat_width, get_network_builder, run_network
-from tfbaselines.policy.parts import FORBIDDEN, network_over, networks_part, seen_in_numpy, without_mask
 from tfbaselines.policy.precision import in_full
-from tfbaselines.policy.protocol import Outputs
 
 
 class Policy(BasePolicy):

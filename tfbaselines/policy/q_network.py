@@ -13,13 +13,11 @@ from gymnasium import spaces
 from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of
 from tfbaselines.errors import bad_argument
-from tfbaselines.policy.base import BasePolicy
+from tfbaselines.policy.base import ActionDistribution, BasePolicy, Outputs
+from tfbaselines.policy.encoding import FORBIDDEN, seen_in_numpy, without_mask
 from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import NetworkFn, NetworkSpec, flat_width, get_network_builder, run_network
-from tfbaselines.policy.parts import FORBIDDEN, seen_in_numpy, without_mask
-from tfbaselines.policy.protocol import ActionDistribution, Outputs
-from tfbaselines.policy.q_head import QHead, ValuesInNumpy
-from tfbaselines.policy.return_distribution import ExpectedReturn, ReturnDistribution
+from tfbaselines.policy.q_head import ExpectedReturn, QHead, ReturnDistribution, ValuesInNumpy
 from tfbaselines.policy.trunk import NetworkTrunk, Trunk, takes_observations, trunk_maker
 
 # Larger than any difference of values, smaller than what forbids an action.

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.several_parts import flattened
+from tfbaselines.envs.vec.observations import flattened
 from tfbaselines.policy.encoding import encode
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tfbaselines.envs.tiny import ConstantRewardEnv
 from tfbaselines.envs.vec import DummyVecEnv
-from tfbaselines.envs.vec.viewer import Viewer, has_display, tile_images
+from tfbaselines.envs.vec.video import Viewer, has_display, tile_images
 
 
 @given(st.integers(1, 12), st.integers(1, 3), st.integers(1, 3))
@@ -50,7 +50,7 @@ def test_any_display_will_do(monkeypatch):
 def test_a_window_shows_picture_after_picture(monkeypatch):
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("agg")
-    monkeypatch.setattr("tfbaselines.envs.vec.viewer.has_display", lambda: True)
+    monkeypatch.setattr("tfbaselines.envs.vec.video.has_display", lambda: True)
     shown = iter([np.full((2, 2, 3), value, np.uint8) for value in (10, 20)])
 
     class Pictured(ConstantRewardEnv):

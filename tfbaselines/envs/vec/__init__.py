@@ -8,12 +8,10 @@ from tfbaselines.envs.vec.base import (
     find_wrapper,
 )
 from tfbaselines.envs.vec.dummy import DummyVecEnv
-from tfbaselines.envs.vec.extract_dict import VecExtractDictObs
-from tfbaselines.envs.vec.frame_stack import VecFrameStack
-from tfbaselines.envs.vec.monitor import VecMonitor
 from tfbaselines.envs.vec.shmem import ShmemVecEnv
 from tfbaselines.envs.vec.subproc import SubprocVecEnv
 from tfbaselines.envs.vec.video import VecVideoRecorder
+from tfbaselines.envs.vec.wrappers import VecExtractDictObs, VecFrameStack, VecMonitor
 from tfbaselines.errors import WorkerError
 
 __all__ = [

@@ -15,9 +15,9 @@ import gymnasium
 
 from tfbaselines.envs.vec.base import CloudpickleWrapper
 from tfbaselines.envs.vec.checks import AFTER_RESET, Fit, Misfit, environment_name, id_of
+from tfbaselines.envs.vec.dummy import full_state, limited, picture, restore_full_state, step_same
 from tfbaselines.envs.vec.failures import begin, why
-from tfbaselines.envs.vec.several_parts import with_named_parts
-from tfbaselines.envs.vec.stepping import full_state, limited, picture, restore_full_state, step_same
+from tfbaselines.envs.vec.observations import with_named_parts
 
 # How a worker hands on an observation: given the environment's number within the worker's share and the observation.
 Deliver = Callable[[int, Any], Any]

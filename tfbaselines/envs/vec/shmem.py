@@ -9,8 +9,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Dict, Tuple
 
-from tfbaselines.envs.vec.observations import Observations
-from tfbaselines.envs.vec.several_parts import named_parts_of
+from tfbaselines.envs.vec.observations import Observations, named_parts_of
 from tfbaselines.envs.vec.subproc import SubprocVecEnv
 from tfbaselines.envs.vec.worker import Workers
 

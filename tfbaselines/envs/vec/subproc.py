@@ -8,8 +8,8 @@ import numpy as np
 
 from tfbaselines.envs.vec.base import StepResult, VecEnv
 from tfbaselines.envs.vec.checks import NumberChecks
+from tfbaselines.envs.vec.dummy import joined_states, separate_states
 from tfbaselines.envs.vec.observations import Observations
-from tfbaselines.envs.vec.stepping import joined_states, separate_states
 from tfbaselines.envs.vec.worker import Workers
 
 

@@ -1,0 +1,46 @@
+"""What the migration page says of Stable-Baselines3: the names here are real, and the example runs."""
+
+import importlib
+import inspect
+import re
+from dataclasses import fields
+
+import pytest
+
+from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.compat.page import EXAMPLE, OTHERS
+from tfbaselines.config.stable_baselines3 import TWINS
+from tfbaselines.envs.make import make_vec_env
+from tfbaselines.envs.normalize import VecNormalize
+from tfbaselines.envs.vec import VecFrameStack
+from tfbaselines.policy.networks import NETWORKS
+
+
+@pytest.mark.parametrize("there", TWINS)
+def test_arguments_have_the_names_that_the_page_gives(there):
+    twin = TWINS[there]
+    known = {field.name for field in fields(ALGORITHMS[twin.here].config)}
+    named = {name for new in twin.arguments.values() for name in new.partition(", ")[0].split()}
+    differing = set(re.findall(r"(\w+)=", twin.differs))
+    assert named | differing <= known, (named | differing) - known
+
+
+def test_other_names_are_real():
+    here = " ".join(OTHERS.values())
+    for path in re.findall(r"`(tfbaselines(?:\.\w+)+)`", here):
+        module, _, name = path.rpartition(".")
+        found = importlib.import_module(module)
+        assert hasattr(found, name) or importlib.import_module(path), path
+    callbacks = importlib.import_module("tfbaselines.callbacks")
+    for name in ("EvaluateEvery", "SaveEvery", "StopAt", "StopWithoutGain"):
+        assert name in here and hasattr(callbacks, name)
+    for function in (make_vec_env, VecNormalize, VecFrameStack):
+        (call,) = re.findall(rf"`{function.__name__}\((.*?)\)`", here)
+        assert set(re.findall(r"(\w+)=", call)) <= set(inspect.signature(function).parameters)
+    assert set(re.search(r"`network='(\w+)'` or `'(\w+)'`, `'(\w+)'`, `'(\w+)'`", here).groups()) <= set(NETWORKS)
+
+
+def test_the_example_runs(capsys):
+    namespace = {}
+    exec(EXAMPLE, namespace)
+    assert namespace["action"].shape == (4,) and namespace["state"] is None

@@ -1,0 +1,243 @@
+"""Arguments from YAML files, below those that are typed."""
+
+import sys
+
+import pytest
+import yaml
+
+from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.config import sections
+from tfbaselines.config.command_line import parse, split
+from tfbaselines.config.files import read_config
+from tfbaselines.config.sections import (
+    DEFAULT,
+    TUNED,
+    below,
+    read_sections,
+    tuned_algorithms,
+    tuned_environments,
+)
+from tfbaselines.envs.ids import ENV_TYPES
+from tfbaselines.run import main
+
+FILE = """
+default:
+  alg: ppo2
+  nsteps: 64
+  lr: 1e-3
+  gamma: 0.9
+classic_control:
+  lr: linear_2e-3
+  gamma: 0.95
+Pendulum-v1:
+  gamma: 0.98
+  env_kwargs: {g: 9.0}
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(FILE)
+    return str(path)
+
+
+def parsed(*words, stored=None):
+    typed = split(list(words))
+    values, _ = below(typed, stored or {})
+    return parse({**(stored or {}), **values, **typed}, ALGORITHMS)
+
+
+def mistake(capsys, *words):
+    assert main(list(words)) == 2
+    return capsys.readouterr().err
+
+
+def test_the_nearest_section_counts_and_what_is_typed_counts_most(file):
+    args = parsed(f"--config={file}", "--env=Pendulum-v1", "--nsteps=32")
+    assert args.learn["nsteps"] == 32
+    assert (args.learn["lr"], args.learn["gamma"]) == ("linear_2e-3", 0.98)
+    assert args.env_kwargs == {"g": 9.0}
+    args = parsed(f"--config={file}", "--env=CartPole-v1")
+    assert (args.learn["gamma"], args.env_kwargs) == (0.95, None)
+
+
+def test_the_file_may_name_algorithm_and_environment(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("default: {alg: sac, env: Pendulum-v1}\nPendulum-v1: {batch_size: 32}\n")
+    args = parsed(f"--config={path}")
+    assert (args.alg, args.env, args.learn["batch_size"]) == ("sac", "Pendulum-v1", 32)
+
+
+def test_a_file_counts_above_what_a_resumed_run_was_given(file):
+    stored = {"alg": "ppo2", "env": "Pendulum-v1", "gamma": "0.5", "ent_coef": "0.1"}
+    args = parsed(f"--config={file}", stored=stored)
+    assert (args.learn["gamma"], args.learn["ent_coef"]) == (0.98, 0.1)
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("- 1", "has no sections"),
+        ("default: 3", "has no sections"),
+        ("default: {x: [1}", "is not YAML"),
+        ("default: {resume: x}", "'resume' is typed on the command line"),
+        ("Hopper-v5: {nsteps: 3}", "has no section for CartPole-v1, nor a default one: it has Hopper-v5"),
+        ("default: {nstep: 3}", "section default: unknown argument --nstep of ppo2 with network mlp: did you mean"),
+        ("default: {nsteps: many}", "section default: nsteps='many' is not valid: a whole number"),
+        ("default: {worker: x}", "unknown worker 'x'"),
+        ("default: {lr: 1e-3, gamma: 0.9, lr: 1e-4}", "is not YAML: 'lr' is there twice, in line 1 or below"),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_line_that_names_it(tmp_path, capsys, text, says):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    line = mistake(capsys, f"--config={path}", "--num_timesteps=0")
+    assert says in line and line.count("\n") == 1
+
+
+def test_a_file_that_is_not_there_is_one_line(capsys):
+    assert "'nowhere.yaml' cannot be read (no such file or directory)" in mistake(capsys, "--config=nowhere.yaml")
+    assert "--config needs a value" in mistake(capsys, "--config")
+
+
+def test_tuned_settings_of_something_else_name_what_there_is(capsys):
+    line = mistake(capsys, "--tuned", "--alg=qlearning", "--env=CartPole-v1")
+    assert "qlearning has them for MountainCar-v0" in line and "for CartPole-v1 there are a2c, " in line
+
+
+def test_tuned_settings_stand_below_those_of_a_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(sections, "TUNED", tmp_path)
+    (tmp_path / "ppo2.yaml").write_text("CartPole-v1: {nsteps: 8, gamma: 0.5}")
+    (tmp_path / "mine.yaml").write_text("default: {gamma: 0.6}")
+    args = parsed("--tuned", f"--config={tmp_path / 'mine.yaml'}")
+    assert (args.learn["nsteps"], args.learn["gamma"]) == (8, 0.6)
+    assert "nsteps" not in parsed("--tuned=False").learn
+
+
+def test_a_resumed_run_keeps_what_it_was_started_with_beside_tuned_settings(tmp_path, monkeypatch):
+    monkeypatch.setattr(sections, "TUNED", tmp_path)
+    (tmp_path / "ppo2.yaml").write_text("CartPole-v1: {nsteps: 8, gamma: 0.5}\nquick: {nsteps: 4, gamma: 0.4}")
+    for tuned, gamma in (("--tuned", 0.5), ("--tuned=quick", 0.4)):
+        args = parsed(tuned, stored={"alg": "ppo2", "env": "CartPole-v1", "nsteps": "16"})
+        assert (args.learn["nsteps"], args.learn["gamma"]) == (16, gamma)
+
+
+def test_what_the_module_of_an_environment_prints_is_no_setting(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(tmp_path)
+    register = "gymnasium.register('Loud-v0', entry_point='gymnasium.envs.classic_control:CartPoleEnv')"
+    (tmp_path / "loud.py").write_text(f"import gymnasium\nprint('loud: hello: there')\n{register}\n")
+    assert main(["--env=loud:Loud-v0", "--print_config"]) == 0
+    out, err = capsys.readouterr()
+    assert "hello" not in out and "hello" in err
+    # The sections of a file ask for its type before.
+    sys.modules.pop("loud")
+    (tmp_path / "printed.yaml").write_text(out)
+    assert main([f"--config={tmp_path / 'printed.yaml'}", "--print_config"]) == 0
+    out, err = capsys.readouterr()
+    assert "hello" not in out and "hello" in err
+
+
+def test_settings_of_a_name_are_for_every_environment(capsys):
+    args = parsed("--alg=deepq", "--tuned=rainbow", "--env=CartPole-v1", "--n_step=2")
+    assert (args.network, args.learn["n_step"], args.learn["distributional"]) == ("conv_only", 2, "categorical")
+    _, origins = below(split(["--alg=deepq", "--tuned=rainbow"]), {})
+    assert origins["noisy"] == "tuned/deepq.yaml, section rainbow"
+    assert "tuned='rainbow' is not valid: True, False\n" in mistake(capsys, "--tuned=rainbow", "--alg=a2c")
+    line = mistake(capsys, "--tuned=rainbov", "--alg=deepq")
+    assert "tuned='rainbov' is not valid: True, False, atari, rainbow" in line
+
+
+@pytest.mark.parametrize("alg", tuned_algorithms())
+def test_every_tuned_section_is_valid(alg):
+    sections, environments = read_sections(TUNED / f"{alg}.yaml"), tuned_environments(alg)
+    for name, section in sections.items():
+        assert name != DEFAULT
+        assert float(section["num_timesteps"]) > 0
+        if name in environments:
+            words = ["--tuned", f"--env={name}"]
+        else:
+            words = ["--tuned", "--env=PongNoFrameskip-v4"] if name in ENV_TYPES else [f"--tuned={name}"]
+        args = parsed(f"--alg={alg}", *words)
+        assert {name: args.given[name] for name in section} == section
+        get(alg).config.of(args.learn)
+
+
+def test_what_is_printed_is_a_file_that_gives_the_same_run(file, tmp_path, capsys):
+    words = ["--env=Pendulum-v1", f"--config={file}", "--num_layers=3", "--seed=4"]
+    assert main([*words, "--print_config"]) == 0
+    text = capsys.readouterr().out
+    lines = {line.split(":")[0].strip(): line for line in text.splitlines()}
+    assert lines["gamma"].endswith(f"# {file}, section Pendulum-v1")
+    assert lines["env_kwargs"].endswith(f"# {file}, section Pendulum-v1")
+    assert lines["nsteps"].endswith(f"# {file}, section default")
+    assert lines["num_layers"].endswith("# command line")
+    assert lines["noptepochs"].endswith("# default")
+    again = tmp_path / "again.yaml"
+    again.write_text(text)
+    first, second = parsed(*words), parsed(f"--config={again}")
+    assert {**second.learn, **first.learn} == second.learn
+    assert first.flags | {"config": None} == second.flags | {"config": None}
+
+
+@pytest.mark.parametrize("alg", ALGORITHMS)
+def test_what_is_printed_without_arguments_of_an_environment_is_a_file_too(alg, tmp_path, capsys):
+    assert main([f"--alg={alg}", "--print_config"]) == 0
+    path = tmp_path / "again.yaml"
+    path.write_text(capsys.readouterr().out)
+    first, second = parsed(f"--alg={alg}"), parsed(f"--config={path}")
+    assert {**second.learn, **first.learn} == second.learn
+    if get(alg).config.sizes_networks:
+        assert get(alg).config.of(second.learn).network_kwargs == {}
+
+
+def test_defaults_of_a_type_of_environment_are_named(capsys):
+    main(["--env=HalfCheetah-v5", "--print_config"])
+    assert "nminibatches: 32                            # default for mujoco" in capsys.readouterr().out
+
+
+def test_the_environment_gets_its_arguments_and_a_resumed_run_again(tmp_path, capsys):
+    words = ["--num_timesteps=32", "--nsteps=16", f"--log_path={tmp_path / 'log'}"]
+    assert main(["--env=Pendulum-v1", "--env_kwargs.g=9.5", *words]) == 0
+    config = read_config(tmp_path / "log")
+    assert config["env"]["env_kwargs"] == {"g": 9.5}
+    capsys.readouterr()
+    assert main([f"--resume={tmp_path / 'log'}", "--print_config"]) == 0
+    assert "env_kwargs: {g: 9.5}                        # config.json" in capsys.readouterr().out
+
+
+def test_arguments_of_an_environment_keep_their_types(tmp_path):
+    values = {"layers": {"a": True, "b": [1, None]}, "size": "12", "slippery": False, "name": "it's", "g": 9.5}
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({"default": {"env_kwargs": values}}))
+    assert parsed(f"--config={path}").env_kwargs == values
+    typed = ["--env_kwargs.slippery=false", "--env_kwargs.fast=TRUE", "--env_kwargs.bare", "--env_kwargs.name=fals"]
+    assert parsed(*typed).env_kwargs == {"slippery": False, "fast": True, "bare": True, "name": "fals"}
+    path.write_text("default: {env_kwargs: [1]}")
+    with pytest.raises(ValueError, match=r"mine.yaml, section default: env_kwargs must be"):
+        parsed(f"--config={path}")
+
+
+@pytest.mark.parametrize(
+    ("name", "warned"),
+    [
+        ("cartpole", ": did you mean 'CartPole-v1'?"),
+        ("CartPole-v7", ": did you mean 'CartPole-v"),
+        ("Pendulum-v1", None),
+        ("ALE/Pong-v5", None),
+        ("box2d", None),
+        ("mine:Robot-v0", None),
+    ],
+)
+def test_sections_that_no_environment_has_are_named(tmp_path, capsys, name, warned):
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({"default": {"nsteps": 16}, name: {"nsteps": 8}}))
+    assert parsed(f"--config={path}", "--env=CartPole-v1").learn["nsteps"] == 16
+    line = f"'{path}', section {name}: neither a type of environments nor an environment known here{warned}"
+    err = capsys.readouterr().err
+    assert line in err if warned else not err
+
+
+def test_wrong_arguments_of_an_environment_are_one_line(capsys):
+    assert "what CartPole-v1 takes" in mistake(capsys, "--env_kwargs.colour=red", "--num_timesteps=0")
+    assert "write --env_kwargs.NAME=VALUE" in mistake(capsys, "--env_kwargs={}", "--num_timesteps=0")

@@ -1,0 +1,58 @@
+"""What is read from the source text of networks is what the loaded functions have."""
+
+import inspect
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from tfbaselines.config.argument import kinds_of
+from tfbaselines.config.networks import ACTIVATIONS, network_named, networks
+from tfbaselines.policy import networks as built
+
+OPEN_ENDED = """
+from tfbaselines.policy.networks import register
+
+@register("any_towers")
+def any_towers(width=32, **more):
+    return None
+"""
+
+
+def test_all_networks_are_found():
+    own = {name for name, builder in built.NETWORKS.items() if builder.__module__ == built.__name__}
+    assert networks().keys() == own
+
+
+@pytest.mark.parametrize("name", networks())
+def test_networks(name):
+    read, builder = networks()[name], built.NETWORKS[name]
+    parameters = inspect.signature(builder).parameters
+    assert list(read.arguments) == list(parameters)
+    for key, parameter in parameters.items():
+        argument = read.arguments[key]
+        assert argument.name == key and argument.default == parameter.default
+        assert argument.kinds == kinds_of(parameter.annotation)
+        assert argument.checked(argument.default) == argument.default
+        assert argument.meaning and argument.meaning in " ".join(builder.__doc__.split()), key
+    assert read.name == name and read.summary == builder.__doc__.splitlines()[0] and not read.open_ended
+    assert network_named(name) is read
+
+
+def test_types_of_networks_arguments():
+    kinds = {key: argument.kinds for network in networks().values() for key, argument in network.arguments.items()}
+    assert kinds["activation"] == kinds_of(str | Callable) == ("str", "function")
+    assert kinds["convs"] == kinds_of(Sequence[tuple[int, int, int]]) == ("list",)
+    assert networks()["mlp"].arguments["activation"].choices == ACTIVATIONS
+
+
+def test_an_unknown_network_names_the_nearest():
+    with pytest.raises(ValueError, match="unknown network 'mpl': did you mean 'mlp'"):
+        network_named("mpl")
+
+
+def test_a_network_that_takes_any_argument(tmp_path, monkeypatch):
+    (tmp_path / "open_network.py").write_text(OPEN_ENDED)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(built, "NETWORKS", dict(built.NETWORKS))
+    network = network_named("open_network:any_towers")
+    assert network.open_ended and list(network.arguments) == ["width"]

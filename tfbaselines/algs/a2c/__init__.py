@@ -1,0 +1,53 @@
+"""A2C: advantage actor-critic (Mnih et al. 2016, arXiv:1602.01783), all environments in step.
+
+This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in a2c.py.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tfbaselines.cli.lazy import lazily
+from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
+from tfbaselines.config.bases import OnPolicyConfig
+from tfbaselines.config.config import Coefficient, Schedule, arg
+from tfbaselines.config.schedules import FRACTION_SCHEDULES
+from tfbaselines.config.signals import SignalsConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(SignalsConfig, OnPolicyConfig):
+    """Arguments of A2C."""
+
+    nsteps: int = arg(5, "steps of each environment in an update", at_least=1)
+    total_timesteps: float = arg(80e6, "environment steps of this rank; whole updates only", at_least=0)
+    vf_coef: Coefficient = arg(0.5, "weight of the value loss", at_least=0)
+    ent_coef: Coefficient = arg(0.01, "weight of the policy's entropy in the loss")
+    max_grad_norm: float | None = arg(0.5, "bound of the gradient's global norm; None for none", above=0)
+    lr: Schedule = arg(7e-4, "learning rate", at_least=0)
+    lrschedule: str | Callable[[float], float] = arg(
+        "linear",
+        "shape of the learning rate over training, unless lr is a schedule itself",
+        choices=tuple(FRACTION_SCHEDULES),
+    )
+    epsilon: float = arg(1e-5, "RMSProp's epsilon, inside the square root", at_least=0)
+    alpha: float = arg(0.99, "decay of RMSProp's mean square", at_least=0, at_most=1)
+    log_interval: int = arg(100, "updates between rows of the logs", at_least=1)
+    normalize_advantages: bool = arg(False, "standardise the advantages of each update")
+
+    order: ClassVar = """
+        seed nsteps total_timesteps vf_coef ent_coef max_grad_norm lr lrschedule epsilon alpha gamma log_interval
+        load_path save_interval value_network normalize_observations normalize_advantages max_total_reward eval_env
+        comm run reward_signals reward_signal_num_update
+    """
+
+
+ALGORITHM = Algorithm(
+    name="a2c",
+    config=Config,
+    summary="advantage actor-critic, synchronous (Mnih et al. 2016)",
+    actions=EVERY_KIND,
+    packed_observations=True,
+)
+
+__getattr__ = lazily("tfbaselines.algs.a2c.a2c")

@@ -1,0 +1,96 @@
+"""ACER: actor-critic with experience replay (Wang et al. 2017, arXiv:1611.01224).
+
+This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in acer.py.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tfbaselines.cli.lazy import lazily
+from tfbaselines.config.algorithm import Algorithm
+from tfbaselines.config.bases import PolicyConfig
+from tfbaselines.config.config import Coefficient, Schedule, arg
+from tfbaselines.config.schedules import FRACTION_SCHEDULES
+from tfbaselines.errors import bad_argument
+
+# Of replayed episodes, unless it is given.
+BATCH_SIZE = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(PolicyConfig):
+    """Arguments of ACER."""
+
+    total_timesteps: float = arg(80e6, "environment steps of this rank, over all workers", at_least=0)
+    nsteps: int = arg(20, "steps of each environment in an update, and in a sequence of the replay", at_least=1)
+    q_coef: Coefficient = arg(0.5, "weight of the loss of Q", at_least=0)
+    ent_coef: Coefficient = arg(0.01, "weight of the policy's entropy")
+    max_grad_norm: float | None = arg(10.0, "bound of the gradient's global norm; None for none", above=0)
+    lr: Schedule = arg(7e-4, "learning rate", at_least=0)
+    lrschedule: str | Callable[[float], float] = arg(
+        "linear",
+        "shape of the learning rate over training, unless lr is a schedule itself",
+        choices=tuple(FRACTION_SCHEDULES),
+    )
+    rprop_epsilon: float = arg(1e-5, "RMSProp's epsilon, inside the square root", at_least=0)
+    rprop_alpha: float = arg(0.99, "decay of RMSProp's mean square", at_least=0, at_most=1)
+    log_interval: int = arg(100, "updates from new experience between rows of the logs", at_least=1)
+    buffer_size: int = arg(50000, "steps of each environment kept in the replay", at_least=1)
+    replay_ratio: float = arg(4, "updates from the replay for each one from new experience, on average", at_least=0)
+    replay_start: int = arg(10000, "steps of each environment in the replay before it is used", at_least=0)
+    c: Coefficient = arg(10.0, "bound of the importance weights; the bias of truncation is corrected", at_least=0)
+    trust_region: bool | str = arg(
+        True,
+        "True or 'efficient' bounds the gradient by the outputs' distance to the averaged policy; 'exact' shortens "
+        "each step until the mean KL divergence from that policy is within delta; False leaves it unbounded",
+        choices=("efficient", "exact", "True", "False"),
+    )
+    alpha: float = arg(0.99, "share of the averaged policy kept in each update", at_least=0, at_most=1)
+    delta: float = arg(1.0, "bound of the trust region", at_least=0)
+    reward_clip: float | None = arg(None, "rewards are clipped to [-this, this]; None for not at all", at_least=0)
+    buffer_len: int | None = arg(None, "episodes kept in the replay, in place of buffer_size (trace mode)", at_least=1)
+    batch_size: int = arg(BATCH_SIZE, "traces in a batch of the replay, in trace mode", at_least=1)
+    trace_length: int | None = arg(None, "steps to which replayed episodes are cut; None for whole ones", at_least=1)
+    num_workers: int = arg(
+        1, "threads that collect and learn into one model; several do not repeat bitwise", at_least=1
+    )
+    lock: bool = arg(True, "one worker changes the parameters at a time; False lets all at once (Hogwild)")
+
+    order: ClassVar = """
+        seed nsteps total_timesteps q_coef ent_coef max_grad_norm lr lrschedule rprop_epsilon rprop_alpha gamma
+        log_interval buffer_size replay_ratio replay_start c trust_region alpha delta load_path save_interval
+        value_network normalize_observations reward_clip buffer_len batch_size trace_length num_workers lock
+        comm run
+    """
+    env_defaults: ClassVar = {
+        "atari": {"lrschedule": "constant"},
+        # Continuous control, which the original lacks: a critic of its own, and steps that reach its scale in time.
+        "mujoco": {
+            "value_network": "copy",
+            "lr": 3e-3,
+            "lrschedule": "constant",
+            "ent_coef": 0.0,
+            "c": 5.0,
+            "replay_start": 1000,
+        },
+    }
+
+    def check(self) -> None:
+        """See Config."""
+        if self.buffer_len is None and (self.trace_length is not None or self.batch_size != BATCH_SIZE):
+            raise ValueError("batch_size and trace_length are of replayed episodes: give buffer_len, how many to keep")
+        if self.replay_ratio and self.buffer_len is None and self.replay_start > self.buffer_size:
+            accepted = f"at most buffer_size={self.buffer_size}, or nothing is replayed"
+            raise bad_argument("replay_start", self.replay_start, accepted)
+
+
+ALGORITHM = Algorithm(
+    name="acer",
+    config=Config,
+    summary="actor-critic with experience replay (Wang et al. 2017)",
+    actions=("Discrete", "Box"),
+    packed_observations=True,
+)
+
+__getattr__ = lazily("tfbaselines.algs.acer.acer")

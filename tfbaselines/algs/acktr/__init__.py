@@ -1,0 +1,60 @@
+"""ACKTR: actor-critic with Kronecker-factored trust region (Wu et al. 2017, arXiv:1708.05144).
+
+This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in acktr.py.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tfbaselines.cli.lazy import lazily
+from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
+from tfbaselines.config.bases import OnPolicyConfig
+from tfbaselines.config.config import Coefficient, Schedule, arg
+from tfbaselines.config.schedules import FRACTION_SCHEDULES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(OnPolicyConfig):
+    """Arguments of ACKTR."""
+
+    total_timesteps: float = arg(40e6, "environment steps of this rank; whole updates only", at_least=0)
+    log_interval: int = arg(100, "updates between rows of the logs", at_least=1)
+    nprocs: int = arg(32, "most threads that decompose factors side by side; no more than there are cores", at_least=1)
+    nsteps: int = arg(20, "steps of each environment in an update", at_least=1)
+    ent_coef: Coefficient = arg(0.01, "weight of the policy's entropy in the loss")
+    vf_coef: Coefficient = arg(0.5, "weight of the value loss", at_least=0)
+    vf_fisher_coef: Coefficient = arg(1.0, "weight of the value's samples in the Fisher matrix", at_least=0)
+    lr: Schedule = arg(0.25, "learning rate", at_least=0)
+    max_grad_norm: float | None = arg(
+        0.5, "bound of the gradient's global norm in the first updates, before K-FAC's; None for none", above=0
+    )
+    kfac_clip: float = arg(0.001, "bound of an update's KL divergence, estimated from the Fisher matrix", above=0)
+    save_interval: int | None = arg(None, "updates between checkpoints; None or 0 for only the last", at_least=0)
+    lrschedule: str | Callable[[float], float] = arg(
+        "linear",
+        "shape of the learning rate over training, unless lr is a schedule itself",
+        choices=tuple(FRACTION_SCHEDULES),
+    )
+    is_async: bool = arg(True, "decompose the factors in the background; False waits, and is repeatable")
+    stats_update: int = arg(1, "updates between those from which factors are computed", at_least=1)
+    kfac_update: int = arg(1, "updates between decompositions of the factors", at_least=1)
+
+    order: ClassVar = """
+        seed total_timesteps gamma log_interval nprocs nsteps ent_coef vf_coef vf_fisher_coef lr max_grad_norm kfac_clip
+        save_interval lrschedule load_path is_async stats_update kfac_update value_network normalize_observations
+        max_total_reward eval_env comm run
+    """
+    env_defaults: ClassVar = {"mujoco": {"nsteps": 2500, "value_network": "copy"}}
+
+
+ALGORITHM = Algorithm(
+    name="acktr",
+    config=Config,
+    summary="actor-critic with Kronecker-factored trust region (Wu et al. 2017)",
+    actions=EVERY_KIND,
+    packed_observations=True,
+    recurrent=False,
+)
+
+__getattr__ = lazily("tfbaselines.algs.acktr.acktr")

@@ -1,0 +1,56 @@
+"""BC: behaviour cloning (Pomerleau 1991). The policy becomes the one under which demonstrations are most likely,
+
+This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in bc.py.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tfbaselines.cli.lazy import lazily
+from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
+from tfbaselines.config.bases import DemonstrationConfig, SearchConfig
+from tfbaselines.config.config import Schedule, arg
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(DemonstrationConfig, SearchConfig):
+    """Arguments of behaviour cloning."""
+
+    total_timesteps: float | None = arg(
+        None, "demonstrated steps learnt from, after which no pass begins; None for all passes", at_least=0
+    )
+    num_iterations: int = arg(
+        500, "passes over the demonstrations, unless total_timesteps (--num_timesteps) is given", at_least=0
+    )
+    test_every: int = arg(50, "passes between tests; another test comes at the end", at_least=1)
+    num_test_episodes: int = arg(10, "episodes of a test; 0 for no tests", at_least=0)
+    lr: Schedule = arg(1e-3, "learning rate", at_least=0)
+    batch_size: int = arg(128, "demonstrated steps in a gradient step", at_least=1)
+    held_out: float = arg(0.1, "share of the demonstrations that is not learnt from", at_least=0, at_most=0.5)
+    patience: int = arg(
+        20, "passes without a smaller loss of the held-out part after which the run ends; 0 for no such end", at_least=0
+    )
+    weight_decay: float = arg(0.0, "factor of the penalty of half the squared parameters", at_least=0, at_most=1)
+    sequence_length: int = arg(64, "steps of the sequences that a recurrent policy learns from", at_least=1)
+    normalize_observations: bool = arg(
+        False, "scale observations by the mean and deviation of the demonstrations', kept inside the policy"
+    )
+
+    order: ClassVar = """
+        demo_path traj_limitation subsample num_iterations lr batch_size held_out patience weight_decay
+        normalize_observations seed total_timesteps
+    """
+    env_defaults: ClassVar = {"mujoco": {"normalize_observations": True}}
+
+
+ALGORITHM = Algorithm(
+    name="bc",
+    config=Config,
+    summary="behaviour cloning: the policy imitates demonstrations (Pomerleau 1991)",
+    actions=EVERY_KIND,
+    values=False,
+    normalized_environments=False,
+    length_arguments=("num_iterations",),
+)
+
+__getattr__ = lazily("tfbaselines.algs.bc.bc")

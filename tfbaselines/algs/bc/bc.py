@@ -1,0 +1,61 @@
+"""BC: behaviour cloning (Pomerleau 1991). The policy becomes the one under which demonstrations are most likely,
+
+    L = E[-log pi(a|s)] + weight_decay / 2 |theta|^2,
+
+by passes of Adam over shuffled minibatches. A part of the demonstrations is held out; when its loss has not fallen for
+`patience` passes, the parameters with which it was smallest are taken back, and the run ends.
+"""
+
+from functools import partial
+from typing import Any
+
+from tfbaselines.algs.bc import Config
+from tfbaselines.config.config import NetworkSpec
+from tfbaselines.config.takes import takes
+from tfbaselines.demos.cloning import Cloning, CloningOptions
+from tfbaselines.demos.demonstrations import load_demonstrations
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.action_mask import refuse_action_masks
+from tfbaselines.logs import logger
+from tfbaselines.logs.rows import columns_without_episodes
+from tfbaselines.training.build import make_direct_policy
+from tfbaselines.training.episodic import SearchRun
+from tfbaselines.training.model import PolicyModel
+
+make_policy = partial(make_direct_policy, certain=False)
+
+
+@takes(Config)
+def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
+    """Train a policy by behaviour cloning; the environments serve for tests alone."""
+    config = Config.of(kwargs)
+    with SearchRun("bc", env, config, columns=columns_without_episodes) as run:
+        env.reset()
+        refuse_action_masks(env, "bc")
+        policy = make_policy(network, env, config, run.comm)
+        model = PolicyModel(policy, rng=run.rng)
+        if run.plan.total_timesteps == 0 and config.demo_path is None:
+            # A saved model is loaded, and nothing learnt.
+            run.start(model)
+            return model
+        demonstrations = load_demonstrations(config.demo_path, env.observation_space, env.action_space)
+        options = CloningOptions(
+            batch_size=config.batch_size,
+            held_out=config.held_out,
+            patience=config.patience,
+            weight_decay=config.weight_decay,
+            subsample=config.subsample,
+            sequence_length=config.sequence_length,
+        )
+        used = demonstrations.first(config.traj_limitation)
+        cloning = Cloning(policy, policy.trainable_variables, used, options, run.comm)
+        model.optimizer, model.parts = cloning.optimizer, [cloning]
+        for update in run.search(model, over=lambda: cloning.over):
+            if update == 1:
+                cloning.begin()
+            statistics = cloning.one_pass(run.rng, run.rates()["lr"])
+            model.actor.refresh()
+            run.learnt(cloning.steps_per_pass, [], statistics)
+        if cloning.over:
+            logger.info(f"the held-out loss has not fallen for {config.patience} passes: its best policy is taken")
+    return model

@@ -1,0 +1,95 @@
+"""DDPG: deep deterministic policy gradient (Lillicrap et al. 2016, arXiv:1509.02971).
+
+This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in ddpg.py.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tfbaselines.cli.lazy import lazily
+from tfbaselines.config.algorithm import Algorithm
+from tfbaselines.config.bases import SpinupReplayConfig
+from tfbaselines.config.config import Coefficient, Schedule, arg
+from tfbaselines.errors import bad_argument
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(SpinupReplayConfig):
+    """Arguments of DDPG: baselines', and Spinning Up's where they differ."""
+
+    nb_epochs: int | None = arg(None, "number of epochs; None for 500, unless total_timesteps is given", at_least=0)
+    nb_epoch_cycles: int = arg(20, "cycles in an epoch, at whose end a row is logged", at_least=1)
+    nb_rollout_steps: int = arg(100, "steps of each environment in a cycle", at_least=1)
+    reward_scale: float = arg(1.0, "rewards are multiplied by this before learning")
+    render: bool = arg(False, "show the training environments")
+    render_eval: bool = arg(False, "show eval_env")
+    noise_type: str | None = arg(
+        "adaptive-param_0.2",
+        "adaptive-param_X, ou_X, normal_X or none, or several with commas; X: deviation, unit the actions' bounds",
+    )
+    normalize_returns: bool = arg(False, "critics predict returns in units of running statistics")
+    normalize_observations: bool = arg(True, "scale Box observations by a running mean and deviation")
+    critic_l2_reg: float = arg(1e-2, "weight of the squares of the critics' hidden kernels", at_least=0)
+    actor_lr: Schedule = arg(1e-4, "the actor's learning rate (Spinning Up's pi_lr)", at_least=0)
+    critic_lr: Schedule = arg(1e-3, "the critics' learning rate (Spinning Up's q_lr)", at_least=0)
+    popart: bool = arg(False, "with normalize_returns, rescale critics so that predictions stay as statistics change")
+    clip_norm: float | None = arg(None, "bound of the norm of each variable's gradient; None for none", above=0)
+    nb_train_steps: int = arg(50, "gradient steps in a cycle", at_least=0)
+    nb_eval_steps: int = arg(100, "steps of eval_env in a cycle", at_least=0)
+    batch_size: int = arg(64, "transitions in a gradient step", at_least=1)
+    tau: float = arg(0.01, "how far the targets move towards the parameters in each step", at_least=0, at_most=1)
+    param_noise_adaption_interval: int = arg(50, "gradient steps between adaptations of parameter noise", at_least=1)
+    return_range: tuple[float, float] | None = arg(None, "range to which the critics' predictions are clipped")
+    act_noise: float | None = arg(None, "Spinning Up's noise_type=normal_X, X in units of the bounds", at_least=0)
+    polyak: float | None = arg(
+        None, "Spinning Up's 1 - tau; then the critic steps before the actor, not with it", at_least=0, at_most=1
+    )
+    start_steps: int = arg(0, "environment steps with random actions", at_least=0)
+    update_after: int = arg(0, "transitions in the replay before the first gradient step", at_least=0)
+    update_every: int | None = arg(
+        None, "Spinning Up's cycle: environment steps, and gradient steps; None for baselines' two numbers", at_least=1
+    )
+    num_test_episodes: int = arg(0, "episodes of the deterministic policy at an epoch's end; 0 for none", at_least=0)
+    max_ep_len: int | None = arg(
+        None, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
+    )
+    save_interval: int = arg(0, "epochs between checkpoints; 0 for only the last", at_least=0)
+    twin_q: bool = arg(False, "two critics, the smaller value of which counts (TD3)")
+    delay_policy_update: int = arg(1, "critic steps for each step of the actor and the targets (TD3 has 2)", at_least=1)
+    target_noise: Coefficient = arg(
+        0.0, "deviation of noise on the target's actions, unit their bounds (TD3: 0.2)", at_least=0
+    )
+    noise_clip: Coefficient = arg(0.5, "bound of that noise", at_least=0)
+
+    order: ClassVar = """
+        seed total_timesteps nb_epochs nb_epoch_cycles nb_rollout_steps reward_scale render render_eval
+        noise_type normalize_returns normalize_observations critic_l2_reg actor_lr critic_lr popart gamma
+        clip_norm nb_train_steps nb_eval_steps batch_size tau eval_env param_noise_adaption_interval
+        return_range replay_size act_noise polyak start_steps update_after update_every num_test_episodes
+        max_ep_len save_interval twin_q delay_policy_update target_noise noise_clip n_step save_replay_buffer
+        load_path comm run
+    """
+
+    def check(self) -> None:
+        """See Config."""
+        super().check()
+        if self.nb_epochs is not None and self.total_timesteps is not None:
+            accepted = "total_timesteps (--num_timesteps) was given too: give one of them"
+            raise bad_argument("nb_epochs", self.nb_epochs, accepted)
+        if self.popart and not self.normalize_returns:
+            raise bad_argument("popart", self.popart, "needs normalize_returns=True, whose statistics it is about")
+        ends = self.return_range
+        if ends is not None and not (len(ends) == 2 and ends[0] < ends[1]):
+            raise bad_argument("return_range", ends, "two numbers, the lower one first")
+
+
+ALGORITHM = Algorithm(
+    name="ddpg",
+    config=Config,
+    summary="deep deterministic policy gradient (Lillicrap et al. 2016), baselines' and Spinning Up's",
+    actions=("bounded Box",),
+    encodes_images=True,
+    length_arguments=("nb_epochs",),
+)
+
+__getattr__ = lazily("tfbaselines.algs.ddpg.ddpg")

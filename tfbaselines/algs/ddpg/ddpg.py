@@ -1,0 +1,184 @@
+"""DDPG: deep deterministic policy gradient (Lillicrap et al. 2016, arXiv:1509.02971).
+
+The critic descends (q(s, a) - y)^2 + critic_l2_reg / 2 |W|^2 towards y = r + gamma (1 - d) q'(s', pi'(s')), the actor
+ascends q(s, pi(s)), and the targets (') follow by polyak averaging. Observations are normalised; with popart returns
+are too, and the critics are rescaled when the statistics change. twin_q, delay_policy_update and target_noise are
+TD3's additions.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from gymnasium import spaces
+
+from tfbaselines.algs.ddpg import Config
+from tfbaselines.algs.ddpg.exploration import Exploration
+from tfbaselines.algs.ddpg.popart import ReturnStatistics, rescaled
+from tfbaselines.algs.ddpg.rows import Beside, DDPGRows
+from tfbaselines.config.config import NetworkSpec
+from tfbaselines.config.takes import takes
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.observations import is_image
+from tfbaselines.learn.average import AveragedPolicy, with_targets
+from tfbaselines.learn.blocks import Batch, BlockUpdate, Merged, Phase, Statistics
+from tfbaselines.learn.losses import mean, target_actions, targets, td_errors, views, weighted_mean
+from tfbaselines.learn.optimizers import Adam
+from tfbaselines.parallel import mpi
+from tfbaselines.policy.actor_critic import ActorCritic
+from tfbaselines.policy.bounded import DeterministicHead
+from tfbaselines.policy.precision import compile_with_xla
+from tfbaselines.training.build import make_actor_critic
+from tfbaselines.training.off_policy import Course, OffPolicyModel, OffPolicyRun
+
+ADAM_EPSILON = 1e-8
+
+# Normalised or not, observations are clipped to this.
+OBSERVATION_RANGE = 5.0
+
+# Of the output layers' initial weights.
+LAST_LAYER_INIT = 3e-3
+
+DEFAULT_EPOCHS = 500
+
+
+def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, comm: Any = None) -> BlockUpdate:
+    """The gradient steps.
+
+    Args:
+        policy: an actor with one critic or two, which may predict in units of statistics of returns.
+        averaged: its targets.
+        config: the arguments.
+        comm: the ranks that train together.
+    """
+    target, returns = averaged.policy, policy.returns
+    normalized = returns.normalized if returns else lambda x: x
+    delay, clip_norm = config.delay_policy_update, config.clip_norm
+    low, high = config.return_range or (-np.inf, np.inf)
+    # In baselines, actor and critic step from the same weights.
+    together = config.polyak is None and delay == 1
+
+    def clipped(x: tf.Tensor) -> tf.Tensor:
+        return tf.clip_by_value(x, low, high)
+
+    def prepare(batch: Batch) -> Batch:
+        batch = batch | views(policy, batch)
+        actions = target_actions(target, batch["next"], batch.get("noise"))
+        value = tf.reduce_min(tf.stack(target.q(batch["next"], actions)), axis=0)
+        return batch | {"targets": targets(batch, policy.returns_of(value))}
+
+    def critic_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
+        goal = tf.stop_gradient(clipped(normalized(batch["targets"])))
+        qs = policy.q(batch["now"], batch["actions"])
+        loss = tf.add_n([weighted_mean(batch, tf.square(q - goal)) for q in qs])
+        if config.critic_l2_reg:
+            kernels = [kernel.value for critic in policy.critics for kernel in critic.kernels]
+            loss += config.critic_l2_reg * tf.add_n([tf.nn.l2_loss(kernel) for kernel in kernels])
+        return loss, {"loss_critic": loss} | td_errors(batch, policy.returns_of(qs[0]))
+
+    def actor_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
+        q, *_ = policy.q(batch["now"], policy.head.mode(policy.act(batch["now"])))
+        loss = -mean(batch, policy.returns_of(clipped(q)))
+        return loss, {"loss_actor": loss}
+
+    adams = [Adam(epsilon=ADAM_EPSILON) for _ in range(2)]
+    actor = Phase(actor_loss, policy.acting_variables, adams[0], "actor_lr", delay, clip_norm)
+    critic = Phase(critic_loss, policy.critic_variables, adams[1], "critic_lr", 1, clip_norm)
+    merged = None
+    if config.popart:
+        layers = [critic.layer for one in (policy, target) for critic in one.critics]
+        merged = Merged(
+            lambda batch: returns.sums(batch["targets"]), lambda sums: rescaled(returns, layers, returns.take, sums)
+        )
+    return BlockUpdate(
+        [actor, critic] if together else [critic, actor],
+        prepare=prepare,
+        merged=merged,
+        together=together,
+        after=averaged.step,
+        after_every=delay,
+        jit=compile_with_xla(policy, config.batch_size),
+        comm=comm,
+    )
+
+
+@takes(Config)
+def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
+    """Train a policy with DDPG."""
+    config = Config.of(kwargs)
+    tests = config.num_test_episodes
+    with OffPolicyRun("ddpg", env, config, _course(config, env.num_envs), config.eval_env) as run:
+        model, exploration = _make_model(network, env, run)
+        head, perturbed = model.policy.head, exploration.perturbed
+        beside = None
+        if config.eval_env is not None and not tests:
+            beside = Beside(config.eval_env, model, config.nb_eval_steps, config.render_eval)
+            run.eval_env = config.eval_env
+        rows = DDPGRows(run, model, exploration, beside)
+        model.parts = [exploration, rows]
+        # Episodes of several environments end one by one; noise of parameters is one for all, and begins with a cycle.
+        reset = {"on_end" if env.num_envs == 1 else "on_cycle": exploration.reset}
+        acting = [] if perturbed is None else [perturbed]
+        collecting = reset | {"acting": acting, "reward_scale": config.reward_scale, "render": config.render}
+        for gradient_steps in run.cycles(model, exploration, rows, **collecting):
+            size, most = run.config.target_noise, run.config.noise_clip
+            for done in range(0, gradient_steps, config.param_noise_adaption_interval):
+                if perturbed is not None:
+                    rows.moved(perturbed.adapt(run.draw_one()))
+                for block in run.blocks(min(gradient_steps - done, config.param_noise_adaption_interval)):
+                    if size:
+                        noise = size * head.draw_noise(run.rng, block["rewards"].shape)
+                        block["noise"] = head.limit * np.clip(noise, -most, most)
+                    rows.learnt(run.train(block))
+            if config.normalize_returns and not config.popart:
+                model.policy.returns.observe(model.update.prepared(run.draw_one())["targets"], run.comm)
+    return model
+
+
+def _course(config: Config, num_envs: int) -> Course:
+    """When the run collects and learns, in baselines' cycles or in Spinning Up's."""
+    spinning_up = config.update_every is not None
+    collected = max(1, round(config.update_every / num_envs)) if spinning_up else config.nb_rollout_steps
+    epochs = DEFAULT_EPOCHS if config.nb_epochs is None else config.nb_epochs
+    steps = epochs * config.nb_epoch_cycles * collected * num_envs
+    return Course(
+        steps=steps if config.total_timesteps is None else int(config.total_timesteps),
+        collected=collected,
+        gradient_steps=collected * num_envs if spinning_up else config.nb_train_steps,
+        cycles_per_epoch=config.nb_epoch_cycles,
+        save_freq=config.save_interval,
+    )
+
+
+def _make_model(network: NetworkSpec, env: VecEnv, run: OffPolicyRun) -> tuple[OffPolicyModel, Exploration]:
+    """Everything that learns, and what explores."""
+    config = run.config
+
+    def make(critics: int | None = None) -> ActorCritic:
+        return make_policy(network, env, config, run.comm, critics)
+
+    policy, averaged = with_targets(make, 1.0 - config.tau if config.polyak is None else config.polyak)
+    model = OffPolicyModel(policy, averaged, make_update(policy, averaged, config, run.comm), rng=run.rng)
+    noise_type = config.noise_type if config.act_noise is None else f"normal_{config.act_noise}"
+    return model, Exploration(model, noise_type, env.num_envs, lambda: make(critics=0), run.rng, run.comm)
+
+
+def make_policy(
+    network: NetworkSpec, env: Any, config: Config, comm: Any = None, critics: int | None = None
+) -> ActorCritic:
+    """A deterministic actor with one critic or two, unless `critics` gives their number."""
+    numbers = isinstance(env.observation_space, spaces.Box) and not is_image(env.observation_space)
+    kind = {
+        "initializer": lambda: keras.initializers.RandomUniform(-LAST_LAYER_INIT, LAST_LAYER_INIT),
+        "clip_observations": OBSERVATION_RANGE if numbers else None,
+        # Spinning Up's critics see actions as the environment takes them.
+        "unit_actions": config.polyak is None,
+    }
+    # There is nothing to normalise in choices, and pixels are scaled by their network.
+    normalize = numbers and config.normalize_observations
+    critics = 1 + config.twin_q if critics is None else critics
+    shape = {"head": DeterministicHead, "critics": critics, "normalize_observations": normalize}
+    policy = make_actor_critic(network, env, config, comm, kind=kind, **shape)
+    policy.returns = ReturnStatistics(mpi.wrap(comm).size) if config.normalize_returns else None
+    return policy

@@ -1,0 +1,177 @@
+"""DQN: deep Q-learning (Mnih et al. 2015), with the parts of Rainbow (Hessel et al. 2018, arXiv:1710.02298).
+
+This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in deepq.py.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tfbaselines.cli.lazy import lazily
+from tfbaselines.config.algorithm import Algorithm
+from tfbaselines.config.bases import StepReplayConfig
+from tfbaselines.config.config import Schedule, arg
+from tfbaselines.config.schedules import LinearSchedule
+from tfbaselines.errors import bad_argument
+
+ATARI: dict[str, Any] = {
+    "network": "conv_only",
+    "lr": 1e-4,
+    "buffer_size": 10_000,
+    "exploration_fraction": 0.1,
+    "exploration_final_eps": 0.01,
+    "train_freq": 4,
+    "learning_starts": 10_000,
+    "target_network_update_freq": 1000,
+    "gamma": 0.99,
+    "prioritized_replay": True,
+    "prioritized_replay_alpha": 0.6,
+    "dueling": True,
+}
+
+
+Callback = Callable[[dict[str, Any], dict[str, Any]], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(StepReplayConfig):
+    """Arguments of DQN: baselines', then those that make it Rainbow."""
+
+    total_timesteps: float = arg(1e5, "environment steps of this rank", at_least=0)
+    lr: Schedule = arg(5e-4, "learning rate", at_least=0)
+    buffer_size: float = arg(5e4, "transitions kept in the replay", at_least=1)
+    exploration_fraction: float = arg(
+        0.1, "share of the run over which epsilon falls from 1; 0 for no such time", at_least=0, at_most=1
+    )
+    exploration_final_eps: float = arg(0.02, "epsilon afterwards", at_least=0, at_most=1)
+    train_freq: int = arg(1, "environment steps from one training to the next", at_least=1)
+    batch_size: int = arg(32, "transitions in a gradient step", at_least=1)
+    print_freq: int | None = arg(100, "episodes between rows of the logs; None for one row at the end", at_least=1)
+    checkpoint_freq: int | None = arg(
+        10_000,
+        "environment steps between looks whether the mean return of the latest 100 episodes is the best so far; the "
+        "best parameters are the result; None for those at the end",
+        at_least=1,
+    )
+    checkpoint_path: str | None = arg(
+        None, "directory in which the best model is saved; one that is there already is where training starts"
+    )
+    learning_starts: int = arg(1000, "environment steps before the first gradient step", at_least=0)
+    gamma: float = arg(1.0, "discount per step", at_least=0, at_most=1)
+    target_network_update_freq: int = arg(500, "environment steps between copies to the target network", at_least=1)
+    prioritized_replay: bool = arg(False, "draw transitions with large errors more often")
+    prioritized_replay_alpha: float = arg(0.6, "how much priorities matter, 0 for uniform", at_least=0)
+    prioritized_replay_beta0: float = arg(
+        0.4, "how far weights correct for the frequencies at the start", at_least=0, at_most=1
+    )
+    prioritized_replay_beta_iters: int | None = arg(
+        None, "environment steps over which that rises to 1; None for the whole run", at_least=1
+    )
+    prioritized_replay_eps: float = arg(1e-6, "added to errors, so that every transition keeps a chance", above=0)
+    param_noise: bool = arg(False, "explore by noise in the parameters that moves actions as far as epsilon would")
+    callback: Callback | None = arg(
+        None,
+        "called before each step as callback(locals, globals), with t, episode_rewards and others in locals; training "
+        "stops when it returns True",
+    )
+    hiddens: Sequence[int] = arg((256,), "hidden layers of each branch above the network")
+    dueling: bool = arg(True, "a branch for the state's value beside that for the actions' advantages")
+    layer_norm: bool = arg(False, "normalise these hidden layers")
+    double_q: bool = arg(True, "the network itself chooses the action whose value the target network tells")
+    grad_norm_clipping: float | None = arg(
+        10.0, "bound of the norm of each variable's gradient; None for none", above=0
+    )
+    adam_epsilon: float = arg(1e-8, "Adam's epsilon", above=0)
+    distributional: str | None = arg(
+        None,
+        "learn distributions of returns: categorical (C51) or quantile (QR-DQN); None for expectations",
+        choices=("categorical", "quantile"),
+    )
+    num_atoms: int | None = arg(
+        None, "points of these distributions; None for 51 (categorical) or 200 (quantile)", at_least=1
+    )
+    v_min: float = arg(-10.0, "the smallest return of distributional='categorical'")
+    v_max: float = arg(10.0, "the largest one")
+    noisy: bool = arg(
+        False,
+        "noise in the weights above the network, whose size is learnt; exploration_final_eps and _fraction of 0 "
+        "leave exploration to it",
+    )
+    vis_encode_type: str = arg(
+        "simple", "encoder of images below a dense network", choices=("simple", "nature_cnn", "resnet")
+    )
+    num_test_episodes: int = arg(
+        0, "episodes of the greedy policy with each row of the logs; 0 for no tests", at_least=0
+    )
+    max_ep_len: int | None = arg(
+        None, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
+    )
+    gradient_steps: int = arg(
+        1,
+        "gradient steps of a training, taken in one compiled call: train_freq=8, gradient_steps=8 is several times as "
+        "fast as 1 and 1 for a small network",
+        at_least=1,
+    )
+
+    order: ClassVar = """
+        seed lr total_timesteps buffer_size exploration_fraction exploration_final_eps train_freq batch_size
+        print_freq checkpoint_freq checkpoint_path learning_starts gamma target_network_update_freq
+        prioritized_replay prioritized_replay_alpha prioritized_replay_beta0 prioritized_replay_beta_iters
+        prioritized_replay_eps param_noise callback load_path hiddens dueling layer_norm double_q
+        grad_norm_clipping adam_epsilon n_step distributional num_atoms v_min v_max noisy vis_encode_type eval_env
+        num_test_episodes max_ep_len save_replay_buffer gradient_steps comm run
+    """
+    env_defaults: ClassVar = {"atari": ATARI, "retro": ATARI}
+    own_names: ClassVar = ("layer_norm",)
+
+    def check(self) -> None:
+        """See Config."""
+        object.__setattr__(self, "hiddens", tuple(self.hiddens))
+        if self.distributional == "categorical" and not self.v_min < self.v_max:
+            raise bad_argument("v_min", self.v_min, f"below v_max={self.v_max}")
+        for name in ("v_min", "v_max"):
+            value = getattr(self, name)
+            if self.distributional != "categorical" and value != getattr(Config, name):
+                raise bad_argument(name, value, "needs distributional='categorical', whose returns it bounds")
+        if self.num_atoms is not None and self.distributional is None:
+            raise bad_argument("num_atoms", self.num_atoms, "needs distributional='categorical' or 'quantile'")
+        if self.noisy and self.param_noise:
+            raise bad_argument("noisy", True, "param_noise=True was given too: give one of them")
+
+    @property
+    def replay_size(self) -> float:
+        """The run's name of buffer_size."""
+        return self.buffer_size
+
+    @property
+    def start_steps(self) -> int:
+        """Epsilon begins with 1: no further steps are random."""
+        return 0
+
+    @property
+    def update_after(self) -> int:
+        """The run's name of learning_starts."""
+        return self.learning_starts
+
+    def epsilon(self, t: int) -> float:
+        """The share of random actions at step t."""
+        steps = int(self.exploration_fraction * self.total_timesteps)
+        return LinearSchedule(steps, self.exploration_final_eps).value(t) if steps else self.exploration_final_eps
+
+    def beta(self, t: int) -> float:
+        """How far importance weights correct for the frequencies at step t."""
+        steps = self.prioritized_replay_beta_iters or self.total_timesteps
+        return LinearSchedule(steps, 1.0, self.prioritized_replay_beta0).value(t)
+
+
+ALGORITHM = Algorithm(
+    name="deepq",
+    config=Config,
+    summary="deep Q-learning (Mnih et al. 2015), with Rainbow's parts (Hessel et al. 2018)",
+    actions=("Discrete",),
+    recurrent=False,
+    dict_observations=True,
+    action_masks=True,
+)
+
+__getattr__ = lazily("tfbaselines.algs.deepq.deepq")

@@ -1,0 +1,105 @@
+"""Exploration around a Q-network: random actions, noise in the parameters, noisy layers."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tfbaselines.policy.actor import make_actor
+from tfbaselines.policy.noise import AdaptiveParamNoiseSpec, PerturbedActor, policy_divergence
+from tfbaselines.policy.q_network import QNetwork
+
+# Of noise in the parameters, at the start.
+FIRST_STDDEV = 0.01
+
+
+class EpsilonGreedy:
+    """The action of the largest value, or with a probability that changes over time any action that is allowed.
+
+    Noisy layers draw their noise anew in every step.
+
+    Attributes:
+        steps: environment steps so far.
+
+    Args:
+        model: whose policy and actor these are; see training/model.py.
+        epsilon: the probability, a function of the step.
+        rng: numpy generator.
+    """
+
+    def __init__(self, model: Any, epsilon: Callable[[int], float], rng: np.random.Generator) -> None:
+        self._model, self._epsilon, self._rng, self.steps = model, epsilon, rng, 0
+        self._noisy = self._actor = None
+        if model.policy.q_head.noise_size:
+            self._noisy = model.policy.with_noise()
+            self._actor = make_actor(self._noisy)
+
+    def __call__(self, obs: Any, states: None, episode_start: np.ndarray) -> tuple[np.ndarray, None]:
+        """Actions [N] for observations [N, ...], and no states."""
+        noise = self._model.policy.head.draw_noise(self._rng, (len(episode_start),), self._epsilon(self.steps))
+        self.steps += len(episode_start)
+        if self._noisy is None:
+            return self._model.actor.choose(obs, None, None, noise)
+        self._noisy.noise.assign(self._rng.standard_normal(self._noisy.noise.shape, np.float32))
+        self._actor.refresh()
+        return self._actor.choose(obs, None, None, noise)
+
+    def state(self) -> dict[str, Any]:
+        """The steps."""
+        return {"steps": self.steps}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `state` gave."""
+        self.steps = state["steps"]
+
+
+class ParameterNoise:
+    """Greedy actions of a copy with noise in its parameters (arXiv:1706.01905, C.1).
+
+    The noise is drawn anew whenever an episode begins; all environments act with the same.
+
+    In every step the size of the noise is adapted so that it moves the policy, as the softmax of the values, as far as
+    epsilon-greedy actions would: by a KL divergence of -log(1 - epsilon + epsilon / |A|).
+
+    Args:
+        policy: the Q-network.
+        make_copy: makes another one.
+        epsilon: see EpsilonGreedy.
+        rng: numpy generator.
+        comm: the ranks that adapt the size alike.
+    """
+
+    def __init__(
+        self,
+        policy: QNetwork,
+        make_copy: Callable[[], QNetwork],
+        epsilon: Callable[[int], float],
+        rng: np.random.Generator,
+        comm: Any = None,
+    ) -> None:
+        spec = AdaptiveParamNoiseSpec(FIRST_STDDEV)
+        copies = (make_copy(), make_copy())
+        self.perturbed = PerturbedActor(policy, copies, spec, rng, comm, policy_divergence)
+        self._actions, self._epsilon, self.steps = int(policy.action_space.n), epsilon, 0
+
+    def __call__(self, obs: Any, states: None, episode_start: np.ndarray) -> tuple[np.ndarray, None]:
+        """Actions [N] for observations [N, ...], and no states."""
+        if episode_start.any():
+            self.perturbed.outdate()
+        epsilon = self._epsilon(self.steps)
+        self.steps += len(episode_start)
+        actor = self.perturbed.present()
+        self.perturbed.spec.desired_action_stddev = -math.log(1.0 - epsilon + epsilon / self._actions)
+        self.perturbed.adapt({"obs": obs})
+        return actor.choose(obs, None, None, None)
+
+    def state(self) -> dict[str, Any]:
+        """The steps, and the noise with its size."""
+        stddev = self.perturbed.spec.current_stddev
+        return {"steps": self.steps, "stddev": stddev, "perturbed": self.perturbed.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `state` gave."""
+        self.steps, self.perturbed.spec.current_stddev = state["steps"], float(state["stddev"])
+        self.perturbed.restore(state["perturbed"])

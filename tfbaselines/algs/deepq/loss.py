@@ -1,0 +1,88 @@
+"""What Q-learning minimises, for every representation of returns.
+
+    expectation   huber(q - y),                          y = r + discount q'
+    categorical   KL(y || p),                            y = projection of r + discount z onto the support z
+    quantiles     sum_i mean_j rho_i(y_j - theta_i),     y = r + discount theta'
+
+rho is the quantile Huber loss. The errors that priorities are made of are q - y, or the losses themselves.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+from tfbaselines.policy.q_head import CategoricalReturn, QuantileReturn, ReturnDistribution
+
+Batch = dict[str, Any]
+
+
+def huber(x: tf.Tensor) -> tf.Tensor:
+    """x^2 / 2 up to 1 on either side, and straight lines beyond."""
+    size = tf.abs(x)
+    return tf.where(size < 1.0, 0.5 * tf.square(x), size - 0.5)
+
+
+def projection(places: tf.Tensor, probabilities: tf.Tensor, support: tf.Tensor) -> tf.Tensor:
+    """Probabilities [B, N] on a support of equal steps, of mass at other places: each goes to its two neighbours.
+
+    Args:
+        places: [B, M] where the mass is; beyond the support's ends it goes to them.
+        probabilities: [B, M] the mass.
+        support: [N] growing.
+    """
+    step = support[1] - support[0]
+    places = tf.clip_by_value(places, support[0], support[-1])
+    distance = tf.abs(places[:, None, :] - support[None, :, None]) / step
+    return tf.reduce_sum(tf.maximum(1.0 - distance, 0.0) * probabilities[:, None, :], axis=-1)
+
+
+def kl_from_logits(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """KL(targets || softmax(logits)) [B], of rows of probabilities and of logits [B, N]."""
+    return tf.reduce_sum(tf.math.xlogy(targets, targets) - targets * tf.nn.log_softmax(logits), axis=-1)
+
+
+def quantile_huber(quantiles: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+    """The quantile Huber loss [B]: sum over i, mean over j, of |tau_i - (u < 0)| huber(u), u = targets_j - quantiles_i.
+
+    Args:
+        quantiles: [B, N] at tau_i = (i + 1/2) / N.
+        targets: [B, M] samples of the distribution.
+    """
+    count = quantiles.shape[-1]
+    tau = (tf.range(count, dtype=tf.float32) + 0.5) / count
+    u = targets[:, None, :] - quantiles[:, :, None]
+    below = tf.cast(u < 0.0, tf.float32)
+    return tf.reduce_sum(tf.reduce_mean(tf.abs(tau[None, :, None] - below) * huber(u), axis=2), axis=1)
+
+
+def return_targets(returns: ReturnDistribution, batch: Batch, outputs: tf.Tensor) -> tf.Tensor:
+    """The targets [B, atoms] of a batch's rows: probabilities for categorical returns, else values or quantiles.
+
+    Args:
+        returns: how returns are represented.
+        batch: rewards and discount [B].
+        outputs: [B, atoms] of the target network, for the action taken next.
+    """
+    rewards, discount = batch["rewards"][:, None], batch["discount"][:, None]
+    if not isinstance(returns, CategoricalReturn):
+        return rewards + discount * outputs
+    support = tf.constant(returns.support)
+    return projection(rewards + discount * support[None, :], tf.nn.softmax(outputs), support)
+
+
+def return_loss(returns: ReturnDistribution, outputs: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Each row's loss [B], and its error [B].
+
+    Args:
+        returns: how returns are represented.
+        outputs: [B, atoms] of the actions that were taken.
+        targets: [B, atoms] see return_targets.
+    """
+    if isinstance(returns, CategoricalReturn):
+        loss = kl_from_logits(targets, outputs)
+        return loss, loss
+    if isinstance(returns, QuantileReturn):
+        loss = quantile_huber(outputs, targets)
+        return loss, loss
+    errors = (outputs - targets)[:, 0]
+    return huber(errors), errors

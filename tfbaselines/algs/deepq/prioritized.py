@@ -1,0 +1,136 @@
+"""Rows chosen in proportion to their priority: prioritised experience replay (Schaul et al. 2016, arXiv:1511.05952).
+
+    P(i) = p_i^alpha / sum_j p_j^alpha,   p_i = |td error| + epsilon
+    w_i  = (N P(i))^-beta / max_j w_j = (min_j p_j^alpha / p_i^alpha)^beta
+
+New rows have the largest priority reported so far.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from tfbaselines.algs.deepq.buffers import MinSegmentTree, SumSegmentTree
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.replay.protocol import Batch
+from tfbaselines.replay.storage import reshaped
+from tfbaselines.replay.uniform import Replay
+
+
+class PrioritisedReplay(Replay):
+    """A replay that draws surprising rows more often; sequences are drawn uniformly.
+
+    Attributes:
+        beta: how far `weights` correct for the frequencies, 0 to 1; set it before sampling to anneal it.
+
+    Args:
+        env: the environments.
+        size: transitions to keep, over all environments.
+        gamma: discount per step.
+        n_step: rewards in a return before it bootstraps.
+        state_size: see Storage.
+        alpha: how much priorities matter, 0 for uniform.
+        beta: first value of the attribute.
+        epsilon: added to the magnitude of errors, so that every row keeps a chance.
+    """
+
+    def __init__(
+        self,
+        env: VecEnv,
+        size: int,
+        gamma: float = 0.99,
+        n_step: int = 1,
+        state_size: int = 0,
+        *,
+        alpha: float = 0.6,
+        beta: float = 0.4,
+        epsilon: float = 1e-6,
+    ) -> None:
+        super().__init__(env, size, gamma, n_step, state_size)
+        self._alpha, self.beta, self._epsilon = alpha, beta, epsilon
+        # Row number r has the leaf r % leaves.
+        self._leaves = leaves = self._slots * self.num_envs
+        capacity = 1 << (leaves - 1).bit_length()
+        self._sums, self._minima = SumSegmentTree(capacity), MinSegmentTree(capacity)
+        self.nbytes += self._sums.nbytes + self._minima.nbytes
+        # A view of the leaves, by slot and environment, which is saved and loaded like any other array.
+        self._arrays["priorities"] = self._sums.leaves[:leaves].reshape(self._slots, self.num_envs)
+        self._largest = 1.0
+        # Steps whose rows are in the trees.
+        self._entered = 0
+
+    def sample(self, rng: np.random.Generator, batches: int, batch_size: int) -> Batch:
+        """As Replay's, with `weights` [batches, batch_size]: importance weights, at most 1.
+
+        Each batch has one row from each of batch_size equal parts of the total priority.
+        """
+        self._enter_new_rows()
+        end, total = self.steps * self.num_envs, self._sums.sum()
+        # Counted from the oldest row: a replay that was loaded draws the same rows, though they lie in other leaves.
+        before = self._sums.sum(0, (end - len(self)) % self._leaves)
+        mass = before + (np.arange(batch_size) + rng.random((batches, batch_size))) * (total / batch_size)
+        leaves = self._sums.find_prefixsum_idx(np.where(mass < total, mass, mass - total).ravel())
+        batch = self.gather(end - (end - leaves) % self._leaves)
+        batch["weights"] = ((self._minima.min() / self._sums[leaves]) ** self.beta).astype(np.float32)
+        return reshaped(batch, (batches, batch_size))
+
+    def update_priorities(self, rows: np.ndarray, td_errors: np.ndarray) -> None:
+        """Set the priorities of sampled rows; rows that can no longer be drawn are skipped.
+
+        Args:
+            rows: `rows` of batches, any shape.
+            td_errors: of the same shape; the last one of a repeated row counts.
+        """
+        self._enter_new_rows()
+        rows, priorities = np.ravel(rows), np.abs(np.ravel(td_errors).astype(np.float64)) + self._epsilon
+        kept = rows >= (self.steps - self.reach) * self.num_envs
+        if not kept.all():
+            rows, priorities = rows[kept], priorities[kept]
+        if len(rows):
+            self._largest = max(self._largest, float(priorities.max()))
+            leaves = rows % self._leaves
+            self._sums[leaves] = self._minima[leaves] = priorities**self._alpha
+
+    def save(self, directory: str | os.PathLike) -> None:
+        """See Storage."""
+        self._enter_new_rows()
+        super().save(directory)
+
+    def _about(self) -> dict[str, Any]:
+        return super()._about() | {"largest_priority": self._largest}
+
+    def _restore_about(self, about: dict[str, Any]) -> None:
+        largest = about.get("largest_priority")
+        if not isinstance(largest, int | float) or not 0 < largest < np.inf:
+            largest = 1.0
+        self._largest, self._entered = float(largest), self.steps
+        for rows in (slice(self.steps - self.reach), slice(self.steps, None)):
+            self._arrays["priorities"][rows] = 0.0
+        leaves = self._sums.leaves
+        # Of a damaged file.
+        leaves[~np.isfinite(leaves) | (leaves < 0.0)] = 0.0
+        self._minima.leaves[...] = np.where(leaves > 0.0, leaves, np.inf)
+        self._sums.rebuild()
+        self._minima.rebuild()
+
+    def _enter_new_rows(self) -> None:
+        """Give the rows stored since the last call their priority, and take those out that cannot be drawn."""
+        if self._entered == self.steps:
+            return
+        value = self._largest**self._alpha
+        self._fill(max(self._entered, self.steps - self.reach), self.steps, value, value)
+        # The slot of the next step, and the oldest steps, whose stacked frames are not all stored.
+        self._fill(self.steps - len(self) // self.num_envs - 1, self.steps - self.reach, 0.0, np.inf)
+        self._entered = self.steps
+
+    def _fill(self, first: int, last: int, value: float, least: float) -> None:
+        """Set the sums' leaves of the steps first to last - 1, and those of the minima; all environments' alike."""
+        if first == last:
+            return
+        start, count = first * self.num_envs % self._leaves, (last - first) * self.num_envs
+        end = min(start + count, self._leaves)
+        for part in (slice(start, end), slice(0, start + count - end)):
+            if part.start < part.stop:
+                self._sums.fill(part.start, part.stop, value)
+                self._minima.fill(part.start, part.stop, least)

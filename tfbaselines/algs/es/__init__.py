@@ -1,0 +1,59 @@
+"""ES: evolution strategies (Salimans et al. 2017, arXiv:1703.03864).
+
+This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in es.py.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tfbaselines.cli.lazy import lazily
+from tfbaselines.config.algorithm import Algorithm
+from tfbaselines.config.bases import SearchConfig
+from tfbaselines.config.config import Coefficient, Schedule, arg
+from tfbaselines.errors import bad_argument
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(SearchConfig):
+    """Arguments of evolution strategies."""
+
+    num_agents: int = arg(30, "members of the population, of all ranks together", at_least=2)
+    num_iterations: int = arg(
+        300, "number of iterations, unless total_timesteps (--num_timesteps) is given", at_least=0
+    )
+    lr: Schedule = arg(0.03, "learning rate", at_least=0)
+    sigma: Coefficient = arg(0.1, "standard deviation of the members' noise", above=0)
+    test_every: int = arg(50, "iterations between tests; another test comes at the end", at_least=1)
+    normalize_observations: bool = arg(
+        False, "scale observations by a running mean and deviation kept inside the policy"
+    )
+    mirrored: bool = arg(True, "every second member has the negative noise of the one before it")
+    returns: str = arg(
+        "standardised", "what stands for the members' returns in the sum", choices=("standardised", "ranks")
+    )
+    optimizer: str = arg("sgd", "plain steps of gradient ascent, or Adam's", choices=("sgd", "adam"))
+    weight_decay: float = arg(0.0, "share of the parameters that a step of size 1 takes off", at_least=0, at_most=1)
+
+    order: ClassVar = """
+        num_agents num_iterations lr sigma test_every num_test_episodes max_ep_len stop_max_score
+        normalize_observations seed total_timesteps
+    """
+
+    def check(self) -> None:
+        """See Config."""
+        if self.mirrored and self.num_agents % 2:
+            raise bad_argument("num_agents", self.num_agents, "an even number, or give mirrored=False")
+
+
+ALGORITHM = Algorithm(
+    name="es",
+    config=Config,
+    summary="evolution strategies: a population searches parameters without gradients (Salimans et al. 2017)",
+    actions=("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
+    values=False,
+    normalized_environments=False,
+    packed_observations=True,
+    length_arguments=("num_iterations",),
+)
+
+__getattr__ = lazily("tfbaselines.algs.es.es")

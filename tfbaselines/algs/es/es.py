@@ -1,0 +1,77 @@
+"""ES: evolution strategies (Salimans et al. 2017, arXiv:1703.03864).
+
+Each iteration runs an episode of each of M = num_agents members, whose parameters are theta + sigma eps_i, and climbs
+
+    theta <- theta + lr (1 / (M sigma) sum_i F_i eps_i - weight_decay theta)
+
+where F_i are the members' returns, standardised or replaced by centred ranks, and every second eps_i is the negative of
+the one before it. Ranks share the members out; they exchange the iteration's seed and the returns, and each computes
+the same sum.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfbaselines.algs.es import Config
+from tfbaselines.algs.es.population import flat_parameters, make_population
+from tfbaselines.algs.es.search import SHAPES, Trials, ascent, noise
+from tfbaselines.config.config import NetworkSpec
+from tfbaselines.config.takes import takes
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.errors import bad_argument
+from tfbaselines.learn.optimizers import Adam
+from tfbaselines.learn.update import Update
+from tfbaselines.training.build import make_direct_policy as make_policy
+from tfbaselines.training.episodic import SearchRun
+from tfbaselines.training.model import PolicyModel
+
+
+@takes(Config)
+def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
+    """Train a policy with evolution strategies."""
+    config = Config.of(kwargs)
+    with SearchRun("es", env, config) as run:
+        if config.num_agents < run.comm.size:
+            raise bad_argument("num_agents", config.num_agents, f"at least one for each of {run.comm.size} ranks")
+        env, policy = run.env, make_policy(network, run.env, config, run.comm)
+        optimizer = Adam() if config.optimizer == "adam" else keras.optimizers.SGD()
+        update = Update(None, policy.trainable_variables, optimizer, comm=run.comm)
+        model = PolicyModel(policy, optimizer, run.rng)
+        members = np.array_split(np.arange(config.num_agents), run.comm.size)[run.comm.rank].tolist()
+        trials = Trials(env, policy, make_population(policy, env.num_envs))
+        for _ in run.search(model):
+            seed = run.comm.broadcast_object(int(run.rng.integers(2**63)))
+            theta, sigma = flat_parameters(policy), run.config.sigma
+
+            def member(number: int, seed: int = seed, theta: np.ndarray = theta, sigma: float = sigma) -> np.ndarray:
+                return theta + np.float32(sigma) * noise(seed, number, theta.size, config.mirrored)
+
+            tried = [trial for own in run.comm.gather(trials.run(members, member)) for trial in own]
+            scores = np.array([trial.score for trial in tried])
+            gradient = ascent(SHAPES[config.returns](scores), seed, theta.size, sigma, config.mirrored)
+            update.descend(np.float32(config.weight_decay) * theta - gradient, run.rates()["lr"])
+            for trial in tried if policy.normalizer else ():
+                policy.normalizer.add(*trial.sums)
+            model.actor.refresh()
+            run.learnt(trials.steps, trials.episodes, statistics(scores, gradient, theta))
+    return model
+
+
+def statistics(scores: np.ndarray, gradient: np.ndarray, theta: np.ndarray) -> dict[str, float]:
+    """Columns of an iteration.
+
+    Args:
+        scores: the members' returns [M].
+        gradient: of their mean [P].
+        theta: the parameters [P] before the step.
+    """
+    return {
+        "train_reward": float(scores.mean()),
+        "train_reward_std": float(scores.std()),
+        "train_reward_max": float(scores.max()),
+        "train_reward_min": float(scores.min()),
+        "grad_norm": float(np.linalg.norm(gradient)),
+        "weight_norm": float(np.linalg.norm(theta)),
+    }

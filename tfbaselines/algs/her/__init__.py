@@ -1,0 +1,118 @@
+"""HER: hindsight experience replay (Andrychowicz et al. 2017, arXiv:1707.01495) with DDPG, as in baselines.
+
+This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in her.py.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tfbaselines.cli.lazy import lazily
+from tfbaselines.config.algorithm import Algorithm
+from tfbaselines.config.bases import ReplayConfig
+from tfbaselines.config.config import Coefficient, Schedule, arg
+from tfbaselines.errors import bad_argument, unknown
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(ReplayConfig):
+    """Arguments of HER; those of DDPG, which baselines keeps among its parameters, are arguments too."""
+
+    replay_strategy: str = arg(
+        "future", "'future': goals that the episode achieves later; 'none': no new goals", choices=("future", "none")
+    )
+    policy_save_interval: int = arg(5, "epochs between checkpoints; 0 for only the last", at_least=0)
+    clip_return: bool = arg(True, "the critic's targets are at least -1 / (1 - gamma)")
+    demo_file: str | None = arg(None, "npz file of demonstrations, for bc_loss")
+    override_params: dict[str, Any] | None = arg(None, "arguments by name, which win over those given themselves")
+    save_path: str | None = arg(
+        None, "file for the model of the epoch with the best success rate; of the command line for the last model"
+    )
+    layers: int = arg(3, "hidden layers of 'dense' and 'mlp', unless these are given their own arguments", at_least=1)
+    hidden: int = arg(256, "units of each of these layers", at_least=1)
+    Q_lr: Schedule = arg(1e-3, "the critic's learning rate", at_least=0)
+    pi_lr: Schedule = arg(1e-3, "the actor's learning rate", at_least=0)
+    buffer_size: float = arg(1e6, "transitions kept in the replay", at_least=1)
+    polyak: float = arg(0.95, "share of the targets kept at a cycle's end", at_least=0, at_most=1)
+    action_l2: float = arg(1.0, "weight of the squares of the actor's actions", at_least=0)
+    clip_obs: float = arg(200.0, "bound of observations and goals before they are normalised", above=0)
+    relative_goals: bool = arg(False, "the networks see the desired goal minus the one achieved")
+    n_cycles: int | None = arg(None, "cycles in an epoch; None for 50, of FetchReach 10", at_least=1)
+    rollout_batch_size: int | None = arg(
+        None, "environments, one episode of each in a cycle; None for those given, on the command line 2", at_least=1
+    )
+    n_batches: int = arg(40, "gradient steps in a cycle", at_least=0)
+    batch_size: int = arg(256, "transitions in a gradient step", at_least=1)
+    n_test_rollouts: int = arg(10, "episodes of each environment in a test at an epoch's end; 0 for none", at_least=0)
+    test_with_polyak: bool = arg(False, "test the targets' actor")
+    random_eps: Coefficient = arg(0.3, "share of random actions", at_least=0, at_most=1)
+    noise_eps: Coefficient = arg(
+        0.2, "standard deviation of the noise on the others, in units of the actions' bounds", at_least=0
+    )
+    replay_k: float = arg(4, "replayed transitions with a new goal for each with its own", at_least=0)
+    norm_eps: float = arg(0.01, "smallest standard deviation in the normalisation", above=0)
+    norm_clip: float = arg(5.0, "bound of normalised numbers", above=0)
+    bc_loss: bool = arg(False, "learn from the demonstrations of demo_file too")
+    q_filter: bool = arg(False, "only from those actions that the critic prefers to the actor's")
+    num_demo: int = arg(100, "episodes read from demo_file", at_least=1)
+    demo_batch_size: int = arg(128, "transitions of a batch that are demonstrations", at_least=1)
+    prm_loss_weight: float = arg(0.001, "weight of the actor's other losses beside that of demonstrations", at_least=0)
+    aux_loss_weight: float = arg(0.0078, "weight of the loss of demonstrations", at_least=0)
+    gamma: float | None = arg(None, "discount per step; None for 1 - 1 / steps of an episode", at_least=0, at_most=1)
+    clip_pos_returns: bool = arg(True, "the critic's targets are at most 0, as where rewards are -1 and 0")
+    max_ep_len: int | None = arg(
+        None, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
+    )
+
+    order: ClassVar = """
+        total_timesteps seed eval_env replay_strategy policy_save_interval clip_return demo_file override_params
+        load_path save_path
+    """
+    env_defaults: ClassVar = {"all": {"network": "dense"}}
+    sizes_networks: ClassVar = True
+
+    def check(self) -> None:
+        """See Config."""
+        for name, value in (self.override_params or {}).items():
+            if name not in self.arguments():
+                raise unknown("parameter of override_params", name, self.arguments())
+            object.__setattr__(self, name, self.arguments()[name].checked(value))
+        super().check()
+        if self.q_filter and not self.bc_loss:
+            raise bad_argument("q_filter", self.q_filter, "needs bc_loss=True, whose demonstrations it is about")
+        if self.bc_loss and self.demo_batch_size >= self.batch_size:
+            raise bad_argument("demo_batch_size", self.demo_batch_size, f"less than batch_size={self.batch_size}")
+
+    @property
+    def replay_size(self) -> float:
+        """See ReplayConfig."""
+        return self.buffer_size
+
+    @property
+    def start_steps(self) -> int:
+        """See ReplayConfig."""
+        return 0
+
+    @property
+    def update_after(self) -> int:
+        """See ReplayConfig."""
+        return 0
+
+    @property
+    def num_test_episodes(self) -> int:
+        """See ReplayConfig."""
+        return self.n_test_rollouts * (self.rollout_batch_size or 1)
+
+
+ALGORITHM = Algorithm(
+    name="her",
+    config=Config,
+    summary="hindsight experience replay with DDPG, for environments with goals (Andrychowicz et al. 2017)",
+    actions=("bounded Box",),
+    recurrent=False,
+    normalized_environments=False,
+    dict_observations=True,
+    goals=True,
+    num_env=2,
+)
+
+__getattr__ = lazily("tfbaselines.algs.her.her")

@@ -1,0 +1,46 @@
+"""PPO as in Spinning Up: clipped ratios, stopped early by the KL divergence (Schulman et al. 2017, arXiv:1707.06347).
+
+This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in ppo.py.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tfbaselines.cli.lazy import lazily
+from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
+from tfbaselines.config.bases import EpochConfig
+from tfbaselines.config.config import Coefficient, Schedule, arg
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(EpochConfig):
+    """Arguments of Spinning Up's PPO."""
+
+    clip_ratio: Coefficient = arg(0.2, "how far the probability ratio may go from 1", at_least=0)
+    pi_lr: Schedule = arg(3e-4, "the policy's learning rate", at_least=0)
+    train_pi_iters: int = arg(80, "gradient steps of the policy in an epoch, at most", at_least=1)
+    target_kl: float = arg(0.01, "KL divergence of an update; its steps end where it is 1.5 times this", at_least=0)
+
+    order: ClassVar = """
+        seed steps_per_epoch epochs gamma clip_ratio pi_lr vf_lr train_pi_iters train_v_iters lam max_ep_len target_kl
+        logger_kwargs save_freq total_timesteps eval_env num_test_episodes value_network normalize_observations
+        load_path comm run
+    """
+    env_defaults: ClassVar = {
+        "all": {"network": "dense", "hidden_sizes": [64, 64], "activation": "tanh"},
+        "atari": {"network": "cnn"},
+        "retro": {"network": "cnn"},
+    }
+
+
+ALGORITHM = Algorithm(
+    name="ppo",
+    config=Config,
+    summary="proximal policy optimisation stopped early by the KL divergence, Spinning Up's form",
+    actions=EVERY_KIND,
+    packed_observations=True,
+    normalized_environments=False,
+    length_arguments=("epochs",),
+)
+
+__getattr__ = lazily("tfbaselines.algs.ppo.ppo")

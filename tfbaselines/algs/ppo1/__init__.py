@@ -1,0 +1,77 @@
+"""PPO1: proximal policy optimisation as in baselines' first form (Schulman et al. 2017, arXiv:1707.06347).
+
+This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in ppo1.py.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tfbaselines.cli.lazy import lazily
+from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
+from tfbaselines.config.bases import BatchConfig
+from tfbaselines.config.config import Coefficient, arg
+from tfbaselines.errors import bad_argument
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(BatchConfig):
+    """Arguments of PPO1."""
+
+    timesteps_per_actorbatch: int = arg(2048, "steps of all environments of this rank in an update", at_least=1)
+    clip_param: float = arg(0.2, "how far the probability ratio may go from 1", at_least=0)
+    entcoeff: Coefficient = arg(0.0, "weight of the policy's entropy in the loss")
+    optim_epochs: int = arg(10, "passes over each batch", at_least=1)
+    optim_stepsize: float = arg(3e-4, "learning rate", at_least=0)
+    optim_batchsize: int = arg(64, "rows in a minibatch of this rank", at_least=1)
+    lam: Coefficient = arg(0.95, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
+    max_timesteps: float = arg(0, "total_timesteps by the original's name; 0 for that", at_least=0)
+    max_seconds: float = arg(0.0, "seconds after which the run ends; 0 for no limit", at_least=0)
+    adam_epsilon: float = arg(1e-5, "epsilon of Adam", above=0)
+    schedule: str = arg(
+        "linear",
+        "of stepsize and clip_param together: 'linear' falls to 0 over training",
+        choices=("linear", "constant"),
+    )
+
+    order: ClassVar = """
+        timesteps_per_actorbatch clip_param entcoeff optim_epochs optim_stepsize optim_batchsize gamma lam
+        max_timesteps max_episodes max_iters max_seconds callback adam_epsilon schedule total_timesteps seed load_path
+        save_interval value_network normalize_observations comm run
+    """
+
+    @property
+    def batch_steps(self) -> int:
+        """See BatchConfig."""
+        return self.timesteps_per_actorbatch
+
+    @property
+    def seconds(self) -> float:
+        """See BatchConfig."""
+        return self.max_seconds
+
+    @property
+    def timesteps(self) -> float | None:
+        """See BatchConfig."""
+        return self.max_timesteps or self.total_timesteps
+
+    def check(self) -> None:
+        """See Config."""
+        if self.optim_batchsize > self.timesteps_per_actorbatch:
+            accepted = f"at most timesteps_per_actorbatch={self.timesteps_per_actorbatch}"
+            raise bad_argument("optim_batchsize", self.optim_batchsize, accepted)
+        if self.schedule == "linear" and self.most_timesteps(1) is None:
+            accepted = "needs total_timesteps, max_timesteps or max_iters to end at; take 'constant'"
+            raise bad_argument("schedule", self.schedule, accepted)
+
+
+ALGORITHM = Algorithm(
+    name="ppo1",
+    config=Config,
+    summary="proximal policy optimisation, baselines' earlier form (Schulman et al. 2017)",
+    actions=EVERY_KIND,
+    packed_observations=True,
+    recurrent=False,
+    length_arguments=("max_timesteps", "max_episodes", "max_iters", "max_seconds"),
+)
+
+__getattr__ = lazily("tfbaselines.algs.ppo1.ppo1")

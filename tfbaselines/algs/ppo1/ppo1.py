@@ -1,0 +1,83 @@
+"""PPO1: proximal policy optimisation as in baselines' first form (Schulman et al. 2017, arXiv:1707.06347).
+
+Each update collects a batch with the current policy, estimates advantages A with GAE, standardised over the batch, and
+takes optim_epochs passes over it in minibatches of optim_batchsize, descending by Adam
+
+    L = -E[min(A * ratio, A * clip(ratio, 1 - c, 1 + c))] + E[(V - R)^2] - entcoeff * H[pi],   R = A + V_old
+
+with ratio = pi(a|s) / pi_old(a|s). The stepsize and c = clip_param fall together when schedule is 'linear'.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+from tfbaselines.algs.ppo1 import Config
+from tfbaselines.compiling import compiled
+from tfbaselines.config.config import NetworkSpec
+from tfbaselines.config.takes import takes
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.learn.losses import clipped_policy_loss, with_outputs
+from tfbaselines.learn.optimizers import Adam
+from tfbaselines.learn.update import Batch
+from tfbaselines.policy.policy import Policy
+from tfbaselines.policy.precision import compile_with_xla
+from tfbaselines.rollout.rollout import explained_variance, minibatches, standardized
+from tfbaselines.training.model import PolicyModel
+from tfbaselines.training.on_policy import BatchRun
+
+
+def loss(
+    policy: Policy, batch: Batch, clip_param: tf.Tensor | float, entcoeff: float
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """The objective of one minibatch and its parts.
+
+    Args:
+        policy: as it is now.
+        batch: obs [B, ...], actions [B, ...], advantages [B], returns [B], and `flat` [B, P], the parameters of the
+            policy that acted.
+        clip_param: how far the probability ratio may go from 1.
+        entcoeff: weight of the entropy.
+    """
+    outputs = policy.forward(batch["obs"])
+    now, old = (policy.head.distribution(flat) for flat in (outputs.flat, batch["flat"]))
+    ratio = tf.exp(now.logp(batch["actions"]) - old.logp(batch["actions"]))
+    surrogate, entropy = clipped_policy_loss(ratio, batch["advantages"], clip_param), tf.reduce_mean(now.entropy())
+    value_loss = tf.reduce_mean(tf.square(outputs.value - batch["returns"]))
+    return surrogate - entcoeff * entropy + value_loss, {
+        "pol_surr": surrogate,
+        "pol_entpen": -entcoeff * entropy,
+        "vf_loss": value_loss,
+        "kl": tf.reduce_mean(old.kl(now)),
+        "ent": entropy,
+    }
+
+
+@takes(Config)
+def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
+    """Train a policy with PPO1."""
+    config = Config.of(kwargs)
+    with BatchRun("ppo1", network, env, config) as run:
+        policy, jit = run.policy, compile_with_xla(run.policy, config.timesteps_per_actorbatch)
+        step = run.gradient_steps(
+            lambda batch, rates: loss(policy, batch, rates["clip_param"], config.at(rates).entcoeff),
+            Adam(epsilon=config.adam_epsilon),
+        )
+        outputs = compiled(lambda batch: with_outputs(policy, batch)["flat"], jit)
+        losses = compiled(lambda batch, clip, entcoeff: loss(policy, batch, clip, entcoeff)[1], jit)
+        for rollout in run.rollouts():
+            now = run.config
+            advantages = rollout.advantages(now.gamma, now.lam)
+            returns = advantages + rollout.values
+            data = rollout.batch(False, returns=returns, advantages=standardized(advantages))
+            data = {name: data[name] for name in ("obs", "actions", "advantages", "returns")}
+            data["flat"] = outputs(data).numpy()
+
+            left = run.fraction_left if config.schedule == "linear" else 1.0
+            clip_param = config.clip_param * left
+            rows = minibatches(run.rng, returns.size, config.optim_batchsize, config.optim_epochs)
+            step(data, rows, lr=config.optim_stepsize * left, clip_param=clip_param, **run.rates())
+            after = losses(data, tf.constant(clip_param), tf.constant(now.entcoeff))
+            row = {f"loss_{name}": float(value) for name, value in after.items()}
+            run.log(row | {"ev_tdlam_before": explained_variance(rollout.values.ravel(), returns.ravel())})
+    return run.model

@@ -1,0 +1,59 @@
+"""Q-learning with a table (Watkins and Dayan 1992).
+
+This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in qlearning.py.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tfbaselines.cli.lazy import lazily
+from tfbaselines.config.algorithm import Algorithm
+from tfbaselines.config.bases import SearchConfig
+from tfbaselines.config.config import Schedule, arg
+
+NETWORK = "table"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(SearchConfig):
+    """Arguments of Q-learning."""
+
+    num_iterations: int = arg(
+        1000, "number of episodes of this rank, unless total_timesteps (--num_timesteps) is given", at_least=0
+    )
+    lr: Schedule = arg(0.03, "learning rate", at_least=0)
+    discount: float = arg(0.99, "discount per step", at_least=0, at_most=1)
+    epsilon_greedy: float = arg(0.9, "probability of a random action in the first episode", at_least=0, at_most=1)
+    epsilon_decay: float = arg(0.9999, "factor of that probability for each episode", at_least=0, at_most=1)
+    epsilon_min: float = arg(0.01, "smallest probability of a random action", at_least=0, at_most=1)
+    grid_size: int | list = arg(20, "cells along each dimension of Box observations, or a list for each", at_least=1)
+    low: float | list | None = arg(
+        None, "where the grid begins, in every dimension or a list for each; None for the observation space's bounds"
+    )
+    high: float | list | None = arg(None, "where the grid ends, as for low")
+    bounds_steps: int = arg(
+        1000, "random steps of each environment whose range bounds dimensions that are unbounded", at_least=1
+    )
+    initial_value: float = arg(0.0, "of actions not tried yet; large ones make every action be tried")
+    log_interval: int = arg(10, "updates between rows of the logs", at_least=1)
+
+    order: ClassVar = """
+        num_iterations lr discount epsilon_greedy epsilon_decay epsilon_min grid_size test_every num_test_episodes
+        max_ep_len stop_max_score seed total_timesteps
+    """
+    env_defaults: ClassVar = {"all": {"network": NETWORK}}
+
+
+ALGORITHM = Algorithm(
+    name="qlearning",
+    config=Config,
+    summary="Q-learning with a table, of discrete observations or of a grid (Watkins and Dayan 1992)",
+    actions=("Discrete",),
+    recurrent=False,
+    tabular=True,
+    normalized_environments=False,
+    packed_observations=True,
+    length_arguments=("num_iterations",),
+)
+
+__getattr__ = lazily("tfbaselines.algs.qlearning.qlearning")

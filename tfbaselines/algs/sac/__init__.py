@@ -1,0 +1,118 @@
+"""SAC: soft actor-critic (Haarnoja et al. 2018, arXiv:1801.01290, arXiv:1812.05905).
+
+This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in sac.py.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tfbaselines.cli.lazy import lazily
+from tfbaselines.config.algorithm import Algorithm
+from tfbaselines.config.bases import OffPolicyConfig
+from tfbaselines.config.config import Coefficient, Schedule, arg
+from tfbaselines.config.config import Config as BaseConfig
+from tfbaselines.config.schedules import is_schedule, parse_schedule
+from tfbaselines.config.signals import PretrainingConfig, ReplaySignalsConfig
+from tfbaselines.errors import bad_argument
+
+
+@dataclass(frozen=True, kw_only=True)
+class TemperatureConfig(BaseConfig):
+    """Of algorithms that maximise entropy beside rewards; see algs/sac/loss.py."""
+
+    alpha: Coefficient | str = arg(0.2, "weight of the entropy; 'auto' learns it, 'auto_0.1' from there", at_least=0)
+    target_entropy: float | None = arg(
+        None,
+        "entropy that alpha='auto' aims at; None for minus the number of continuous actions, or 0.2 of the largest "
+        "entropy of discrete ones",
+    )
+
+    def check(self) -> None:
+        """See Config."""
+        super().check()
+        if not 0.0 <= self.first_alpha < math.inf or (self.learns_alpha and self.first_alpha == 0):
+            raise bad_argument("alpha", self.alpha, "a number of at least 0, 'auto', or such as 'auto_0.1'")
+
+    @property
+    def learns_alpha(self) -> bool:
+        """Whether the temperature is learnt."""
+        return isinstance(self.alpha, str) and self.alpha.startswith("auto")
+
+    @property
+    def first_alpha(self) -> float:
+        """The temperature at the start; NaN for what is none."""
+        if is_schedule(self.alpha):
+            return parse_schedule(self.alpha, "alpha")(1.0)
+        try:
+            return float(str(self.alpha).removeprefix("auto").removeprefix("_") or 1.0)
+        except ValueError:
+            return math.nan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(TemperatureConfig, PretrainingConfig, ReplaySignalsConfig, OffPolicyConfig):
+    """Arguments of SAC."""
+
+    lr: Schedule = arg(1e-3, "learning rate", at_least=0)
+    train_interval: int | None = arg(None, "ML-Agents' name for update_every", at_least=1)
+    buffer_init_steps: int | None = arg(None, "ML-Agents' name for start_steps and update_after in one", at_least=0)
+
+    cql_weight: float | None = arg(
+        None, "offline: weight of the critics' penalty, where it is learnt at the start; None for 5", at_least=0
+    )
+    cql_threshold: float | None = arg(None, "offline: penalty for which its weight is learnt; None for a fixed weight")
+    cql_actions: int | None = arg(
+        None, "offline: actions of the policy, and uniform ones, that estimate the penalty; None for 10", at_least=1
+    )
+
+    order: ClassVar = """
+        seed total_timesteps eval_env steps_per_epoch epochs replay_size gamma polyak lr alpha batch_size
+        start_steps update_after update_every num_test_episodes max_ep_len logger_kwargs save_freq
+        target_entropy num_update train_interval buffer_init_steps n_step memory_size sequence_length
+        vis_encode_type normalize_observations save_replay_buffer load_path comm run replay replay_k
+        reward_signals reward_signal_num_update
+    """
+    env_defaults: ClassVar = {
+        "all": {"network": "dense"},
+        # A game is longer than max_ep_len, and its frames are many: learn from it less often.
+        "atari": {
+            "network": "cnn",
+            "max_ep_len": None,
+            "replay_size": 1e5,
+            "lr": 3e-4,
+            "num_update": 5,
+            "alpha": "auto",
+        },
+    }
+
+    def check(self) -> None:
+        """See Config; ML-Agents' names stand for others."""
+        if self.buffer_init_steps is not None:
+            if self.buffer_init_steps > self.replay_size:
+                accepted = f"at most replay_size={int(self.replay_size)}, or nothing is learnt"
+                raise bad_argument("buffer_init_steps", self.buffer_init_steps, accepted)
+            object.__setattr__(self, "start_steps", self.buffer_init_steps)
+            object.__setattr__(self, "update_after", self.buffer_init_steps)
+        if self.train_interval is not None:
+            object.__setattr__(self, "update_every", self.train_interval)
+        super().check()
+        if self.offline is not None and self.signals is not None:
+            raise bad_argument("reward_signals", self.reward_signals, "None with offline: the data set has its rewards")
+        self.check_offline("cql_weight", "cql_threshold", "cql_actions")
+        if self.cql_threshold is not None and self.cql_weight == 0:
+            raise bad_argument("cql_weight", self.cql_weight, "above 0 with cql_threshold, which multiplies it")
+
+
+ALGORITHM = Algorithm(
+    name="sac",
+    config=Config,
+    summary="soft actor-critic (Haarnoja et al. 2018)",
+    actions=("bounded Box", "Discrete", "MultiDiscrete"),
+    normalized_environments=False,
+    dict_observations=True,
+    action_masks=True,
+    length_arguments=("epochs",),
+)
+
+__getattr__ = lazily("tfbaselines.algs.sac.sac")

@@ -1,0 +1,110 @@
+"""TD3: twin delayed deep deterministic policy gradient (Fujimoto et al. 2018, arXiv:1802.09477).
+
+Critics q1, q2 descend (q_i(s, a) - y)^2 towards
+
+    y = r + gamma (1 - d) min_i q_i'(s', a'),   a' = clip(pi'(s') + clip(noise, -noise_clip, noise_clip), bounds)
+
+and in every policy_delay-th step the actor ascends q1(s, pi(s)) and the targets (') follow by polyak averaging.
+Offline, from a data set alone, the actor stays near the data's actions as in TD3+BC; see learn/losses.py.
+"""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfbaselines.algs.td3 import Config
+from tfbaselines.config.config import NetworkSpec
+from tfbaselines.config.takes import takes
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.learn.average import AveragedPolicy, with_targets
+from tfbaselines.learn.blocks import Batch, BlockUpdate, Phase, Statistics
+from tfbaselines.learn.losses import (
+    behaviour_regularized,
+    mean,
+    spread,
+    target_actions,
+    targets,
+    td_errors,
+    views,
+    weighted_mean,
+)
+from tfbaselines.learn.optimizers import Adam
+from tfbaselines.logs.rows import EpochRows
+from tfbaselines.policy.actor_critic import ActorCritic
+from tfbaselines.policy.bounded import DeterministicHead
+from tfbaselines.policy.precision import compile_with_xla
+from tfbaselines.training.build import make_actor_critic
+from tfbaselines.training.off_policy import Course, OffPolicyModel, OffPolicyRun
+
+ADAM_EPSILON = 1e-8
+BC_ALPHA = 2.5
+
+
+def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, comm: Any = None) -> BlockUpdate:
+    """The gradient steps.
+
+    Args:
+        policy: an actor with two critics.
+        averaged: its targets.
+        config: the arguments.
+        comm: the ranks that train together.
+    """
+    target, delay = averaged.policy, config.policy_delay
+
+    def prepare(batch: Batch) -> Batch:
+        batch = batch | views(policy, batch)
+        actions = target_actions(target, batch["next"], batch["noise"])
+        value = tf.reduce_min(tf.stack(target.q(batch["next"], actions)), axis=0)
+        return batch | {"targets": targets(batch, value)}
+
+    def critic_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
+        q1, q2 = policy.q(batch["now"], batch["actions"])
+        loss = tf.add_n([weighted_mean(batch, tf.square(q - batch["targets"])) for q in (q1, q2)])
+        return loss, {"LossQ": loss} | spread("Q1Vals", batch, q1) | spread("Q2Vals", batch, q2) | td_errors(batch, q1)
+
+    def actor_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
+        actions = policy.head.mode(policy.act(batch["now"]))
+        q1, _ = policy.q(batch["now"], actions)
+        if config.offline is not None:
+            alpha = BC_ALPHA if config.bc_alpha is None else config.bc_alpha
+            loss, distance = behaviour_regularized(policy, batch, q1, actions, alpha)
+            return loss, {"LossPi": loss, "LossBC": distance}
+        loss = -mean(batch, q1)
+        return loss, {"LossPi": loss}
+
+    phases = [
+        Phase(critic_loss, policy.critic_variables, Adam(epsilon=ADAM_EPSILON), "q_lr"),
+        Phase(actor_loss, policy.acting_variables, Adam(epsilon=ADAM_EPSILON), "pi_lr", delay),
+    ]
+    jit = compile_with_xla(policy, config.batch_size)
+    return BlockUpdate(phases, prepare=prepare, after=averaged.step, after_every=delay, jit=jit, comm=comm)
+
+
+@takes(Config, flatten=False)
+def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
+    """Train a policy with TD3."""
+    config = Config.of(kwargs)
+    with OffPolicyRun("td3", env, config, Course.of(config, env.num_envs), config.eval_env) as run:
+        policy, averaged = with_targets(lambda: make_policy(network, env, config, run.comm), config.polyak)
+        update = make_update(policy, averaged, config, run.comm)
+        model, head = OffPolicyModel(policy, averaged, update, rng=run.rng), policy.head
+
+        def explore(obs: Any, states: Any, episode_start: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+            actions, states = model.actor.choose(obs, states, episode_start, None)
+            return head.noisy(actions, run.config.act_noise * head.draw_noise(run.rng, (len(actions),))), states
+
+        losses = ("LossPi", "LossQ") if config.offline is None else ("LossPi", "LossQ", "LossBC")
+        rows = EpochRows(run, ("Q1Vals", "Q2Vals"), losses, config.logger_kwargs)
+        for gradient_steps in run.cycles(model, explore, rows):
+            size, most = run.config.target_noise, run.config.noise_clip
+            for block in run.blocks(gradient_steps):
+                noise = size * head.draw_noise(run.rng, block["rewards"].shape)
+                block["noise"] = np.clip(noise, -most, most)
+                rows.learnt(run.train(block))
+    return model
+
+
+def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None) -> ActorCritic:
+    """A deterministic actor with two critics."""
+    return make_actor_critic(network, env, config, comm, head=DeterministicHead, critics=2)

@@ -1,0 +1,49 @@
+"""TRPO and natural policy gradient as in Spinning Up (Schulman et al. 2015, arXiv:1502.05477; Kakade 2001).
+
+This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in trpo.py.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tfbaselines.cli.lazy import lazily
+from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
+from tfbaselines.config.bases import EpochConfig
+from tfbaselines.config.config import arg
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(EpochConfig):
+    """Arguments of Spinning Up's TRPO."""
+
+    delta: float = arg(0.01, "KL divergence of an update", above=0)
+    damping_coeff: float = arg(0.1, "added to the diagonal of the Hessian", at_least=0)
+    cg_iters: int = arg(10, "iterations of the conjugate gradient", at_least=1)
+    backtrack_iters: int = arg(10, "lengths of the step that are tried", at_least=1)
+    backtrack_coeff: float = arg(0.8, "each length tried is this part of the one before", above=0, at_most=1)
+    algo: str = arg("trpo", "'trpo' shortens the step until it is accepted, 'npg' takes it", choices=("trpo", "npg"))
+
+    order: ClassVar = """
+        seed steps_per_epoch epochs gamma delta vf_lr train_v_iters damping_coeff cg_iters backtrack_iters
+        backtrack_coeff lam max_ep_len logger_kwargs save_freq algo total_timesteps value_network
+        normalize_observations load_path comm run
+    """
+    env_defaults: ClassVar = {
+        "all": {"network": "dense", "hidden_sizes": [64, 64], "activation": "tanh"},
+        "atari": {"network": "cnn"},
+        "retro": {"network": "cnn"},
+    }
+
+
+ALGORITHM = Algorithm(
+    name="trpo",
+    config=Config,
+    summary="trust region policy optimisation and natural policy gradient, Spinning Up's form",
+    actions=EVERY_KIND,
+    packed_observations=True,
+    recurrent=False,
+    normalized_environments=False,
+    length_arguments=("epochs",),
+)
+
+__getattr__ = lazily("tfbaselines.algs.trpo.trpo")

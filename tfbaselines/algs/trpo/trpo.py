@@ -1,0 +1,117 @@
+"""TRPO and natural policy gradient as in Spinning Up (Schulman et al. 2015, arXiv:1502.05477; Kakade 2001).
+
+With advantages A from GAE, normalised over all ranks, each epoch takes one step against LossPi = -E[A * ratio],
+
+    theta <- theta + sqrt(2 delta / x.Hx) x,   x = H^-1 g by conjugate gradient,   H = Hessian of the KL + damping_coeff
+
+'trpo' shortens it by backtrack_coeff until the KL is at most delta and LossPi has not risen; 'npg' takes all of it. The
+value function then descends (V - R)^2 by train_v_iters steps of Adam on the whole epoch.
+"""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfbaselines.algs.trpo import Config
+from tfbaselines.config.config import NetworkSpec
+from tfbaselines.config.takes import takes
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.learn.losses import squared_value_loss, with_outputs
+from tfbaselines.learn.natural_gradient import LineSearch, NaturalGradient
+from tfbaselines.learn.optimizers import Adam
+from tfbaselines.learn.update import Batch
+from tfbaselines.policy.distributions import Distribution, GaussianHead
+from tfbaselines.policy.policy import Policy
+from tfbaselines.policy.precision import compile_with_xla
+from tfbaselines.training.epochs import EpochRun
+from tfbaselines.training.model import PolicyModel
+
+ADAM_EPSILON = 1e-8
+# Added to denominators of the conjugate gradient and of the step's size.
+EPSILON = 1e-8
+
+STATISTICS = ("LossPi", "LossV", "DeltaLossPi", "DeltaLossV", "KL")
+
+
+def divergence(policy: Policy, now: Distribution, old: Distribution) -> tf.Tensor:
+    """Mean KL divergence, in Spinning Up's direction: KL(now || old) of Gaussians, KL(old || now) of the others."""
+    return tf.reduce_mean(now.kl(old) if isinstance(policy.head, GaussianHead) else old.kl(now))
+
+
+def measure(policy: Policy, batch: Batch) -> dict[str, tf.Tensor]:
+    """E[A * ratio] and the KL divergence from the policy that acted.
+
+    Args:
+        policy: as it is now.
+        batch: obs [B, ...], actions [B, ...], advantages [B], neglogpacs [B], and `flat` [B, P], the parameters of the
+            policy that acted.
+    """
+    now, old = (policy.head.distribution(flat) for flat in (policy.forward(batch["obs"]).flat, batch["flat"]))
+    ratio = tf.exp(now.logp(batch["actions"]) + batch["neglogpacs"])
+    return {"gain": tf.reduce_mean(ratio * batch["advantages"]), "KL": divergence(policy, now, old)}
+
+
+def make_step(policy: Policy, config: Config, comm: Any = None) -> NaturalGradient:
+    """The policy's step.
+
+    Args:
+        policy: what changes.
+        config: the arguments.
+        comm: the ranks that train together.
+    """
+    search = LineSearch(tries=config.backtrack_iters, shrink=config.backtrack_coeff, most_kl=config.delta)
+    return NaturalGradient(
+        lambda batch: measure(policy, batch),
+        policy.acting_variables,
+        max_kl=config.delta,
+        cg_iters=config.cg_iters,
+        damping=config.damping_coeff,
+        search=search if config.algo == "trpo" else None,
+        prepare=lambda batch: with_outputs(policy, batch),
+        tolerance=0.0,
+        epsilon=EPSILON,
+        jit=compile_with_xla(policy, config.steps_per_epoch),
+        comm=comm,
+    )
+
+
+def policy_step(step: NaturalGradient, data: dict[str, np.ndarray]) -> dict[str, float]:
+    """Take it; Spinning Up's statistics of it.
+
+    Args:
+        step: from make_step.
+        data: see `measure`.
+    """
+    taken = step({name: array for name, array in data.items() if name not in ("returns", "values")})
+    reached = taken.last if taken.part else taken.before
+    delta = taken.before["gain"] - reached["gain"]
+    row = {"LossPi": -taken.before["gain"], "DeltaLossPi": delta, "KL": reached["KL"]}
+    return row if step.search is None else row | {"BacktrackIters": taken.tried - 1}
+
+
+@takes(Config)
+def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
+    """Train a policy with Spinning Up's TRPO or natural policy gradient."""
+    config = Config.of(kwargs)
+    statistics = STATISTICS + (("BacktrackIters",) if config.algo == "trpo" else ())
+    with EpochRun("trpo", network, env, config, statistics, recurrent=False) as run:
+        policy, model = run.policy, run.model
+        step = make_step(policy, config, run.comm)
+        fit = run.gradient_steps(
+            lambda batch, _: squared_value_loss(policy, batch),
+            Adam(epsilon=ADAM_EPSILON),
+            variables=policy.value_variables,
+        )
+        for rollout in run.rollouts():
+            data = run.batch(rollout)
+            row = run.check(policy_step(step, data))
+
+            whole = np.tile(np.arange(len(data["obs"]), dtype=np.int32), (config.train_v_iters, 1))
+            error = np.mean(np.square(data["values"] - data["returns"]))
+            if config.train_v_iters:
+                fit({name: data[name] for name in ("obs", "returns")}, whole, lr=run.rates()["vf_lr"])
+            model.actor.refresh()
+            change = np.mean(np.square(model.value(data["obs"]) - data["returns"])) - error
+            run.rows.store(VVals=rollout.values, LossV=error, DeltaLossV=change, **row)
+    return model

@@ -1,0 +1,53 @@
+"""VPG: vanilla policy gradient with GAE, as in Spinning Up (Schulman et al. 2016, arXiv:1506.02438).
+
+Each epoch collects steps_per_epoch with the current policy, estimates advantages A with GAE, normalised over all
+ranks, and takes one step of Adam on the policy and train_v_iters steps of another on the value function, down
+
+    LossPi = -E[A log pi(a|s)],   LossV = E[(V(s) - R)^2]
+
+where R is the discounted return to the episode's end, or to the value of the observation after the last step.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+from tfbaselines.algs.vpg import Config
+from tfbaselines.config.config import NetworkSpec
+from tfbaselines.config.takes import takes
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.learn.losses import evaluated
+from tfbaselines.learn.update import Batch, Statistics
+from tfbaselines.policy.policy import Policy
+from tfbaselines.training.epochs import EpochRun
+from tfbaselines.training.model import PolicyModel
+
+STATISTICS = ("LossPi", "LossV", "DeltaLossPi", "DeltaLossV", "Entropy", "KL")
+
+
+def loss(policy: Policy, batch: Batch) -> tuple[tf.Tensor, Statistics]:
+    """The policy's objective and its statistics.
+
+    Args:
+        policy: gives the current distribution.
+        batch: obs, actions, advantages, neglogpacs [B, ...]; recurrent policies: the same as [n, T, ...] with
+            episode_start [n, T] and states [n, S].
+    """
+    batch, outputs = evaluated(policy, batch)
+    neglogp = policy.head.distribution(outputs.flat).neglogp(batch["actions"])
+    policy_loss = tf.reduce_mean(neglogp * batch["advantages"])
+    return policy_loss, {
+        "LossPi": policy_loss,
+        "Entropy": tf.reduce_mean(neglogp),
+        "KL": tf.reduce_mean(neglogp - batch["neglogpacs"]),
+    }
+
+
+@takes(Config)
+def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
+    """Train a policy with Spinning Up's vanilla policy gradient."""
+    with EpochRun("vpg", network, env, Config.of(kwargs), STATISTICS) as run:
+        learn_from = run.policy_then_value(lambda batch: loss(run.policy, batch))
+        for rollout in run.rollouts():
+            learn_from(rollout)
+    return run.model

@@ -1,0 +1,236 @@
+"""Small parts of baselines that scripts use and that have no other place in this package."""
+
+import argparse
+import functools
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfbaselines.cli.command import Parser, load_tensorflow
+from tfbaselines.config.command_line import FLAGS, split
+from tfbaselines.envs import make
+from tfbaselines.errors import bad_argument
+from tfbaselines.logs import logger
+from tfbaselines.parallel import mpi
+
+# Between the seeds of ranks.
+SEEDS_APART = 1000
+
+# The flags of baselines' own command.
+COMMON_FLAGS = (
+    *("env", "env_type", "seed", "alg", "num_timesteps", "network", "gamestate", "num_env", "reward_scale"),
+    *("save_path", "save_video_interval", "save_video_length", "log_path", "play"),
+)
+
+TYPES = {"int": int, "float": float, "str": str}
+
+
+class AbstractEnvRunner(ABC):
+    """Base of a script's own runner; `run` collects nsteps steps of each environment.
+
+    Attributes:
+        obs: [N, ...] the latest observations.
+        states: [N, S] the policy's memory, or None.
+        dones: [N] whether each observation is the first of its episode.
+        batch_ob_shape: of the observations of a whole batch.
+
+    Args:
+        env: the environments.
+        model: what `learn` returns, or anything with step and initial_states.
+        nsteps: steps of each environment in a batch.
+    """
+
+    def __init__(self, *, env: Any, model: Any, nsteps: int) -> None:
+        self.env, self.model, self.nsteps = env, model, nsteps
+        self.nenv = getattr(env, "num_envs", 1)
+        space = env.observation_space
+        self.batch_ob_shape = (self.nenv * nsteps, *space.shape)
+        self.obs = np.zeros((self.nenv, *space.shape), space.dtype)
+        first = env.reset()
+        # Gymnasium's environments give an info too.
+        self.obs[:] = first[0] if isinstance(first, tuple) else first
+        self.states = model.initial_states(self.nenv)
+        self.dones = [False] * self.nenv
+
+    @abstractmethod
+    def run(self) -> Any:
+        """Collect a batch."""
+
+
+class AlreadySteppingError(Exception):
+    """For vector environments of a script's own: step_async() twice in a row."""
+
+
+class NotSteppingError(Exception):
+    """For vector environments of a script's own: step_wait() without step_async()."""
+
+
+# Its signature, not its documentation.
+@functools.wraps(make.make_vec_env, assigned=())
+def make_vec_env(*args: Any, **kwargs: Any) -> Any:
+    """make_vec_env of tfbaselines.envs.make; monitor files go where the script configured the logger, as in baselines.
+
+    Without logger.configure() there are none, nor with logger_dir=None.
+
+    Args:
+        args: by position.
+        kwargs: by name; ranks number their files and seeds themselves.
+    """
+    return make.make_vec_env(*args, **{"logger_dir": logger.configured_dir(), "mpi_rank": mpi.world().rank} | kwargs)
+
+
+def wrap_atari_dqn(env: Any) -> Any:
+    """Atari's preprocessing with four frames stacked, as deepq takes it.
+
+    Args:
+        env: from make_atari.
+    """
+    from tfbaselines.envs.atari import wrap_deepmind
+
+    return wrap_deepmind(env, frame_stack=True)
+
+
+def set_global_seeds(i: int | None) -> None:
+    """Seed Python's, NumPy's and TensorFlow's global generators; of ranks, `i` plus 1,000 times the rank.
+
+    `learn(..., seed=i)` seeds what it draws from itself.
+
+    Args:
+        i: the seed; None seeds nothing.
+    """
+    if i is None:
+        return
+    load_tensorflow()
+    import keras
+
+    keras.utils.set_random_seed(i + SEEDS_APART * mpi.world().rank)
+
+
+def boolean_flag(parser: argparse.ArgumentParser, name: str, default: bool = False, help: str | None = None) -> None:
+    """Add the flags --name and --no-name.
+
+    Args:
+        parser: to which.
+        name: of the flag.
+        default: its value when neither is given.
+        help: one line for --name.
+    """
+    dest = name.replace("-", "_")
+    parser.add_argument(f"--{name}", action="store_true", default=default, dest=dest, help=help)
+    parser.add_argument(f"--no-{name}", action="store_false", dest=dest)
+
+
+def arg_parser() -> argparse.ArgumentParser:
+    """An empty parser whose mistakes are one line."""
+    return Parser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+
+
+def common_arg_parser() -> argparse.ArgumentParser:
+    """A parser of the flags that baselines' command has, with this package's defaults."""
+    parser = arg_parser()
+    for name in COMMON_FLAGS:
+        flag = FLAGS[name]
+        if "bool" in flag.kinds:
+            parser.add_argument(f"--{name}", action="store_true", default=flag.default, help=flag.meaning)
+        else:
+            kind = next(TYPES[one] for one in flag.kinds if one in TYPES)
+            parser.add_argument(f"--{name}", type=kind, default=flag.default, help=flag.meaning)
+    return parser
+
+
+def parse_unknown_args(args: Sequence[str]) -> dict[str, str]:
+    """What argparse left over as a dictionary: '--key=value' and '--key value'.
+
+    Args:
+        args: words; ValueError for one that is not of these forms.
+    """
+    given = split(list(args))
+    bare = next((name for name, value in given.items() if value is True), None)
+    if bare is not None:
+        raise bad_argument("args", f"--{bare}", f"write --{bare}=value")
+    return given
+
+
+def MlpPolicy(
+    name: str,
+    ob_space: Any,
+    ac_space: Any,
+    hid_size: int = 64,
+    num_hid_layers: int = 2,
+    reuse: bool = False,
+    gaussian_fixed_var: bool = True,
+) -> Callable[..., Any]:
+    """A network builder with fully connected layers, which `learn` takes as its network.
+
+    Args:
+        name: not needed: networks have no scopes.
+        ob_space: not needed: `learn` builds the network for its environments.
+        ac_space: not needed, as ob_space.
+        hid_size: units in each layer.
+        num_hid_layers: number of layers.
+        reuse: False: a network is shared by handing on the model.
+        gaussian_fixed_var: True: the deviation of continuous actions does not depend on the observation.
+    """
+    if reuse:
+        raise bad_argument("reuse", reuse, "False: hand on the model that learn returns")
+    if not gaussian_fixed_var:
+        raise bad_argument("gaussian_fixed_var", gaussian_fixed_var, "True, as every algorithm here has it")
+    from tfbaselines.policy.networks import mlp
+
+    return lambda: mlp(num_layers=num_hid_layers, num_hidden=hid_size)
+
+
+def CnnPolicy(name: str, ob_space: Any, ac_space: Any, kind: str = "large") -> Callable[..., Any]:
+    """A network builder with convolutions, which `learn` takes as its network.
+
+    Args:
+        name: not needed: networks have no scopes.
+        ob_space: not needed: `learn` builds the network for its environments.
+        ac_space: not needed, as ob_space.
+        kind: 'small' for cnn_small, 'large' for cnn.
+    """
+    if kind not in ("small", "large"):
+        raise bad_argument("kind", kind, "'small' or 'large'")
+    from tfbaselines.policy.networks import get_network_builder
+
+    return get_network_builder("cnn_small" if kind == "small" else "cnn")
+
+
+def ppo1_learn(env: Any, policy_fn: Any, **kwargs: Any) -> Any:
+    """baselines' ppo1.pposgd_simple.learn: see tfbaselines.algs.ppo1.learn for the other arguments.
+
+    Args:
+        env: the environments.
+        policy_fn: as policy_fn(name, ob_space, ac_space), which returns a network builder such as MlpPolicy's; or a
+            network as learn takes it.
+        kwargs: further arguments.
+    """
+    from tfbaselines.algs.ppo1 import learn
+    from tfbaselines.envs.adapt import as_vec_env
+
+    env = as_vec_env(env, kwargs.get("seed"))
+    if callable(policy_fn):
+        policy_fn = policy_fn("pi", env.observation_space, env.action_space)
+    # MlpPolicy scales observations by what it has seen.
+    return learn(policy_fn, env, **{"normalize_observations": len(env.observation_space.shape) == 1} | kwargs)
+
+
+def gail_learn(*args: Any, **kwargs: Any) -> Any:
+    """tfbaselines.algs.gail.learn; ValueError for the form of baselines' gail.trpo_mpi, which is given a discriminator.
+
+    Args:
+        args: by position.
+        kwargs: by name.
+    """
+    of_baselines = kwargs.keys() & {"policy_func", "reward_giver", "expert_dataset"}
+    if of_baselines or not all(isinstance(path, str | os.PathLike) for path in args[2:3]):
+        raise ValueError(
+            "gail.trpo_mpi.learn(env, policy_func, reward_giver, expert_dataset, ...) has no counterpart: write "
+            "tfbaselines.gail.learn(network, env, demo_path=expert_path, ...), which makes the discriminator"
+        )
+    from tfbaselines.algs.gail import learn
+
+    return learn(*args, **kwargs)

@@ -1,0 +1,247 @@
+"""Spinning Up's experiments: an algorithm run for every combination of some arguments, each in a process of its own."""
+
+import itertools
+import os
+import signal
+import string
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import cloudpickle
+
+from tfbaselines.errors import bad_argument
+from tfbaselines.parallel import mpi
+from tfbaselines.parallel.threads import usable_cores
+from tfbaselines.training.guards import StopSignals
+
+DEFAULT_DATA_DIR = "data"
+
+LETTERS_OF_SHORTHANDS = 3
+VALID = frozenset(f"-_{string.ascii_letters}{string.digits}")
+
+
+def setup_logger_kwargs(
+    exp_name: str, seed: int | None = None, data_dir: str | None = None, datestamp: bool = False
+) -> dict[str, str]:
+    """The logger_kwargs of a run: output_dir is DATA_DIR/EXP_NAME/EXP_NAME_sSEED.
+
+    Args:
+        exp_name: name of the experiment.
+        seed: of the run; None leaves the inner directory out.
+        data_dir: None for 'data' in the working directory.
+        datestamp: put the date before the directory's name, date and time before the inner one's.
+    """
+    outer = f"{time.strftime('%Y-%m-%d_')}{exp_name}" if datestamp else exp_name
+    inner = "" if seed is None else f"{time.strftime('%Y-%m-%d_%H-%M-%S-') if datestamp else ''}{exp_name}_s{seed}"
+    return {"output_dir": os.path.join(data_dir or DEFAULT_DATA_DIR, outer, inner), "exp_name": exp_name}
+
+
+def all_bools(vals: Sequence[Any]) -> bool:
+    """Whether all values are True or False."""
+    return all(isinstance(value, bool) for value in vals)
+
+
+def valid_str(v: Any) -> str:
+    """A value as a part of a file's name: '-' for what such a name should not have."""
+    if hasattr(v, "__name__"):
+        return valid_str(v.__name__)
+    if isinstance(v, list | tuple):
+        return "-".join(map(valid_str, v))
+    return "".join(letter if letter in VALID else "-" for letter in str(v).lower())
+
+
+def call_experiment(
+    exp_name: str,
+    thunk: Callable[..., Any],
+    seed: int = 0,
+    num_cpu: int | str = 1,
+    data_dir: str | None = None,
+    datestamp: bool = False,
+    **kwargs: Any,
+) -> str | None:
+    """Call thunk(seed=seed, logger_kwargs=..., **kwargs) in a process of its own, or in the ranks of an mpirun.
+
+    Args:
+        exp_name: name of the experiment; see setup_logger_kwargs.
+        thunk: what runs, such as tfbaselines.ppo.
+        seed: of the run.
+        num_cpu: ranks; 'auto' for one on each core that may be used.
+        data_dir: see setup_logger_kwargs.
+        datestamp: see setup_logger_kwargs.
+        kwargs: arguments of thunk; 'env_name' stands for an env_fn that makes it.
+
+    Returns:
+        The run's directory.
+    """
+    ranks = len(usable_cores()) if num_cpu == "auto" else num_cpu
+    if not isinstance(ranks, int) or ranks < 1:
+        raise bad_argument("num_cpu", num_cpu, "at least 1, or 'auto'")
+    kwargs = {"seed": seed, "logger_kwargs": setup_logger_kwargs(exp_name, seed, data_dir, datestamp)} | kwargs
+    if "env_name" in kwargs:
+        kwargs["env_fn"] = partial(_make, kwargs.pop("env_name"))
+    with tempfile.NamedTemporaryFile(suffix=".experiment") as file:
+        file.write(cloudpickle.dumps(partial(thunk, **kwargs)))
+        file.flush()
+        launcher = mpi.mpirun_command(ranks) if ranks > 1 else []
+        command = [*launcher, sys.executable, "-m", __name__, file.name]
+        with subprocess.Popen(command) as process:
+            signals = _PassedOn(process)
+            signals.catch()
+            try:
+                status = process.wait()
+            finally:
+                signals.release()
+    if signals.number == signal.SIGINT:
+        raise KeyboardInterrupt
+    if signals.number:
+        raise SystemExit(128 + signals.number)
+    if status:
+        raise RuntimeError(f"experiment '{exp_name}' with seed {seed} failed with status {status}")
+    return (kwargs["logger_kwargs"] or {}).get("output_dir")
+
+
+class _PassedOn(StopSignals):
+    """Stop signals, which a run is given too: it saves a checkpoint, and then ends.
+
+    Args:
+        process: the run's.
+    """
+
+    def __init__(self, process: subprocess.Popen) -> None:
+        super().__init__()
+        self._process = process
+
+    def _on_signal(self, number: int, frame: Any) -> None:
+        super()._on_signal(number, frame)
+        # A terminal's Ctrl-C is of both, and a second one would cost the checkpoint.
+        if number != signal.SIGINT:
+            self._process.send_signal(number)
+
+
+def _make(env_name: str) -> Any:
+    import gymnasium
+
+    from tfbaselines.envs.ids import env_type_of
+
+    return gymnasium.make(env_type_of(env_name)[1])
+
+
+class ExperimentGrid:
+    """An algorithm's runs for all combinations of values.
+
+    Attributes:
+        keys, vals, shs, in_names: what `add` was given.
+
+    Args:
+        name: of the experiment; the names of its variants begin with it.
+    """
+
+    def __init__(self, name: str = "") -> None:
+        if not isinstance(name, str):
+            raise bad_argument("name", name, "text")
+        self.name = name
+        self.keys: list[str] = []
+        self.vals: list[Sequence[Any]] = []
+        self.shs: list[str] = []
+        self.in_names: list[bool] = []
+
+    def add(self, key: str, vals: Any, shorthand: str | None = None, in_name: bool = False) -> None:
+        """Add an argument.
+
+        Args:
+            key: its name; 'ac_kwargs:hidden_sizes' is an entry of a dictionary.
+            vals: a list of values, or one.
+            shorthand: stands for the key in names, '' for nothing; None for the first three letters of its parts.
+            in_name: name variants by it even where it has one value.
+        """
+        if not isinstance(key, str) or not key or not key[0].isalnum():
+            raise bad_argument("key", key, "the name of an argument")
+        if shorthand is not None and not ((isinstance(shorthand, str) and shorthand[:1].isalnum()) or shorthand == ""):
+            raise bad_argument("shorthand", shorthand, "a name, or an empty text for none")
+        self.keys.append(key)
+        self.vals.append(vals if isinstance(vals, list) else [vals])
+        self.shs.append(_shorthand(key) if shorthand is None else shorthand)
+        self.in_names.append(in_name)
+
+    def variants(self) -> list[dict[str, Any]]:
+        """The arguments of every run; the values of the key added last change first."""
+        variants = []
+        for values in itertools.product(*self.vals):
+            variant: dict[str, Any] = {}
+            for key, value in zip(self.keys, values, strict=True):
+                *outer, last = key.split(":")
+                inner = variant
+                for part in outer:
+                    inner = inner.setdefault(part, {})
+                inner[last] = value
+            variants.append(variant)
+        return variants
+
+    def variant_name(self, variant: dict[str, Any]) -> str:
+        """The name of a run, without its seed: the grid's, and what differs between variants."""
+        name = self.name
+        for key, values, shorthand, in_name in zip(self.keys, self.vals, self.shs, self.in_names, strict=True):
+            if key == "seed" or not (len(values) > 1 or in_name):
+                continue
+            value: Any = variant
+            for part in key.split(":"):
+                value = value[part]
+            if not all_bools(values):
+                name += f"_{valid_str(shorthand)}{valid_str(value)}"
+            elif value:
+                name += f"_{valid_str(shorthand)}"
+        return name.lstrip("_")
+
+    def run(
+        self,
+        thunk: Callable[..., Any] | str,
+        num_cpu: int | str = 1,
+        data_dir: str | None = None,
+        datestamp: bool = False,
+    ) -> list[str | None]:
+        """Run every variant, one after the other.
+
+        Args:
+            thunk: what runs, or the key whose values are functions: each variant runs its own.
+            num_cpu: see call_experiment.
+            data_dir: see setup_logger_kwargs.
+            datestamp: see setup_logger_kwargs.
+
+        Returns:
+            The runs' directories.
+        """
+        functions = dict(zip(self.keys, self.vals, strict=True)).get(thunk, []) if isinstance(thunk, str) else [thunk]
+        if not functions or not all(map(callable, functions)):
+            raise bad_argument("thunk", thunk, "a function, or the key of the grid whose values are functions")
+        self.print()
+        directories = []
+        for variant in self.variants():
+            name = self.variant_name(variant)
+            print(f"running {name}, seed {variant.get('seed', 0)}", flush=True)
+            function = variant.pop(thunk) if isinstance(thunk, str) else thunk
+            where = {"num_cpu": num_cpu, "data_dir": data_dir, "datestamp": datestamp}
+            directories.append(call_experiment(name, function, **where, **variant))
+        return directories
+
+    def print(self) -> None:
+        """Print the arguments and their values."""
+        print(f"ExperimentGrid [{self.name}]: {len(self.variants())} runs")
+        for key, values, shorthand in zip(self.keys, self.vals, self.shs, strict=True):
+            print(f"  {key} [{shorthand}]: {', '.join(map(str, values))}", flush=True)
+
+
+def _shorthand(key: str) -> str:
+    """The first letters of a key's parts, without underscores."""
+    parts = (part[:LETTERS_OF_SHORTHANDS] for part in key.split(":"))
+    return "-".join("".join(filter(str.isalnum, part)) for part in parts)
+
+
+if __name__ == "__main__":
+    # The call that call_experiment wrote.
+    with open(sys.argv[1], "rb") as written:
+        cloudpickle.loads(written.read())()

@@ -1,0 +1,293 @@
+"""Spinning Up's functions: ppo(env_fn, ac_kwargs=..., seed=..., logger_kwargs=...), and what plays a saved run.
+
+Networks are Spinning Up's multi-layer perceptrons: the network `dense`, whose arguments ac_kwargs are.
+"""
+
+import contextlib
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from tfbaselines.algs.registry import get
+from tfbaselines.compat.spinup_config import NETWORK, CannotBeStored, config_of
+from tfbaselines.config.command_line import check_arguments
+from tfbaselines.config.files import FILE_NAME, read_config, write_config
+from tfbaselines.config.networks import network_named
+from tfbaselines.errors import bad_argument
+from tfbaselines.logs import logger
+from tfbaselines.logs.directory import forget, holds_checkpoints, holds_run, locked
+from tfbaselines.logs.epoch_logger import EpochTable, default_directory
+from tfbaselines.parallel import mpi
+
+# Arguments by position after env_fn, actor_critic, ac_kwargs and seed.
+BEFORE_ORDER = 4
+ORDER = {
+    "vpg": "steps_per_epoch epochs gamma pi_lr vf_lr train_v_iters lam max_ep_len logger_kwargs save_freq",
+    "ppo": """
+        steps_per_epoch epochs gamma clip_ratio pi_lr vf_lr train_pi_iters train_v_iters lam max_ep_len target_kl
+        logger_kwargs save_freq
+    """,
+    "trpo": """
+        steps_per_epoch epochs gamma delta vf_lr train_v_iters damping_coeff cg_iters backtrack_iters backtrack_coeff
+        lam max_ep_len logger_kwargs save_freq algo
+    """,
+    "ddpg": """
+        steps_per_epoch epochs replay_size gamma polyak pi_lr q_lr batch_size start_steps update_after update_every
+        act_noise num_test_episodes max_ep_len logger_kwargs save_freq
+    """,
+    "td3": """
+        steps_per_epoch epochs replay_size gamma polyak pi_lr q_lr batch_size start_steps update_after update_every
+        act_noise target_noise noise_clip policy_delay num_test_episodes max_ep_len logger_kwargs save_freq
+    """,
+    "sac": """
+        steps_per_epoch epochs replay_size gamma polyak lr alpha batch_size start_steps update_after update_every
+        num_test_episodes max_ep_len logger_kwargs save_freq
+    """,
+}
+
+# ddpg has baselines' names.
+DDPG_NAMES = {"pi_lr": "actor_lr", "q_lr": "critic_lr", "epochs": "nb_epochs", "save_freq": "save_interval"}
+DDPG_DEFAULTS = {
+    "replay_size": 1e6,
+    "polyak": 0.995,
+    "pi_lr": 1e-3,
+    "q_lr": 1e-3,
+    "batch_size": 100,
+    "start_steps": 10_000,
+    "update_after": 1000,
+    "update_every": 50,
+    "act_noise": 0.1,
+    "num_test_episodes": 10,
+    "max_ep_len": 1000,
+    "save_freq": 1,
+    # Which Spinning Up does not have.
+    "critic_l2_reg": 0.0,
+    "normalize_observations": False,
+}
+DDPG_EPOCHS, DDPG_STEPS_PER_EPOCH = 100, 4000
+
+# Whose tests need environments of their own.
+TESTED = ("ddpg", "td3", "sac")
+
+
+def mlp_actor_critic(*args: Any, **kwargs: Any) -> None:
+    """Stands for Spinning Up's networks in the argument actor_critic; to build one, call learn(network, env, ...)."""
+    raise ValueError("mlp_actor_critic(...) is not called by scripts: give ac_kwargs, or call learn(network, env, ...)")
+
+
+def _function(name: str) -> Callable[..., Any]:
+    def call(
+        env_fn: Callable[[], Any],
+        actor_critic: Any = mlp_actor_critic,
+        ac_kwargs: dict[str, Any] | None = None,
+        seed: int = 0,
+        *positional: Any,
+        **named: Any,
+    ) -> Any:
+        kwargs = _by_name(name, positional, named)
+        logger_kwargs = kwargs.pop("logger_kwargs", None) or {}
+        if actor_critic is not mlp_actor_critic:
+            accepted = f"leave it out; for networks of your own call tfbaselines.{name}.learn(network, env, ...)"
+            raise bad_argument("actor_critic", actor_critic, accepted)
+        if not callable(env_fn):
+            raise bad_argument("env_fn", env_fn, "a function that makes an environment")
+        defaults = {key: value for key, value in get(name).config.defaults_for("").items() if key != "network"}
+        arguments = defaults | _network_arguments(ac_kwargs or {}) | {"seed": seed}
+        arguments |= _ddpg_arguments(kwargs) if name == "ddpg" else kwargs
+        check_arguments(arguments, get(name), network_named(NETWORK))
+        return _run(name, env_fn, arguments, logger_kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"""Train a policy as Spinning Up's {name} does.
+
+    Args:
+        env_fn: makes an environment.
+        actor_critic: None but Spinning Up's own.
+        ac_kwargs: hidden_sizes, and activation by a Keras name or as a function.
+        seed: of everything random.
+        positional: by position in Spinning Up's order, or by name: {", ".join(ORDER[name].split())}.
+            Of logger_kwargs, which are output_dir, output_fname and exp_name: logs, checkpoints and config.json go to
+            output_dir, in place of an earlier run's.
+        named: further arguments, see tfbaselines.{name}.learn.
+
+    Returns:
+        The model, as learn returns it.
+    """
+    return call
+
+
+def _by_name(name: str, positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """The arguments after seed by name; TypeError for too many and for one that is given twice, as Python's."""
+    order = ORDER[name].split()
+    if len(positional) > len(order):
+        most, count = (BEFORE_ORDER + len(some) for some in (order, positional))
+        raise TypeError(f"{name}() takes at most {most} arguments by position, not {count}: {order[-1]} is the last")
+    given = dict(zip(order, positional, strict=False))
+    for twice in sorted(given.keys() & named.keys()):
+        raise TypeError(f"{name}() got argument '{twice}' twice, by position and by name")
+    return given | named
+
+
+def _run(name: str, env_fn: Callable[[], Any], arguments: dict[str, Any], logger_kwargs: dict[str, Any]) -> Any:
+    """Train in the log directory, whose config.json is that of this run, or absent."""
+    from tfbaselines.config.options import RunOptions
+
+    directory = default_directory(logger_kwargs.get("output_dir"))
+    options = arguments.get("run") or RunOptions()
+    resumes = options.resume is not None and os.path.realpath(options.resume) == os.path.realpath(directory)
+    env = env_fn()
+    try:
+        config, missing = config_of(name, env, arguments, logger_kwargs.get("exp_name")), None
+    except CannotBeStored as why:
+        config, missing = {}, str(why)
+    own = {"run": dataclasses.replace(options, config=config)}
+    with _logged(directory, config, missing, resumes):
+        return _learn(name, env, env_fn, arguments | own, {"output_dir": directory} | logger_kwargs)
+
+
+@contextlib.contextmanager
+def _logged(directory: str, config: dict[str, Any], missing: str | None, resumes: bool) -> Iterator[None]:
+    """Log to a directory, on rank 0 with a config.json.
+
+    Args:
+        directory: the log directory.
+        config: for config.json; empty for none.
+        missing: why there is none.
+        resumes: the run goes on from the one in the directory.
+    """
+    if mpi.world().rank != 0:
+        with logger.scoped_configure(directory, resume=resumes):
+            yield
+        return
+    with locked(directory):
+        replaces = not resumes and holds_run(directory)
+        if replaces:
+            (Path(directory) / FILE_NAME).unlink(missing_ok=True)
+        with logger.scoped_configure(directory, resume=resumes):
+            if replaces:
+                logger.warn(f"'{directory}' holds an earlier run, which this one replaces")
+            if missing:
+                logger.warn(f"evaluate, --resume and load will not take '{directory}': {missing}")
+            # Beside an earlier run's checkpoints it waits for the first of this one.
+            if config and not holds_checkpoints(directory):
+                write_config(directory, config)
+            try:
+                yield
+            except ValueError:
+                if not resumes:
+                    forget(directory)
+                raise
+
+
+def _learn(
+    name: str, env: Any, env_fn: Callable[[], Any], arguments: dict[str, Any], logger_kwargs: dict[str, Any]
+) -> Any:
+    from tfbaselines.envs.adapt import as_vec_env
+
+    algorithm = get(name)
+    flatten = not algorithm.dict_observations
+    own = {}
+    if "logger_kwargs" in algorithm.config.arguments():
+        own["logger_kwargs"] = logger_kwargs
+    if name in TESTED:
+        own["eval_env"] = env_fn
+    # The environment that was made to look at is the one to train on.
+    venv = as_vec_env(lambda: env, arguments.get("seed"), flatten)
+    try:
+        return algorithm.learn(NETWORK, venv, **own | arguments)
+    finally:
+        venv.close()
+
+
+def _network_arguments(ac_kwargs: dict[str, Any]) -> dict[str, Any]:
+    """ac_kwargs as the network takes them."""
+    arguments = dict(ac_kwargs)
+    if arguments.pop("output_activation", None) is not None:
+        raise bad_argument("output_activation", ac_kwargs["output_activation"], "leave it out: actions are bounded")
+    if "hidden_sizes" in arguments:
+        arguments["hidden_sizes"] = [int(size) for size in arguments["hidden_sizes"]]
+    return arguments
+
+
+def _ddpg_arguments(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Spinning Up's arguments by baselines' names."""
+    given = DDPG_DEFAULTS | kwargs
+    steps = given.pop("steps_per_epoch", DDPG_STEPS_PER_EPOCH)
+    given["nb_epoch_cycles"] = max(1, round(steps / given["update_every"]))
+    if given.get("total_timesteps") is None:
+        given.setdefault("epochs", DDPG_EPOCHS)
+    return {DDPG_NAMES.get(key, key): value for key, value in given.items()}
+
+
+vpg, trpo, ppo, ddpg, td3, sac = map(_function, ("vpg", "trpo", "ppo", "ddpg", "td3", "sac"))
+
+
+def load_policy_and_env(
+    fpath: str, itr: str | int = "last", deterministic: bool = False, trust: bool = False, render: bool = True
+) -> tuple[gymnasium.Env, Callable[[np.ndarray], np.ndarray]]:
+    """An environment as a saved run's, and its policy as a function of one observation.
+
+    Args:
+        fpath: the run's log directory.
+        itr: 'last', 'best', or a checkpoint's number.
+        deterministic: take the most likely actions instead of sampling.
+        trust: import the modules, and let the environment open the files, that the run's config.json names.
+        render: make an environment that shows itself, where there is a display.
+    """
+    from tfbaselines.envs.make import make_env, rendered
+    from tfbaselines.envs.vec.video import has_display
+    from tfbaselines.evaluate import load
+
+    config = read_config(fpath)
+    stored = rendered(config["env"], "human") if render and has_display() else config["env"]
+    model = load(fpath, checkpoint="last" if itr in (-1, "last") else str(itr), trust=trust)
+    if model.tree()["normalization"]:
+        raise ValueError(
+            f"'{Path(fpath)}' normalises observations outside of its model: python -m tfbaselines.evaluate"
+        )
+    env = make_env(
+        stored["env"],
+        stored.get("env_type"),
+        flatten_dict_observations=stored.get("flatten", True),
+        env_kwargs=stored.get("env_kwargs"),
+    )
+    return env, lambda obs: model.act(obs, deterministic=deterministic)[0]
+
+
+def run_policy(
+    env: gymnasium.Env,
+    get_action: Callable[[Any], Any],
+    max_ep_len: int | None = None,
+    num_episodes: int = 100,
+    render: bool = True,
+) -> dict[str, Any]:
+    """Run a policy; prints each episode, and gives mean, deviation, minimum and maximum of what they returned.
+
+    Args:
+        env: an environment.
+        get_action: of one observation.
+        max_ep_len: steps after which an episode ends; None or 0 for the environment's own limit.
+        num_episodes: how many.
+        render: show it, where it was made with a render_mode.
+    """
+    table = EpochTable()
+    for episode in range(num_episodes):
+        (obs, _), ret, length, over = env.reset(), 0.0, 0, False
+        while not over:
+            if render and env.render_mode is not None:
+                env.render()
+                time.sleep(1e-3)
+            obs, reward, terminated, truncated, _ = env.step(get_action(obs))
+            ret, length = ret + float(reward), length + 1
+            over = terminated or truncated or length == max_ep_len
+        table.store(EpRet=ret, EpLen=length)
+        print(f"Episode {episode} \t EpRet {ret:.3f} \t EpLen {length}", flush=True)
+    table.log_tabular("EpRet", with_min_and_max=True)
+    table.log_tabular("EpLen", average_only=True)
+    return table.take_row()

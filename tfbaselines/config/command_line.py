@@ -1,0 +1,319 @@
+"""The command line: flags of the run, arguments of the algorithm and of its network, checked before anything starts.
+
+The flags of the command: what a run is, besides the arguments of its algorithm and its network.
+"""
+
+import ast
+import contextlib
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tfbaselines.config.algorithm import Algorithm, named
+from tfbaselines.config.argument import Argument, accepted
+from tfbaselines.config.config import Declared, arg
+from tfbaselines.config.networks import Network, network_named
+from tfbaselines.config.options import EXCHANGES, ON_NAN, PRECISIONS
+from tfbaselines.config.stable_baselines3 import name_here
+from tfbaselines.envs.ids import ENV_TYPES
+from tfbaselines.envs.make import WORKERS, check_worker, env_type_of
+from tfbaselines.errors import bad_argument, nearest
+from tfbaselines.parallel.threads import usable_cores
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flags(Declared):
+    """The flags, checked."""
+
+    env: str = arg("CartPole-v1", "environment id; 'module:id' imports the module first")
+    env_type: str | None = arg(None, "type of environment, where the registry does not have it", choices=ENV_TYPES)
+    env_kwargs: dict[str, Any] | None = arg(None, "arguments of the environment, each as --env_kwargs.NAME=VALUE")
+    seed: int | None = arg(None, "seed of everything random; None draws one and keeps it in config.json", at_least=0)
+    alg: str = arg("ppo2", "algorithm")
+    tuned: bool | str = arg(
+        False,
+        "take the settings known to solve the environment, where nothing else is given; or those of a name: rainbow",
+    )
+    config: str | None = arg(
+        None, "YAML file of arguments: a section 'default', and sections of types of environments and of environments"
+    )
+    print_config: bool = arg(False, "print every argument and where its value comes from, and train nothing")
+    num_timesteps: float = arg(1e6, "environment steps to train for; 0 trains nothing", at_least=0)
+    network: str | None = arg(None, "network; 'module:name' imports the module first; None for the algorithm's default")
+    gamestate: str | None = arg(None, "game state to load (retro only)")
+    num_env: int | None = arg(
+        None, "copies of the environment; None for the number of cores for atari, for her 2, else 1", at_least=1
+    )
+    reward_scale: float = arg(1.0, "rewards are multiplied by this")
+    save_path: str | None = arg(None, "file for the trained model")
+    save_video_interval: int = arg(0, "steps between videos; 0 for none", at_least=0)
+    save_video_length: int = arg(200, "steps in a video", at_least=1)
+    log_path: str | None = arg(None, "directory of logs and checkpoints")
+    log_format: str | None = arg(
+        None,
+        "what is logged to, with commas between: stdout, log, csv, json, tensorboard, wandb, mlflow; None for the "
+        "variable OPENAI_LOG_FORMAT, else stdout,log,csv",
+    )
+    play: bool = arg(False, "run the trained policy afterwards, in a window where there is a display")
+    resume: str | None = arg(
+        None,
+        "log directory of an earlier run to continue; its arguments are kept. 'auto' continues the run in log_path if "
+        "there is one, and else starts it",
+    )
+    trust: bool = arg(False, "import the modules that the config.json of a resumed run names, which runs their code")
+    keep_checkpoints: int = arg(5, "number of latest checkpoints to keep", at_least=1)
+    save_minutes: float | None = arg(
+        10.0, "minutes between checkpoints; None for only those of the algorithm's own interval", above=0
+    )
+    save_every: float | None = arg(None, "environment steps between checkpoints, beside the above", at_least=1)
+    stop_at: float | None = arg(
+        None,
+        "mean return that ends the run: of the latest test, or without tests of the latest 100 episodes (gail: 40)",
+    )
+    stop_without_gain: float | None = arg(
+        None, "environment steps without a better mean return after which the run ends", at_least=1
+    )
+    evaluate_every: float | None = arg(
+        None,
+        "environment steps between tests of the deterministic policy, for algorithms without tests too",
+        at_least=1,
+    )
+    evaluate_episodes: int = arg(10, "episodes of each of these tests", at_least=1)
+    overwrite: bool = arg(False, "remove what an earlier run left in log_path")
+    precision: str = arg("float32", "of convolutions and matrix products", choices=PRECISIONS)
+    on_nan: str = arg(
+        "stop", "what numbers that are not finite do: end the run, or drop the update ('skip')", choices=ON_NAN
+    )
+    cpu: int | None = arg(None, "ranks that train together: starts itself under mpirun", at_least=1)
+    mpi_exchange: str = arg(
+        "auto",
+        "what ranks exchange: batches at once or gradients at each step, which give the same steps",
+        choices=EXCHANGES,
+    )
+    worker: str | None = arg(None, "where environments run: in this process or in their own", choices=tuple(WORKERS))
+    step_timeout: float | None = arg(
+        None, "seconds after which an environment's step counts as hung, with --worker=subproc or shmem", above=0
+    )
+    restart_workers: int = arg(
+        0, "workers that crash or hang and are replaced, their episodes truncated, before the run ends", at_least=0
+    )
+
+    def check(self) -> None:
+        """See Declared."""
+        for name in ("log_path", "save_path", "resume", "config"):
+            path = getattr(self, name)
+            if path is not None and not path.strip():
+                raise bad_argument(name, path, "a path, not an empty text")
+        check_worker(self.worker, self.step_timeout, self.restart_workers)
+
+
+FLAGS = Flags.arguments()
+
+
+# Arguments of learn that the command gives itself, from its flags.
+OF_THE_RUN = ("total_timesteps", "seed", "eval_env", "run")
+
+# Spinning Up's command line, on which a flag may have several values.
+EXPERIMENTS = "python -m tfbaselines.run ALG"
+
+# Flags of the originals' commands that are no arguments here.
+ELSEWHERE = {
+    "env_name": "did you mean --env?",
+    "num_cpu": "did you mean --cpu?",
+    "extra_import": "the module comes before the id: --env=module:id",
+} | {name: f"it belongs to {EXPERIMENTS} --{name} VALUE ..." for name in ("exp_name", "data_dir", "hid", "act")}
+
+# Before the names of the environment's own arguments.
+ENV_KWARGS = "env_kwargs."
+# The error of an unknown argument lists the algorithms that have it, if they are no more than this.
+MOST_NAMED = 4
+TRUTHS = {"true": True, "false": False}
+
+
+@dataclass
+class Arguments:
+    """A checked command line.
+
+    Attributes:
+        algorithm: the algorithm.
+        flags: every flag's value.
+        learn: arguments for learn(), the algorithm's defaults for this type of environment included.
+        total_timesteps: of learn(); None where another argument sets the length of training.
+        given: the user's own, by name, as text or True: enough to repeat the command.
+        env_type: the environment's type.
+        env_id: the environment's id without a module.
+    """
+
+    algorithm: Algorithm
+    flags: dict[str, Any]
+    learn: dict[str, Any]
+    total_timesteps: float | None = None
+    given: dict[str, str | bool] = field(default_factory=dict)
+    env_type: str = ""
+    env_id: str = ""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["flags"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def split(argv: list[str]) -> dict[str, str | bool]:
+    """'--key=value', '--key value' and '--key' (True) as a dictionary; the last of a repeated key counts."""
+    given: dict[str, str | bool] = {}
+    rest = list(argv)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("--") or word == "--":
+            several = f" (several values of one: {EXPERIMENTS} --seed 0 10)" if given else ""
+            raise ValueError(f"'{word}' is not an argument: write --name=value{several}")
+        key, equals, value = word[2:].partition("=")
+        key = key.replace("-", "_")
+        if equals:
+            given[key] = value
+        elif rest and not rest[0].startswith("--"):
+            given[key] = rest.pop(0)
+        else:
+            given[key] = True
+    return given
+
+
+def parse(
+    given: dict[str, str | bool], algorithms: Mapping[str, Algorithm], origins: Mapping[str, str] | None = None
+) -> Arguments:
+    """Check a split command line against the flags, the algorithm and the network.
+
+    Args:
+        given: from `split`.
+        algorithms: those there are, by name.
+        origins: where arguments that are not typed come from, for errors.
+
+    Returns:
+        The checked arguments; ValueError in one line names the first mistake.
+    """
+    env_kwargs = own_arguments(given)
+    origins = origins or {}
+    typed = {}
+    for name in given.keys() & FLAGS.keys():
+        with _from(origins.get(name)):
+            typed[name] = parse_value(FLAGS[name], given[name])
+    flags = vars(Flags(**typed, env_kwargs=env_kwargs)).copy()
+    # A file with all defaults names it, too.
+    if flags["evaluate_every"] is None and flags["evaluate_episodes"] != FLAGS["evaluate_episodes"].default:
+        raise bad_argument("evaluate_episodes", flags["evaluate_episodes"], "needs evaluate_every")
+    algorithm = named(algorithms, flags["alg"])
+    env_type, env_id = env_type_of(flags["env"], flags["env_type"])
+    if flags["network"] is None:
+        flags["network"] = algorithm.default_network(env_type)
+    network = network_named(flags["network"])
+    # Defaults for a network that was not chosen do not count.
+    known = (algorithm.config.arguments().keys() | network.arguments.keys()) - {"network"}
+    learn = {name: value for name, value in algorithm.config.defaults_for(env_type).items() if name in known}
+    for name, text in given.items():
+        if name not in FLAGS and not name.startswith(ENV_KWARGS):
+            with _from(origins.get(name)):
+                learn[name] = parse_value(_argument(name, algorithm, network, algorithms), text)
+    if flags["num_env"] is None:
+        usual = learn.get("rollout_batch_size") or algorithm.num_env
+        flags["num_env"] = len(usable_cores()) if env_type == "atari" else usual
+    by_length = "num_timesteps" not in given and not learn.keys().isdisjoint(algorithm.length_arguments)
+    total_timesteps = None if by_length else flags["num_timesteps"]
+    check_arguments(learn | {"seed": flags["seed"], "total_timesteps": total_timesteps}, algorithm, network)
+    return Arguments(algorithm, flags, learn, total_timesteps, dict(given), env_type, env_id)
+
+
+@contextlib.contextmanager
+def _from(origin: str | None) -> Iterator[None]:
+    """An error begins with the place that the argument comes from."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{origin}: {error}" if origin else str(error)) from None
+
+
+def own_arguments(given: Mapping[str, str | bool]) -> dict[str, Any] | None:
+    """The environment's own arguments: numbers, lists, true, false and None where the text is one, else text."""
+    kwargs = {}
+    for name, text in given.items():
+        if name == ENV_KWARGS[:-1] or name == ENV_KWARGS:
+            raise ValueError("an environment's argument has its name behind a dot: write --env_kwargs.NAME=VALUE")
+        if name.startswith(ENV_KWARGS):
+            truth = TRUTHS.get(str(text).lower())
+            value = _literal(text) if truth is None else truth
+            kwargs[name.removeprefix(ENV_KWARGS)] = text if value is None and text != "None" else value
+    return kwargs or None
+
+
+def check_arguments(learn: dict[str, Any], algorithm: Algorithm, network: Network) -> None:
+    """ValueError for values out of bounds, arguments that do not go together, and a network that clashes."""
+    config = algorithm.config.of(learn)
+    config.check_network(network.name, network.arguments, network.open_ended)
+    for name in sorted(config.network_kwargs.keys() & network.arguments.keys()):
+        network.arguments[name].checked(config.network_kwargs[name])
+
+
+def _argument(name: str, algorithm: Algorithm, network: Network, algorithms: Mapping[str, Algorithm]) -> Argument:
+    """The argument of learn() that --name sets."""
+    arguments = {key: value for key, value in algorithm.config.arguments().items() if key not in OF_THE_RUN}
+    argument = arguments.get(name) or network.arguments.get(name)
+    if argument is None:
+        hint = algorithm.config.instead.get(name) or ELSEWHERE.get(name) or name_here(name, arguments, "--{}")
+        having = [other for other, one in algorithms.items() if name in one.config.arguments()]
+        if hint is None and 0 < len(having) <= MOST_NAMED:
+            hint = f"only {', '.join(having)} {'has' if len(having) == 1 else 'have'} it"
+        if hint is None:
+            guess = nearest(name, [*FLAGS, *arguments, *network.arguments])
+            hint = f"did you mean --{guess}?" if guess else f"--alg={algorithm.name} --help lists what there is"
+        raise ValueError(f"unknown argument --{name} of {algorithm.name} with network {network.name}: {hint}")
+    if not argument.settable:
+        where = f"tfbaselines.{algorithm.name}.learn"
+        raise ValueError(f"--{name} takes a Python object: give it to {where}, not on the command line")
+    return argument
+
+
+def parse_value(argument: Argument, text: str | bool) -> Any:
+    """Text as a value of one of the argument's types; never evaluated.
+
+    Args:
+        argument: whose value it is to be.
+        text: as given; True for a bare --name.
+    """
+    kinds = argument.kinds
+    if text is True:
+        if "bool" in kinds:
+            return True
+        raise ValueError(f"--{argument.name} needs a value: --{argument.name}=...")
+    if "None" in kinds and text in ("None", "none"):
+        return None
+    words = ("true", "false") if "schedule" in kinds else ("true", "false", "1", "0")
+    if "bool" in kinds and text.lower() in words:
+        return text.lower() in ("true", "1")
+    value = _literal(text)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if "int" in kinds and value == int(value):
+            return int(value)
+        if "float" in kinds or "schedule" in kinds:
+            return float(value)
+        if "list" in kinds:
+            # One layer is a network, too.
+            return [value]
+    if isinstance(value, list | tuple) and "list" in kinds:
+        return value
+    if "str" in kinds or "schedule" in kinds:
+        return text
+    raise bad_argument(argument.name, text, accepted(kinds))
+
+
+def _literal(text: str) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            value = ast.literal_eval(text)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+    # Neither nan nor infinite, nor a whole number that no float can hold.
+    finite = not isinstance(value, int | float) or abs(value) <= sys.float_info.max
+    return value if finite else None

@@ -1,0 +1,225 @@
+"""Arguments declared once: name, type, default, bounds and meaning are a field of a frozen dataclass.
+
+Every algorithm's file has a ``Config`` built on the classes of config/bases.py. From it come the signature and the
+documentation of ``learn`` (config/takes.py), ``--help``, the errors for wrong values, and what config.json keeps.
+
+Arguments in groups: a dict of them, or that as JSON text, becomes an object of a class that declares them.
+"""
+
+import copy
+import dataclasses
+import json
+import typing
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from tfbaselines.config.argument import Argument, Bounds, kinds_of
+from tfbaselines.config.options import RunOptions
+from tfbaselines.config.schedules import FractionSchedule, is_schedule, parse_schedule
+from tfbaselines.config.stable_baselines3 import name_here
+from tfbaselines.errors import bad_argument, nearest
+
+# A rate: a number, text such as linear_3e-4, or a function of the fraction of training left.
+Schedule = Annotated[float | str | Callable[[float], float], "schedule"]
+# The same for a number that compiled updates have as a constant, unless it changes.
+Coefficient = Annotated[float | str | Callable[[float], float], "schedule", "coefficient"]
+# A registered network's name, or a builder.
+NetworkSpec = str | Callable[..., Any]
+# What the command line takes and `make_vec_env`, but not `learn`.
+OF_ENVIRONMENTS = ("num_env", "env_type", "env_kwargs", "reward_scale", "worker", "step_timeout", "restart_workers")
+
+C = TypeVar("C", bound="Config")
+
+
+def arg(
+    default: Any,
+    meaning: str,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """A field of a Config.
+
+    Args:
+        default: its default; a mutable one is not accepted.
+        meaning: one sentence for documentation and --help.
+        at_least: smallest number accepted (of a schedule: of its value at the start).
+        above: numbers must be larger than this.
+        at_most: largest number accepted.
+        choices: the accepted texts.
+    """
+    metadata = {"meaning": meaning, "bounds": Bounds(at_least, above, at_most), "choices": choices}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Declared:
+    """Arguments declared as fields. Values are checked, and whole numbers given as 1e6 become integers."""
+
+    # Names in the order of positions; the others follow.
+    order: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        for argument in self.arguments().values():
+            object.__setattr__(self, argument.name, argument.checked(getattr(self, argument.name)))
+        self.check()
+
+    def check(self) -> None:
+        """ValueError for arguments that do not go together."""
+
+    @classmethod
+    def arguments(cls) -> dict[str, Argument]:
+        """The declared arguments by name, in the order of positions."""
+        if "_arguments" not in cls.__dict__:
+            declared = {field.name: _argument(field) for field in dataclasses.fields(cls) if field.metadata}
+            cls._arguments = {name: declared[name] for name in (*cls.order.split(), *declared)}
+        return cls._arguments
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(Declared):
+    """The arguments of an algorithm; `order` is that in which `learn` takes them after network and env."""
+
+    # Defaults by type of environment, and 'all' for every type; 'network' among them.
+    env_defaults: ClassVar[dict[str, dict[str, Any]]] = {}
+    # Arguments whose names some networks have too: the algorithm takes them, the network keeps its default.
+    own_names: ClassVar[tuple[str, ...]] = ()
+    # Sizes of networks follow from arguments of the algorithm: the networks' own defaults do not count.
+    sizes_networks: ClassVar[bool] = False
+    # What stands here for arguments of the original, for the error that meets these.
+    instead: ClassVar[Mapping[str, str]] = {}
+
+    network_kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls: type[C], arguments: Mapping[str, Any]) -> C:
+        """From learn's keyword arguments; those that are no fields are the network builder's own."""
+        own = {name: value for name, value in arguments.items() if name in cls.arguments()}
+        return cls(**own, network_kwargs={name: value for name, value in arguments.items() if name not in own})
+
+    @classmethod
+    def defaults_for(cls, env_type: str) -> dict[str, Any]:
+        """Defaults for one type of environment that differ from the fields'."""
+        return cls.env_defaults.get("all", {}) | cls.env_defaults.get(env_type, {})
+
+    @classmethod
+    def schedulable(cls) -> dict[str, Argument]:
+        """The arguments that may change in a run, by name."""
+        return {name: argument for name, argument in cls.arguments().items() if "schedule" in argument.kinds}
+
+    def schedules(self) -> dict[str, FractionSchedule]:
+        """Functions of the fraction of training left, by name: of every rate, and of coefficients that change.
+
+        `lrschedule` is the shape of a plain `lr`.
+        """
+        shapes = {"lr": getattr(self, "lrschedule", "constant")}
+        return {
+            name: parse_schedule(getattr(self, name), name, shapes.get(name, "constant"))
+            for name, argument in self.schedulable().items()
+            if _is_given_to_updates(argument, getattr(self, name))
+        }
+
+    def at(self: C, values: Mapping[str, Any]) -> C:
+        """The same with present values of arguments that change.
+
+        Args:
+            values: numbers, or in compiled code tensors, by name; other names are left out.
+        """
+        present = copy.copy(self)
+        for name in self.schedulable().keys() & values.keys():
+            object.__setattr__(present, name, values[name])
+        return present
+
+    def check_network(self, network: str, accepted: Mapping[str, Any], open_ended: bool = False) -> None:
+        """ValueError when an argument of the network is unknown, or has the name of one of the algorithm's.
+
+        Args:
+            network: its name, for the error.
+            accepted: the network builder's arguments by name.
+            open_ended: the builder takes any argument.
+        """
+        clash = sorted(set(accepted) & {"network", "env", *self.arguments()} - set(self.own_names))
+        if clash:
+            raise ValueError(f"network '{network}' and the algorithm both have an argument '{clash[0]}': rename one")
+        for name in self.network_kwargs:
+            if name not in accepted and not open_ended:
+                hint = self.instead.get(name) or _place_of(name) or name_here(name, self.arguments(), "{}=")
+                hint = hint or self._nearest(name, accepted)
+                raise ValueError(f"unknown argument '{name}' (network '{network}'): {hint}")
+
+    def _nearest(self, name: str, accepted: Mapping[str, Any]) -> str:
+        guess = nearest(name, [*self.arguments(), *accepted])
+        return f"did you mean '{guess}'?" if guess else f"the network has {', '.join(accepted) or 'none'}"
+
+
+def _place_of(name: str) -> str | None:
+    """Where an argument belongs that the command line takes beside those of `learn`; None for others."""
+    if name in {field.name for field in dataclasses.fields(RunOptions)}:
+        return f"give run=RunOptions({name}=...), of tfbaselines.config.options"
+    if name in OF_ENVIRONMENTS:
+        return f"give env=make_vec_env(id, {name}=...), of tfbaselines.envs.make"
+    return None
+
+
+def _is_given_to_updates(argument: Argument, value: Any) -> bool:
+    """Whether updates are called with the present value of a schedulable argument."""
+    if value is None or isinstance(value, bool):
+        return False
+    if isinstance(value, str) and "str" in argument.kinds:
+        # Other text has a meaning of the algorithm's own.
+        return is_schedule(value)
+    return not argument.coefficient or isinstance(value, str) or callable(value)
+
+
+def _argument(field: dataclasses.Field) -> Argument:
+    of = field.metadata
+    coefficient = Coefficient in (field.type, *typing.get_args(field.type))
+    return Argument(
+        field.name, kinds_of(field.type), field.default, of["meaning"], of["bounds"], of["choices"], coefficient
+    )
+
+
+D = TypeVar("D", bound=Declared)
+
+
+def mapping_of(name: str, given: Any, example: str) -> Any:
+    """What is given, JSON text parsed; ValueError in one line when it is no dict with entries.
+
+    Args:
+        name: of the argument.
+        given: its value.
+        example: JSON that is accepted, for the error.
+    """
+    mapping = given
+    if isinstance(given, str):
+        try:
+            mapping = json.loads(given)
+        except (ValueError, RecursionError) as error:
+            reason = " ".join(str(error).split())[:100]
+            raise bad_argument(name, given, f"not JSON ({reason}): write {example}") from None
+    if not isinstance(mapping, Mapping) or not mapping:
+        raise bad_argument(name, given, f"a dict such as {example}")
+    return mapping
+
+
+def declared_of(kind: type[D], owner: str, arguments: Mapping[str, Any], prefix: str) -> D:
+    """The declared arguments; ValueError in one line for one that is unknown or not valid.
+
+    Args:
+        kind: declares them.
+        owner: what has them, for the error.
+        arguments: by name.
+        prefix: of the error's line.
+    """
+    known = kind.arguments()
+    for key in arguments:
+        if key not in known:
+            guess = nearest(str(key), known)
+            hint = f"did you mean '{guess}'?" if guess else f"it has {', '.join(known)}"
+            raise ValueError(f"{prefix}{owner} has no argument '{key}': {hint}")
+    try:
+        return kind(**arguments)
+    except ValueError as error:
+        raise ValueError(f"{prefix}{owner}: {error}") from None

@@ -1,0 +1,192 @@
+"""What a run's config.json may hold, and what of it is used: the file may come from a stranger.
+
+Its form is checked before anything of it is used. No module that it names is imported unless the user trusts the run,
+and no path in it is ever used.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tfbaselines.config.algorithm import Algorithm
+from tfbaselines.config.command_line import FLAGS, OF_THE_RUN, check_arguments
+from tfbaselines.config.networks import network_named
+from tfbaselines.config.signals import reads_demonstrations
+
+# Arguments of a run that are not kept when it is resumed: paths, the user's consent, and what one command does.
+NOT_KEPT = ("log_path", "save_path", "load_path", "demo_file", "demo_path", "resume", "overwrite", "trust", "config")
+NOT_KEPT += ("checkpoint_path", "tuned", "print_config", "offline", "play")
+
+# Those of them without which a run cannot go on as it began.
+READ_AGAIN = ("offline", "demo_path", "demo_file")
+
+# Those of them whose presence decides what the model is made of; the paths themselves are not read.
+OF_THE_MODEL = ("offline",)
+
+# Arguments that may name a module to import, as 'module:name'.
+IMPORTING = ("env", "network", "value_network")
+
+# Modules of this package that register environments.
+OWN_MODULES = "tfbaselines.envs."
+
+LONGEST_TEXT = 2**16
+LARGEST_NUMBER = 1e300
+
+REQUIRED = ("alg", "network", "env", "learn", "given")
+
+ENV_NAMES = (
+    *("env", "env_type", "num_env", "seed", "reward_scale", "gamestate", "worker"),
+    *("step_timeout", "restart_workers", "env_kwargs"),
+)
+
+
+def check_config(config: Any) -> None:
+    """ValueError unless a document has the form of a config.json."""
+    if not isinstance(config, dict) or not set(REQUIRED) <= config.keys():
+        raise ValueError(f"it needs {', '.join(REQUIRED)}")
+    for name, value in config.items():
+        if name not in FORM:
+            raise ValueError(f"'{name:.80}' is unknown")
+        if not FORM[name](value):
+            raise ValueError(f"'{name}' does not have the form that it needs")
+    unknown = config["env"].keys() - {*ENV_NAMES, "normalize", "flatten"}
+    if unknown or "env" not in config["env"]:
+        raise ValueError(f"'env' has the unknown entry '{min(unknown):.80}'" if unknown else "'env' does not name one")
+    for name in ENV_NAMES:
+        if name in config["env"]:
+            FLAGS[name].checked(config["env"][name])
+    if not isinstance(config["env"].get("env_kwargs"), dict | None):
+        raise ValueError("'env_kwargs' of 'env' is not a dict")
+    for name in ("normalize", "flatten"):
+        if not isinstance(config["env"].get(name, True), bool):
+            raise ValueError(f"'{name}' of 'env' is neither true nor false")
+
+
+def needs_trust(arguments: Mapping[str, Any]) -> str | None:
+    """The first of a run's arguments that needs the user's trust; None for none.
+
+    One that names a module to import, other than this package's own, or one of the environment that names a file.
+    """
+    found = _needing_trust(arguments)
+    return found and found[0]
+
+
+def _needing_trust(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The name of that argument, and its text."""
+    of_env = arguments.get("env_kwargs")
+    of_env = of_env if isinstance(of_env, dict) else {}
+    flat = {**arguments, **{f"env_kwargs.{name}": value for name, value in of_env.items()}}
+    for name, value in flat.items():
+        if name in IMPORTING and isinstance(value, str) and ":" in value and not value.startswith(OWN_MODULES):
+            return name, value
+        if name.startswith("env_kwargs."):
+            for text in _texts(value):
+                if re.search(r"[/\\~]", text):
+                    return name, text
+    return None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a value of config.json, at any depth."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
+
+
+def require_trust(arguments: Mapping[str, Any], trust: bool) -> None:
+    """ValueError when a config.json names a module to import or a file to read, unless the user trusts it.
+
+    Args:
+        arguments: those of the config.json that the user has not given.
+        trust: the user's consent.
+    """
+    found = None if trust else _needing_trust(arguments)
+    if found:
+        name, value = found
+        of_env = name.startswith("env_kwargs.")
+        harm = "the environment may open that file" if of_env else "importing that module runs its code"
+        raise ValueError(
+            f"the run's config.json has {name}='{value:.200}', and {harm}: "
+            "add --trust (in Python trust=True) if you know the run"
+        )
+
+
+def given_again(stored: Mapping[str, str | bool], typed: Mapping[str, str | bool]) -> dict[str, str | bool]:
+    """The arguments of a resumed run: what it was given, below what is typed now.
+
+    ValueError for a module that only config.json names, without --trust.
+    """
+    kept = {name: value for name, value in stored.items() if name not in NOT_KEPT and name not in typed}
+    lost = {name: stored[name] for name in READ_AGAIN if stored.get(name, "None") != "None" and name not in typed}
+    if "pretraining" in kept:
+        lost["pretraining"] = kept.pop("pretraining")
+    if reads_demonstrations(kept.get("reward_signals")):
+        lost["reward_signals"] = kept.pop("reward_signals")
+    # A file of arguments may give the paths.
+    if lost and "config" not in typed:
+        again = " ".join(f"--{name}={value!r:.300}" for name, value in lost.items())
+        what = "the path in the run's {} is" if len(lost) == 1 else "the paths in the run's {} are"
+        raise ValueError(f"{what.format(' and '.join(lost))} not kept: give {again} again")
+    trust = typed.get("trust", False)
+    require_trust(kept, trust is True or str(trust).lower() in ("true", "1"))
+    return kept | dict(typed)
+
+
+def check_run(config: dict[str, Any], algorithm: Algorithm, trust: bool) -> None:
+    """ValueError unless the algorithm and the network of a run take its arguments, and its modules may be imported."""
+    learn, own = config["learn"], algorithm.config.arguments()
+    env = {name: config["env"].get(name) for name in ("env", "env_kwargs")}
+    require_trust({**learn, "network": config["network"], **env}, trust)
+    for name in learn:
+        if name in OF_THE_RUN or (name in own and not own[name].settable):
+            raise ValueError(f"the run's config.json has an argument '{name:.80}', which cannot be stored")
+    check_arguments(learn, algorithm, network_named(config["network"]))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST_TEXT
+
+
+def _is_scalar(value: Any) -> bool:
+    if isinstance(value, int | float):
+        # NaN is not.
+        return abs(value) <= LARGEST_NUMBER
+    return value is None or _is_text(value)
+
+
+def _is_value(value: Any, depth: int = 2) -> bool:
+    """Whether it is a number, text, True, False, None, or a list (layers of a network) or dict of them."""
+    if isinstance(value, list):
+        return depth > 0 and all(_is_value(item, depth - 1) for item in value)
+    if isinstance(value, dict):
+        return depth > 0 and all(_is_text(name) and _is_value(item, depth - 1) for name, item in value.items())
+    return _is_scalar(value)
+
+
+def _is_values(value: Any) -> bool:
+    return isinstance(value, dict) and all(_is_text(name) and _is_value(item) for name, item in value.items())
+
+
+def _is_given(value: Any) -> bool:
+    return isinstance(value, dict) and all(item is True or _is_text(item) for item in value.values())
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(item is None or _is_text(item) for item in value.values())
+
+
+def _is_words(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+# Every entry that there may be, and what it must be.
+FORM = {
+    **dict.fromkeys(("alg", "network", "started", "host", "platform", "exp_name"), _is_text),
+    **dict.fromkeys(("learn", "arguments", "env"), _is_values),
+    **dict.fromkeys(("versions", "git_commit"), _is_texts),
+    "given": _is_given,
+    "command": _is_words,
+    "ranks": lambda value: type(value) is int and value >= 1,
+}

@@ -1,0 +1,297 @@
+"""Demonstrations: whole episodes of what somebody saw and did, and the file they are kept in.
+
+The file is an uncompressed .npz, written by numpy and without pickle: the arrays of `Demonstrations`, and `about`, JSON
+with the format, both spaces, and where the episodes come from. `load_demonstrations` also reads baselines' expert files
+and Minari datasets (demos/foreign.py).
+"""
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from tfbaselines.arrays import parse_document, read_archive
+from tfbaselines.demos.foreign import MINARI, Episodes, of_baselines, of_minari
+from tfbaselines.envs.vec.observations import ONLY
+from tfbaselines.errors import bad_argument
+from tfbaselines.policy.encoding import describe_space, observation_dtype, spaces_differ
+from tfbaselines.replay.uniform import Replay
+
+FORMAT = "tfbaselines-demonstrations-1"
+ARRAYS = ("obs", "actions", "rewards", "lengths", "terminated", "last_obs")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Demonstrations:
+    """Episodes one after the other: T steps of E episodes.
+
+    Attributes:
+        obs: [T, ...] observations before each step, as the environment shows them without VecNormalize.
+        actions: [T, ...] actions taken, within the bounds of the action space.
+        rewards: [T].
+        lengths: [E] steps of each episode.
+        terminated: [E] whether the episode ended by itself, not by a time limit.
+        last_obs: [E, ...] observations after the last steps; None where they are not known.
+        about: where the episodes come from: JSON values by name.
+    """
+
+    obs: np.ndarray
+    actions: np.ndarray
+    rewards: np.ndarray
+    lengths: np.ndarray
+    terminated: np.ndarray
+    last_obs: np.ndarray | None = None
+    about: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.obs)
+
+    @property
+    def ends(self) -> np.ndarray:
+        """[E] the row after each episode's last one."""
+        return np.cumsum(self.lengths)
+
+    @property
+    def episode_start(self) -> np.ndarray:
+        """[T] whether a row is the first of its episode."""
+        first = np.zeros(len(self), bool)
+        first[self.ends - self.lengths] = True
+        return first
+
+    @property
+    def returns(self) -> np.ndarray:
+        """[E] sum of the rewards of each episode."""
+        return np.add.reduceat(self.rewards.astype(np.float64), self.ends - self.lengths)
+
+    def first(self, episodes: int | None) -> "Demonstrations":
+        """The first episodes alone; all of them for None."""
+        if episodes is None or episodes >= len(self.lengths):
+            return self
+        steps = int(self.ends[episodes - 1])
+        return dataclasses.replace(
+            self,
+            obs=self.obs[:steps],
+            actions=self.actions[:steps],
+            rewards=self.rewards[:steps],
+            lengths=self.lengths[:episodes],
+            terminated=self.terminated[:episodes],
+            last_obs=None if self.last_obs is None else self.last_obs[:episodes],
+        )
+
+    def with_next_obs(self) -> "Demonstrations":
+        """The steps whose next observation is known, or not needed since they terminate their episode.
+
+        Where the file has no last observations, an episode that a time limit ended loses its last step.
+        """
+        if self.last_obs is not None or self.terminated.all():
+            return self
+        last, cut = self.ends - 1, ~self.terminated
+        kept = np.ones(len(self), bool)
+        kept[last[cut]] = False
+        lengths = self.lengths - cut
+        some = lengths > 0
+        return dataclasses.replace(
+            self,
+            obs=self.obs[kept],
+            actions=self.actions[kept],
+            rewards=self.rewards[kept],
+            lengths=lengths[some],
+            terminated=self.terminated[some],
+            last_obs=self.obs[last][some],
+        )
+
+    def rows(self, every: int = 1) -> np.ndarray:
+        """Rows of every so many steps of each episode, from its first."""
+        begins = self.ends - self.lengths
+        return np.concatenate([np.arange(begin, end, every) for begin, end in zip(begins, self.ends, strict=True)])
+
+
+def save_demonstrations(
+    path: str | os.PathLike,
+    demonstrations: Demonstrations,
+    observation_space: spaces.Space,
+    action_space: spaces.Space,
+) -> None:
+    """Write a file, whole or not at all.
+
+    Args:
+        path: the file.
+        demonstrations: what it is to hold.
+        observation_space: of one environment.
+        action_space: of one environment.
+    """
+    _check_space(observation_space)
+    described = {"observation_space": describe_space(observation_space), "action_space": describe_space(action_space)}
+    about = json.dumps({"format": FORMAT} | described | {"about": demonstrations.about})
+    arrays = {name: getattr(demonstrations, name) for name in ARRAYS}
+    arrays = {name: array for name, array in arrays.items() if array is not None}
+    path = Path(path).expanduser()
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(scratch, "wb") as file:
+            np.savez(file, about=np.array(about), **arrays)
+        os.replace(scratch, path)
+    except OSError as error:
+        raise ValueError(f"cannot write '{path}': {error.strerror or error}") from None
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def load_demonstrations(
+    path: str | os.PathLike | None,
+    observation_space: spaces.Space,
+    action_space: spaces.Space,
+    argument: str = "demo_path",
+) -> Demonstrations:
+    """Read demonstrations of an environment; ValueError in one line naming the file when they do not fit it.
+
+    Args:
+        path: a file of `save_demonstrations`, one of baselines' experts (acs, ep_rets, rews, obs), or 'minari:ID' for a
+            Minari dataset on this machine.
+        observation_space: of one environment.
+        action_space: of one environment.
+        argument: in which the path was given, for the error when it is missing.
+    """
+    if not path:
+        accepted = "a file of demonstrations, as `python -m tfbaselines.record` writes it, or minari:ID"
+        raise bad_argument(argument, path, accepted)
+    name = os.fspath(path)
+    _check_space(observation_space)
+    try:
+        if name.startswith(MINARI):
+            return _fitted(of_minari(name.removeprefix(MINARI)), {"minari": name}, observation_space, action_space)
+        return _of_file(Path(name).expanduser(), observation_space, action_space)
+    except ValueError as error:
+        raise ValueError(f"cannot read demonstrations '{name}': {' '.join(str(error).split())[:500]}") from None
+
+
+def _check_space(space: spaces.Space) -> None:
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        raise ValueError(
+            f"demonstrations have one array of observations, and {space} has several parts: "
+            "gymnasium.wrappers.FlattenObservation makes one of them"
+        )
+
+
+def _of_file(path: Path, observation_space: spaces.Space, action_space: spaces.Space) -> Demonstrations:
+    if not path.is_file():
+        raise ValueError("there is no such file")
+    try:
+        arrays = read_archive(path)
+    except Exception as error:  # A damaged archive makes zipfile and numpy raise almost anything.
+        raise ValueError(f"it is damaged, compressed, pickled, or no .npz file ({error})") from None
+    if "about" not in arrays:
+        episodes = of_baselines(arrays, observation_space, action_space)
+        return _fitted(episodes, {"file": path.name}, observation_space, action_space)
+    document = _document(arrays)
+    for kind, space in (("observation_space", observation_space), ("action_space", action_space)):
+        difference = spaces_differ(document[kind], describe_space(space))
+        if difference:
+            raise ValueError(f"of another {kind.replace('_', ' ')}: {difference}")
+    missing = [name for name in ARRAYS[:-1] if name not in arrays]
+    if missing:
+        raise ValueError(f"it has no array '{missing[0]}'")
+    episodes = Episodes(**{name: arrays.get(name) for name in ARRAYS})
+    return _fitted(episodes, document["about"], observation_space, action_space)
+
+
+def _document(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """What the file says about itself."""
+    document = parse_document(str(arrays["about"]).encode()) if arrays["about"].dtype.kind == "U" else None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ValueError(f"its entry 'about' does not name the format {FORMAT}")
+    for name in ("observation_space", "action_space", "about"):
+        if not isinstance(document.get(name), dict) or (name != "about" and "type" not in document[name]):
+            raise ValueError(f"its entry 'about' has no {name}")
+    return document
+
+
+def _fitted(
+    episodes: Episodes, about: dict[str, Any], observation_space: spaces.Space, action_space: spaces.Space
+) -> Demonstrations:
+    """Checked against the spaces, in the types that algorithms take."""
+    lengths = _whole("lengths", episodes.lengths)
+    steps, count = int(lengths.sum()), len(lengths)
+    if lengths.ndim != 1 or count == 0 or lengths.min() < 1:
+        raise ValueError("there is no episode, or an episode without steps")
+    seen = observation_dtype(observation_space)
+    last_obs = episodes.last_obs
+    return Demonstrations(
+        obs=_array("obs", episodes.obs, (steps, *observation_space.shape), seen),
+        actions=_actions(episodes.actions, steps, action_space),
+        rewards=_array("rewards", episodes.rewards, (steps,), np.dtype(np.float32)),
+        lengths=lengths,
+        terminated=_array("terminated", episodes.terminated, (count,), np.dtype(bool)),
+        last_obs=None if last_obs is None else _array("last_obs", last_obs, (count, *observation_space.shape), seen),
+        about=about,
+    )
+
+
+def _actions(actions: np.ndarray, steps: int, space: spaces.Space) -> np.ndarray:
+    dtype = np.dtype(np.float32) if isinstance(space, spaces.Box) else np.dtype(space.dtype)
+    actions = _array("actions", actions, (steps, *space.shape), dtype)
+    if isinstance(space, spaces.Box):
+        # What the environment does with actions beyond them.
+        return np.clip(actions, space.low, space.high).astype(np.float32)
+    outside = next((action for action in np.unique(actions, axis=0) if not space.contains(action)), None)
+    if outside is not None:
+        raise ValueError(f"the action {outside} is not in {space}")
+    return actions
+
+
+def _array(name: str, array: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    if array.shape != shape:
+        raise ValueError(f"{name} has the shape {array.shape}, expected is {shape}")
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} has the type {array.dtype}, expected are numbers")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} has numbers that are not finite")
+    return array.astype(dtype) if dtype.kind in "fb" else _whole(name, array, dtype)
+
+
+def _whole(name: str, array: np.ndarray, dtype: Any = np.int64) -> np.ndarray:
+    converted = array.astype(dtype) if array.dtype.kind in "biuf" else None
+    if converted is None or not np.array_equal(converted, array):
+        raise ValueError(f"{name} has the type {array.dtype}, expected are whole numbers of type {np.dtype(dtype)}")
+    return converted
+
+
+class DataSetReplay(Replay):
+    """The transitions of a data set, one episode after the other; nothing is added.
+
+    A recurrent policy's memory is not part of a data set: sequences begin with an empty one.
+
+    Args:
+        data: the episodes.
+        env: has the spaces.
+        gamma: see Storage.
+        n_step: see Storage.
+        state_size: see Storage.
+    """
+
+    def __init__(
+        self, data: Demonstrations, env: Any, gamma: float = 0.99, n_step: int = 1, state_size: int = 0
+    ) -> None:
+        data = data.with_next_obs()
+        steps, last = len(data), data.ends - 1
+        place = SimpleNamespace(num_envs=1, observation_space=env.observation_space, action_space=env.action_space)
+        super().__init__(place, steps, gamma, n_step, state_size)
+        arrays = {name: array[:, 0] for name, array in self._arrays.items()}
+        arrays[f"obs/{ONLY}"][:steps] = data.obs
+        for name in ("actions", "rewards", "episode_start"):
+            arrays[name][:steps] = getattr(data, name)
+        arrays["terminated"][last], arrays["truncated"][last] = data.terminated, ~data.terminated
+        for episode in np.flatnonzero(~data.terminated):
+            self._last[int(last[episode]), 0] = {ONLY: data.last_obs[episode]}
+        self.steps = self._filled = steps
+
+    @property
+    def observations(self) -> np.ndarray:
+        """[T, ...] observations before every step."""
+        return self._arrays[f"obs/{ONLY}"][: self.steps, 0]

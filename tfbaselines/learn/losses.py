@@ -1,0 +1,214 @@
+"""Objectives of policies and value functions on batches of their own rollouts: pure functions of tensors [B].
+
+What the losses of off-policy algorithms share: batches of single steps and of sequences alike, and statistics.
+
+What keeps a policy near a data set, or values low away from it, when nothing else is learnt from.
+"""
+
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from tfbaselines.policy.actor_critic import ActorCritic, View
+from tfbaselines.policy.policy import Outputs, Policy
+
+Batch = dict[str, tf.Tensor]
+
+
+def evaluated(policy: Policy, batch: Batch) -> tuple[Batch, Outputs]:
+    """What the policy's networks give for a batch now, and the batch with rows alone.
+
+    Args:
+        policy: gives distributions and values.
+        batch: obs and others [B, ...]; recurrent policies: the same as [n, T, ...], with episode_start [n, T] and
+            states [n, S] before the first step.
+
+    Returns:
+        The batch with every array as [B, ...], B = n * T for recurrent policies; the outputs of these rows.
+    """
+    states = batch.get("states")
+    if states is not None:
+        rows = {name: array for name, array in batch.items() if name != "states"}
+        batch = {n: tf.reshape(x, (-1, *x.shape[2:])) if x.shape.rank else x for n, x in rows.items()}
+    return batch, policy.forward(batch["obs"], batch.get("episode_start"), states)
+
+
+def with_outputs(policy: Policy, batch: Batch) -> Batch:
+    """A batch with the parameters `flat` [B, P] of the distributions that the policy has now, unless it holds some.
+
+    Args:
+        policy: without memory.
+        batch: obs [B, ...] and others.
+    """
+    return {"flat": policy.forward(batch["obs"]).flat} | batch
+
+
+def squared_value_loss(policy: Policy, batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """E[(V - R)^2], also as the statistic LossV.
+
+    Args:
+        policy: gives V.
+        batch: obs [B, ...] and returns R [B]; recurrent policies: as for `evaluated`.
+    """
+    batch, outputs = evaluated(policy, batch)
+    loss = tf.reduce_mean(tf.square(outputs.value - batch["returns"]))
+    return loss, {"LossV": loss}
+
+
+def standardized(x: tf.Tensor) -> tf.Tensor:
+    """With mean 0 and standard deviation 1."""
+    return (x - tf.reduce_mean(x)) / (tf.math.reduce_std(x) + 1e-8)
+
+
+def clipped_policy_loss(ratio: tf.Tensor, advantages: tf.Tensor, cliprange: tf.Tensor | float) -> tf.Tensor:
+    """E[max(-A * ratio, -A * clip(ratio, 1 - cliprange, 1 + cliprange))] (Schulman et al. 2017).
+
+    Args:
+        ratio: [B] probability of the actions now over the one that they were taken with.
+        advantages: A [B].
+        cliprange: how far the ratio may go from 1.
+    """
+    clipped = tf.clip_by_value(ratio, 1.0 - cliprange, 1.0 + cliprange)
+    return tf.reduce_mean(tf.maximum(-advantages * ratio, -advantages * clipped))
+
+
+def clipped_value_loss(
+    values: tf.Tensor, old_values: tf.Tensor, returns: tf.Tensor, cliprange: tf.Tensor | float
+) -> tf.Tensor:
+    """0.5 * E[max((V - R)^2, (V_old + clip(V - V_old, -cliprange, cliprange) - R)^2)].
+
+    Args:
+        values: V [B], now.
+        old_values: V_old [B], when the rollout was collected.
+        returns: R [B].
+        cliprange: how far V may go from V_old.
+    """
+    clipped = old_values + tf.clip_by_value(values - old_values, -cliprange, cliprange)
+    return 0.5 * tf.reduce_mean(tf.maximum(tf.square(values - returns), tf.square(clipped - returns)))
+
+
+def views(policy: ActorCritic, batch: Batch) -> dict[str, View]:
+    """What the networks see: 'now' for the batch's rows, 'next' for the observations that values go on from.
+
+    Of sequences these are the same rows; `targets` picks the right ones.
+    """
+    now = policy.view_of(batch)
+    return {"now": now, "next": now if policy.recurrent else policy.view(batch["next_obs"])}
+
+
+def target_actions(target: ActorCritic, view: View, noise: tf.Tensor | None) -> tf.Tensor:
+    """A deterministic target's actions [B, n], with noise [B, n] if there is any, inside of the bounds."""
+    head = target.head
+    actions = tf.reshape(head.mode(target.act(view)), (-1, head.width))
+    if noise is None:
+        return actions
+    return tf.clip_by_value(actions + noise, head.centre - head.limit, head.centre + head.limit)
+
+
+def targets(batch: Batch, values: tf.Tensor) -> tf.Tensor:
+    """Returns [B] of each row: its rewards, and what the value [B] of the 'next' view is discounted to."""
+    if "next_rows" in batch:
+        rows = batch["next_rows"]
+        by_sequence = tf.reshape(values, tf.shape(rows))
+        values = tf.reshape(tf.gather(by_sequence, rows, batch_dims=1), (-1,))
+    return batch["rewards"] + batch["discount"] * values
+
+
+def mean(batch: Batch, values: tf.Tensor) -> tf.Tensor:
+    """The mean [] over a batch's valid rows [B]."""
+    if "valid" not in batch:
+        return tf.reduce_mean(values)
+    return tf.reduce_sum(values * batch["valid"]) / tf.maximum(tf.reduce_sum(batch["valid"]), 1.0)
+
+
+def weighted_mean(batch: Batch, values: tf.Tensor) -> tf.Tensor:
+    """The same of values times the importance of their rows, where the batch was not drawn uniformly."""
+    return mean(batch, values * batch["weights"] if "weights" in batch else values)
+
+
+def td_errors(batch: Batch, q: tf.Tensor) -> dict[str, tf.Tensor]:
+    """What the priorities of a batch's rows [B] are made of, as a statistic; nothing where rows have no weights."""
+    return {"td_errors": tf.abs(q - batch["targets"])} if "weights" in batch else {}
+
+
+def spread(name: str, batch: Batch, values: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Mean (under `name` itself), standard deviation, smallest and largest of values [B], as statistics."""
+    middle = mean(batch, values)
+    if "valid" in batch:
+        values = tf.where(batch["valid"] > 0, values, middle)
+    deviation = tf.sqrt(mean(batch, tf.square(values - middle)))
+    return {
+        name: middle,
+        f"{name}:std": deviation,
+        f"{name}:min": tf.reduce_min(values),
+        f"{name}:max": tf.reduce_max(values),
+    }
+
+
+def behaviour_regularized(
+    policy: ActorCritic, batch: Batch, q: tf.Tensor, actions: tf.Tensor, alpha: float
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """TD3+BC's loss of a deterministic actor (Fujimoto and Gu 2021, arXiv:2106.06860), and its second term:
+
+        -lambda E[Q(s, pi(s))] + E[(pi(s) - a)^2],   lambda = alpha / E|Q(s, pi(s))|
+
+    with actions in units of their bounds.
+
+    Args:
+        policy: whose head scales actions.
+        batch: the data's actions [B, ...].
+        q: Q(s, pi(s)) [B].
+        actions: pi(s) [B, ...].
+        alpha: weight of the values.
+    """
+    # Values that are all zero say nothing of actions.
+    weight = tf.math.divide_no_nan(tf.cast(alpha, q.dtype), tf.stop_gradient(mean(batch, tf.abs(q))))
+    squared = tf.square(policy.head.unit(actions) - policy.head.unit(batch["actions"]))
+    distance = mean(batch, tf.reduce_mean(squared, axis=-1))
+    return distance - weight * mean(batch, q), distance
+
+
+def sampled_actions(
+    policy: ActorCritic, view: View, uniform: tf.Tensor, noise: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Actions [B, 2N, ...], N uniform ones and N of the policy, and the log density [B, 2N] of each.
+
+    Args:
+        policy: with continuous actions.
+        view: the observations.
+        uniform: [B, N, n] in -1..1.
+        noise: [B, N, n] to draw the policy's with.
+    """
+    head, (_, count, width) = policy.head, uniform.shape
+    flat = tf.repeat(policy.act(view), count, axis=0)
+    own, logp = head.sample(flat, tf.reshape(noise, (-1, width)))
+    actions = [tf.reshape(one, (-1, count, *head.action_shape)) for one in (head.scaled(_rows(uniform)), own)]
+    logp = tf.reshape(logp, (-1, count))
+    return tf.concat(actions, axis=1), tf.concat([tf.fill(tf.shape(logp), -width * math.log(2.0)), logp], axis=1)
+
+
+def conservative_gaps(policy: ActorCritic, batch: Batch, values: list[tf.Tensor]) -> list[tf.Tensor]:
+    """CQL(H)'s penalty of each critic (Kumar et al. 2020, arXiv:2006.04779): E[log sum_a exp Q(s, a) - Q(s, a_data)].
+
+    Of continuous actions the sum is an integral, which samples estimate: log E[exp(Q(s, a)) / density(a)].
+
+    Args:
+        policy: gives the critics.
+        batch: view 'now', and the data's actions; of continuous ones 'sampled' and 'log_density' of `sampled_actions`.
+        values: of the data's actions, [B] of each critic.
+    """
+    view = batch["now"]
+    if policy.discrete:
+        # Of several choices at once the values are added, so that the sums factorise.
+        chosen = policy.choices(batch["actions"])
+        return [-mean(batch, tf.reduce_sum(chosen * policy.log_probabilities(q), axis=-1)) for q in policy.q_all(view)]
+    density = batch["log_density"]
+    count = np.float32(math.log(density.shape[1]))
+    every = policy.q_of_several(view, batch["sampled"])
+    soft = [tf.reduce_logsumexp(q - density, axis=1) - count for q in every]
+    return [mean(batch, high - value) for high, value in zip(soft, values, strict=True)]
+
+
+def _rows(x: tf.Tensor) -> tf.Tensor:
+    return tf.reshape(x, (-1, x.shape[-1]))

@@ -1,0 +1,256 @@
+"""Natural gradient steps within a trust region: conjugate gradient, Fisher-vector products and a line search.
+
+    x = F^-1 g,   step = x sqrt(2 max_kl / x.F x),   F = Hessian of the divergence + damping
+
+F is never built: its products with vectors are second derivatives. A step is one compiled call. Over several ranks
+every gradient, product and measurement is averaged, and all ranks compute the same step from these averages.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfbaselines.learn.exchange import Exchange, joined, taken_apart
+from tfbaselines.learn.update import Batch, with_scalars
+from tfbaselines.parallel import mpi
+
+Product = Callable[[tf.Tensor], tf.Tensor]
+# Scalars by name: first the gain, which is maximised, second the divergence from the policy that collected the batch.
+Measure = Callable[[Batch], dict[str, tf.Tensor]]
+
+# A gradient without a larger component than this is no direction: nothing changes.
+LEAST_GRADIENT = 1e-8
+
+
+def conjugate_gradient(
+    product: Product, b: tf.Tensor, iterations: int, tolerance: float = 1e-10, epsilon: float = 0.0
+) -> tf.Tensor:
+    """Solve A x = b from x = 0, for a symmetric positive definite A.
+
+    Args:
+        product: gives A p for a vector p [P].
+        b: [P].
+        iterations: the most that are taken.
+        tolerance: stop when the squared residual falls below it.
+        epsilon: added to denominators.
+
+    Returns:
+        x [P].
+    """
+
+    def unsolved(residual: tf.Tensor, *_: tf.Tensor) -> tf.Tensor:
+        return residual >= tolerance
+
+    def iterate(residual: tf.Tensor, x: tf.Tensor, r: tf.Tensor, p: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        z = product(p)
+        size = residual / (_dot(p, z) + epsilon)
+        x, r = x + size * p, r - size * z
+        new_residual = _dot(r, r)
+        return new_residual, x, r, r + new_residual / residual * p
+
+    tolerance = max(tolerance, float(np.finfo(b.dtype.as_numpy_dtype).tiny))
+    first = _dot(b, b), tf.zeros_like(b), b, b
+    return tf.while_loop(unsolved, iterate, first, maximum_iterations=iterations)[1]
+
+
+def hessian_product(
+    scalar: Callable[[], tf.Tensor], variables: Sequence[keras.Variable], vector: tf.Tensor
+) -> tf.Tensor:
+    """The Hessian of a scalar by some variables times a vector [P].
+
+    Args:
+        scalar: computes it from the variables.
+        variables: in the order of the flat vector.
+        vector: [P].
+    """
+    values = [variable.value for variable in variables]
+    with tf.GradientTape() as outer:
+        with tf.GradientTape() as inner:
+            result = scalar()
+        slope = joined(inner.gradient(result, values, unconnected_gradients="zero"))
+        along = _dot(slope, tf.stop_gradient(vector))
+    return joined(outer.gradient(along, values, unconnected_gradients="zero"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineSearch:
+    """Which part of a step is taken: the first of 1, shrink, shrink^2, ... that is accepted, or none of it.
+
+    Attributes:
+        tries: how many are tried.
+        shrink: each try is this part of the one before.
+        most_kl: largest divergence accepted.
+    """
+
+    tries: int
+    shrink: float
+    most_kl: float
+
+    def accepts(self, before: tf.Tensor, now: tf.Tensor) -> tf.Tensor:
+        """Whether everything is finite, the divergence within its bound, and the gain no smaller than before.
+
+        Args:
+            before: what the measure gave before the step [K].
+            now: what it gives after it [K].
+        """
+        return tf.reduce_all(tf.math.is_finite(now)) & (now[1] <= self.most_kl) & (now[0] >= before[0])
+
+    def run(
+        self, measure: Callable[[tf.Tensor], tf.Tensor], theta: tf.Tensor, step: tf.Tensor, before: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Try parts of a step.
+
+        Args:
+            measure: gives the measure [K] at parameters [P].
+            theta: parameters before the step [P].
+            step: the whole step [P].
+            before: the measure at theta [K].
+
+        Returns:
+            The parameters [P], the measure at the last ones tried [K], which part was taken, and how many were tried.
+        """
+
+        def undecided(accepted: tf.Tensor, *_: tf.Tensor) -> tf.Tensor:
+            return ~accepted
+
+        def attempt(_: tf.Tensor, part: tf.Tensor, tried: tf.Tensor, __: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            part = tf.where(tried == 0.0, 1.0, part * self.shrink)
+            now = measure(theta + part * step)
+            return self.accepts(before, now), part, tried + 1.0, now
+
+        first = tf.constant(False), tf.constant(0.0), tf.constant(0.0), before
+        accepted, part, tried, last = tf.while_loop(undecided, attempt, first, maximum_iterations=self.tries)
+        part = tf.where(accepted, part, 0.0)
+        return tf.where(accepted, theta + part * step, theta), last, part, tried
+
+
+class StepTaken(NamedTuple):
+    """A natural gradient step.
+
+    Attributes:
+        before: the measure before it, by name.
+        last: the measure at the last parameters tried.
+        part: how much of the step was taken; 0 if none was accepted.
+        tried: how many parts were tried.
+    """
+
+    before: dict[str, float]
+    last: dict[str, float]
+    part: float
+    tried: int
+
+
+class NaturalGradient:
+    """Steps of a policy's parameters that raise a gain and hold a divergence near a bound.
+
+    Args:
+        measure: see Measure.
+        variables: those that change.
+        max_kl: divergence that a whole step has to second order.
+        cg_iters: iterations of the conjugate gradient.
+        damping: added to the diagonal of F.
+        search: shortens the step; None takes the whole of it.
+        prepare: called once with the batch of each step; what it returns is measured.
+        every: F is estimated from rows 0, every, 2 * every, ...
+        tolerance: see conjugate_gradient.
+        epsilon: added to the denominators of the conjugate gradient and of the step's size.
+        jit: compile with XLA; see policy/precision.py.
+        comm: the ranks that train together.
+    """
+
+    def __init__(
+        self,
+        measure: Measure,
+        variables: Sequence[keras.Variable],
+        *,
+        max_kl: float,
+        cg_iters: int,
+        damping: float,
+        search: LineSearch | None,
+        prepare: Callable[[Batch], Batch] = lambda batch: batch,
+        every: int = 1,
+        tolerance: float = 1e-10,
+        epsilon: float = 0.0,
+        jit: bool = True,
+        comm: mpi.Communicator | None = None,
+    ) -> None:
+        self._measure, self._variables, self._exchange = measure, list(variables), Exchange(comm, jit)
+        self._max_kl, self._cg_iters, self._damping = max_kl, cg_iters, damping
+        self.search, self._every, self._tolerance, self._epsilon = search, every, tolerance, epsilon
+        # Names of the measure: known once it is traced.
+        self._names: tuple[str, ...] = ()
+        self._prepare, self._compiled = prepare, None
+
+    def __call__(self, data: dict[str, np.ndarray], **coefficients: float) -> StepTaken:
+        """Take a step.
+
+        Args:
+            data: arrays that share their first axis.
+            coefficients: numbers for the measure, which become part of its batch.
+        """
+        if self._compiled is None:
+            self._exchange.choose(self._variables, len(next(iter(data.values()))), data)
+            self._compiled = self._exchange.compile(self._step)
+        before, last, part, tried = self._compiled(with_scalars(self._exchange.batches(data), coefficients))
+        named = (dict(zip(self._names, vector.numpy().tolist(), strict=True)) for vector in (before, last))
+        return StepTaken(*named, float(part), int(tried))
+
+    def gradient(self, batch: Batch) -> tf.Tensor:
+        """The measure [K] and the gradient of the gain [P], end to end."""
+        values = [variable.value for variable in self._variables]
+        with tf.GradientTape() as tape:
+            measured = self._measured(batch)
+            gain = measured[0]
+        return tf.concat([measured, joined(tape.gradient(gain, values, unconnected_gradients="zero"))], 0)
+
+    def product(self, batch: Batch, vector: tf.Tensor) -> tf.Tensor:
+        """F without damping times a vector [P]."""
+        rows = {name: array[:: self._every] if array.shape.rank else array for name, array in batch.items()}
+        return hessian_product(lambda: self._measured(rows)[1], self._variables, vector)
+
+    def measure(self, batch: Batch, theta: tf.Tensor) -> tf.Tensor:
+        """The measure [K] at parameters [P], which the variables hold afterwards."""
+        self._assign(theta)
+        return self._measured(batch)
+
+    def _step(self, batches: list[Batch]) -> tuple[tf.Tensor, ...]:
+        """Measures [K] before and at the end, the part of the step that was taken, and the number of tries."""
+        theta = joined([variable.value for variable in self._variables])
+        batches = [self._prepare(batch) for batch in batches]
+
+        def averaged(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+            mean = self._exchange.mean(lambda *arguments: ([function(*arguments)], ()))
+            return lambda *arguments: mean(batches, *arguments)[0][0]
+
+        fisher_product, measure = averaged(self.product), averaged(self.measure)
+        before, gradient = tf.split(averaged(self.gradient)(), [-1, theta.shape[0]])
+        gradient = tf.where(tf.reduce_max(tf.abs(gradient)) > LEAST_GRADIENT, gradient, 0.0)
+
+        def product(vector: tf.Tensor) -> tf.Tensor:
+            return fisher_product(vector) + self._damping * vector
+
+        direction = conjugate_gradient(product, gradient, self._cg_iters, self._tolerance, self._epsilon)
+        length = _dot(direction, product(direction)) + self._epsilon
+        step = direction * tf.where(length > 0.0, tf.sqrt(2.0 * self._max_kl / length), 0.0)
+        if self.search is None:
+            return before, measure(theta + step), tf.constant(1.0), tf.constant(1.0)
+        theta, last, part, tried = self.search.run(measure, theta, step, before)
+        self._assign(theta)
+        return before, last, part, tried
+
+    def _measured(self, batch: Batch) -> tf.Tensor:
+        measured = self._measure(batch)
+        self._names = tuple(measured)
+        return tf.stack([tf.cast(value, tf.float32) for value in measured.values()])
+
+    def _assign(self, theta: tf.Tensor) -> None:
+        for variable, value in zip(self._variables, taken_apart(theta, self._variables), strict=True):
+            variable.assign(value)
+
+
+def _dot(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_sum(a * b)

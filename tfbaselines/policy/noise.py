@@ -1,0 +1,275 @@
+"""Noise for exploration: of actions, and the size of parameter noise by the distance it moves actions.
+
+Exploration by noise in an actor's parameters (Plappert et al. 2018, arXiv:1706.01905).
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from tfbaselines.compiling import compiled
+from tfbaselines.errors import bad_argument
+from tfbaselines.parallel import mpi
+from tfbaselines.policy.actor import make_actor
+from tfbaselines.policy.actor_critic import ActorCritic
+from tfbaselines.policy.base import SamplingActor
+from tfbaselines.policy.q_network import QNetwork
+
+KINDS = "'adaptive-param_X', 'ou_X', 'normal_X' or 'none', several with commas between them, X a standard deviation"
+
+
+class NormalActionNoise:
+    """Independent Gaussian noise.
+
+    Args:
+        mu: means, of the noise's shape.
+        sigma: standard deviations.
+        rng: numpy generator.
+    """
+
+    def __init__(self, mu: np.ndarray, sigma: np.ndarray, rng: Any = None) -> None:
+        self._mu, self._sigma = np.asarray(mu, np.float64), sigma
+        self._rng = rng if rng is not None else np.random.default_rng()
+
+    def __call__(self) -> np.ndarray:
+        """Draw noise."""
+        return self._rng.normal(self._mu, self._sigma)
+
+    def reset(self, which: Any = slice(None)) -> None:
+        """Independent noise has no memory."""
+
+    def state(self) -> dict[str, Any]:
+        """Empty: independent noise has no memory."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Load what `state` returned."""
+
+
+class OrnsteinUhlenbeckActionNoise:
+    """Correlated noise: x <- x + theta (mu - x) dt + sigma sqrt(dt) N(0, 1).
+
+    Args:
+        mu: means, of the noise's shape.
+        sigma: scales of the random steps.
+        theta: rate of return to the mean.
+        dt: length of a step.
+        x0: start values; None for 0.
+        rng: numpy generator.
+    """
+
+    def __init__(
+        self,
+        mu: np.ndarray,
+        sigma: np.ndarray,
+        theta: float = 0.15,
+        dt: float = 1e-2,
+        x0: np.ndarray | None = None,
+        rng: Any = None,
+    ) -> None:
+        self._mu, self._sigma, self._theta, self._dt = np.asarray(mu, np.float64), sigma, theta, dt
+        self._x0 = np.zeros_like(self._mu) if x0 is None else np.asarray(x0, np.float64)
+        self._rng = rng if rng is not None else np.random.default_rng()
+        self._x = self._x0.copy()
+
+    def __call__(self) -> np.ndarray:
+        """Take a step; the new values."""
+        drift = self._theta * (self._mu - self._x) * self._dt
+        self._x = self._x + drift + self._sigma * np.sqrt(self._dt) * self._rng.normal(size=self._mu.shape)
+        return self._x
+
+    def reset(self, which: Any = slice(None)) -> None:
+        """Return to the start values, in all rows or in those of an index."""
+        self._x = self._x.copy()
+        self._x[which] = self._x0[which]
+
+    def state(self) -> dict[str, Any]:
+        """The current values."""
+        return {"x": self._x}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Load what `state` returned, unless the shapes differ."""
+        if state["x"].shape == self._x.shape:
+            self._x = np.array(state["x"])
+
+
+class AdaptiveParamNoiseSpec:
+    """The size of parameter noise that moves actions by a desired distance (arXiv:1706.01905).
+
+    Args:
+        initial_stddev: first standard deviation of the noise.
+        desired_action_stddev: desired distance between actions with and without noise.
+        adoption_coefficient: factor of each adaptation.
+    """
+
+    def __init__(
+        self, initial_stddev: float = 0.1, desired_action_stddev: float = 0.1, adoption_coefficient: float = 1.01
+    ) -> None:
+        self.initial_stddev, self.desired_action_stddev = initial_stddev, desired_action_stddev
+        self.adoption_coefficient = adoption_coefficient
+        self.current_stddev = initial_stddev
+
+    def adapt(self, distance: float) -> None:
+        """Adapt the standard deviation to a measured distance between actions."""
+        if distance > self.desired_action_stddev:
+            self.current_stddev /= self.adoption_coefficient
+        else:
+            self.current_stddev *= self.adoption_coefficient
+
+    def get_stats(self) -> dict[str, float]:
+        """Statistics for the logs."""
+        return {"param_noise_stddev": self.current_stddev}
+
+
+class Noise(NamedTuple):
+    """The noises of a noise_type.
+
+    Attributes:
+        parameters: noise of the actor's parameters, or None.
+        actions: noise of actions, or None.
+    """
+
+    parameters: AdaptiveParamNoiseSpec | None
+    actions: NormalActionNoise | OrnsteinUhlenbeckActionNoise | None
+
+
+def parse_noise(noise_type: str | None, shape: tuple[int, ...], rng: np.random.Generator) -> Noise:
+    """Noise from its description.
+
+    Args:
+        noise_type: such as 'adaptive-param_0.2', 'ou_0.1', 'normal_0.1', 'none', or several with commas between them.
+        shape: of a batch of actions.
+        rng: the run's generator.
+    """
+    parameters = actions = None
+    for part in (noise_type or "none").split(","):
+        kind, _, size = part.strip().rpartition("_")
+        if part.strip() == "none":
+            continue
+        try:
+            stddev = float(size)
+        except ValueError:
+            raise bad_argument("noise_type", noise_type, KINDS) from None
+        if not stddev >= 0:
+            raise bad_argument("noise_type", noise_type, KINDS)
+        zeros, sigma = np.zeros(shape), np.full(shape, stddev)
+        if kind == "adaptive-param":
+            parameters = AdaptiveParamNoiseSpec(stddev, stddev)
+        elif kind == "normal":
+            actions = NormalActionNoise(zeros, sigma, rng)
+        elif kind == "ou":
+            actions = OrnsteinUhlenbeckActionNoise(zeros, sigma, rng=rng)
+        else:
+            raise bad_argument("noise_type", noise_type, KINDS)
+    return Noise(parameters, actions)
+
+
+# Of a policy, one with noise, and observations with episode_start and states: how far noise moves what is done.
+Distance = Callable[[Any, Any, Any, tf.Tensor | None, tf.Tensor | None], tf.Tensor]
+
+
+def action_distance(
+    policy: ActorCritic, perturbed: ActorCritic, obs: Any, episode_start: tf.Tensor | None, states: tf.Tensor | None
+) -> tf.Tensor:
+    """Root mean square distance [] of deterministic actions, in units of the actions' bounds."""
+    view = policy.view(obs, episode_start, states)
+    moved, own = (one.head.unit(one.head.mode(one.act(view))) for one in (perturbed, policy))
+    return tf.sqrt(tf.reduce_mean(tf.square(moved - own)))
+
+
+def policy_divergence(
+    policy: QNetwork, perturbed: QNetwork, obs: Any, episode_start: tf.Tensor | None, states: tf.Tensor | None
+) -> tf.Tensor:
+    """Mean KL divergence [] between softmax(Q) and softmax(Q with noise)."""
+    own, moved = (tf.nn.log_softmax(one.forward(obs).flat) for one in (policy, perturbed))
+    return tf.reduce_mean(tf.reduce_sum(tf.exp(own) * (own - moved), axis=-1))
+
+
+class PerturbedActor:
+    """A copy of an actor with noise in some parameters, those that the policy's `perturbed_variables` lists.
+
+    Every rank draws its own noise: `state` is saved for each of them.
+
+    Attributes:
+        policy: with noise.
+        actor: acts for it.
+        spec: the size of the noise.
+
+    Args:
+        policy: the actor.
+        copies: two policies with the same actor: one acts, the other measures.
+        spec: the size of the noise.
+        rng: numpy generator of the noise.
+        comm: ranks over which distances are averaged.
+        distance: how far noise moves what is done.
+    """
+
+    def __init__(
+        self,
+        policy: ActorCritic | QNetwork,
+        copies: tuple[ActorCritic, ActorCritic] | tuple[QNetwork, QNetwork],
+        spec: AdaptiveParamNoiseSpec,
+        rng: np.random.Generator,
+        comm: Any = None,
+        distance: Distance = action_distance,
+    ) -> None:
+        self._policy, self._rng, self.spec, self._comm = policy, rng, spec, mpi.wrap(comm)
+        self.policy, self._measuring = copies
+        for copy in copies:
+            copy.normalizer = policy.normalizer
+        self.actor = make_actor(self.policy)
+        self._distance = compiled(partial(distance, policy, self._measuring))
+        self.reset()
+
+    def reset(self) -> None:
+        """Draw new noise around the actor's current parameters."""
+        self._perturb(self.policy)
+        self.actor.refresh()
+        self._outdated = False
+
+    def outdate(self) -> None:
+        """Draw new noise before acting again, unless parameters with noise are restored before."""
+        self._outdated = True
+
+    def present(self) -> SamplingActor:
+        """What acts with noise around parameters that are not outdated."""
+        if self._outdated:
+            self.reset()
+        return self.actor
+
+    def state(self) -> dict[str, Any]:
+        """The parameters with noise."""
+        return self.policy.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `state` gave."""
+        self.policy.restore(state)
+        self.actor.refresh()
+        self._outdated = False
+
+    def adapt(self, batch: dict[str, Any]) -> float:
+        """Adapt the size of the noise to the distance by which noise drawn anew moves what is done.
+
+        Args:
+            batch: obs [B, ...]; of recurrent policies also episode_start [B] and states.
+
+        Returns:
+            The distance.
+        """
+        self._perturb(self._measuring)
+        here = self._distance(batch["obs"], batch.get("episode_start"), batch.get("states"))
+        distance = float(self._comm.average(np.array([here.numpy()], np.float32))[0])
+        self.spec.adapt(distance)
+        return distance
+
+    def _perturb(self, copy: ActorCritic | QNetwork) -> None:
+        noisy = {id(variable) for variable in self._policy.perturbed_variables}
+        # The acting copy of an actor also computes the critics' recurrent states that the replay stores.
+        for target, variable in zip(copy.trainable_variables, self._policy.trainable_variables, strict=False):
+            value = variable.numpy()
+            if id(variable) in noisy:
+                value = value + self._rng.normal(0.0, self.spec.current_stddev, value.shape).astype(np.float32)
+            target.assign(value)

@@ -1,0 +1,112 @@
+"""Transitions with goals achieved later: hindsight experience replay (Andrychowicz et al. 2017, arXiv:1707.01495).
+
+The strategy 'future': the new goal is what the same episode had achieved after this step or a later one.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.base import last_observation
+from tfbaselines.envs.wrappers import ACHIEVED, DESIRED, ComputeReward, check_goals
+from tfbaselines.policy.encoding import observation_dtype
+from tfbaselines.replay.protocol import Batch
+from tfbaselines.replay.storage import reshaped
+from tfbaselines.replay.uniform import Replay
+
+# Placeholder for the last step of an unfinished episode.
+OPEN = np.iinfo(np.int64).max
+
+
+class HindsightReplay(Replay):
+    """A replay of Dict observations with the keys observation, achieved_goal and desired_goal.
+
+    Unfinished episodes count as far as they are stored. Rewards and goals of sampled rows change, terminations
+    do not: it is meant for environments whose episodes end by their time limit.
+
+    Args:
+        env: the environments.
+        size: transitions to keep, over all environments.
+        gamma: discount per step.
+        compute_reward: gives the rewards of steps from the goals achieved after them and the goals desired, scaled as
+            the stored rewards are.
+        replay_k: rows with a new goal for each row with its own.
+        keep_ends: see Storage.
+    """
+
+    def __init__(
+        self,
+        env: VecEnv,
+        size: int,
+        gamma: float = 0.99,
+        *,
+        compute_reward: ComputeReward,
+        replay_k: float = 4,
+        keep_ends: bool = False,
+    ) -> None:
+        check_goals(env)
+        space = env.observation_space[ACHIEVED]
+        # The goal achieved after each step: a later goal is never in another episode, nor missing at its end.
+        extra = {"achieved_after": (space.shape, observation_dtype(space))}
+        super().__init__(env, size, gamma, extra=extra, keep_ends=keep_ends)
+        self._compute_reward, self._probability = compute_reward, 1.0 - 1.0 / (1.0 + replay_k)
+        self._episode_end = np.full((self._slots, self.num_envs), OPEN)
+        self._episode_begin = np.zeros(self.num_envs, np.int64)
+
+    def put(
+        self,
+        obs: Any,
+        actions: np.ndarray,
+        rewards: np.ndarray,
+        next_obs: Any,
+        dones: np.ndarray,
+        infos: list[dict[str, Any]],
+        states: np.ndarray | None = None,
+    ) -> None:
+        """See Storage."""
+        step, t = self.steps, self._head
+        super().put(obs, actions, rewards, next_obs, dones, infos, states)
+        achieved = self._arrays["achieved_after"]
+        achieved[t], self._episode_end[t] = next_obs[ACHIEVED], OPEN
+        for i in np.flatnonzero(dones):
+            achieved[t, i] = last_observation(infos[i])[ACHIEVED]
+            begin = max(self._episode_begin[i], self.steps - len(self) // self.num_envs)
+            self._episode_end[np.arange(begin, step + 1) % self._slots, i] = step
+            self._episode_begin[i] = step + 1
+
+    def sample(self, rng: np.random.Generator, batches: int, batch_size: int) -> Batch:
+        """As Replay's, replay_k / (1 + replay_k) of the rows with a new goal."""
+        return reshaped(self._in_hindsight(rng, self._draw(rng, batches * batch_size)), (batches, batch_size))
+
+    def sample_latest(self, rng: np.random.Generator, steps: int) -> Batch:
+        """As many transitions [steps * N, ...] of the latest steps as these have, drawn as `sample` draws them."""
+        count, steps = steps * self.num_envs, min(steps, self.reach)
+        age = rng.integers(1, steps + 1, size=count)
+        return self._in_hindsight(rng, (self.steps - age) * self.num_envs + rng.integers(self.num_envs, size=count))
+
+    def _in_hindsight(self, rng: np.random.Generator, rows: np.ndarray) -> Batch:
+        """Transitions by their row numbers [B], most with a new goal."""
+        batch = self.gather(rows)
+        slots, envs, age = self._locate(batch["rows"])
+        step, end = self.steps - age, np.minimum(self._episode_end[slots, envs], self.steps - 1)
+        chosen = rng.random(len(slots)) < self._probability
+        later = step + (rng.random(len(slots)) * (end - step + 1)).astype(np.int64)
+        goals = self._arrays["achieved_after"][later % self._slots, envs][chosen]
+        for name in {"obs", "next_obs", "following"} & batch.keys():
+            batch[name][DESIRED][chosen] = goals
+        achieved = self._arrays["achieved_after"][slots, envs][chosen]
+        batch["rewards"][chosen] = self._compute_reward(achieved, goals, {})
+        return batch
+
+    def load(self, directory: str | os.PathLike, episodes_continue: bool = False) -> None:
+        """See Storage."""
+        super().load(directory, episodes_continue)
+        steps = np.arange(self.steps)
+        over = self._arrays["terminated"] | self._arrays["truncated"]
+        for i in range(self.num_envs):
+            ends = np.flatnonzero(over[: self.steps, i])
+            # Steps after the last end are of an episode that goes on.
+            self._episode_end[: self.steps, i] = np.append(ends, OPEN)[np.searchsorted(ends, steps)]
+            self._episode_begin[i] = ends[-1] + 1 if len(ends) else 0

@@ -1,0 +1,389 @@
+"""The on-policy runner: steps the environments with the current policy and lays out its experience as [T, N] arrays.
+
+Returns and advantages: pure functions of arrays laid out [T, N] (time, environment).
+"""
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tfbaselines.arrays import require_memory
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.base import last_observation
+from tfbaselines.policy.base import BlockActor, SamplingActor
+from tfbaselines.policy.policy import Policy
+
+
+def backward_recursion(increment: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """x_t = increment_t + factor_t * x_{t+1}, with x_T = 0.
+
+    The environments' sequences are concatenated and the recursion runs once over Python floats, with factor 0 at each
+    sequence's end: for the sizes of a rollout several times faster than T steps of small numpy operations.
+
+    Args:
+        increment: [T, N].
+        factor: [T, N].
+
+    Returns:
+        x, [T, N] in float64.
+    """
+    factor = np.array(factor, np.float64)
+    factor[-1] = 0.0
+    out, x = [], 0.0
+    backwards = slice(None, None, -1)
+    for inc, fac in zip(increment.T.ravel()[backwards].tolist(), factor.T.ravel()[backwards].tolist(), strict=True):
+        x = inc + fac * x
+        out.append(x)
+    return np.asarray(out[::-1]).reshape(increment.T.shape).T
+
+
+def gae(
+    rewards: np.ndarray,
+    values: np.ndarray,
+    episode_start: np.ndarray,
+    last_values: np.ndarray,
+    last_episode_start: np.ndarray,
+    gamma: float,
+    lam: float,
+) -> np.ndarray:
+    """Generalised advantage estimates (Schulman et al. 2016).
+
+        delta_t = r_t + gamma * V_{t+1} * (1 - start_{t+1}) - V_t
+        A_t     = delta_t + gamma * lam * (1 - start_{t+1}) * A_{t+1}
+
+    Args:
+        rewards: [T, N]; at a time-out, with gamma times the value of the real last observation added.
+        values: [T, N], V of the observation before each step.
+        episode_start: [T, N], whether the observation before each step is the first of an episode.
+        last_values: [N], V of the observation after the last step.
+        last_episode_start: [N], whether that observation is the first of an episode.
+        gamma: discount per step.
+        lam: weight of longer estimates.
+
+    Returns:
+        Advantages [T, N] in float64.
+    """
+    next_values = np.concatenate([values[1:], last_values[None]], dtype=np.float64)
+    continues = 1.0 - np.concatenate([episode_start[1:], last_episode_start[None]], dtype=np.float64)
+    deltas = rewards + gamma * next_values * continues - values
+    return backward_recursion(deltas, gamma * lam * continues)
+
+
+def n_step_returns(rewards: np.ndarray, ended: np.ndarray, last_values: np.ndarray, gamma: float) -> np.ndarray:
+    """Discounted sums of rewards to the episode's end, or to the value of the observation after the last step.
+
+        R_t = r_t + gamma * (1 - ended_t) * R_{t+1},  R_T = last value
+
+    Args:
+        rewards: [T, N].
+        ended: [T, N], whether each step ended its episode.
+        last_values: [N].
+        gamma: discount per step.
+
+    Returns:
+        Returns [T, N] in float64.
+    """
+    continues = 1.0 - ended.astype(np.float64)
+    increments = rewards.astype(np.float64)
+    increments[-1] += gamma * continues[-1] * last_values
+    return backward_recursion(increments, gamma * continues)
+
+
+def discount(x: np.ndarray, gamma: float) -> np.ndarray:
+    """y_t = x_t + gamma * y_{t+1} along the first axis; x is [T] or [T, N]."""
+    columns = x.reshape(len(x), -1)
+    return backward_recursion(columns, np.full(columns.shape, gamma)).reshape(x.shape)
+
+
+def standardized(x: np.ndarray) -> np.ndarray:
+    """With mean 0 and standard deviation 1, float32; zeros where all numbers are the same."""
+    centred = x - x.mean(dtype=np.float64)
+    return (centred / (x.std(dtype=np.float64) or 1.0)).astype(np.float32)
+
+
+def explained_variance(ypred: np.ndarray, y: np.ndarray) -> float:
+    """1 - Var[y - ypred] / Var[y]: 1 is perfect, 0 is a constant's; nan for constant targets y."""
+    variance = np.var(y)
+    return float("nan") if variance == 0 else float(1 - np.var(y - ypred) / variance)
+
+
+# A rollout's arrays, the same as rows, and these as tensors; what networks compute from a small row is larger.
+ROLLOUT_COPIES = 3
+LEAST_ROW = 512
+
+# What the end of an episode does to the returns of a reward signal: they end unless a time limit cut the episode; they
+# bootstrap from the last observation's value as at a time limit, whatever ended it; or they go on in the next episode.
+ENDS = TERMINATE, TIME_OUT, GO_ON = "terminate", "time_out", "go_on"
+
+
+@dataclass
+class Rollout:
+    """T steps of N environments. The arrays belong to the runner and are overwritten by its next run.
+
+    Attributes:
+        obs: [T, N, ...] observations before each step.
+        actions: [T, N, ...] actions taken.
+        rewards: [T, N].
+        values: [T, N] value of obs; [T, N, K] of a policy with a value for each of K reward signals, as are
+            timeout_values, end_values and last_values [N, K].
+        neglogps: [T, N] negative log probability of actions; None unless the runner keeps them.
+        episode_start: [T, N] whether obs is the first of an episode (the originals' dones and masks).
+        truncated: [T, N] whether a time limit ended the episode at the step.
+        timeout_values: [T, N] value of the real last observation where the step is truncated, else 0.
+        last_values: [N] value of the observation after the last step.
+        last_episode_start: [N] whether that observation is the first of an episode.
+        states: [N, S] recurrent state before the first step, or None.
+        next_obs: [T, N, ...] observations after each step, at an episode's end its real last one; None unless the
+            runner keeps them.
+        end_values: [T, N] value of the real last observation where an episode ends, else 0; None without next_obs.
+        episodes: the infos' 'episode' entries of the episodes that ended.
+    """
+
+    obs: np.ndarray
+    actions: np.ndarray
+    rewards: np.ndarray
+    values: np.ndarray
+    neglogps: np.ndarray | None
+    episode_start: np.ndarray
+    truncated: np.ndarray
+    timeout_values: np.ndarray
+    last_values: np.ndarray | None = None
+    last_episode_start: np.ndarray | None = None
+    states: np.ndarray | None = None
+    next_obs: np.ndarray | None = None
+    end_values: np.ndarray | None = None
+    episodes: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def ended(self) -> np.ndarray:
+        """[T, N] whether each step ended its episode."""
+        return np.concatenate([self.episode_start[1:], self.last_episode_start[None]])
+
+    def advantages(self, gamma: float, lam: float) -> np.ndarray:
+        """Generalised advantage estimates [T, N], float32; a truncated step bootstraps from its timeout value."""
+        starts, last_starts = self.episode_start, self.last_episode_start
+        estimates = gae(self._bootstrapped(gamma), self.values, starts, self.last_values, last_starts, gamma, lam)
+        return estimates.astype(np.float32)
+
+    def n_step_returns(self, gamma: float) -> np.ndarray:
+        """Discounted returns [T, N], float32, to the episode's end or the value after the last step."""
+        return n_step_returns(self._bootstrapped(gamma), self.ended, self.last_values, gamma).astype(np.float32)
+
+    def stream(self, number: int, rewards: np.ndarray, ends: str) -> "Rollout":
+        """The rollout as one of several reward signals has it.
+
+        Args:
+            number: of the signal's values.
+            rewards: [T, N], the signal's.
+            ends: what the end of an episode does to returns, one of ENDS.
+        """
+        own = {
+            "values": self.values[..., number],
+            "last_values": self.last_values[..., number],
+            "timeout_values": (self.timeout_values if ends == TERMINATE else self.end_values)[..., number],
+        }
+        if ends == GO_ON:
+            own["timeout_values"] = np.zeros_like(own["values"])
+            own |= {name: np.zeros_like(getattr(self, name)) for name in ("episode_start", "last_episode_start")}
+        return dataclasses.replace(self, rewards=rewards, **own)
+
+    def batch(self, recurrent: bool, **arrays: np.ndarray) -> dict[str, np.ndarray]:
+        """A rollout as losses take it: obs, actions, values, neglogpacs if they were kept, and further arrays.
+
+        Args:
+            recurrent: lay out sequences of environments, so that minibatches consist of whole ones.
+            arrays: further arrays [T, N, ...], such as returns.
+
+        Returns:
+            Rows ordered by environment, then time [N * T, ...]; recurrent: sequences [N, T, ...], with episode_start
+            [N, T] and states [N, S].
+        """
+        named = {"obs": self.obs, "actions": self.actions, "values": self.values, **arrays}
+        if self.neglogps is not None:
+            named["neglogpacs"] = self.neglogps
+        if not recurrent:
+            return {name: env_major(array) for name, array in named.items()}
+        named["episode_start"] = self.episode_start.astype(np.float32)
+        sequences = {name: np.ascontiguousarray(array.swapaxes(0, 1)) for name, array in named.items()}
+        return sequences | {"states": self.states}
+
+    def _bootstrapped(self, gamma: float) -> np.ndarray:
+        return self.rewards + gamma * self.timeout_values
+
+
+class Runner:
+    """Collects rollouts of `nsteps` steps, each of which continues where the one before ended.
+
+    The first one begins with a reset of the environments, unless `restore` put the runner into their episodes.
+
+    Args:
+        env: the environments.
+        policy: gives the shapes of actions, noise and recurrent states.
+        actor: acts for it, step by step; one with `act` and `evaluate` computes values once for a whole rollout.
+        nsteps: T.
+        rng: generator of the sampling noise.
+        keep_next_obs: fill the rollouts' next_obs and end_values.
+        keep_neglogps: fill the rollouts' neglogps.
+    """
+
+    def __init__(
+        self,
+        env: VecEnv,
+        policy: Policy,
+        actor: SamplingActor,
+        nsteps: int,
+        rng: np.random.Generator,
+        keep_next_obs: bool = False,
+        keep_neglogps: bool = True,
+    ) -> None:
+        self._env, self._actor, self._head, self._rng = env, actor, policy.head, rng
+        # Asked once: a protocol's methods are looked up one by one.
+        self._in_blocks = isinstance(actor, BlockActor)
+        self.nsteps = nsteps
+        shape = (nsteps, env.num_envs)
+        space = env.observation_space
+        obs_dtype = np.float32 if space.dtype == np.float64 else space.dtype
+        row = math.prod(space.shape) * np.dtype(obs_dtype).itemsize + 4 * math.prod(self._head.action_shape)
+        require_memory(math.prod(shape) * (row * ROLLOUT_COPIES + LEAST_ROW), "nsteps or num_env", "a rollout")
+        self._rollout = Rollout(
+            obs=np.zeros((*shape, *space.shape), obs_dtype),
+            actions=np.zeros((*shape, *self._head.action_shape), self._head.action_dtype),
+            rewards=np.zeros(shape, np.float32),
+            values=np.zeros((*shape, *policy.value_shape), np.float32),
+            neglogps=np.zeros(shape, np.float32) if keep_neglogps else None,
+            episode_start=np.zeros(shape, bool),
+            truncated=np.zeros(shape, bool),
+            timeout_values=np.zeros((*shape, *policy.value_shape), np.float32),
+            next_obs=np.zeros((*shape, *space.shape), obs_dtype) if keep_next_obs else None,
+            end_values=np.zeros((*shape, *policy.value_shape), np.float32) if keep_next_obs else None,
+        )
+        self._obs = np.zeros(shape[1:] + space.shape, obs_dtype)
+        self._begun = False
+        self._episode_start = np.zeros(env.num_envs, bool)
+        self._states = policy.initial_state(env.num_envs)
+
+    def run(self) -> Rollout:
+        """Step every environment nsteps times."""
+        rollout, noise = self._begin()
+        collect = self._collect_then_evaluate if self._in_blocks else self._collect
+        collect(rollout, noise)
+        rollout.last_values = self._actor.value(self._obs, self._states, self._episode_start)
+        rollout.last_episode_start = self._episode_start
+        return rollout
+
+    def state(self) -> dict[str, Any]:
+        """What it acts on next, in the episodes that the environments' own state is of; empty before the first run."""
+        if not self._begun:
+            return {}
+        states = None if self._states is None else np.array(self._states)
+        return {"obs": self._obs.copy(), "episode_start": np.array(self._episode_start), "states": states}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `state` gave, if the environments' episodes were restored: call it after theirs."""
+        if not continues(self._env, state):
+            return
+        self._obs[...] = state["obs"]
+        self._episode_start = np.array(state["episode_start"], bool)
+        self._states = None if state["states"] is None else np.array(state["states"])
+        self._begun = True
+
+    def _begin(self) -> tuple[Rollout, np.ndarray]:
+        """An empty rollout, and the noise [T, N, ...] of its actions."""
+        if not self._begun:
+            self._obs[...] = self._env.reset()
+            self._begun = True
+        rollout = self._rollout
+        rollout.states, rollout.episodes = self._states, []
+        rollout.truncated.fill(False)
+        rollout.timeout_values.fill(0.0)
+        if rollout.end_values is not None:
+            rollout.end_values.fill(0.0)
+        return rollout, self._head.draw_noise(self._rng, (self.nsteps, self._env.num_envs))
+
+    def _collect_then_evaluate(self, rollout: Rollout, noise: np.ndarray) -> None:
+        act = self._actor.act
+        for t in range(self.nsteps):
+            actions = act(self._obs, noise[t])
+            self._step(rollout, t, actions)
+        steps = self.nsteps * self._env.num_envs
+        obs, actions = (array.reshape(steps, *array.shape[2:]) for array in (rollout.obs, rollout.actions))
+        if rollout.neglogps is None:
+            values = self._actor.value(obs)
+        else:
+            values, neglogps = self._actor.evaluate(obs, actions)
+            rollout.neglogps[...] = neglogps.reshape(rollout.neglogps.shape)
+        rollout.values[...] = values.reshape(rollout.values.shape)
+
+    def _collect(self, rollout: Rollout, noise: np.ndarray) -> None:
+        for t in range(self.nsteps):
+            step = self._actor.step(self._obs, self._states, self._episode_start, noise[t])
+            rollout.values[t] = step.values
+            if rollout.neglogps is not None:
+                rollout.neglogps[t] = step.neglogps
+            self._states = step.states
+            self._step(rollout, t, step.actions)
+
+    def _step(self, rollout: Rollout, t: int, actions: np.ndarray) -> None:
+        """Step the environments, store the transition, and bootstrap where a time limit cut it."""
+        for i, last in self._record(rollout, t, actions):
+            value = self._value_of(i, last)
+            if rollout.truncated[t, i]:
+                rollout.timeout_values[t, i] = value
+            if rollout.end_values is not None:
+                rollout.end_values[t, i] = value
+
+    def _record(self, rollout: Rollout, t: int, actions: np.ndarray) -> list[tuple[int, np.ndarray]]:
+        """Step the environments and store the transition; those whose last observation has a value that counts."""
+        rollout.obs[t] = self._obs
+        rollout.episode_start[t] = self._episode_start
+        rollout.actions[t] = actions
+        obs, rollout.rewards[t], self._episode_start, infos = self._env.step(actions)
+        self._obs[...] = obs
+        if rollout.next_obs is not None:
+            rollout.next_obs[t] = obs
+        return self._end_episodes(rollout, t, infos) if self._episode_start.any() else []
+
+    def _end_episodes(self, rollout: Rollout, t: int, infos: list[dict[str, Any]]) -> list[tuple[int, np.ndarray]]:
+        valued = []
+        for i in np.flatnonzero(self._episode_start):
+            info = infos[i]
+            if "episode" in info:
+                rollout.episodes.append(info["episode"])
+            if rollout.next_obs is not None:
+                rollout.next_obs[t, i] = last_observation(info)
+            if info.get("TimeLimit.truncated"):
+                rollout.truncated[t, i] = True
+            if rollout.truncated[t, i] or rollout.end_values is not None:
+                valued.append((i, last_observation(info)))
+        return valued
+
+    def _value_of(self, i: int, last: np.ndarray) -> Any:
+        """Value of environment i's last observation, or values."""
+        last = np.asarray(last, self._obs.dtype)[None]
+        # The state here is the one after the step that ended the episode: it belongs to `last`.
+        states = None if self._states is None else self._states[i : i + 1]
+        return self._actor.value(last, states, np.zeros(1, bool))[0]
+
+
+def continues(env: VecEnv, state: dict[str, Any]) -> bool:
+    """Whether the episodes that a saved runner or collector acted in go on."""
+    return bool(state) and env.restored
+
+
+def env_major(array: np.ndarray) -> np.ndarray:
+    """[T, N, ...] as rows ordered by environment, then time: [N * T, ...]."""
+    return array.swapaxes(0, 1).reshape(array.shape[0] * array.shape[1], *array.shape[2:])
+
+
+def shuffled(rng: np.random.Generator, rows: int, nminibatches: int, noptepochs: int) -> np.ndarray:
+    """Indices [noptepochs * nminibatches, rows / nminibatches]: each epoch is one permutation, cut into minibatches."""
+    return minibatches(rng, rows, rows // nminibatches, noptepochs)
+
+
+def minibatches(rng: np.random.Generator, rows: int, size: int, epochs: int) -> np.ndarray:
+    """Indices [epochs * (rows // size), size]: each epoch is one permutation, cut up; what is left over is dropped."""
+    whole = rows // size * size
+    return np.concatenate([rng.permutation(rows)[:whole].reshape(-1, size) for _ in range(epochs)]).astype(np.int32)

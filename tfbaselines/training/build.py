@@ -1,0 +1,90 @@
+"""Policies from an algorithm's arguments: what learn, evaluate, play and export build alike."""
+
+import inspect
+from typing import Any
+
+from tfbaselines.config.algorithm import Algorithm
+from tfbaselines.config.config import Config, NetworkSpec
+from tfbaselines.policy.actor_critic import ActorCritic, build_actor_critic
+from tfbaselines.policy.direct import DirectPolicy
+from tfbaselines.policy.networks import get_network_builder
+from tfbaselines.policy.policy import Policy, build_policy
+from tfbaselines.training.model import PolicyModel
+
+
+def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None, **kind: Any) -> Policy:
+    """A policy and value function.
+
+    Args:
+        network: as given to learn.
+        env: anything with observation_space and action_space.
+        config: of an algorithm with value_network and normalize_observations.
+        comm: the ranks that train together.
+        kind: estimate_q and policy_class, which the algorithm decides.
+    """
+    check_network(network, config)
+    shared = {"value_network": config.value_network, "normalize_observations": config.normalize_observations}
+    signals = getattr(config, "signals", None)
+    if signals is not None:
+        shared["value_streams"] = len(signals)
+    return build_policy(env, network, **shared, comm=comm, **kind, **config.network_kwargs)
+
+
+def make_actor_critic(network: NetworkSpec, env: Any, config: Config, comm: Any = None, **kind: Any) -> ActorCritic:
+    """An actor and its critics.
+
+    Args:
+        network: as given to learn.
+        env: anything with observation_space and action_space.
+        config: of an off-policy algorithm.
+        comm: the ranks that train together.
+        kind: further arguments of build_actor_critic, which the algorithm decides; these win over the config's.
+    """
+    check_network(network, config)
+    names = ("memory_size", "vis_encode_type", "normalize_observations")
+    own = {name: getattr(config, name) for name in names if hasattr(config, name)}
+    signals = getattr(config, "signals", None)
+    if signals is not None:
+        own["streams"] = len(signals)
+    return build_actor_critic(env, network, comm=comm, **own | kind, **config.network_kwargs)
+
+
+def make_direct_policy(
+    network: NetworkSpec, env: Any, config: Config, comm: Any = None, certain: bool = True
+) -> DirectPolicy:
+    """A policy without values.
+
+    Args:
+        network: as given to learn.
+        env: anything with observation_space and action_space.
+        config: of an algorithm with normalize_observations.
+        comm: the ranks that train together.
+        certain: see DirectPolicy.
+    """
+    check_network(network, config)
+    network_fn = get_network_builder(network)(**config.network_kwargs)
+    own = {"certain": certain, "normalize_observations": config.normalize_observations, "comm": comm}
+    return DirectPolicy(env.observation_space, env.action_space, network_fn, **own)
+
+
+def saved_model(algorithm: Algorithm, network: NetworkSpec, env: Any, arguments: dict[str, Any]) -> PolicyModel:
+    """The model of a saved run, ready to load its weights, for playing and evaluating.
+
+    Args:
+        algorithm: the run's.
+        network: as given to learn.
+        env: an environment with the run's spaces.
+        arguments: the others that learn was called with.
+    """
+    config = algorithm.module.Config.of(arguments)
+    make = getattr(algorithm.module, "make_policy", make_policy)
+    return PolicyModel(make(network, env, config))
+
+
+def check_network(network: NetworkSpec, config: Config) -> None:
+    """ValueError for arguments that neither the algorithm nor the network has, or both have."""
+    parameters = inspect.signature(get_network_builder(network)).parameters.values()
+    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    named = {parameter.name: parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}
+    name = network if isinstance(network, str) else getattr(network, "__name__", repr(network))
+    config.check_network(name, named, open_ended)

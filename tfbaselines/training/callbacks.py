@@ -1,0 +1,253 @@
+"""Callbacks: functions of the Run that are called after every update, and end it by returning False.
+
+    from tfbaselines.callbacks import EvaluateEvery, StopAt
+
+    ppo2.learn("mlp", env, run=RunOptions(callback=[EvaluateEvery(1e4, "CartPole-v1"), StopAt(475)]))
+
+What a callback may look at and do is documented with Run (training/run.py): run.timesteps, run.update, run.mean_reward,
+run.judged_return, run.episodes, run.model, run.config, run.save(), run.stop(), run.columns. It may have further
+methods: begin(run), called before the first update; close(), called at the end; state() and restore(state), with
+which a resumed run goes on as if there had been no interruption.
+"""
+
+import math
+import numbers
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from tfbaselines.config.options import Callback, callbacks_of
+from tfbaselines.config.takes import EVAL_SEEDS_APART
+from tfbaselines.envs.adapt import as_vec_env, check_apart
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.errors import bad_argument, check_at_least
+from tfbaselines.logs import logger
+from tfbaselines.logs.rows import safe_mean
+from tfbaselines.policy.encoding import describe_space, in_words
+from tfbaselines.training.testing import Tester
+
+# What errors call the environments of EvaluateEvery.
+EVALUATED = "env of EvaluateEvery"
+# Columns of EvaluateEvery in the logs.
+RETURN, LENGTH = "evaluation/return", "evaluation/length"
+
+
+class Callbacks:
+    """Several callbacks as one.
+
+    Args:
+        given: a callback, several, or None.
+        further: those that the run adds.
+    """
+
+    def __init__(self, given: Callback | Sequence[Callback] | None, *further: Callback) -> None:
+        self._callbacks = [*callbacks_of(given), *further]
+
+    def __call__(self, run: Any) -> bool:
+        """Call each; whether none of them ends the run."""
+        # Each is called, whatever the ones before it return.
+        answers = [callback(run) for callback in self._callbacks]
+        return not any(isinstance(answer, bool | np.bool_) and not answer for answer in answers)
+
+    def begin(self, run: Any) -> None:
+        """Before the first update."""
+        self._each("begin", run)
+
+    def close(self) -> None:
+        """Close what they opened."""
+        self._each("close")
+
+    def _each(self, method: str, *arguments: Any) -> None:
+        for callback in self._callbacks:
+            if hasattr(callback, method):
+                getattr(callback, method)(*arguments)
+
+    def state(self) -> dict[str, Any]:
+        """Of those that have one, by their class and number."""
+        return {name: callback.state() for name, callback in self._stateful()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Give each its own back; one that the saved run did not have begins anew."""
+        for name, callback in self._stateful():
+            if name in state:
+                callback.restore(state[name])
+
+    def _stateful(self) -> list[tuple[str, Any]]:
+        stateful = [callback for callback in self._callbacks if hasattr(callback, "state")]
+        return [(f"{type(callback).__name__} {number}", callback) for number, callback in enumerate(stateful)]
+
+
+class StopAt:
+    """End the run when its mean return is good enough: that of the latest test, or else of the latest episodes,
+    as many as in the logs.
+
+    Args:
+        mean_return: the bound.
+    """
+
+    def __init__(self, mean_return: float) -> None:
+        if not isinstance(mean_return, numbers.Real):
+            raise bad_argument("mean_return", mean_return, "a number")
+        self._bound = mean_return
+
+    def __call__(self, run: Any) -> bool:
+        """Whether training goes on."""
+        if not run.judged_return >= self._bound:
+            return True
+        logger.info(f"the mean return is {run.judged_return:.4g}, at least {self._bound:g}: training stops")
+        return False
+
+
+class StopWithoutGain:
+    """End the run when its mean return has not risen for some time.
+
+    Args:
+        steps: environment steps without a mean return above the best one so far.
+        at_least: by how much it must rise.
+    """
+
+    def __init__(self, steps: float, at_least: float = 0.0) -> None:
+        check_at_least(1, steps=steps)
+        self._steps, self._at_least = steps, at_least
+        self._best, self._since = -math.inf, 0
+
+    def __call__(self, run: Any) -> bool:
+        """Whether training goes on."""
+        if run.judged_return > self._best + self._at_least:
+            self._best, self._since = run.judged_return, run.timesteps
+        if self._best == -math.inf or run.timesteps - self._since < self._steps:
+            return True
+        logger.info(f"the mean return has not risen above {self._best:.4g} for {self._steps:g} steps: training stops")
+        return False
+
+    def state(self) -> dict[str, Any]:
+        """The best mean return, and the step of it."""
+        return {"best": self._best if math.isfinite(self._best) else None, "since": self._since}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take them back."""
+        self._best = -math.inf if state["best"] is None else state["best"]
+        self._since = state["since"]
+
+
+class Every:
+    """Do something every so many environment steps, at the end of the update that reaches them.
+
+    Args:
+        steps: environment steps between two calls.
+        action: called with the run.
+    """
+
+    def __init__(self, steps: float, action: Callable[[Any], None]) -> None:
+        check_at_least(1, steps=steps)
+        self._steps, self._action, self._seen = int(steps), action, 0
+
+    def __call__(self, run: Any) -> None:
+        """Act when it is time."""
+        before, self._seen = self._seen, run.timesteps // self._steps
+        if self._seen > before:
+            self._action(run)
+
+    def state(self) -> dict[str, Any]:
+        """How often it was time."""
+        return {"seen": self._seen}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take it back."""
+        self._seen = state["seen"]
+
+
+class SaveEvery(Every):
+    """Write a checkpoint every so many environment steps.
+
+    Args:
+        steps: environment steps between two of them.
+    """
+
+    def __init__(self, steps: float) -> None:
+        super().__init__(steps, lambda run: run.save())
+
+
+class Schedule:
+    """Let an argument follow a schedule, as text does where it is given: ``ent_coef="linear_0.01"``.
+
+    Args:
+        argument: one that --help lists as a schedule.
+        schedule: a function of the fraction of training left, which goes from 1 to 0; or text such as linear_0.01.
+    """
+
+    def __init__(self, argument: str, schedule: Callable[[float], float] | str) -> None:
+        self._argument, self._schedule = argument, schedule
+
+    def begin(self, run: Any) -> None:
+        """Hand it to the run, which takes the value of every update from it."""
+        run.schedule(self._argument, self._schedule)
+
+    def __call__(self, run: Any) -> None:
+        """There is nothing left to do."""
+
+
+class EvaluateEvery(Every):
+    """Test the deterministic policy now and then; the logs have its mean return and length.
+
+    Progress, the best checkpoint and the callbacks that end a run go by these tests, unless the algorithm has its own.
+
+    Args:
+        steps: environment steps between two tests.
+        env: environments for them, in any form that learn takes.
+        episodes: of a test.
+    """
+
+    def __init__(self, steps: float, env: Any, episodes: int = 10) -> None:
+        check_at_least(1, episodes=episodes)
+        super().__init__(steps, self._test)
+        self._given, self._episodes = env, episodes
+        self._tester: Tester | None = None
+        self._result = {RETURN: math.nan, LENGTH: math.nan}
+        self._saved: dict[str, Any] | None = None
+        self._counts = False
+
+    def begin(self, run: Any) -> None:
+        """Make the environments."""
+        # Parts of observations reach those networks that take them.
+        flatten = not isinstance(run.model.policy.observation_space, spaces.Dict)
+        seed = None if run.config.seed is None else run.config.seed + EVAL_SEEDS_APART
+        env = run.wrap(as_vec_env(self._given, seed, flatten, EVALUATED))
+        check_apart(run.normalized, env, EVALUATED)
+        trained, tested = run.normalized.observation_space, env.observation_space
+        if trained.shape != tested.shape or type(trained) is not type(tested):
+            trained, tested = (in_words(describe_space(space)) for space in (trained, tested))
+            raise ValueError(f"{EVALUATED} has the observations {tested}, those of training are {trained}")
+        if self._saved is not None:
+            env.restore(self._saved)
+        limit = getattr(run.config, "max_ep_len", None)
+        config = SimpleNamespace(num_test_episodes=self._episodes, max_ep_len=limit)
+        self._tester = Tester(run.normalized, env, config, run.options)
+        self._counts = run.judge_by_tests(self._episodes)
+        run.columns |= self._result
+
+    def _test(self, run: Any) -> None:
+        episodes = self._tester.run(run.model)
+        returns, lengths = zip(*((episode["r"], episode["l"]) for episode in episodes), strict=True)
+        self._result = {RETURN: safe_mean(returns), LENGTH: safe_mean(lengths)}
+        run.columns |= self._result
+        if self._counts:
+            run.eval_episodes.extend(episodes)
+
+    def state(self) -> dict[str, Any]:
+        """How often it was time, the latest result, and the environments' random streams."""
+        return super().state() | {"result": list(self._result.values()), "env": self._tester.env.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take them back."""
+        super().restore(state)
+        self._result = dict(zip(self._result, state["result"], strict=True))
+        self._saved = state["env"]
+
+    def close(self) -> None:
+        """Close the environments that were made here."""
+        if self._tester is not None and not isinstance(self._given, VecEnv):
+            self._tester.env.close()

@@ -1,0 +1,289 @@
+"""Files that hold models and checkpoints: arrays and JSON in one npz, never pickle, written whole or not at all.
+
+The replay beside the checkpoints, each rank's in files of its own.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfbaselines.arrays import parse_document, read_archive
+from tfbaselines.files import write_whole
+from tfbaselines.logs import logger
+
+# The archive's entry that holds the tree with its arrays replaced by references.
+TREE_ENTRY = "tree.json"
+ARRAY_KEY = "__array__"
+
+Tree = dict[str, Any]
+
+
+def save_tree(path: str | os.PathLike, tree: Tree) -> None:
+    """Write nested dicts of arrays and JSON values to one file.
+
+    The file is written beside its destination, flushed to the disk and renamed: a crash leaves the old file or the
+    new one, never half of one.
+
+    Args:
+        path: the file; missing directories above it are made.
+        tree: dicts with string keys; leaves are numpy arrays and scalars, None, bool, int, float, str and lists.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise ValueError(f"cannot save to '{path}': it is a directory, give a file's name")
+    arrays: list[np.ndarray] = []
+    document = json.dumps(_take_out_arrays(tree, arrays))
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = open(scratch, "wb")  # noqa: SIM115 (closed below; here only its own failure counts)
+    except OSError as error:
+        raise ValueError(f"cannot save to '{path}': {error.strerror or error}") from None
+    try:
+        with file:
+            text = np.frombuffer(document.encode(), np.uint8)
+            np.savez(file, **{TREE_ENTRY: text}, **{f"array_{k}": array for k, array in enumerate(arrays)})
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+        _sync_directory(path.parent)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
+
+
+def load_tree(path: str | os.PathLike) -> Tree:
+    """Read what `save_tree` wrote; ValueError in one line when the file is missing, cut short or something else.
+
+    Sizes are checked before anything is read, and nothing in the file is executed: it may come from a stranger.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise ValueError(f"there is no file '{path}'")
+    if not path.is_file():
+        raise ValueError(f"'{path}' is not a file")
+    try:
+        arrays = read_archive(path)
+        document = parse_document(arrays.pop(TREE_ENTRY).tobytes())
+        tree = _put_back_arrays(document, [arrays[f"array_{k}"] for k in range(len(arrays))])
+        if not isinstance(tree, dict):
+            raise ValueError("its tree is not one of names")
+    except Exception as error:  # A damaged archive makes zipfile, numpy and json raise almost anything.
+        reason = " ".join(str(error)[:200].split()) or type(error).__name__
+        raise ValueError(
+            f"'{path}' cannot be read as a saved model, it is damaged or something else ({reason})"
+        ) from None
+    return tree
+
+
+def saved_file(path: str | os.PathLike) -> Path:
+    """The file that a saved model is read from: `path` itself, or the last checkpoint of a run's log directory."""
+    path = Path(path).expanduser()
+    if not path.is_dir():
+        return path
+    for directory in (path / "checkpoints", path):
+        found = Checkpoints(directory).latest()
+        if found is not None:
+            return found
+    raise ValueError(
+        f"directory '{path}' has no readable checkpoint (checkpoints/00001, ...): give a run's log directory, or a file"
+    )
+
+
+class Checkpoints:
+    """The numbered checkpoints of one run.
+
+    Args:
+        directory: where they are: files 00001, 00002, ... and 'best'.
+        keep: how many of the latest to keep.
+    """
+
+    def __init__(self, directory: str | os.PathLike, keep: int = 5) -> None:
+        self.directory = Path(directory)
+        self._keep = keep
+
+    def remove_leftovers(self) -> None:
+        """Remove what a run that was killed while saving left behind; call it while no other run writes here."""
+        for pattern in (".*.tmp", ".best.*"):
+            for path in self.directory.glob(pattern):
+                path.unlink(missing_ok=True)
+
+    def save(self, number: int, tree: Tree) -> Path:
+        """Write checkpoint `number` and drop all but the latest; later numbers are of a run that was begun anew."""
+        path = self.directory / f"{number:05d}"
+        save_tree(path, tree)
+        kept = [old for old in self._numbered() if int(old.name) <= number][-self._keep :]
+        for old in self._numbered():
+            if old not in kept:
+                old.unlink(missing_ok=True)
+        return path
+
+    def mark_best(self, path: Path) -> None:
+        """Keep a copy of `path` as the best so far, whatever becomes of the numbered one."""
+        scratch = self.directory / f".best.{os.getpid()}"
+        scratch.unlink(missing_ok=True)
+        try:
+            os.link(path, scratch)
+        except OSError:
+            # A file system without links.
+            shutil.copyfile(path, scratch)
+        os.replace(scratch, self.best_path)
+
+    @property
+    def best_path(self) -> Path:
+        """The best checkpoint, whether it exists or not."""
+        return self.directory / "best"
+
+    def newest(self) -> tuple[Path | None, Tree, str]:
+        """The newest checkpoint that can be read, or None, its content, and a warning where newer ones cannot."""
+        damaged = []
+        for path in reversed(self._numbered()):
+            try:
+                tree = load_tree(path)
+            except ValueError:
+                damaged.append(path.name)
+                continue
+            return path, tree, f"'{path}' is used: checkpoint {', '.join(damaged)} is damaged" if damaged else ""
+        return None, {}, ""
+
+    def latest(self) -> Path | None:
+        """The newest checkpoint that can be read, with a warning where newer ones cannot; None without any."""
+        path, _, warning = self.newest()
+        if warning:
+            logger.warn(warning)
+        return path
+
+    def describe(self) -> str:
+        """Words on what there is, for errors."""
+        numbers = [path.name for path in self._numbered()]
+        if not numbers:
+            return f"there is no checkpoint in '{self.directory}'"
+        return f"no checkpoint in '{self.directory}' can be read: {', '.join(numbers)} are damaged"
+
+    def named(self, name: str) -> Path:
+        """The checkpoint called 'last', 'best' or a number; ValueError naming those that there are."""
+        numbers = [path.name for path in self._numbered()]
+        if name == "last":
+            path = self.latest()
+            if path is None:
+                raise ValueError(self.describe())
+        elif name == "best":
+            path = self.best_path
+        else:
+            path = next((path for path in self._numbered() if name.isdigit() and int(path.name) == int(name)), None)
+        if path is None or not path.exists():
+            there = f"last, best, {', '.join(numbers)}" if numbers else "there are none"
+            raise ValueError(f"'{self.directory}' has no checkpoint '{name}': {there}")
+        return path
+
+    def _numbered(self) -> list[Path]:
+        if not self.directory.is_dir():
+            return []
+        return sorted((path for path in self.directory.iterdir() if path.name.isdigit()), key=lambda p: int(p.name))
+
+
+def _take_out_arrays(value: Any, arrays: list[np.ndarray]) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _take_out_arrays(item, arrays) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_take_out_arrays(item, arrays) for item in value]
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject:
+            raise TypeError("an array of objects cannot be saved")
+        arrays.append(value)
+        return {ARRAY_KEY: len(arrays) - 1}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _put_back_arrays(value: Any, arrays: list[np.ndarray]) -> Any:
+    if isinstance(value, dict):
+        if value.keys() == {ARRAY_KEY}:
+            number = value[ARRAY_KEY]
+            if type(number) is not int or not 0 <= number < len(arrays):
+                raise ValueError(f"it refers to array {number!r:.20}, which is missing")
+            return arrays[number]
+        return {key: _put_back_arrays(item, arrays) for key, item in value.items()}
+    return [_put_back_arrays(item, arrays) for item in value] if isinstance(value, list) else value
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make a rename last through a power cut, where directories can be synced."""
+    try:
+        handle = os.open(directory, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class TreeFile:
+    """Saves the state() of an object to a file of its own, for its restore().
+
+    Args:
+        owner: has state() and restore().
+    """
+
+    def __init__(self, owner: Any) -> None:
+        self._owner = owner
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write a file, whole or not at all."""
+        save_tree(path, self._owner.state())
+
+    def load(self, path: str | os.PathLike, episodes_continue: bool = False) -> None:
+        """Read what `save` wrote; ValueError when it is missing, damaged or of something else.
+
+        Args:
+            path: of the file.
+            episodes_continue: of no effect: no episode is left open.
+        """
+        self._owner.restore(load_tree(path))
+
+
+class KeptReplay:
+    """Saves a replay and reads it again.
+
+    Attributes:
+        saved: the update after which it was saved last.
+
+    Args:
+        replay: experience with save(path) and load(path, episodes_continue=...).
+        rank: whose it is.
+    """
+
+    def __init__(self, replay: Any, rank: int) -> None:
+        self._replay, self._rank, self.saved = replay, rank, 0
+
+    def save(self, checkpoints: Checkpoints, update: int) -> None:
+        """Write it after an update."""
+        path = self._path(checkpoints)
+        self._replay.save(path)
+        self.saved = update
+        write_whole(f"{path}.update", f"{update}\n")
+
+    def load(self, checkpoints: Checkpoints, update: int, episodes_restored: bool) -> None:
+        """Read it; one that is missing or damaged costs experience, not the run.
+
+        Args:
+            checkpoints: beside which it was saved.
+            update: of the checkpoint from which the run goes on.
+            episodes_restored: whether the environments stand where they were then.
+        """
+        path, same = self._path(checkpoints), False
+        try:
+            # One that was saved with an earlier checkpoint does not end where the environments stand.
+            with contextlib.suppress(OSError), open(f"{path}.update", encoding="ascii") as file:
+                same = file.read().strip() == str(update)
+            self._replay.load(path, episodes_continue=same and episodes_restored)
+        except ValueError as error:
+            logger.warn(f"the replay starts empty: {error}")
+
+    def _path(self, checkpoints: Checkpoints) -> str:
+        return os.path.join(checkpoints.directory, os.pardir, "replay", f"{self._rank:03d}")

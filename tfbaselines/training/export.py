@@ -1,0 +1,101 @@
+"""Shipping a policy: a TensorFlow SavedModel that a process with nothing but TensorFlow can serve."""
+
+import os
+import re
+import shutil
+import tempfile
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from gymnasium import spaces
+
+from tfbaselines.compiling import compiled
+from tfbaselines.envs.vec.packed import opened
+from tfbaselines.files import replace_directory
+from tfbaselines.policy.base import ActingPolicy
+from tfbaselines.policy.encoding import observation_spec
+
+PREFIX = "observations"
+
+
+def export_saved_model(policy: ActingPolicy, normalization: dict[str, Any], directory: str) -> None:
+    """Write the policy with its normalisation, whole or not at all.
+
+    The serving signature takes `observations`, raw as the environment gives them, [N, ...], and returns `actions`
+    (the most likely ones) and `values`. A recurrent policy also takes `states` [N, S] and `masks` [N] (1 at an
+    episode's first step) and returns `states`. Of Dict observations every part is an argument of its own,
+    `observations_PART` (with _ for what is neither a letter nor a digit).
+
+    Args:
+        policy: what to ship.
+        normalization: the environment wrapper's statistics, as a saved model holds them; empty for none.
+        directory: where to; it must not exist or be an earlier export.
+    """
+    if os.path.exists(directory) and not os.path.isfile(os.path.join(directory, "saved_model.pb")):
+        raise ValueError(f"cannot export to '{directory}': it exists and is not an exported model")
+    parent = os.path.dirname(os.path.abspath(directory))
+    try:
+        os.makedirs(parent, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ValueError(f"cannot export to '{directory}': a part of its path is a file") from None
+    work = tempfile.mkdtemp(prefix=".export-", dir=parent)
+    try:
+        module = _ServedPolicy(policy, normalization)
+        tf.saved_model.save(module, work, signatures={"serving_default": module.serve})
+        replace_directory(directory, work)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+class _ServedPolicy(tf.Module):
+    def __init__(self, policy: ActingPolicy, normalization: dict[str, Any]) -> None:
+        super().__init__()
+        # Held by the module so that the SavedModel tracks their variables.
+        self.networks = policy.modules
+        self.parameters = [variable.value for variable in policy.trainable_variables]
+        if policy.normalizer:
+            self.statistics = policy.normalizer.variables
+        spec = observation_spec(opened(policy.observation_space))
+        if normalization.get("ob"):
+            # VecNormalize shows the policy normalised numbers; the served policy takes the raw ones.
+            spec = tf.TensorSpec(spec.shape, tf.float32)
+        named = isinstance(spec, dict)
+        specs = {_argument(name): part for name, part in spec.items()} if named else {PREFIX: spec}
+        if policy.recurrent:
+            specs["states"] = tf.TensorSpec((None, policy.state_size), tf.float32)
+            specs["masks"] = tf.TensorSpec((None,), tf.float32)
+
+        def serve(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+            if named:
+                obs = {name: inputs[_argument(name)] for name in spec}
+            else:
+                obs = _normalize(inputs[PREFIX], normalization)
+            outputs = policy.forward(obs, inputs.get("masks"), inputs.get("states"))
+            actions = policy.head.distribution(outputs.flat).mode()
+            if isinstance(policy.action_space, spaces.Box):
+                kind = actions.dtype.as_numpy_dtype
+                low, high = (getattr(policy.action_space, bound).astype(kind) for bound in ("low", "high"))
+                actions = tf.clip_by_value(actions, low, high)
+                if policy.action_space.dtype.kind != "f":
+                    actions = tf.cast(tf.round(actions), policy.action_space.dtype)
+            results = {"actions": actions, "values": outputs.value}
+            return results | ({"states": outputs.states} if policy.recurrent else {})
+
+        signature = {name: tf.TensorSpec(s.shape, s.dtype, name=name) for name, s in specs.items()}
+        self.serve = compiled(serve).get_concrete_function(**signature)
+
+
+def _argument(part: str) -> str:
+    """The name of a part's argument: what is neither a letter nor a digit becomes _."""
+    return f"{PREFIX}_{re.sub(r'[^A-Za-z0-9_]', '_', part)}"
+
+
+def _normalize(obs: tf.Tensor, normalization: dict[str, Any]) -> tf.Tensor:
+    statistics = normalization.get("ob") if normalization else None
+    if statistics is None:
+        return obs
+    deviation = np.sqrt(np.asarray(statistics["var"]) + normalization["epsilon"])
+    clip = float(normalization["clipob"])
+    centred = obs - tf.constant(np.asarray(statistics["mean"], np.float32))
+    return tf.clip_by_value(centred / tf.constant(deviation.astype(np.float32)), -clip, clip)

@@ -1,0 +1,316 @@
+"""What learn() returns: a policy that acts, and is saved, loaded and exported together with its statistics."""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from tfbaselines.envs.vec.action_mask import check_masks
+from tfbaselines.envs.vec.observations import MASK, named_parts, parts_of, parts_of_obs
+from tfbaselines.envs.vec.packed import PackedSpace, opened, unpacked
+from tfbaselines.errors import NotFiniteError, bad_argument
+from tfbaselines.learn.average import AveragedPolicy
+from tfbaselines.learn.optimizers import Optimizer, restore_slots, slots
+from tfbaselines.logs import logger
+from tfbaselines.policy.actor import make_actor
+from tfbaselines.policy.base import ActingPolicy
+from tfbaselines.policy.encoding import observation_dtype
+from tfbaselines.training.checkpoint import load_tree, save_tree, saved_file
+
+FORMAT = "tfbaselines-model-1"
+# What to do with Dict and Tuple observations that the network was shown as one vector.
+FLATTEN = "those of several parts were flattened: gymnasium.spaces.flatten(env.observation_space, obs)"
+
+
+class PolicyModel:
+    """A policy with its fast actor; what every policy-based algorithm's Model is built on.
+
+    Args:
+        policy: the policy.
+        optimizer: what trains it, if it is trained; its slots are saved with the weights, as are those of `optimizers`.
+        rng: generator of the noise that `step` and `act` sample with.
+        averaged: the policy's average, such as target networks; saved with the weights.
+    """
+
+    def __init__(
+        self,
+        policy: ActingPolicy,
+        optimizer: Optimizer | None = None,
+        rng: np.random.Generator | None = None,
+        averaged: AveragedPolicy | None = None,
+    ) -> None:
+        self.policy, self.optimizer, self.averaged = policy, optimizer, averaged
+        # Further optimisers by the name under which they are saved.
+        self.optimizers: dict[str, Optimizer] = {}
+        # Whatever else is saved with the model: each has state(), restore(), ready() and observed(), and
+        # trainable_variables if it learns.
+        self.parts: list[Any] = []
+        self.actor = make_actor(policy)
+        self.rng = rng if rng is not None else np.random.default_rng()
+        self.config: dict[str, Any] = {}
+        self._env: Any = None
+        self._env_state: dict[str, Any] = {}
+
+    def attach(self, env: Any, config: dict[str, Any] | None = None) -> None:
+        """Name the environment whose normalisation belongs to this model, and what made the run.
+
+        A saved file then holds that normalisation; the environment takes over that of a loaded file, or of the
+        environment that was named before.
+        """
+        if self._env is not None:
+            self._env_state = self._env.normalization() or self._env_state
+        self._env = env
+        if self._env_state:
+            env.restore_normalization(self._env_state)
+        self.config = dict(config or {})
+
+    @property
+    def initial_state(self) -> np.ndarray | None:
+        """The recurrent state an episode starts from, [1, S]; None for a feed-forward policy."""
+        return self.policy.initial_state(1)
+
+    def step(
+        self, obs: np.ndarray, S: np.ndarray | None = None, M: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray]:
+        """Sample actions for a batch, as the originals' models do.
+
+        Args:
+            obs: [N, ...] observations as the (wrapped) environment gives them.
+            S: [N, S] recurrent states; None starts from zeros.
+            M: [N] whether each observation is the first of its episode; None means it is not.
+
+        Returns:
+            actions [N, ...], values [N], new states or None, negative log probabilities [N].
+        """
+        obs = self._batch(obs)
+        count = _length(obs)
+        noise = self.policy.head.draw_noise(self.rng, (count,))
+        return tuple(self.actor.step(obs, *self._memory(count, S, M), noise))
+
+    def act(
+        self,
+        obs: np.ndarray,
+        state: np.ndarray | None = None,
+        deterministic: bool = False,
+        mask: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Choose actions: sampled, or the most likely ones; of a Box within its bounds.
+
+        Args:
+            obs: one observation or a batch of them.
+            state: recurrent state from the call before; None at an episode's start.
+            deterministic: take the mode of the distribution.
+            mask: [N] whether each observation of a batch is the first of its episode; None means it is not.
+
+        Returns:
+            The action (or a batch of them) and the new recurrent state (None for a feed-forward policy).
+        """
+        obs = self._named(obs)
+        single = self._is_single(obs)
+        batch = self._batch(_alone(obs) if single else obs)
+        count = _length(batch)
+        noise = None if deterministic else self.policy.head.draw_noise(self.rng, (count,))
+        actions, states = self.actor.choose(batch, *self._memory(count, state, mask), noise)
+        space = self.policy.action_space
+        if isinstance(space, spaces.Box):
+            # Gaussians know no bounds; environments may insist on them.
+            actions = np.clip(actions, space.low, space.high)
+            if space.dtype.kind != "f":
+                actions = np.rint(actions).astype(space.dtype)
+        return (actions[0] if single else actions), states
+
+    def predict(
+        self,
+        obs: np.ndarray,
+        state: np.ndarray | None = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = False,
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """`act`, with the name and the order of arguments that Stable-Baselines3 has.
+
+        Args:
+            obs: one observation or a batch of them.
+            state: recurrent state from the call before; None at an episode's start.
+            episode_start: [N] whether each observation is the first of its episode; None means it is not.
+            deterministic: take the mode of the distribution.
+
+        Returns:
+            The action (or a batch of them) and the new recurrent state (None for a feed-forward policy).
+        """
+        return self.act(obs, state, deterministic, episode_start)
+
+    def value(self, obs: np.ndarray, S: np.ndarray | None = None, M: np.ndarray | None = None) -> np.ndarray:
+        """Values [N] of a batch of observations."""
+        obs = self._batch(obs, acted_on=False)
+        return self.actor.value(obs, *self._memory(_length(obs), S, M))
+
+    def initial_states(self, count: int) -> np.ndarray | None:
+        """The recurrent states that `count` episodes start from, [count, S]; None for a feed-forward policy."""
+        return self.policy.initial_state(count)
+
+    def variables(self) -> list[Any]:
+        """Everything learnt, which every rank holds alike: Keras variables, or numpy arrays that change in place."""
+        policies = [self.policy, *([] if self.averaged is None else [self.averaged.policy])]
+        learners = [*policies, *self.parts]
+        return [variable for one in learners for variable in getattr(one, "trainable_variables", ())]
+
+    def observe(self, observations: Callable[[], Any]) -> None:
+        """Let the policy's running mean, if it has one, take in observations.
+
+        Args:
+            observations: gives them, [B, ...]; called only where there is a running mean, since rows are a copy.
+        """
+        if self.policy.normalizer:
+            self.policy.normalizer.update(unpacked(observations(), self.policy.observation_space))
+            self.observed()
+
+    def observed(self) -> None:
+        """Bring copies up to date with the policy's running mean."""
+        self.actor.refresh()
+        for part in self.parts:
+            part.observed()
+
+    def ready(self) -> None:
+        """Bring copies up to date with the parameters, which were just loaded or broadcast."""
+        self.actor.refresh()
+        for part in self.parts:
+            part.ready()
+
+    def state(self) -> dict[str, Any]:
+        """Everything the model remembers."""
+        state = {
+            "policy": self.policy.state(),
+            "optimizer": {} if self.optimizer is None else slots(self.optimizer),
+        }
+        if self.averaged is not None:
+            state["averaged"] = self.averaged.policy.state()
+        state |= {name: slots(optimizer) for name, optimizer in self.optimizers.items()}
+        for part in self.parts:
+            state |= part.state()
+        return state
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what `state` gave."""
+        self.policy.restore(state["policy"])
+        self.actor.refresh()
+        if self.optimizer is not None:
+            restore_slots(self.optimizer, state["optimizer"])
+        if self.averaged is not None:
+            self.averaged.policy.restore(state["averaged"])
+        for name, optimizer in self.optimizers.items():
+            restore_slots(optimizer, state[name])
+        for part in self.parts:
+            part.restore(state)
+
+    def tree(self) -> dict[str, Any]:
+        """The content of a saved model."""
+        normalization = self._env.normalization() if self._env is not None else self._env_state
+        return {"format": FORMAT, "config": self.config, "model": self.state(), "normalization": normalization}
+
+    def take(self, tree: dict[str, Any], path: str | os.PathLike) -> None:
+        """Take over a saved model's content; ValueError naming the file when it does not fit."""
+        if tree.get("format") != FORMAT:
+            raise ValueError(f"'{path}' is not a model saved by tfbaselines")
+        try:
+            self.restore(tree["model"])
+            self._env_state = tree["normalization"] or {}
+            if self._env is not None and self._env_state:
+                self._env.restore_normalization(self._env_state)
+        except ValueError as error:
+            raise ValueError(f"cannot load '{path}': {' '.join(str(error).split())[:500]}") from None
+        except Exception as error:  # A stranger's file makes numpy, Keras and TensorFlow raise almost anything.
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            raise ValueError(f"cannot load '{path}': it is damaged ({reason})") from None
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write model, optimiser and the environment's normalisation to one file, whole or not at all."""
+        save_tree(os.path.expanduser(path), self.tree())
+
+    def load(self, path: str | os.PathLike) -> None:
+        """Read a file that `save` or a checkpoint wrote, or the last checkpoint of a run's log directory."""
+        found = saved_file(path)
+        if os.path.isdir(os.path.expanduser(path)):
+            # Nothing is configured for a line of a notebook.
+            (print if logger.Logger.CURRENT is None else logger.info)(f"loading {found}")
+        self.take(load_tree(found), found)
+
+    def export(self, directory: str | os.PathLike) -> None:
+        """Write a TensorFlow SavedModel that serves raw observations; see training/export.py."""
+        from tfbaselines.training.export import export_saved_model
+
+        normalization = self._env.normalization() if self._env is not None else self._env_state
+        export_saved_model(self.policy, normalization, os.path.expanduser(directory))
+
+    def _named(self, obs: Any) -> Any:
+        """Observations as arrays; Tuple and nested ones by the names that their parts have in the policy's space."""
+        space = self.policy.observation_space
+        of_parts = opened(space)
+        if isinstance(of_parts, spaces.Dict) and isinstance(obs, Mapping | tuple):
+            obs = named_parts(obs)
+            missing = of_parts.spaces.keys() - obs.keys()
+            if missing:
+                raise ValueError(f"obs lacks {', '.join(sorted(missing))}: it has {', '.join(obs) or 'nothing'}")
+            return {name: _as_array(obs[name], part) for name, part in of_parts.spaces.items()}
+        if isinstance(space, spaces.Dict):
+            raise bad_argument("obs", obs, f"a dictionary of {', '.join(space.spaces)}")
+        if isinstance(obs, Mapping):
+            raise bad_argument("obs", obs, f"observations have the shape {space.shape}, and no parts; {FLATTEN}")
+        return _as_array(obs, space)
+
+    def _is_single(self, obs: Any) -> bool:
+        """Whether it is one observation, not a batch of them."""
+        space = self.policy.observation_space
+        name, part = next(iter(parts_of(opened(space) if isinstance(obs, Mapping) else space).items()))
+        return np.ndim(parts_of_obs(obs)[name]) == len(part.shape)
+
+    def _batch(self, obs: Any, acted_on: bool = True) -> Any:
+        space, obs = self.policy.observation_space, self._named(obs)
+        if not isinstance(obs, Mapping):
+            return _checked(obs, space)
+        parts = {name: _checked(obs[name], part) for name, part in opened(space).spaces.items()}
+        if MASK in parts and acted_on:
+            check_masks(parts[MASK], self.policy.action_space)
+        return space.pack(parts) if isinstance(space, PackedSpace) else parts
+
+    def _memory(self, count: int, states: Any, episode_start: Any) -> tuple[Any, Any]:
+        if not self.policy.recurrent:
+            return None, None
+        first = self.policy.initial_state(count)
+        states = first if states is None else np.asarray(states, np.float32)
+        if states.shape != first.shape:
+            accepted = f"that of {count} observations is {first.shape}; give what the call before returned, or None"
+            raise bad_argument("state.shape", states.shape, accepted)
+        return states, np.zeros(count, bool) if episode_start is None else np.atleast_1d(episode_start)
+
+
+def _as_array(obs: Any, space: spaces.Space) -> np.ndarray:
+    try:
+        return np.asarray(obs, observation_dtype(space))
+    except (TypeError, ValueError):
+        accepted = f"one observation of shape {space.shape} or a batch of them; of reset() and step() the first value"
+        if isinstance(obs, tuple):
+            accepted += f"; {FLATTEN}"
+        raise bad_argument("obs", obs, accepted) from None
+
+
+def _checked(obs: np.ndarray, space: spaces.Space) -> np.ndarray:
+    if obs.shape[1:] != space.shape:
+        raise bad_argument("obs.shape", obs.shape, f"a batch of observations has the shape {('N', *space.shape)}")
+    if obs.dtype.kind == "f" and not np.isfinite(obs).all():
+        # The action would be as good as any, and a memory of it useless for ever.
+        raise NotFiniteError(f"obs has a number that is not finite: {obs[~np.isfinite(obs)][0]}")
+    return obs
+
+
+def _alone(obs: Any) -> Any:
+    """One observation as a batch of one."""
+    if isinstance(obs, Mapping):
+        return {name: part[None] for name, part in obs.items()}
+    return obs[None]
+
+
+def _length(obs: Any) -> int:
+    """The number of observations in a batch."""
+    return len(next(iter(parts_of_obs(obs).values())))

@@ -1,0 +1,143 @@
+"""Running a trained policy: what --play and evaluate share.
+
+Tests of the deterministic policy on environments of their own.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tfbaselines.config.algorithm import Algorithm
+from tfbaselines.config.options import RunOptions
+from tfbaselines.envs.normalize import VecNormalize
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.base import find_wrapper
+from tfbaselines.envs.wrappers import require_end
+from tfbaselines.errors import bad_argument
+from tfbaselines.parallel.threads import one_blas_thread
+
+# Dones without an 'episode' entry after which there is none to be expected: an Atari game has far fewer lives.
+MOST_SILENT_DONES = 1000
+
+
+def limit_as_trained(env: VecEnv, algorithm: Algorithm, arguments: dict[str, Any]) -> None:
+    """Cut episodes off where training did.
+
+    Args:
+        env: the environments.
+        algorithm: that of the run.
+        arguments: those that learn was called with.
+    """
+    most = getattr(algorithm.config.of(arguments), "max_ep_len", None)
+    if most is not None:
+        env.limit_episodes(most)
+
+
+def episodes(model: Any, env: VecEnv, deterministic: bool = False, render: bool = False) -> Iterator[dict[str, Any]]:
+    """Act for ever; yields the info entry of each episode that ends: 'r' the environment's own return, 'l', 't'.
+
+    Args:
+        model: what acts.
+        env: the environments, wrapped as in training.
+        deterministic: take the most likely actions.
+        render: show the environments after each step.
+    """
+    return (episode for _, episode in _ended(model, env, deterministic, render))
+
+
+def even_episodes(model: Any, env: VecEnv, count: int, deterministic: bool = False) -> list[dict[str, Any]]:
+    """The first episodes of every environment, as many of each as it takes for `count` of them.
+
+    Unlike the first that end, these are not the short ones. Arguments as for `episodes`.
+    """
+    # More of the first environments where the count does not divide.
+    wanted = [len(range(i, count, env.num_envs)) for i in range(env.num_envs)]
+    played: list[dict[str, Any]] = []
+    for i, episode in _ended(model, env, deterministic):
+        if wanted[i]:
+            wanted[i] -= 1
+            played.append(episode)
+        if not any(wanted):
+            break
+    return played
+
+
+def _ended(model: Any, env: VecEnv, deterministic: bool, render: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The number of an environment, and its info entry, for each episode that ends."""
+    with one_blas_thread():
+        obs, silent, lengths = env.reset(), 0, np.zeros(env.num_envs, int)
+        state, dones = model.initial_states(env.num_envs), np.zeros(env.num_envs, bool)
+        while True:
+            actions, state = model.act(obs, state, deterministic, dones)
+            obs, _, dones, infos = env.step(actions)
+            if render:
+                env.render()
+            lengths = np.where(dones, 0, lengths + 1)
+            require_end(int(lengths.max()))
+            for i in np.flatnonzero(dones).tolist():
+                if "episode" in infos[i]:
+                    silent = 0
+                    yield i, infos[i]["episode"]
+                elif (silent := silent + 1) > MOST_SILENT_DONES:
+                    raise ValueError("the environments' infos have no episodes: put a Monitor around each environment")
+
+
+class Tester:
+    """Environments for tests, given or made.
+
+    Attributes:
+        env: the environments for tests; None for no tests.
+
+    Args:
+        env: the environments of training, whose normalisation goes for tests too.
+        eval_env: environments for tests; None makes them as the run's options say.
+        config: has num_test_episodes and max_ep_len.
+        options: of the run.
+        wrap: what the algorithm puts around environments that are made here.
+    """
+
+    def __init__(
+        self,
+        env: VecEnv,
+        eval_env: VecEnv | None,
+        config: Any,
+        options: RunOptions,
+        wrap: Callable[[VecEnv], VecEnv] = lambda env: env,
+    ) -> None:
+        self._train_env, self._count, self._own = env, config.num_test_episodes, None
+        if eval_env is None and self._count and options.make_eval_env is not None:
+            eval_env = self._own = wrap(options.make_eval_env(self._count))
+        self.env = scaled_like(env, eval_env) if self._count and eval_env is not None else None
+        if self.env is not None and config.max_ep_len is not None:
+            self.env.limit_episodes(config.max_ep_len)
+
+    def run(self, model: Any) -> list[dict[str, Any]]:
+        """Run the deterministic policy; the episodes' infos."""
+        if self.env is None:
+            return []
+        statistics = self._train_env.normalization()
+        if statistics:
+            self.env.restore_normalization(statistics)
+        return even_episodes(model, self.env, self._count, deterministic=True)
+
+    def close(self) -> None:
+        """Close the environments that were made here."""
+        if self._own is not None:
+            self._own.close()
+
+
+def scaled_like(env: VecEnv, eval_env: VecEnv) -> VecEnv:
+    """Environments for tests, in VecNormalize where those of training are and these are not.
+
+    Args:
+        env: the environments of training.
+        eval_env: those for tests.
+    """
+    statistics = env.normalization()
+    if statistics.get("ob") is None or find_wrapper(eval_env, VecNormalize) is not None:
+        return eval_env
+    if eval_env.observation_space.shape != statistics["ob"]["mean"].shape:
+        raise bad_argument("eval_env", eval_env.observation_space, "wrap it in VecNormalize where env is")
+    clipob, epsilon = statistics["clipob"], statistics["epsilon"]
+    return VecNormalize(eval_env, ret=False, clipob=clipob, epsilon=epsilon, training=False)
