@@ -5,6 +5,8 @@ import time
 
 import numpy as np
 
+from tfbaselines.errors import UsageError
+
 # Of arrays that would not fit, that are none, or that would run code.
 HEADERS = (
     b"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999,), }",
@@ -43,11 +45,11 @@ def mutations(whole, count, seed=0):
 
 
 def refused_or_read(load, path):
-    """Whether a file is read; anything but a ValueError of one line fails."""
+    """Whether a file is read; anything but a UsageError of one line fails."""
     began = time.perf_counter()
     try:
         load(path)
-    except ValueError as error:
+    except UsageError as error:
         assert len(str(error).splitlines()) == 1 and len(str(error)) < 1000
         return False
     finally:

@@ -14,6 +14,7 @@ from mutations import HEADERS, mutations, refused_or_read
 from tfbaselines import arrays
 from tfbaselines import arrays as memory
 from tfbaselines.arrays import map_array, parse_document, read_archive
+from tfbaselines.errors import UsageError
 from tfbaselines.training.checkpoint import TREE_ENTRY, load_tree, save_tree
 
 TREE = {
@@ -64,6 +65,7 @@ def fuzz(directory, count, seed=0):
 # Loads a file in a process that may take 1.5 GiB of address space; prints the error and the most that it took.
 LIMITED = """
 import resource, sys
+from tfbaselines.errors import UsageError
 from tfbaselines.training.checkpoint import load_tree
 if sys.argv[1] == "fuzz":
     sys.path.insert(0, sys.argv[3])
@@ -74,7 +76,7 @@ else:
     resource.setrlimit(resource.RLIMIT_AS, (3 * 2**29, 3 * 2**29))
     try:
         load_tree(sys.argv[2])
-    except ValueError as error:
+    except UsageError as error:
         print(error)
 print(next(int(line.split()[1]) // 1024 for line in open("/proc/self/status") if line.startswith("VmHWM")))
 """
@@ -188,12 +190,12 @@ def test_more_than_the_memory_or_the_limit_is_refused(tmp_path, monkeypatch):
     save_tree(tmp_path / "model", {"a": np.zeros(10_000)})
     assert load_tree(tmp_path / "model")["a"].shape == (10_000,)
     monkeypatch.setattr(arrays, "available_memory", lambda: 50_000)
-    with pytest.raises(ValueError, match=r"at most 0\.048 MiB can be read"):
+    with pytest.raises(UsageError, match=r"at most 0\.048 MiB can be read"):
         load_tree(tmp_path / "model")
     monkeypatch.setattr(arrays, "available_memory", lambda: None)
     assert load_tree(tmp_path / "model")["a"].shape == (10_000,)
     monkeypatch.setattr(arrays, "LARGEST_ARCHIVE", 50_000)
-    with pytest.raises(ValueError, match="it holds"):
+    with pytest.raises(UsageError, match="it holds"):
         load_tree(tmp_path / "model")
 
 
@@ -210,11 +212,11 @@ def test_arrays_can_be_written_to_and_keep_their_order(tmp_path):
 
 def test_documents_are_bounded():
     assert parse_document(json.dumps([[1], {"a": None}]).encode()) == [[1], {"a": None}]
-    with pytest.raises(ValueError, match="at most"):
+    with pytest.raises(UsageError, match="at most"):
         parse_document(b"[1, 2, 3]", largest=8)
 
 
 def test_memory_in_words(monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: 2**20)
-    with pytest.raises(ValueError, match=r"^the batch would take 2\.0 GiB and 1 MiB are free: lower batch_size$"):
+    with pytest.raises(UsageError, match=r"^the batch would take 2\.0 GiB and 1 MiB are free: lower batch_size$"):
         memory.require_memory(2**31, "batch_size", "the batch")

@@ -1,6 +1,7 @@
 """Errors are one line, and what C libraries print is kept back only while nothing fails."""
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import sys
 import pytest
 
 from tfbaselines.cli.command import Parser, absent, exit_status, silent_stderr
-from tfbaselines.errors import WorkerError
+from tfbaselines.errors import UsageError, WorkerError, nearest
 
 
 def fail(error):
@@ -18,7 +19,7 @@ def fail(error):
     return command
 
 
-@pytest.mark.parametrize("error", [ValueError("this\nthat"), WorkerError("this that")])
+@pytest.mark.parametrize("error", [UsageError("this\nthat"), WorkerError("this that")])
 def test_a_users_mistake_is_one_line(error, capsys):
     assert exit_status("name", fail(error)) == 2
     assert capsys.readouterr().err == "name: error: this that\n"
@@ -39,6 +40,25 @@ def test_other_errors_keep_their_traceback():
         exit_status("name", fail(OSError("without a path")))
 
 
+def test_an_error_of_a_users_file_keeps_its_traceback_below_a_line_that_names_the_file(tmp_path, capsys):
+    path = tmp_path / "my_network.py"
+    path.write_text("import json\ndef build():\n    json.loads('{')\n")
+    mine = {}
+    exec(compile(path.read_text(), str(path), "exec"), mine)
+    with pytest.raises(json.JSONDecodeError):
+        exit_status("name", mine["build"])
+    line = f"name: error: JSONDecodeError in {path}, line 3, which is not a file of tfbaselines; the traceback is below"
+    assert capsys.readouterr().err == line + "\n"
+
+
+def test_an_error_of_this_package_asks_to_report_it(capsys):
+    with pytest.raises(AttributeError):
+        exit_status("name", lambda: nearest(None, []))
+    err = capsys.readouterr().err
+    assert err.startswith("name: error: AttributeError in tfbaselines/errors.py, line ") and err.count("\n") == 1
+    assert err.endswith("a bug of tfbaselines: please report it with the traceback below\n")
+
+
 def test_letters_that_an_output_does_not_have_are_spelt_out(monkeypatch):
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", out)
@@ -56,8 +76,8 @@ def test_a_working_directory_that_was_removed_is_told(tmp_path, monkeypatch, cap
 
 def test_the_traceback_is_shown_when_asked_for(monkeypatch):
     monkeypatch.setenv("TFBASELINES_TRACEBACK", "1")
-    with pytest.raises(ValueError, match="mistake"):
-        exit_status("name", fail(ValueError("mistake")))
+    with pytest.raises(UsageError, match="mistake"):
+        exit_status("name", fail(UsageError("mistake")))
 
 
 def test_ctrl_c_has_its_own_status(capsys):

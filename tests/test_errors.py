@@ -1,7 +1,7 @@
 import pytest
-from tfbaselines.config.declared import config_of
 
-from tfbaselines.errors import bad_argument, check_at_least, nearest, unknown
+from tfbaselines.algs.registry import get
+from tfbaselines.errors import UsageError, bad_argument, check_at_least, nearest, unknown
 
 
 @pytest.mark.parametrize(("name", "found"), [("mpl", "mlp"), ("cartpole-v1", "CartPole-v1"), ("zzz", None), ("", None)])
@@ -20,13 +20,13 @@ def test_a_bad_argument_names_its_value_and_what_is_accepted():
 
 def test_ranges():
     check_at_least(1, a=1, b=2.5)
-    config_of("ppo2")(gamma=0, lam=1)
-    with pytest.raises(ValueError, match=r"b=0 is not valid: at least 1"):
+    get("ppo2").config(gamma=0, lam=1)
+    with pytest.raises(UsageError, match=r"b=0 is not valid: at least 1"):
         check_at_least(1, a=1, b=0)
-    with pytest.raises(ValueError, match=r"gamma=nan is not valid"):
-        config_of("ppo2")(gamma=float("nan"))
+    with pytest.raises(UsageError, match=r"gamma=nan is not valid"):
+        get("ppo2").config(gamma=float("nan"))
     for value in (-0.1, 1.1):
-        with pytest.raises(ValueError, match=r"gamma=.* is not valid: between 0 and 1"):
-            config_of("ppo2")(gamma=value)
-    with pytest.raises(ValueError, match="a=nan"):
+        with pytest.raises(UsageError, match=r"gamma=.* is not valid: between 0 and 1"):
+            get("ppo2").config(gamma=value)
+    with pytest.raises(UsageError, match="a=nan"):
         check_at_least(1, a=float("nan"))

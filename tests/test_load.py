@@ -9,6 +9,7 @@ import pytest
 from commands import SMALL
 
 import tfbaselines
+from tfbaselines.errors import UsageError
 from tfbaselines.evaluate import evaluate
 from tfbaselines.run import main as train
 from tfbaselines.training.checkpoint import Checkpoints, load_tree, save_tree, saved_file
@@ -61,21 +62,21 @@ def test_another_environment_is_refused(saved):
     from tfbaselines.envs.vec import DummyVecEnv
 
     env = DummyVecEnv([lambda: gymnasium.make("Acrobot-v1")])
-    with pytest.raises(ValueError, match="another observation space"):
+    with pytest.raises(UsageError, match="another observation space"):
         tfbaselines.load(saved / "log", env)
 
 
 def test_what_is_no_run_is_named(saved, tmp_path):
-    with pytest.raises(ValueError, match=r"has no config\.json"):
+    with pytest.raises(UsageError, match=r"has no config\.json"):
         tfbaselines.load(tmp_path)
-    with pytest.raises(ValueError, match=r"is not valid: the log directory of a run"):
+    with pytest.raises(UsageError, match=r"is not valid: the log directory of a run"):
         tfbaselines.load(tmp_path / "none")
     tree = load_tree(saved / "model")
     save_tree(tmp_path / "model", tree | {"config": {}})
-    with pytest.raises(ValueError, match="load_path"):
+    with pytest.raises(UsageError, match="load_path"):
         tfbaselines.load(tmp_path / "model")
     save_tree(tmp_path / "model", tree | {"config": tree["config"] | {"network": "evil:net"}})
-    with pytest.raises(ValueError, match="trust"):
+    with pytest.raises(UsageError, match="trust"):
         tfbaselines.load(tmp_path / "model")
 
 
@@ -99,7 +100,7 @@ def test_the_last_readable_checkpoint_of_a_directory(saved, tmp_path):
     for name in ("00001", "00005"):
         (tmp_path / "log/checkpoints" / name).unlink()
     for directory in (tmp_path / "log", tmp_path):
-        with pytest.raises(ValueError, match=f"directory '{directory}' has no readable checkpoint"):
+        with pytest.raises(UsageError, match=f"directory '{directory}' has no readable checkpoint"):
             model.load(directory)
     assert saved_file(tmp_path / "none") == tmp_path / "none"
 
@@ -124,7 +125,7 @@ def test_models_with_a_wrong_part_are_one_line(saved, tmp_path):
             save_tree(tmp_path / "model", changed(tree, path, wrong))
             try:
                 model.load(tmp_path / "model")
-            except ValueError as error:
+            except UsageError as error:
                 refused += 1
                 assert len(str(error).splitlines()) == 1, (path, wrong)
     assert refused > 20
@@ -137,13 +138,13 @@ def test_evaluating_a_changed_run_is_one_line_or_works(saved, tmp_path):
     wrong = {"env": {"env": "Pendulum-v1"}, "network": "cnn", "alg": "sac", "learn": {"nlstm": 4}}
     for name, value in wrong.items():
         (tmp_path / "log/config.json").write_text(json.dumps(config | {name: value}))
-        with pytest.raises(ValueError):
+        with pytest.raises(UsageError):
             evaluate(tmp_path / "log", 1)
     for name, value in {"env_type": "atari", "gamestate": "x", "reward_scale": 1e30, "num_env": 10**4}.items():
         (tmp_path / "log/config.json").write_text(json.dumps(config | {"env": config["env"] | {name: value}}))
         try:
             assert evaluate(tmp_path / "log", 1)["lengths"]
-        except ValueError:
+        except UsageError:
             assert name != "num_env"
 
 

@@ -14,6 +14,7 @@ from tfbaselines.demos.demonstrations import load_demonstrations
 from tfbaselines.demos.recording import record_below_normalization
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.envs.normalize import VecNormalize
+from tfbaselines.errors import UsageError
 from tfbaselines.evaluate import evaluate
 from tfbaselines.record import main, record
 from tfbaselines.run import main as train
@@ -143,7 +144,7 @@ def test_a_file_that_cannot_be_written_is_found_out_before_an_episode(where, sav
     made = []
     monkeypatch.setattr("tfbaselines.record.environments", lambda *_, **__: made.append(1))
     where = where.format(tmp=tmp_path)
-    with pytest.raises(ValueError, match=f"out='{where}/x.npz' is not valid: cannot write in '{where}'"):
+    with pytest.raises(UsageError, match=f"out='{where}/x.npz' is not valid: cannot write in '{where}'"):
         record(str(saved), f"{where}/x.npz")
     assert made == []
 

@@ -15,7 +15,7 @@ from commands import SMALL, finish, run, run_on_ranks, start, start_shell
 from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.config.command_line import parse, split
 from tfbaselines.config.files import make_config, write_config
-from tfbaselines.errors import NotFiniteError
+from tfbaselines.errors import NotFiniteError, UsageError
 from tfbaselines.logs.directory import LOCK_NAME
 from tfbaselines.logs.logger import read_csv
 from tfbaselines.run import _make_room, main
@@ -295,7 +295,7 @@ def test_a_mistake_in_resuming_leaves_the_run_as_it_was(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("error", "status"), [(ValueError("one"), 2), (NotFiniteError("one"), 3), (KeyboardInterrupt(), 130), (None, 0)]
+    ("error", "status"), [(UsageError("one"), 2), (NotFiniteError("one"), 3), (KeyboardInterrupt(), 130), (None, 0)]
 )
 def test_an_error_of_one_rank_ends_all(monkeypatch, error, status):
     def one_rank(argv):
@@ -334,7 +334,9 @@ def test_the_command_finds_modules_where_it_is_started(tmp_path):
     command = [sys.executable, script, "--env=my_module:Robot-v0"]
     top = {"PYTHONPATH": str(Path(__file__).parents[1])}
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=os.environ | top)
-    assert (done.returncode, done.stderr.strip()) == (2, "tfbaselines: error: found")
+    assert done.returncode == 1 and done.stderr.strip().endswith("ValueError: found")
+    first = f"tfbaselines: error: ValueError in {tmp_path / 'my_module.py'}, line 1, which is not a file of tfbaselines"
+    assert done.stderr.startswith(first)
 
 
 def test_the_script_at_the_top_can_be_executed(tmp_path):

@@ -16,6 +16,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from tfbaselines.errors import UsageError
+
 GIB = 2.0**30
 MIB = 2.0**20
 
@@ -30,7 +32,7 @@ def require_memory(nbytes: float, argument: str, what: str = "the replay") -> No
     """
     available = available_memory()
     if available is not None and nbytes > available:
-        raise ValueError(f"{what} would take {in_units(nbytes)} and {in_units(available)} are free: lower {argument}")
+        raise UsageError(f"{what} would take {in_units(nbytes)} and {in_units(available)} are free: lower {argument}")
 
 
 def available_memory() -> int | None:
@@ -90,14 +92,14 @@ def read_header(file: BinaryIO, size: int) -> Header:
             raise ValueError
         header = Header(*np.lib.format.read_array_header_1_0(file))
     except Exception:  # numpy parses the header as Python text, which fails in many ways.
-        raise ValueError("an array's header is damaged, or of an unknown version") from None
+        raise UsageError("an array's header is damaged, or of an unknown version") from None
     if header.dtype.hasobject or header.dtype.names or header.dtype.subdtype:
-        raise ValueError(f"an array of type {header.dtype} is not accepted")
+        raise UsageError(f"an array of type {header.dtype} is not accepted")
     entries = math.prod(header.shape)
     if min(header.shape, default=0) < 0 or (entries and header.dtype.itemsize == 0 and entries > size):
-        raise ValueError("an array's header states an impossible shape")
+        raise UsageError("an array's header states an impossible shape")
     if header.nbytes != size - file.tell():
-        raise ValueError(f"an array of shape {header.shape} does not have the bytes that follow")
+        raise UsageError(f"an array of shape {header.shape} does not have the bytes that follow")
     return header
 
 
@@ -117,10 +119,10 @@ def read_archive(path: str | os.PathLike) -> dict[str, np.ndarray]:
     with _BoundedReader(path) as file, zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-            raise ValueError("its members are compressed")
+            raise UsageError("its members are compressed")
         total = sum(member.file_size for member in members)
         if total > size:
-            raise ValueError(f"its members state {total} bytes and the file has {size}")
+            raise UsageError(f"its members state {total} bytes and the file has {size}")
         check_size(total)
         return {member.filename.removesuffix(".npy"): _read_member(archive, member) for member in members}
 
@@ -130,7 +132,7 @@ def check_size(nbytes: float) -> None:
     available = available_memory()
     most = LARGEST_ARCHIVE if available is None else min(available, LARGEST_ARCHIVE)
     if nbytes > most:
-        raise ValueError(f"it holds {in_units(nbytes)} and at most {in_units(most)} can be read")
+        raise UsageError(f"it holds {in_units(nbytes)} and at most {in_units(most)} can be read")
 
 
 def parse_document(text: bytes, largest: int = LARGEST_DOCUMENT) -> Any:
@@ -141,12 +143,12 @@ def parse_document(text: bytes, largest: int = LARGEST_DOCUMENT) -> Any:
         largest: bytes that are accepted.
     """
     if len(text) > largest:
-        raise ValueError(f"its JSON has {in_units(len(text))}, at most {in_units(largest)} are accepted")
+        raise UsageError(f"its JSON has {in_units(len(text))}, at most {in_units(largest)} are accepted")
     check_size(DOCUMENT_GROWTH * len(text))
     try:
         document = json.loads(text)
     except RecursionError:
-        raise ValueError("its JSON is nested too deeply") from None
+        raise UsageError("its JSON is nested too deeply") from None
     check_depth(document)
     return document
 
@@ -164,7 +166,7 @@ def check_depth(document: Any) -> None:
         level = [item for part in level for item in _items(part) if isinstance(item, dict | list)]
         if not level:
             return
-    raise ValueError("its JSON is nested too deeply")
+    raise UsageError("its JSON is nested too deeply")
 
 
 def _items(part: Any) -> Any:
@@ -183,7 +185,7 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarra
             view[place : place + len(chunk)] = chunk
             place += len(chunk)
     if place != header.nbytes:
-        raise ValueError(f"member {member.filename!r} is cut off")
+        raise UsageError(f"member {member.filename!r} is cut off")
     array = data.view(header.dtype) if header.dtype.itemsize else np.empty(math.prod(header.shape), header.dtype)
     return array.reshape(header.shape, order="F" if header.fortran_order else "C")
 
@@ -195,5 +197,5 @@ class _BoundedReader(io.FileIO):
         if size < 0:
             size = os.fstat(self.fileno()).st_size - self.tell()
         if size > LARGEST_READ:
-            raise ValueError(f"its list of members is larger than {in_units(LARGEST_READ)}")
+            raise UsageError(f"its list of members is larger than {in_units(LARGEST_READ)}")
         return super().read(size)

@@ -1,4 +1,4 @@
-"""One kind of error for a user's mistake: a ``ValueError`` whose single line names the mistake and the mend."""
+"""The errors of the package. A UsageError is one line that names the mistake of a user and how to correct it."""
 
 import contextlib
 import difflib
@@ -9,28 +9,32 @@ from collections.abc import Iterable
 LONGEST_VALUE = 300
 # Choices that an error lists.
 MOST_CHOICES = 50
-# Of a longer list.
+# Choices that an error lists of a longer list.
 EXAMPLES = 10
 
 
+class UsageError(ValueError):
+    """A mistake of the user: commands show it as one line, without a traceback."""
+
+
 class WorkerError(RuntimeError):
-    """An environment failed, in this process or in its own: it raised, crashed or hung; the message names it."""
+    """An environment raised, crashed or hung, in this process or in its own. The message names the environment."""
 
 
 class NotFiniteError(ValueError):
-    """A number that nothing can be learnt from: nan, infinite, or too large for float32."""
+    """A number is nan, infinite or too large for float32, so nothing can be learned from it."""
 
 
-class InUseError(ValueError):
-    """A log directory that another run is writing in."""
+class InUseError(UsageError):
+    """Another run is writing to the log directory."""
 
 
-class ObservationError(ValueError):
-    """An observation that does not fit its space."""
+class ObservationError(UsageError):
+    """An observation does not fit its space."""
 
 
 def warn(message: str) -> None:
-    """A warning on standard error, if there is one."""
+    """Print a warning to standard error, if there is one."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         # One write, so that lines of several ranks do not mix.
         sys.stderr.write(f"tfbaselines: warning: {message}\n")
@@ -38,33 +42,33 @@ def warn(message: str) -> None:
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:
-    """The choice that `name` most likely meant, or None when nothing resembles it."""
+    """Return the choice that `name` most likely meant, or None when nothing resembles it."""
     by_lower = {choice.lower(): choice for choice in choices}
     matches = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.5)
     return by_lower[matches[0]] if matches else None
 
 
-def unknown(kind: str, name: str, choices: Iterable[str]) -> ValueError:
-    """The error for a name that is not one of `choices`, e.g. ``unknown("network", "mpl", ["mlp", "cnn"])``."""
+def unknown(kind: str, name: str, choices: Iterable[str]) -> UsageError:
+    """Build the error for a name that is not one of `choices`, e.g. ``unknown("network", "mpl", ["mlp", "cnn"])``."""
     choices = sorted(choices)
     guess = nearest(name, choices)
     shown = choices if len(choices) <= MOST_CHOICES else [*choices[:EXAMPLES], f"... ({len(choices)} in all)"]
     hint = f"did you mean '{guess}'?" if guess else f"choose from {', '.join(shown)}"
-    return ValueError(f"unknown {kind} {name!r:.{LONGEST_VALUE}}: {hint}")
+    return UsageError(f"unknown {kind} {name!r:.{LONGEST_VALUE}}: {hint}")
+
+
+def bad_argument(name: str, value: object, accepted: str) -> UsageError:
+    """Build the error for an argument whose value cannot be used; `accepted` describes the values that can."""
+    return UsageError(f"{name}={value!r:.{LONGEST_VALUE}} is not valid: {accepted}")
 
 
 def check_at_least(least: float, **values: float) -> None:
-    """Refuse numbers below `least`, by the names they are given under."""
+    """Raise a UsageError for the first value below `least`; the keywords are the arguments' names."""
     for name, value in values.items():
         if not value >= least:
             raise bad_argument(name, value, f"at least {least}")
 
 
 def given(**values: float | None) -> dict[str, float]:
-    """Those of some optional numbers that are not None."""
+    """Return the values that are not None."""
     return {name: value for name, value in values.items() if value is not None}
-
-
-def bad_argument(name: str, value: object, accepted: str) -> ValueError:
-    """The error for an argument whose value cannot be used, naming what is accepted."""
-    return ValueError(f"{name}={value!r:.{LONGEST_VALUE}} is not valid: {accepted}")

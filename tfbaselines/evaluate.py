@@ -17,7 +17,7 @@ from tfbaselines.algs.registry import get
 from tfbaselines.cli.command import Parser, exit_status, leave, load_tensorflow
 from tfbaselines.config.files import read_config
 from tfbaselines.config.stored import NOT_KEPT, OF_THE_MODEL, check_config, check_run
-from tfbaselines.errors import check_at_least
+from tfbaselines.errors import UsageError, check_at_least
 from tfbaselines.training.checkpoint import Checkpoints, load_tree
 
 
@@ -125,7 +125,7 @@ def find_run(path: str | Path, checkpoint: str, trust: bool) -> tuple[dict[str, 
         try:
             check_config(config)
         except ValueError as error:
-            raise ValueError(
+            raise UsageError(
                 f"'{path}' does not hold the configuration of a run ({error}): models saved from Python without one "
                 "are loaded by learn(..., total_timesteps=0, load_path=...)"
             ) from None

@@ -7,7 +7,7 @@ from gymnasium import spaces
 
 from tfbaselines.algs.registry import get
 from tfbaselines.cli.command import Parser, exit_status, leave, load_tensorflow
-from tfbaselines.errors import check_at_least
+from tfbaselines.errors import UsageError, check_at_least
 from tfbaselines.evaluate import environments, find_run, load_model
 from tfbaselines.files import check_can_be_written
 
@@ -60,7 +60,7 @@ def record(
     if MASK in parts or any(map(is_image, parts.values())):
         env.close()
         what = "action masks" if MASK in parts else "images beside other observations"
-        raise ValueError(f"demonstrations are one array of observations: no algorithm would read these with {what}")
+        raise UsageError(f"demonstrations are one array of observations: no algorithm would read these with {what}")
     progress = make_progress(True, "record", 0, episodes, "episode")
     try:
         limit_as_trained(env, algorithm, config["learn"])

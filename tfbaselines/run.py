@@ -18,6 +18,7 @@ from tfbaselines.config.sections import below
 from tfbaselines.config.signals import reads_demonstrations
 from tfbaselines.config.stored import NOT_KEPT, READ_AGAIN, given_again, needs_trust
 from tfbaselines.config.takes import EVAL_SEEDS_APART
+from tfbaselines.errors import UsageError
 from tfbaselines.files import check_can_be_written
 from tfbaselines.logs.directory import clear, forget, has_checkpoint, holds_checkpoints, holds_run, locked
 from tfbaselines.logs.formats import check_format
@@ -103,21 +104,21 @@ def _resumed(typed: dict[str, str | bool]) -> tuple[dict[str, str | bool], dict[
     if resume is None:
         return typed, {}
     if resume is True:
-        raise ValueError("--resume needs a value: the log directory of the run to continue")
+        raise UsageError("--resume needs a value: the log directory of the run to continue")
     if resume == "auto":
         resume = typed.get("log_path")
         if not isinstance(resume, str):
-            raise ValueError("--resume=auto needs --log_path: the directory in which there may be a run to continue")
+            raise UsageError("--resume=auto needs --log_path: the directory in which there may be a run to continue")
         if not has_checkpoint(resume):
             if holds_checkpoints(resume) and "overwrite" not in typed:
-                raise ValueError(f"'{resume}' has checkpoints, but no config.json: put it back, or give --overwrite")
+                raise UsageError(f"'{resume}' has checkpoints, but no config.json: put it back, or give --overwrite")
             return {name: value for name, value in typed.items() if name != "resume"} | {"overwrite": True}, {}
     config = read_config(resume)
     log_path = typed.get("log_path")
     if isinstance(log_path, str) and os.path.realpath(log_path) != os.path.realpath(resume):
-        raise ValueError(f"--log_path={log_path}: a resumed run goes on in its own directory, '{resume}': leave it out")
+        raise UsageError(f"--log_path={log_path}: a resumed run goes on in its own directory, '{resume}': leave it out")
     if typed.get("alg", config["alg"]) != config["alg"]:
-        raise ValueError(f"--alg={typed['alg']}: a run's algorithm cannot change, '{resume}' is one of {config['alg']}")
+        raise UsageError(f"--alg={typed['alg']}: a run's algorithm cannot change, '{resume}' is one of {config['alg']}")
     # Also a seed that was drawn, and as many games as the run had cores; her's batches number its environments.
     chosen = ("seed",) if "rollout_batch_size" in config["learn"] else ("seed", "num_env")
     values = {name: config["env"].get(name) for name in chosen}
@@ -151,7 +152,7 @@ def _make_room(directory: str, overwrite: bool) -> None:
         return
     if not overwrite:
         again = shlex.quote(directory)
-        raise ValueError(f"'{directory}' holds a run: continue it with --resume={again}, or give --overwrite")
+        raise UsageError(f"'{directory}' holds a run: continue it with --resume={again}, or give --overwrite")
     clear(directory)
 
 

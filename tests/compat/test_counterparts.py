@@ -12,6 +12,7 @@ from tfbaselines.algs.registry import get
 from tfbaselines.compat import baselines, experiments
 from tfbaselines.compat.experiments import ExperimentGrid, all_bools, call_experiment, setup_logger_kwargs, valid_str
 from tfbaselines.envs.tiny import DiscreteIdentityEnv
+from tfbaselines.errors import UsageError
 from tfbaselines.logs.epoch_logger import colorize
 
 
@@ -56,7 +57,7 @@ def test_parsers():
     assert (args.env, args.num_timesteps, args.play, args.alg, args.reward_scale) == ("Pong-v4", 1e4, True, "ppo2", 1.0)
     assert baselines.parse_unknown_args(rest) == {"nsteps": "5", "lr": "3"}
     for words, line in ((["--dueling"], "write --dueling=value"), (["nsteps=5"], "write --name=value")):
-        with pytest.raises(ValueError, match=line):
+        with pytest.raises(UsageError, match=line):
             baselines.parse_unknown_args(words)
     flags = argparse.ArgumentParser()
     baselines.boolean_flag(flags, "layer-norm", default=True)
@@ -72,13 +73,13 @@ def test_policies_of_ppo1_are_network_builders():
         (lambda: baselines.MlpPolicy("pi", None, None, gaussian_fixed_var=False), "gaussian_fixed_var=False"),
         (lambda: baselines.CnnPolicy("pi", None, None, kind="huge"), "kind='huge'"),
     ):
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(UsageError, match=words):
             make()
 
 
 def test_the_memory_of_ddpg():
     memory = Memory(limit=5, action_shape=(2,), observation_shape=(3,), rng=np.random.default_rng(0))
-    with pytest.raises(ValueError, match="holds 0 transitions"):
+    with pytest.raises(UsageError, match="holds 0 transitions"):
         memory.sample(1)
     for k in range(8):
         memory.append(np.full(3, k), np.full(2, -k), 10 * k, np.full(3, k + 1), k == 7)
@@ -96,7 +97,7 @@ def test_the_memory_of_ddpg():
 def test_colors():
     assert colorize("x", "red") == "\x1b[31mx\x1b[0m" and colorize("x", "crimson", bold=True) == "\x1b[38;1mx\x1b[0m"
     assert colorize("x", "green", highlight=True) == "\x1b[42mx\x1b[0m"
-    with pytest.raises(ValueError, match="did you mean 'red'"):
+    with pytest.raises(UsageError, match="did you mean 'red'"):
         colorize("x", "reed")
 
 
@@ -141,7 +142,7 @@ def test_the_variants_of_a_grid():
     named.add("q_lr", [1e-3, 1e-4])
     assert named.shs[-1] == "ql"
     for key, words in (("", "key=''"), (3, "key=3")):
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(UsageError, match=words):
             grid().add(key, 1)
 
 
@@ -164,7 +165,7 @@ def test_experiments_run_in_processes_of_their_own(tmp_path, capfd):
     with pytest.raises(RuntimeError, match="experiment 'bad' with seed 0 failed with status 1"):
         sizes = {"hidden_sizes": 1}
         call_experiment("bad", thunk, data_dir=str(tmp_path), fail=True, env_name="CartPole-v1", ac_kwargs=sizes)
-    with pytest.raises(ValueError, match="num_cpu='many'"):
+    with pytest.raises(UsageError, match="num_cpu='many'"):
         call_experiment("bad", thunk, num_cpu="many")
 
 
@@ -177,7 +178,7 @@ def test_a_key_of_the_grid_may_name_what_runs(monkeypatch):
     both.run("algo")
     assert calls == [(("g_sin", np.sin), 0), (("g_sin", np.sin), 10), (("g_cos", np.cos), 0), (("g_cos", np.cos), 10)]
     for thunk in ("alg", "seed", None):
-        with pytest.raises(ValueError, match=f"thunk={thunk!r} is not valid: a function, or the key of the grid"):
+        with pytest.raises(UsageError, match=f"thunk={thunk!r} is not valid: a function, or the key of the grid"):
             both.run(thunk)
     assert len(calls) == 4
 

@@ -9,6 +9,7 @@ from tfbaselines.utils.logx import EpochLogger, Logger
 import tfbaselines
 from tfbaselines.algs import ppo
 from tfbaselines.envs import tiny
+from tfbaselines.errors import UsageError
 from tfbaselines.training.checkpoint import load_tree
 
 
@@ -43,7 +44,7 @@ def test_without_a_model_the_state_alone_is_saved(tmp_path):
 
 def test_a_session_is_refused_in_one_line(tmp_path):
     logger = EpochLogger(tmp_path)
-    with pytest.raises(ValueError, match=r"^model='session' is not valid: what learn returns, .*no sessions$"):
+    with pytest.raises(UsageError, match=r"^model='session' is not valid: what learn returns, .*no sessions$"):
         logger.setup_tf_saver("session", inputs={"x": 1}, outputs={"pi": 2})
     logger.close()
 

@@ -12,6 +12,7 @@ from readme import section
 
 from tfbaselines.compat import experiment_command, experiments
 from tfbaselines.compat.experiment_command import split
+from tfbaselines.errors import UsageError
 from tfbaselines.run import main
 
 ENV = ("--env", "CartPole-v1")
@@ -120,7 +121,7 @@ def test_mistakes_are_one_line_and_nothing_runs(words, line, calls, capsys):
 
 def test_no_experiments_inside_of_an_mpirun(calls, monkeypatch):
     monkeypatch.setattr(experiment_command.mpi, "launched", lambda: True)
-    with pytest.raises(ValueError, match="give --cpu N in place of mpirun"):
+    with pytest.raises(UsageError, match="give --cpu N in place of mpirun"):
         experiment_command.main(["ppo", *ENV])
     assert not calls
 

@@ -8,6 +8,7 @@ import pytest
 from tfbaselines.gail.dataset.mujoco_dset import Mujoco_Dset
 
 from tfbaselines.demos.demonstrations import load_demonstrations
+from tfbaselines.errors import UsageError
 
 EPISODES, LENGTH = 4, 5
 
@@ -47,10 +48,10 @@ def test_it_stands_for_its_file(path):
 
 
 def test_mistakes_are_one_line(path, tmp_path):
-    with pytest.raises(ValueError, match=r"expert_path=.* is not valid: a file"):
+    with pytest.raises(UsageError, match=r"expert_path=.* is not valid: a file"):
         Mujoco_Dset(tmp_path / "nowhere.npz")
     np.savez(tmp_path / "other.npz", obs=np.zeros(3))
-    with pytest.raises(ValueError, match="it has no array 'acs'"):
+    with pytest.raises(UsageError, match="it has no array 'acs'"):
         Mujoco_Dset(tmp_path / "other.npz")
-    with pytest.raises(ValueError, match="split='test' is not valid"):
+    with pytest.raises(UsageError, match="split='test' is not valid"):
         Mujoco_Dset(path).get_next_batch(2, "test")

@@ -14,6 +14,7 @@ from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.compat import Absent
 from tfbaselines.compat.page import migration_page
 from tfbaselines.compat.table import PACKAGES, SPINNING_UP, TABLE
+from tfbaselines.errors import UsageError
 
 # Their lines work when they are built.
 
@@ -63,9 +64,9 @@ def test_algorithms_of_spinning_up_are_functions():
     for name in SPINNING_UP:
         for variant in (name, f"{name}_tf1", f"{name}_pytorch"):
             assert getattr(tfbaselines, variant).learn is getattr(tfbaselines, name).learn
-            with pytest.raises(ValueError, match="env_fn=3 is not valid"):
+            with pytest.raises(UsageError, match="env_fn=3 is not valid"):
                 getattr(tfbaselines, variant)(env_fn=3)
-    with pytest.raises(ValueError, match=r"is a module: call tfbaselines.ppo2.learn\(network, env"):
+    with pytest.raises(UsageError, match=r"is a module: call tfbaselines.ppo2.learn\(network, env"):
         tfbaselines.ppo2("mlp", None)
 
 
@@ -83,7 +84,7 @@ def test_algorithms_of_spinning_up_are_functions():
 )
 def test_what_has_no_counterpart_names_what_to_use(line, use, words):
     namespace = run(line)
-    with pytest.raises(ValueError, match=words) as error:
+    with pytest.raises(UsageError, match=words) as error:
         eval(use, namespace)
     assert "\n" not in str(error.value)
 
@@ -105,7 +106,7 @@ def test_classes_without_a_counterpart_can_be_asked_about(line, words):
         lambda: base(1, 2, 3),
     ]
     for use in uses:
-        with pytest.raises(ValueError, match=words) as error:
+        with pytest.raises(UsageError, match=words) as error:
             use()
         assert "\n" not in str(error.value)
     with pytest.raises(AttributeError, match=words):
@@ -167,14 +168,14 @@ def test_names_without_a_counterpart_can_be_imported(row):
     path, *names = names.split()
     for name in names:
         found = run(f"from {path} import {name}")[name]
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(UsageError, match=words):
             found()
 
 
 @pytest.mark.parametrize("name", ["PPO", "A2C", "DQN", "SAC", "TD3", "DDPG", "TRPO"])
 def test_algorithms_of_stable_baselines3_name_where_to_read_on(name):
     found = run(f"from tfbaselines import {name}")[name]
-    with pytest.raises(ValueError, match=rf"^{name} .* tfbaselines\.\w+\.learn\(network, env, .*MIGRATION\.md"):
+    with pytest.raises(UsageError, match=rf"^{name} .* tfbaselines\.\w+\.learn\(network, env, .*MIGRATION\.md"):
         found("MlpPolicy", "CartPole-v1", verbose=1)
     with pytest.raises(AttributeError, match=r"MIGRATION\.md"):
         found.load("model.zip")

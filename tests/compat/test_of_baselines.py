@@ -6,6 +6,7 @@ from gymnasium import spaces
 
 import tfbaselines
 from tfbaselines.bench import load_results
+from tfbaselines.errors import UsageError
 from tfbaselines.logs import logger
 
 
@@ -76,7 +77,7 @@ def policy_fn(name, ob_space, ac_space):
 def test_gail_as_baselines_run_mujoco_calls_it(positional, named):
     from tfbaselines.gail import trpo_mpi
 
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(UsageError) as caught:
         trpo_mpi.learn(*positional, **named)
     assert str(caught.value) == (
         "gail.trpo_mpi.learn(env, policy_func, reward_giver, expert_dataset, ...) has no counterpart: write "
@@ -88,9 +89,9 @@ def test_gail_in_its_own_form_is_not_refused():
     from tfbaselines.gail import trpo_mpi
 
     for positional in (("mlp", "Pendulum-v1"), ("Pendulum-v1", "mlp")):
-        with pytest.raises(ValueError, match="demo_path=None"):
+        with pytest.raises(UsageError, match="demo_path=None"):
             trpo_mpi.learn(*positional)
-    with pytest.raises(ValueError, match=r"nowhere\.npz"):
+    with pytest.raises(UsageError, match=r"nowhere\.npz"):
         trpo_mpi.learn("mlp", "Pendulum-v1", "nowhere.npz")
 
 
@@ -121,9 +122,9 @@ def test_distributions_have_the_originals_methods(space):
     first = pd.sample()
     tfbaselines.common.misc_util.set_global_seeds(0)
     np.testing.assert_array_equal(pd.sample(), first)
-    with pytest.raises(ValueError, match=r"give noise: pdtype\.draw_noise\(rng, \(n,\)\)"):
+    with pytest.raises(UsageError, match=r"give noise: pdtype\.draw_noise\(rng, \(n,\)\)"):
         tf.function(lambda: pdtype.pdfromflat(tf.zeros((5, width))).sample())()
-    with pytest.raises(ValueError, match=r"keras\.layers\.Dense\(pdtype\.param_shape\(\)\[0\]\)"):
+    with pytest.raises(UsageError, match=r"keras\.layers\.Dense\(pdtype\.param_shape\(\)\[0\]\)"):
         pdtype.pdfromlatent(flat)
 
 
@@ -135,5 +136,5 @@ def test_distributions_are_made_from_sizes_as_in_the_original():
         assert getattr(distributions, name)(size).param_shape() == [width]
     assert distributions.MultiCategoricalPdType([2, 3]).param_shape() == [5]
     assert distributions.CategoricalPdType(SPACES[0]).pdfromflat(np.zeros((1, 3), np.float32)).mode() == 1
-    with pytest.raises(ValueError, match="action space Text"):
+    with pytest.raises(UsageError, match="action space Text"):
         distributions.make_pdtype(spaces.Text(3))

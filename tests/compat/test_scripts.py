@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tfbaselines
+from tfbaselines.errors import UsageError
 from tfbaselines.evaluate import evaluate
 from tfbaselines.logs.logger import read_csv
 
@@ -197,7 +198,7 @@ def test_a_network_as_baselines_takes_it(eager):
     model = tfbaselines.ppo2.learn(network=network_fn, env=lambda: gymnasium.make("Pendulum-v1"), **small)
     assert [v.shape for v in model.policy.network.trainable_variables] == [(3, 8), (8,)]
     assert model.policy.value_network is not model.policy.network
-    with pytest.raises(ValueError, match="unknown argument 'num_hidden' \\(network 'network_fn'\\)"):
+    with pytest.raises(UsageError, match="unknown argument 'num_hidden' \\(network 'network_fn'\\)"):
         tfbaselines.ppo2.learn(network_fn, lambda: gymnasium.make("Pendulum-v1"), num_hidden=4, **small)
 
 
@@ -210,7 +211,7 @@ def test_an_environment_without_an_id_leaves_no_configuration(tmp_path, eager):
     tfbaselines.vpg(lambda: Guess(ACTIONS[0]), **course, **own)
     assert read_csv(tmp_path / "run/progress.txt", separator="\t")["TotalEnvInteracts"].tolist() == [20, 40]
     assert not (tmp_path / "run/config.json").exists()
-    with pytest.raises(ValueError, match=r"has no config\.json"):
+    with pytest.raises(UsageError, match=r"has no config\.json"):
         load_policy_and_env(tmp_path / "run")
 
 
@@ -226,6 +227,6 @@ def test_mistakes_in_spinning_ups_form():
         ({"ac_kwargs": {"hiden_sizes": [8]}}, "did you mean 'hidden_sizes'"),
         ({"epocs": 3}, "did you mean 'epochs'"),
     ):
-        with pytest.raises(ValueError, match=words) as error:
+        with pytest.raises(UsageError, match=words) as error:
             tfbaselines.sac(make, **arguments)
         assert "\n" not in str(error.value)

@@ -14,7 +14,7 @@ from tfbaselines.compat.spinup import load_policy_and_env
 from tfbaselines.compat.spinup_config import CannotBeStored, config_of
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.make import make_env
-from tfbaselines.errors import InUseError
+from tfbaselines.errors import InUseError, UsageError
 from tfbaselines.evaluate import evaluate
 from tfbaselines.logs.directory import locked
 from tfbaselines.logs.logger import read_csv
@@ -130,7 +130,7 @@ def test_a_directory_in_use_is_left_alone(tmp_path, monkeypatch):
 
 
 def test_a_run_that_cannot_begin_leaves_nothing(tmp_path):
-    with pytest.raises(ValueError, match="actions"):
+    with pytest.raises(UsageError, match="actions"):
         tfbaselines.td3(cart_pole(), epochs=1, logger_kwargs={"output_dir": str(tmp_path)})
     assert not (tmp_path / "config.json").exists()
 

@@ -11,6 +11,7 @@ from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.config.argument import Argument
 from tfbaselines.config.command_line import FLAGS, parse, parse_value, split
 from tfbaselines.config.networks import networks
+from tfbaselines.errors import UsageError
 
 # The arguments of everything, but not those whose text names modules to import.
 ARGUMENTS = {name: one for algorithm in ALGORITHMS.values() for name, one in algorithm.config.arguments().items()}
@@ -37,7 +38,7 @@ def one_line(error):
 def test_any_text_is_a_value_of_its_type_or_a_mistake_in_one_line(kinds, text):
     try:
         value = parse_value(Argument("x", kinds, None, ""), text)
-    except ValueError as error:
+    except UsageError as error:
         assert one_line(error)
         return
     assert type(value) in set().union(*(TYPES[kind] for kind in kinds if kind in TYPES))
@@ -51,7 +52,7 @@ def test_any_command_parses_or_is_a_mistake_in_one_line(given):
     given = {name: text for name, text in given.items() if name not in ("env", "network")}
     try:
         assert parse(given, ALGORITHMS).given == given
-    except ValueError as error:
+    except UsageError as error:
         assert one_line(error)
 
 
@@ -62,7 +63,7 @@ def test_nothing_is_ever_evaluated(tmp_path, monkeypatch, form):
     for name in [*NAMES, "network", "env"]:
         try:
             arguments(f"--{name}={text}", *(["--network=conv_only"] if name == "convs" else []))
-        except ValueError as error:
+        except UsageError as error:
             assert one_line(error)
     assert not Path("ran").exists()
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tfbaselines.config.argument import Argument, Bounds, kinds_of, shown
 from tfbaselines.config.config import NetworkSpec, Schedule
+from tfbaselines.errors import UsageError
 
 SIDES = st.none() | st.floats(-5, 5)
 
@@ -92,7 +93,7 @@ def test_values_in_the_arguments_type(annotation, value, kept):
     ],
 )
 def test_values_of_another_type_are_refused(annotation, value, accepted):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(UsageError) as caught:
         argument(annotation).checked(value)
     assert str(caught.value) == f"x={value!r} is not valid: {accepted}"
 
@@ -109,7 +110,7 @@ def test_numbers_are_within_their_bounds_or_refused(at_least, above, at_most, va
         if within:
             assert argument(annotation, bounds=bounds).checked(value) == value
         else:
-            with pytest.raises(ValueError) as caught:
+            with pytest.raises(UsageError) as caught:
                 argument(annotation, bounds=bounds).checked(value)
             assert str(caught.value) == f"x={value!r} is not valid: {bounds}"
 
@@ -132,14 +133,14 @@ def test_a_schedules_bound_is_that_of_its_start():
     rate = argument(Schedule, bounds=Bounds(at_least=0))
     assert rate.checked("linear_0") == "linear_0"
     for value in (-1e-3, "linear_-1e-3", lambda fraction_left: -fraction_left):
-        with pytest.raises(ValueError, match=r"x=.* is not valid: at least 0"):
+        with pytest.raises(UsageError, match=r"x=.* is not valid: at least 0"):
             rate.checked(value)
 
 
 def test_choices():
     shape = argument(str | Callable, choices=("constant", "linear"))
     assert shape.checked("linear") == "linear" and shape.checked(len) is len
-    with pytest.raises(ValueError, match="unknown x 'linaer': did you mean 'linear'"):
+    with pytest.raises(UsageError, match="unknown x 'linaer': did you mean 'linear'"):
         shape.checked("linaer")
 
 

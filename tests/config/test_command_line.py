@@ -10,6 +10,7 @@ from tfbaselines.config.argument import Argument, kinds_of
 from tfbaselines.config.command_line import FLAGS, OF_THE_RUN, parse, parse_value, split
 from tfbaselines.config.config import NetworkSpec, Schedule
 from tfbaselines.config.networks import ACTIVATIONS, networks
+from tfbaselines.errors import UsageError
 from tfbaselines.parallel.threads import usable_cores
 from tfbaselines.policy import networks as built
 
@@ -62,7 +63,7 @@ def test_every_value_survives_the_splitting(given):
 
 @pytest.mark.parametrize("word", ["ppo2", "-seed=3", "--", ""])
 def test_words_that_are_no_arguments(word):
-    with pytest.raises(ValueError, match=f"'{word}' is not an argument: write --name=value"):
+    with pytest.raises(UsageError, match=f"'{word}' is not an argument: write --name=value"):
         split([word])
 
 
@@ -123,7 +124,7 @@ def test_text_becomes_a_value_of_the_arguments_type(annotation, text, value):
     ],
 )
 def test_text_of_another_type_is_refused(annotation, text, accepted):
-    with pytest.raises(ValueError, match=f"is not valid: {accepted}$") as caught:
+    with pytest.raises(UsageError, match=f"is not valid: {accepted}$") as caught:
         parse_value(argument(annotation), text)
     assert str(caught.value).startswith(f"x={text!r:.300}")
 
@@ -197,7 +198,7 @@ def test_arguments_of_algorithm_and_network():
         "normalize_observations": True,
     }
     assert arguments("--network=conv_only", "--convs=[(8, 4, 2)]").learn == {"convs": [(8, 4, 2)]}
-    with pytest.raises(ValueError, match="unknown argument --convs of ppo2 with network mlp"):
+    with pytest.raises(UsageError, match="unknown argument --convs of ppo2 with network mlp"):
         arguments("--convs=[(8, 4, 2)]")
 
 
@@ -221,7 +222,7 @@ def test_schedules_stay_text(alg, rate, text):
     ],
 )
 def test_schedules_that_cannot_be_are_named(alg, rate, text, accepted):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(UsageError) as caught:
         arguments(f"--alg={alg}", f"--{rate}={text}")
     assert str(caught.value) == f"{rate}={text!r} is not valid: {accepted}"
 
@@ -239,9 +240,9 @@ def test_bounds_are_those_of_python(alg):
             if bound is None or one.name in (*OF_THE_RUN, *FLAGS):
                 continue
             beyond = float(bound + step)
-            with pytest.raises(ValueError) as from_python:
+            with pytest.raises(UsageError) as from_python:
                 ALGORITHMS[alg].config.of({one.name: beyond})
-            with pytest.raises(ValueError) as from_command:
+            with pytest.raises(UsageError) as from_command:
                 arguments(f"--alg={alg}", f"--{one.name}={beyond}")
             words = f"is not valid: {one.bounds}"
             assert str(from_python.value) == f"{one.name}={beyond!r} {words}"
@@ -293,7 +294,7 @@ def test_activations_are_those_of_keras(name):
     ],
 )
 def test_a_typo_names_the_nearest(words, message):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(UsageError) as caught:
         arguments(*words)
     assert message in str(caught.value) and one_line(caught.value)
 
@@ -329,7 +330,7 @@ def test_a_typo_names_the_nearest(words, message):
     ],
 )
 def test_a_value_that_cannot_be_is_named_before_anything_starts(word, message):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(UsageError) as caught:
         arguments(word)
     assert str(caught.value).startswith(message) and one_line(caught.value)
 
@@ -344,7 +345,7 @@ def test_a_value_that_cannot_be_is_named_before_anything_starts(word, message):
     ],
 )
 def test_arguments_that_do_not_go_together(words, message):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(UsageError) as caught:
         arguments(*words)
     assert str(caught.value).startswith(message) and one_line(caught.value)
 
@@ -354,7 +355,7 @@ def test_a_network_with_an_argument_of_the_algorithms_is_refused(tmp_path, monke
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(built, "NETWORKS", dict(built.NETWORKS))
     network = "--network=clashing_network:clashing"
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(UsageError) as caught:
         arguments("--alg=sac", network)
     clash = "network 'clashing_network:clashing' and the algorithm both have an argument 'alpha': rename one"
     assert str(caught.value) == clash
@@ -369,9 +370,9 @@ def test_a_network_of_the_users_own(tmp_path, monkeypatch):
     args = arguments("--network=own_network:towers", *words)
     assert args.network == "own_network:towers"
     assert args.learn == {"width": 8, "scale": 2.0, "names": "c", "sizes": [3], "wide": True, "limit": 5.0}
-    with pytest.raises(ValueError, match=r"--widht .* did you mean --width\?"):
+    with pytest.raises(UsageError, match=r"--widht .* did you mean --width\?"):
         arguments("--network=own_network:towers", "--widht=8")
-    with pytest.raises(ValueError, match="sizes='three' is not valid: a list"):
+    with pytest.raises(UsageError, match="sizes='three' is not valid: a list"):
         arguments("--network=own_network:towers", "--sizes=three")
 
 

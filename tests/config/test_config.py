@@ -13,6 +13,7 @@ from tfbaselines.config.networks import networks
 from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
 from tfbaselines.envs.make import make_vec_env
+from tfbaselines.errors import UsageError
 
 RATES = [(name, rate) for name in ALGORITHMS for rate in get(name).config.schedulable()]
 # A weight of the entropy may be negative.
@@ -36,7 +37,7 @@ class Small(Config):
     def check(self):
         """See Config."""
         if self.free > self.steps:
-            raise ValueError("free is above steps")
+            raise UsageError("free is above steps")
 
 
 def test_arguments_stand_in_the_order_of_positions():
@@ -54,9 +55,9 @@ def test_of_sorts_what_is_given():
 
 
 def test_values_and_combinations_are_checked():
-    with pytest.raises(ValueError, match=r"^steps=0 is not valid: at least 1$"):
+    with pytest.raises(UsageError, match=r"^steps=0 is not valid: at least 1$"):
         Small(steps=0)
-    with pytest.raises(ValueError, match="free is above steps"):
+    with pytest.raises(UsageError, match="free is above steps"):
         Small(free=6)
 
 
@@ -102,7 +103,7 @@ def test_every_rate_of_every_algorithm_takes_text_and_functions(name, rate, valu
 @pytest.mark.parametrize(("name", "rate"), POSITIVE)
 @pytest.mark.parametrize("value", ["linaer_0.2", "linear_fast", "linear_nan", None, [1], -1.0, "linear_-1"])
 def test_every_rate_of_every_algorithm_refuses_others_by_name(name, rate, value):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(UsageError) as caught:
         get(name).config.of({rate: value})
     assert str(caught.value).startswith(f"{rate}={value!r} is not valid: ")
     assert len(str(caught.value).splitlines()) == 1
@@ -138,7 +139,7 @@ def test_networks_and_algorithms_share_no_name(name):
 
 @pytest.mark.parametrize("clash", ["steps", "env", "network"])
 def test_a_clash_of_names_is_an_error(clash):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(UsageError) as caught:
         Small().check_network("towers", {"width": None, clash: None})
     assert str(caught.value) == f"network 'towers' and the algorithm both have an argument '{clash}': rename one"
 
@@ -151,7 +152,7 @@ def test_a_clash_of_names_is_an_error(clash):
     ],
 )
 def test_an_argument_of_the_command_line_names_its_place(name, place, has_it):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(UsageError) as caught:
         Small.of({name: 3}).check_network("towers", {"width": None})
     assert str(caught.value) == f"unknown argument '{name}' (network 'towers'): give {place}, of {has_it.__module__}"
     assert set(OF_ENVIRONMENTS) <= set(inspect.signature(make_vec_env).parameters) & set(FLAGS)
@@ -161,11 +162,11 @@ def test_an_unknown_argument_names_the_nearest():
     accepted = {"width": None}
     Small.of({"width": 3}).check_network("towers", accepted)
     Small.of({"depth": 3}).check_network("towers", accepted, open_ended=True)
-    with pytest.raises(ValueError, match=r"unknown argument 'widht' \(network 'towers'\): did you mean 'width'\?"):
+    with pytest.raises(UsageError, match=r"unknown argument 'widht' \(network 'towers'\): did you mean 'width'\?"):
         Small.of({"widht": 3}).check_network("towers", accepted)
-    with pytest.raises(ValueError, match="did you mean 'steps'"):
+    with pytest.raises(UsageError, match="did you mean 'steps'"):
         Small.of({"step": 3}).check_network("towers", accepted)
-    with pytest.raises(ValueError, match="the network has none"):
+    with pytest.raises(UsageError, match="the network has none"):
         Small.of({"qqq": 3}).check_network("towers", {})
 
 
@@ -184,12 +185,12 @@ def test_an_unknown_argument_names_the_nearest():
     ],
 )
 def test_an_argument_of_stable_baselines3_names_the_one_here(alg, name, hint):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(UsageError) as caught:
         get(alg).config.of({name: 1}).check_network("towers", {"width": None})
     assert str(caught.value) == f"unknown argument '{name}' (network 'towers'): {hint}"
 
 
 def test_an_argument_of_stable_baselines3_that_an_algorithm_does_not_have():
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(UsageError) as caught:
         get("ppo2").config.of({"tau": 1}).check_network("towers", {"width": None})
     assert "Stable-Baselines3" not in str(caught.value)

@@ -11,6 +11,7 @@ from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.config.command_line import parse, split
 from tfbaselines.config.files import FILE_NAME, env_config, make_config, read_config, write_config
 from tfbaselines.envs.make import build_env
+from tfbaselines.errors import UsageError
 
 COMMAND = ["--env=CartPole-v1", "--seed=3", "--num_env=2", "--lr=linear_1e-3", "--nsteps", "16", "--play"]
 
@@ -96,7 +97,7 @@ def test_environments_are_those_that_the_algorithm_takes(alg, normalize, flatten
 def test_a_directory_without_a_run_is_named_in_one_line(tmp_path, text, message):
     if text is not None:
         (tmp_path / FILE_NAME).write_text(text)
-    with pytest.raises(ValueError, match=message) as caught:
+    with pytest.raises(UsageError, match=message) as caught:
         read_config(tmp_path)
     assert str(tmp_path) in str(caught.value) and len(str(caught.value).splitlines()) == 1
 
@@ -104,5 +105,5 @@ def test_a_directory_without_a_run_is_named_in_one_line(tmp_path, text, message)
 @pytest.mark.parametrize("name", ["missing", "file"])
 def test_what_is_no_directory(tmp_path, name):
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match=rf"directory='.*{name}' is not valid: the log directory of a run"):
+    with pytest.raises(UsageError, match=rf"directory='.*{name}' is not valid: the log directory of a run"):
         read_config(tmp_path / name)

@@ -9,6 +9,7 @@ from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.config import help as page
 from tfbaselines.config.command_line import FLAGS
 from tfbaselines.config.networks import networks
+from tfbaselines.errors import UsageError
 
 HEAVY = {"tensorflow", "keras", "tensorflow_probability", "tf_keras", "pandas", "matplotlib", "mpi4py", "cv2", "scipy"}
 
@@ -157,5 +158,5 @@ def test_lines_fit_the_terminal(names, columns, most, monkeypatch):
     [(("pp02",), "unknown algorithm 'pp02': did you mean 'ppo2'"), ((None, "mpl"), "unknown network 'mpl'")],
 )
 def test_an_unknown_name_is_an_error(names, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(UsageError, match=words):
         help_text(*names)

@@ -9,6 +9,7 @@ from commands import SMALL, run
 from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.config.argument import Argument, Bounds
 from tfbaselines.config.command_line import parse, split
+from tfbaselines.errors import UsageError
 from tfbaselines.limits import LIMITS, LONGEST_LIST
 from tfbaselines.policy.networks import get_network_builder
 from tfbaselines.run import main
@@ -29,7 +30,7 @@ def test_beyond_its_limit_an_argument_is_refused_and_the_default_is_far_below(al
         most = int(LIMITS[one.name])
         assert one.checked(most) == most
         for value in (most + 1, 10**30, 10**400, 1e300):
-            with pytest.raises(ValueError, match=rf"{one.name}=.* is not valid: at most") as caught:
+            with pytest.raises(UsageError, match=rf"{one.name}=.* is not valid: at most") as caught:
                 one.checked(value)
             assert len(str(caught.value)) < 200
         assert one.default is None or one.default * 10 <= most
@@ -54,7 +55,7 @@ def test_beyond_its_limit_an_argument_is_refused_and_the_default_is_far_below(al
 )
 def test_nonsense_is_refused(words, message):
     began = time.process_time()
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(UsageError) as caught:
         parse(split(words), ALGORITHMS)
     assert message.split("=")[0] in str(caught.value) and len(str(caught.value).splitlines()) == 1
     assert time.process_time() - began < 1
@@ -102,7 +103,7 @@ def test_what_exceeds_the_memory_is_refused_before_it_is_allocated(words, messag
     ],
 )
 def test_networks_check_their_sizes(network, kwargs):
-    with pytest.raises(ValueError, match=f"{next(iter(kwargs))}="):
+    with pytest.raises(UsageError, match=f"{next(iter(kwargs))}="):
         get_network_builder(network)(**kwargs)
 
 
@@ -115,7 +116,7 @@ def test_a_list_is_bounded_at_any_depth():
     convs = Argument("convs", ("list",), (), "", Bounds())
     convs.checked([[8, 4, 2]] * LONGEST_LIST)
     for wrong in ([[8, 4, 2]] * (LONGEST_LIST + 1), [[8, 4, 10**9]], [[8, 4, float("nan")]], [[[10**400]]]):
-        with pytest.raises(ValueError, match="convs="):
+        with pytest.raises(UsageError, match="convs="):
             convs.checked(wrong)
 
 

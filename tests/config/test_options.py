@@ -8,6 +8,7 @@ import pytest
 from tfbaselines import ALGORITHMS
 from tfbaselines.algs.registry import get
 from tfbaselines.config.options import PRECISIONS, RunOptions
+from tfbaselines.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ from tfbaselines.config.options import PRECISIONS, RunOptions
     ],
 )
 def test_bad_options_are_named(arguments, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(UsageError, match=message):
         RunOptions(**arguments)
 
 
@@ -55,5 +56,5 @@ def test_every_algorithm_takes_them(name):
     ],
 )
 def test_a_mistake_is_not_the_environments(wrong, message):
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
         get("ppo2").learn("mlp", "CartPole-v1", **wrong)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.errors import UsageError
 
 GIVEN = {"demo_path": "demo.npz", "strength": 2, "steps": 1e4, "batch_size": 32.0}
 BOTH = pytest.mark.parametrize("alg", ["ppo2", "sac"])
@@ -33,7 +34,7 @@ def test_a_group_has_defaults(alg, given):
     ],
 )
 def test_mistakes_are_one_line(alg, given, message):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(UsageError) as caught:
         get(alg).config(pretraining=given)
     assert message in str(caught.value) and "\n" not in str(caught.value)
 

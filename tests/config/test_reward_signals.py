@@ -6,6 +6,7 @@ import pytest
 
 from tfbaselines.algs.registry import get
 from tfbaselines.config.signals import parse_signals
+from tfbaselines.errors import UsageError
 from tfbaselines.run import main
 
 GIVEN = {"extrinsic": {"strength": 2, "gamma": 0.9}, "rnd": {"encoding_size": 8.0}}
@@ -40,7 +41,7 @@ def test_signals_keep_their_order_and_have_defaults(given):
     ],
 )
 def test_mistakes_are_one_line(given, message):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(UsageError) as caught:
         parse_signals(given)
     assert message in str(caught.value) and len(str(caught.value)) < 700 and "\n" not in str(caught.value)
 
@@ -48,9 +49,9 @@ def test_mistakes_are_one_line(given, message):
 def test_arguments_that_need_signals():
     config = get("ppo2").config
     assert config().signals is None
-    with pytest.raises(ValueError, match="reward_signal_num_update=2 is not valid: needs reward_signals"):
+    with pytest.raises(UsageError, match="reward_signal_num_update=2 is not valid: needs reward_signals"):
         config(reward_signal_num_update=2)
-    with pytest.raises(ValueError, match=r"model_fn=.* is not valid: None with reward_signals"):
+    with pytest.raises(UsageError, match=r"model_fn=.* is not valid: None with reward_signals"):
         config(reward_signals={"extrinsic": {}}, model_fn=print)
 
 

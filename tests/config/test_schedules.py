@@ -1,6 +1,7 @@
 import pytest
 
 from tfbaselines.config.schedules import LinearSchedule, PiecewiseSchedule, parse_schedule
+from tfbaselines.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_parse_schedule(given, at_start, at_half):
     ],
 )
 def test_a_bad_schedule_is_named(given, message):
-    with pytest.raises(ValueError, match=r"schedule|valid") as error:
+    with pytest.raises(UsageError, match=r"schedule|valid") as error:
         parse_schedule(given)
     assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)
@@ -43,8 +44,8 @@ def test_linear_schedule_is_held_at_its_end():
 
 
 def test_piecewise_schedule_outside_its_points():
-    with pytest.raises(ValueError, match="outside"):
+    with pytest.raises(UsageError, match="outside"):
         PiecewiseSchedule([(0, 1.0), (10, 0.0)]).value(10)
     assert PiecewiseSchedule([(0, 1.0), (10, 0.0)], outside_value=0.5).value(10) == 0.5
-    with pytest.raises(ValueError, match="must grow"):
+    with pytest.raises(UsageError, match="must grow"):
         PiecewiseSchedule([(10, 1.0), (0, 0.0)])

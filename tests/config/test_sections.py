@@ -18,6 +18,7 @@ from tfbaselines.config.sections import (
     tuned_environments,
 )
 from tfbaselines.envs.ids import ENV_TYPES
+from tfbaselines.errors import UsageError
 from tfbaselines.run import main
 
 FILE = """
@@ -214,7 +215,7 @@ def test_arguments_of_an_environment_keep_their_types(tmp_path):
     typed = ["--env_kwargs.slippery=false", "--env_kwargs.fast=TRUE", "--env_kwargs.bare", "--env_kwargs.name=fals"]
     assert parsed(*typed).env_kwargs == {"slippery": False, "fast": True, "bare": True, "name": "fals"}
     path.write_text("default: {env_kwargs: [1]}")
-    with pytest.raises(ValueError, match=r"mine.yaml, section default: env_kwargs must be"):
+    with pytest.raises(UsageError, match=r"mine.yaml, section default: env_kwargs must be"):
         parsed(f"--config={path}")
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from tfbaselines.config.argument import kinds_of
 from tfbaselines.config.networks import ACTIVATIONS, network_named, networks
+from tfbaselines.errors import UsageError
 from tfbaselines.policy import networks as built
 
 OPEN_ENDED = """
@@ -46,7 +47,7 @@ def test_types_of_networks_arguments():
 
 
 def test_an_unknown_network_names_the_nearest():
-    with pytest.raises(ValueError, match="unknown network 'mpl': did you mean 'mlp'"):
+    with pytest.raises(UsageError, match="unknown network 'mpl': did you mean 'mlp'"):
         network_named("mpl")
 
 

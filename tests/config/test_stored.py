@@ -13,6 +13,7 @@ from tfbaselines.algs.registry import ALGORITHMS, get
 from tfbaselines.config.command_line import parse, split
 from tfbaselines.config.files import FILE_NAME, make_config, read_config, write_config
 from tfbaselines.config.stored import NOT_KEPT, check_run, given_again, needs_trust
+from tfbaselines.errors import UsageError
 from tfbaselines.evaluate import evaluate
 from tfbaselines.evaluate import main as evaluate_main
 from tfbaselines.run import main
@@ -49,7 +50,7 @@ def outcome(directory):
     began = time.process_time()
     try:
         used(directory)
-    except ValueError as error:
+    except UsageError as error:
         # Commands show errors on one line.
         assert len(" ".join(str(error).split())) < 5000
         return str(error)
@@ -224,9 +225,9 @@ def test_python_needs_trust_too(evil, config):
     write_config(evil, put(config, ("env", "env"), "evil:Env"))
     (evil / "checkpoints").mkdir()
     (evil / "checkpoints/best").touch()
-    with pytest.raises(ValueError, match="trust=True"):
+    with pytest.raises(UsageError, match="trust=True"):
         evaluate(str(evil), checkpoint="best")
-    with pytest.raises(ValueError, match="unknown environment 'Env'"):
+    with pytest.raises(UsageError, match="unknown environment 'Env'"):
         evaluate(str(evil), checkpoint="best", trust=True)
 
 
@@ -234,12 +235,12 @@ def test_a_file_that_an_environment_would_open_needs_trust(config):
     config["env"]["env_kwargs"] = {"map_name": "8x8", "size": 3}
     check_run(config, ALGORITHMS["ppo2"], trust=False)
     config["env"]["env_kwargs"] = {"xml_file": "/etc/passwd"}
-    with pytest.raises(ValueError, match=r"env_kwargs.xml_file='/etc/passwd', and the environment may open that file"):
+    with pytest.raises(UsageError, match=r"env_kwargs.xml_file='/etc/passwd', and the environment may open that file"):
         check_run(config, ALGORITHMS["ppo2"], trust=False)
     config["env"]["env_kwargs"] = {"sizes": [1, 2], "files": {"model": ["a", "~/x.xml"]}}
-    with pytest.raises(ValueError, match=r"env_kwargs.files='~/x.xml', and the environment may open that file"):
+    with pytest.raises(UsageError, match=r"env_kwargs.files='~/x.xml', and the environment may open that file"):
         check_run(config, ALGORITHMS["ppo2"], trust=False)
-    with pytest.raises(ValueError, match=r"may open that file: add --trust"):
+    with pytest.raises(UsageError, match=r"may open that file: add --trust"):
         given_again(config["given"] | {"env_kwargs.xml_file": "../x.xml"}, {})
     check_run(config, ALGORITHMS["ppo2"], trust=True)
 
@@ -247,11 +248,11 @@ def test_a_file_that_an_environment_would_open_needs_trust(config):
 @pytest.mark.parametrize("name", ["demo_file", "demo_path", "offline"])
 def test_files_that_a_run_reads_are_asked_for_again(name):
     stored = {"alg": "her", name: "goals.npz"}
-    with pytest.raises(ValueError, match=rf"the path in the run's {name} is not kept: give --{name}='goals.npz' again"):
+    with pytest.raises(UsageError, match=rf"the path in the run's {name} is not kept: give --{name}='goals.npz' again"):
         given_again(stored, {"resume": "log"})
     both = stored | {"pretraining": "{}"}
     with pytest.raises(
-        ValueError, match=rf"the paths in the run's {name} and pretraining are not kept: give --{name}="
+        UsageError, match=rf"the paths in the run's {name} and pretraining are not kept: give --{name}="
     ):
         given_again(both, {})
     assert given_again(stored, {name: "here.npz"}) == {"alg": "her", name: "here.npz"}

@@ -10,6 +10,7 @@ from tfbaselines import ALGORITHMS
 from tfbaselines.algs.registry import get
 from tfbaselines.config.config import Config
 from tfbaselines.config.takes import takes
+from tfbaselines.errors import UsageError
 from tfbaselines.policy.networks import NETWORKS
 
 
@@ -69,12 +70,12 @@ def test_what_may_be_a_network_stays_one(monkeypatch):
 
 def test_too_many_positions_and_doubled_arguments_are_named_in_one_line(config):
     learn, names = decorated(config), list(config.arguments())
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(UsageError) as caught:
         learn("mlp", 1, *range(len(names) + 1))
     most = len(names) + 2
     words = f"learn takes at most {most} arguments by position, not {most + 1}: {names[-1]} is the last"
     assert str(caught.value) == words
-    with pytest.raises(ValueError, match=f"^argument '{names[1]}' is given twice, by position and by name$"):
+    with pytest.raises(UsageError, match=f"^argument '{names[1]}' is given twice, by position and by name$"):
         learn("mlp", 1, 2, 3, **{names[1]: 3})
     with pytest.raises(TypeError, match="env"):
         learn("mlp")

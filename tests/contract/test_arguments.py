@@ -10,6 +10,7 @@ from tfbaselines import ALGORITHMS as NAMES
 from tfbaselines.algs.registry import ALGORITHMS, get
 from tfbaselines.config.command_line import FLAGS, OF_THE_RUN, parse, split
 from tfbaselines.config.files import make_config, to_jsonable
+from tfbaselines.errors import UsageError
 from tfbaselines.run import main
 
 # Beyond bounds by this much.
@@ -46,7 +47,7 @@ ARGUMENTS = pytest.mark.parametrize(
 
 def error_of(alg, **kwargs):
     """The one line of a mistake; a run without it would be short."""
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(UsageError) as error:
         get(alg).learn(env=own_identity(alg), **{"network": "mlp", "total_timesteps": 0} | kwargs)
     assert "\n" not in str(error.value)
     return str(error.value)
@@ -156,7 +157,7 @@ def test_a_config_survives_json(alg):
         value = changed(argument)
         try:
             config = kind.of({} if value is None else {name: value})
-        except ValueError as error:
+        except UsageError as error:
             # The value alone is valid, and goes with others only.
             assert f"{name}={value!r} is not valid: {argument.bounds}" not in str(error)
             continue

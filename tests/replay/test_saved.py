@@ -10,6 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from tfbaselines.algs.deepq.prioritized import PrioritisedReplay
+from tfbaselines.errors import UsageError
 from tfbaselines.replay.uniform import Replay
 
 HUGE = b"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, 3, 1), }"
@@ -41,7 +42,7 @@ def saved(tmp_path):
 def refused(directory, words=None):
     """Loading it gives one line, and leaves the replay as it was."""
     replay = Replay(environment(), 60, GAMMA)
-    with pytest.raises(ValueError, match=words) as caught:
+    with pytest.raises(UsageError, match=words) as caught:
         replay.load(directory)
     assert len(str(caught.value).splitlines()) == 1
     assert len(replay) == replay.steps == 0 and not replay._arrays["rewards"].any()
@@ -115,7 +116,7 @@ def test_mutations_are_refused_or_harmless(saved, tmp_path):
         try:
             replay.load(saved)
             replay.sample(np.random.default_rng(0), 2, 30)
-        except ValueError as error:
+        except UsageError as error:
             refusals += 1
             assert len(str(error).splitlines()) == 1
         assert time.perf_counter() - began < 15

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tfbaselines.errors import UsageError
 from tfbaselines.files import write_whole
 
 COLUMNS = ("alg", "env", "seed", "total_timesteps", "eprewmean")
@@ -31,7 +32,7 @@ def collect(directories: list[str]) -> Any:
             if progress.exists():
                 tables.append(_curve(config, pd.read_csv(progress, float_precision="round_trip")))
     if not tables:
-        raise ValueError(f"no runs (config.json and progress.csv) under {', '.join(directories)}")
+        raise UsageError(f"no runs (config.json and progress.csv) under {', '.join(directories)}")
     return pd.concat(tables, ignore_index=True)
 
 
@@ -40,7 +41,7 @@ def _table(path: str) -> Any:
 
     table = pd.read_csv(path, float_precision="round_trip")
     if tuple(table) != COLUMNS:
-        raise ValueError(f"'{path}' is not a table of scores: its columns are not {', '.join(COLUMNS)}")
+        raise UsageError(f"'{path}' is not a table of scores: its columns are not {', '.join(COLUMNS)}")
     return table
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from tfbaselines.bench.cases import CASES, of_pixels, steps_per_update
 from tfbaselines.config.options import PRECISIONS
-from tfbaselines.errors import bad_argument, check_at_least, unknown
+from tfbaselines.errors import UsageError, bad_argument, check_at_least, unknown
 from tfbaselines.parallel import mpi
 
 HERE = Path(__file__).parent
@@ -119,7 +119,7 @@ def _result(command: list[str]) -> dict[str, float]:
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"})
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise ValueError(f"{' '.join(command)} failed: {last}")
+        raise UsageError(f"{' '.join(command)} failed: {last}")
     # Ranks may print on one line.
     results = [json.loads(one) for one in re.findall(r"\{.*?\}", done.stdout)]
     largest = {name: max(result[name] for result in results if name in result) for name in {*itertools.chain(*results)}}

@@ -6,14 +6,19 @@ import contextlib
 import os
 import re
 import sys
+import sysconfig
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
-from tfbaselines.errors import LONGEST_VALUE, NotFiniteError, WorkerError, nearest
+from tfbaselines.errors import LONGEST_VALUE, NotFiniteError, UsageError, WorkerError, nearest
 
 # Set it to see where an error comes from.
 TRACEBACK_VARIABLE = "TFBASELINES_TRACEBACK"
+
+# Directory of this package.
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class Parser(argparse.ArgumentParser):
@@ -81,14 +86,15 @@ def silent_stderr() -> Iterator[None]:
 
 
 def exit_status(name: str, command: Callable[[], int]) -> int:
-    """Run a command; returns its exit status.
+    """Run a command and return its exit status.
 
-    A user's mistake (ValueError, or a path that cannot be used) or a failed environment is one line on standard error
-    and status 2, a number that is not finite one line and status 3. Ctrl-C is status 130 unless the command handles it.
+    A user's mistake, a failed environment or an unusable path is one line on standard error and status 2; a number
+    that is not finite is one line and status 3. Any other error keeps its traceback, below a line that names the file
+    that raised it. Ctrl-C is status 130 unless the command handles it.
 
     Args:
-        name: of the command, which begins the line.
-        command: returns the exit status.
+        name: the command's name, which begins the line.
+        command: runs the command and returns the exit status.
     """
     for stream in (sys.stdout, sys.stderr):
         # A name that a terminal has no letters for must not end a run.
@@ -99,24 +105,58 @@ def exit_status(name: str, command: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
         return 130
-    except (ValueError, WorkerError, NotFiniteError) as error:
+    except Exception as error:
+        line, status = _explained(error)
+        if line is None:
+            _write_line(name, origin(error))
+            raise
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
-        with contextlib.suppress(OSError, AttributeError):
-            # One write, so that lines of several ranks do not mix.
-            sys.stderr.write(f"{name}: error: {' '.join(str(error).split())}\n")
-        return 3 if isinstance(error, NotFiniteError) else 2
-    except OSError as error:
-        if os.environ.get(TRACEBACK_VARIABLE) or (error.filename is None and _has_working_directory()):
-            raise
-        if error.filename is None:
-            print(f"{name}: error: the working directory was removed: change to one that is there", file=sys.stderr)
-            return 2
+        _write_line(name, line)
+        return status
+
+
+def _write_line(name: str, line: str) -> None:
+    with contextlib.suppress(OSError, AttributeError):
+        # One write, so that lines of several ranks do not mix.
+        sys.stderr.write(f"{name}: error: {line}\n")
+
+
+def _explained(error: Exception) -> tuple[str | None, int]:
+    """Return the line that explains an error to its user and the exit status; no line for an unexpected error."""
+    if isinstance(error, NotFiniteError):
+        return " ".join(str(error).split()), 3
+    if isinstance(error, UsageError | WorkerError):
+        return " ".join(str(error).split()), 2
+    if isinstance(error, OSError) and error.filename is not None:
         reason = (error.strerror or type(error).__name__).lower()
-        with contextlib.suppress(OSError):
-            where = f"{TRACEBACK_VARIABLE}=1 shows where"
-            print(f"{name}: error: '{error.filename!s:.{LONGEST_VALUE}}': {reason} ({where})", file=sys.stderr)
-        return 2
+        return f"'{error.filename!s:.{LONGEST_VALUE}}': {reason} ({TRACEBACK_VARIABLE}=1 shows where)", 2
+    if isinstance(error, OSError) and not _has_working_directory():
+        return "the working directory was removed: change to one that is there", 2
+    return None, 1
+
+
+def origin(error: BaseException) -> str:
+    """Name the file that raised an unexpected error: one of the user's, or one of this package, whose bug it is.
+
+    Frames of libraries do not count: of the remaining ones the innermost raised the error or called the library.
+    """
+    places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    places = [(path, line) for path, line in places if not _is_of_a_library(path)]
+    path, line = places[-1] if places else (__file__, 0)
+    kind = type(error).__name__
+    if path.startswith(PACKAGE):
+        where = f"tfbaselines/{path.removeprefix(PACKAGE)}"
+        return f"{kind} in {where}, line {line}, a bug of tfbaselines: please report it with the traceback below"
+    return f"{kind} in {path}, line {line}, which is not a file of tfbaselines; the traceback is below"
+
+
+def _is_of_a_library(path: str) -> bool:
+    if path.startswith(PACKAGE):
+        return False
+    libraries = {sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    marks = ("site-packages", "dist-packages", "__autograph_generated_file")
+    return path.startswith(("<", *libraries)) or any(mark in path for mark in marks)
 
 
 def _has_working_directory() -> bool:

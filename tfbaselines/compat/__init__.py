@@ -16,6 +16,7 @@ from typing import Any
 from tfbaselines.cli.command import load_tensorflow
 from tfbaselines.compat.port import Port
 from tfbaselines.compat.table import PACKAGES, TABLE
+from tfbaselines.errors import UsageError
 
 PACKAGE = __name__.partition(".")[0]
 
@@ -40,7 +41,7 @@ class Absent:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raise the ValueError."""
-        raise ValueError(self._line)
+        raise UsageError(self._line)
 
     __mro_entries__ = __instancecheck__ = __subclasscheck__ = __call__
 
@@ -69,7 +70,7 @@ class PortedModule(ModuleType):
         """Spinning Up's algorithms are functions."""
         function = TABLE.get(self.__name__.partition(".")[2], Port()).call
         if function is None:
-            raise ValueError(f"{self.__name__} is a module: call {self.__name__}.learn(network, env, ...)")
+            raise UsageError(f"{self.__name__} is a module: call {self.__name__}.learn(network, env, ...)")
         return _load(function)(*args, **kwargs)
 
     def __reduce__(self) -> tuple:

@@ -12,7 +12,7 @@ import numpy as np
 from tfbaselines.cli.command import Parser, load_tensorflow
 from tfbaselines.config.command_line import FLAGS, split
 from tfbaselines.envs import make
-from tfbaselines.errors import bad_argument
+from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.logs import logger
 from tfbaselines.parallel import mpi
 
@@ -227,7 +227,7 @@ def gail_learn(*args: Any, **kwargs: Any) -> Any:
     """
     of_baselines = kwargs.keys() & {"policy_func", "reward_giver", "expert_dataset"}
     if of_baselines or not all(isinstance(path, str | os.PathLike) for path in args[2:3]):
-        raise ValueError(
+        raise UsageError(
             "gail.trpo_mpi.learn(env, policy_func, reward_giver, expert_dataset, ...) has no counterpart: write "
             "tfbaselines.gail.learn(network, env, demo_path=expert_path, ...), which makes the discriminator"
         )

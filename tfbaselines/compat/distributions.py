@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.errors import UsageError
 from tfbaselines.policy import distributions as heads
 from tfbaselines.policy.distributions import Distribution
 
@@ -35,7 +36,7 @@ class Pd:
         """Actions [B, ...] from noise; without it drawn from NumPy's global generator, which set_global_seeds seeds."""
         if noise is None:
             if not tf.executing_eagerly():
-                raise ValueError("sample() cannot draw in compiled code: give noise: pdtype.draw_noise(rng, (n,))")
+                raise UsageError("sample() cannot draw in compiled code: give noise: pdtype.draw_noise(rng, (n,))")
             rng = np.random.default_rng(np.random.randint(2**31))
             noise = self._pdtype.draw_noise(rng, (len(self._flat),))
         return self._distribution.sample(noise)
@@ -55,7 +56,7 @@ class PdType:
 
     def pdfromlatent(self, *args: Any, **kwargs: Any) -> None:
         """Name what takes its place: layers are not made in scopes."""
-        raise ValueError(
+        raise UsageError(
             "pdfromlatent has no counterpart: keep layer = keras.layers.Dense(pdtype.param_shape()[0]) and call "
             "pdtype.pdfromflat(layer(latent))"
         )

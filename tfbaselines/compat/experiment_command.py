@@ -21,7 +21,7 @@ from tfbaselines.compat.table import SPINNING_UP
 from tfbaselines.config.files import read_config
 from tfbaselines.config.networks import ACTIVATIONS, network_named
 from tfbaselines.config.stable_baselines3 import name_here
-from tfbaselines.errors import bad_argument, check_at_least, unknown
+from tfbaselines.errors import UsageError, bad_argument, check_at_least, unknown
 from tfbaselines.parallel import mpi
 
 COMMAND = "python -m tfbaselines.run"
@@ -90,13 +90,13 @@ def run(name: str, words: list[str]) -> int:
     alg = re.sub("_(tf1|pytorch)$", "", name)
     if alg not in SPINNING_UP:
         if name in ALGORITHMS:
-            raise ValueError(f"'{name}' is not of Spinning Up: write {COMMAND} --alg={name} --name=value ...")
+            raise UsageError(f"'{name}' is not of Spinning Up: write {COMMAND} --alg={name} --name=value ...")
         raise unknown("algorithm", name, (*SPINNING_UP, *TOOLS))
     if {"--help", "-h", "help"} & set(words):
         sys.stdout.write(f"{HELP}\n{_arguments_page(alg)}\n")
         return 0
     if mpi.launched():
-        raise ValueError("experiments start their own ranks: give --cpu N in place of mpirun -np N")
+        raise UsageError("experiments start their own ranks: give --cpu N in place of mpirun -np N")
     given, shorthands = split(words)
     experiment = {"exp_name": f"cmd_{name}"} | checked(alg, given)
     grid = ExperimentGrid(experiment.pop("exp_name"))
@@ -127,14 +127,14 @@ def split(words: list[str]) -> tuple[dict[str, list[Any]], dict[str, str]]:
         if word.startswith("--"):
             flag = FLAG.fullmatch(word)
             if flag is None:
-                raise ValueError(f"'{word}' is not a flag: write --name value, or --name[shorthand] value")
+                raise UsageError(f"'{word}' is not a flag: write --name value, or --name[shorthand] value")
             name = flag["name"].replace("-", "_")
             name = SHORT.get(name, name)
             texts[name] = [] if flag["value"] is None else [flag["value"]]
             if flag["shorthand"] is not None:
                 shorthands[name] = flag["shorthand"]
         elif name is None:
-            raise ValueError(f"'{word}' is not a flag: write --name value, as in --env CartPole-v1")
+            raise UsageError(f"'{word}' is not a flag: write --name value, as in --env CartPole-v1")
         else:
             texts[name].append(word)
     return {name: [_value(name, text) for text in own] or [True] for name, own in texts.items()}, shorthands
@@ -172,13 +172,13 @@ def checked(alg: str, given: dict[str, list[Any]]) -> dict[str, Any]:
         if name not in known:
             hint = OF_SCRIPTS.get(name) or name_here(name, known, "--{}")
             if hint is not None:
-                raise ValueError(f"unknown flag of {alg} '--{name}': {hint}")
+                raise UsageError(f"unknown flag of {alg} '--{name}': {hint}")
             raise unknown(f"flag of {alg}", f"--{name}", [f"--{one}" for one in known])
     if "env_name" not in given:
-        raise ValueError("there is no --env: give the id of an environment, as in --env CartPole-v1")
+        raise UsageError("there is no --env: give the id of an environment, as in --env CartPole-v1")
     for name in TEXTS:
         if True in given.get(name, ()):
-            raise ValueError(f"--{name} needs a value: --{name} VALUE")
+            raise UsageError(f"--{name} needs a value: --{name} VALUE")
     for env_name in given["env_name"]:
         env_type_of(env_name)
     for sizes in given.get(HIDDEN_SIZES, ()):
@@ -187,7 +187,7 @@ def checked(alg: str, given: dict[str, list[Any]]) -> dict[str, Any]:
     experiment = {}
     for name in given.keys() & set(OF_THE_EXPERIMENT):
         if len(given[name]) > 1:
-            raise ValueError(f"--{name} has one value, not {len(given[name])}: {shlex.join(map(str, given[name]))}")
+            raise UsageError(f"--{name} has one value, not {len(given[name])}: {shlex.join(map(str, given[name]))}")
         (experiment[name],) = given[name]
     ranks = experiment.get("num_cpu", 1)
     if ranks != "auto" and (type(ranks) is not int or ranks < 1):

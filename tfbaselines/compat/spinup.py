@@ -19,7 +19,7 @@ from tfbaselines.compat.spinup_config import NETWORK, CannotBeStored, config_of
 from tfbaselines.config.command_line import check_arguments
 from tfbaselines.config.files import FILE_NAME, read_config, write_config
 from tfbaselines.config.networks import network_named
-from tfbaselines.errors import bad_argument
+from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import forget, holds_checkpoints, holds_run, locked
 from tfbaselines.logs.epoch_logger import EpochTable, default_directory
@@ -78,7 +78,7 @@ TESTED = ("ddpg", "td3", "sac")
 
 def mlp_actor_critic(*args: Any, **kwargs: Any) -> None:
     """Stands for Spinning Up's networks in the argument actor_critic; to build one, call learn(network, env, ...)."""
-    raise ValueError("mlp_actor_critic(...) is not called by scripts: give ac_kwargs, or call learn(network, env, ...)")
+    raise UsageError("mlp_actor_critic(...) is not called by scripts: give ac_kwargs, or call learn(network, env, ...)")
 
 
 def _function(name: str) -> Callable[..., Any]:
@@ -248,7 +248,7 @@ def load_policy_and_env(
     stored = rendered(config["env"], "human") if render and has_display() else config["env"]
     model = load(fpath, checkpoint="last" if itr in (-1, "last") else str(itr), trust=trust)
     if model.tree()["normalization"]:
-        raise ValueError(
+        raise UsageError(
             f"'{Path(fpath)}' normalises observations outside of its model: python -m tfbaselines.evaluate"
         )
     env = make_env(

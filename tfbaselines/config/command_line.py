@@ -19,7 +19,7 @@ from tfbaselines.config.options import EXCHANGES, ON_NAN, PRECISIONS
 from tfbaselines.config.stable_baselines3 import name_here
 from tfbaselines.envs.ids import ENV_TYPES
 from tfbaselines.envs.make import WORKERS, check_worker, env_type_of
-from tfbaselines.errors import bad_argument, nearest
+from tfbaselines.errors import UsageError, bad_argument, nearest
 from tfbaselines.parallel.threads import usable_cores
 
 
@@ -169,7 +169,7 @@ def split(argv: list[str]) -> dict[str, str | bool]:
         word = rest.pop(0)
         if not word.startswith("--") or word == "--":
             several = f" (several values of one: {EXPERIMENTS} --seed 0 10)" if given else ""
-            raise ValueError(f"'{word}' is not an argument: write --name=value{several}")
+            raise UsageError(f"'{word}' is not an argument: write --name=value{several}")
         key, equals, value = word[2:].partition("=")
         key = key.replace("-", "_")
         if equals:
@@ -231,7 +231,7 @@ def _from(origin: str | None) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise ValueError(f"{origin}: {error}" if origin else str(error)) from None
+        raise UsageError(f"{origin}: {error}" if origin else str(error)) from None
 
 
 def own_arguments(given: Mapping[str, str | bool]) -> dict[str, Any] | None:
@@ -239,7 +239,7 @@ def own_arguments(given: Mapping[str, str | bool]) -> dict[str, Any] | None:
     kwargs = {}
     for name, text in given.items():
         if name == ENV_KWARGS[:-1] or name == ENV_KWARGS:
-            raise ValueError("an environment's argument has its name behind a dot: write --env_kwargs.NAME=VALUE")
+            raise UsageError("an environment's argument has its name behind a dot: write --env_kwargs.NAME=VALUE")
         if name.startswith(ENV_KWARGS):
             truth = TRUTHS.get(str(text).lower())
             value = _literal(text) if truth is None else truth
@@ -267,10 +267,10 @@ def _argument(name: str, algorithm: Algorithm, network: Network, algorithms: Map
         if hint is None:
             guess = nearest(name, [*FLAGS, *arguments, *network.arguments])
             hint = f"did you mean --{guess}?" if guess else f"--alg={algorithm.name} --help lists what there is"
-        raise ValueError(f"unknown argument --{name} of {algorithm.name} with network {network.name}: {hint}")
+        raise UsageError(f"unknown argument --{name} of {algorithm.name} with network {network.name}: {hint}")
     if not argument.settable:
         where = f"tfbaselines.{algorithm.name}.learn"
-        raise ValueError(f"--{name} takes a Python object: give it to {where}, not on the command line")
+        raise UsageError(f"--{name} takes a Python object: give it to {where}, not on the command line")
     return argument
 
 
@@ -285,7 +285,7 @@ def parse_value(argument: Argument, text: str | bool) -> Any:
     if text is True:
         if "bool" in kinds:
             return True
-        raise ValueError(f"--{argument.name} needs a value: --{argument.name}=...")
+        raise UsageError(f"--{argument.name} needs a value: --{argument.name}=...")
     if "None" in kinds and text in ("None", "none"):
         return None
     words = ("true", "false") if "schedule" in kinds else ("true", "false", "1", "0")

@@ -17,7 +17,7 @@ from tfbaselines.config.argument import Argument, Bounds, kinds_of
 from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import FractionSchedule, is_schedule, parse_schedule
 from tfbaselines.config.stable_baselines3 import name_here
-from tfbaselines.errors import bad_argument, nearest
+from tfbaselines.errors import UsageError, bad_argument, nearest
 
 # A rate: a number, text such as linear_3e-4, or a function of the fraction of training left.
 Schedule = Annotated[float | str | Callable[[float], float], "schedule"]
@@ -142,12 +142,12 @@ class Config(Declared):
         """
         clash = sorted(set(accepted) & {"network", "env", *self.arguments()} - set(self.own_names))
         if clash:
-            raise ValueError(f"network '{network}' and the algorithm both have an argument '{clash[0]}': rename one")
+            raise UsageError(f"network '{network}' and the algorithm both have an argument '{clash[0]}': rename one")
         for name in self.network_kwargs:
             if name not in accepted and not open_ended:
                 hint = self.instead.get(name) or _place_of(name) or name_here(name, self.arguments(), "{}=")
                 hint = hint or self._nearest(name, accepted)
-                raise ValueError(f"unknown argument '{name}' (network '{network}'): {hint}")
+                raise UsageError(f"unknown argument '{name}' (network '{network}'): {hint}")
 
     def _nearest(self, name: str, accepted: Mapping[str, Any]) -> str:
         guess = nearest(name, [*self.arguments(), *accepted])
@@ -218,8 +218,8 @@ def declared_of(kind: type[D], owner: str, arguments: Mapping[str, Any], prefix:
         if key not in known:
             guess = nearest(str(key), known)
             hint = f"did you mean '{guess}'?" if guess else f"it has {', '.join(known)}"
-            raise ValueError(f"{prefix}{owner} has no argument '{key}': {hint}")
+            raise UsageError(f"{prefix}{owner} has no argument '{key}': {hint}")
     try:
         return kind(**arguments)
     except ValueError as error:
-        raise ValueError(f"{prefix}{owner}: {error}") from None
+        raise UsageError(f"{prefix}{owner}: {error}") from None

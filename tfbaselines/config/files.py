@@ -27,7 +27,7 @@ from tfbaselines.config.command_line import ENV_KWARGS, FLAGS, OF_THE_RUN, Argum
 from tfbaselines.config.networks import network_named
 from tfbaselines.config.sections import DEFAULT, TYPED_ONLY
 from tfbaselines.config.stored import ENV_NAMES, check_config
-from tfbaselines.errors import bad_argument
+from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.files import write_whole
 
 COMMENT_COLUMN = 44
@@ -173,13 +173,13 @@ def read_config(directory: str | os.PathLike) -> dict[str, Any]:
     try:
         config = read_document(path, LARGEST)
     except OSError:
-        raise ValueError(f"'{directory}' has no {FILE_NAME}: it is not the log directory of a run") from None
+        raise UsageError(f"'{directory}' has no {FILE_NAME}: it is not the log directory of a run") from None
     except ValueError as error:
-        raise ValueError(f"'{path}' is damaged: {error}") from None
+        raise UsageError(f"'{path}' is damaged: {error}") from None
     try:
         check_config(config)
     except ValueError as error:
-        raise ValueError(f"'{path}' does not describe a run: {error}") from None
+        raise UsageError(f"'{path}' does not describe a run: {error}") from None
     return config
 
 

@@ -14,7 +14,7 @@ import gymnasium
 from tfbaselines.arrays import open_regular
 from tfbaselines.config.command_line import FLAGS
 from tfbaselines.envs.ids import ENV_TYPES, VERSION, env_type_of
-from tfbaselines.errors import bad_argument, nearest, warn
+from tfbaselines.errors import UsageError, bad_argument, nearest, warn
 
 TUNED = Path(__file__).parents[1] / "tuned"
 DEFAULT = "default"
@@ -39,11 +39,11 @@ def read_sections(path: Path) -> Sections:
         with open_regular(path) as file:
             document = yaml.load(file.read(LARGEST), _loader())
     except OSError as error:
-        raise ValueError(f"'{path}' cannot be read ({(error.strerror or str(error)).lower()})") from None
+        raise UsageError(f"'{path}' cannot be read ({(error.strerror or str(error)).lower()})") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ValueError(f"'{path}' is not YAML: {' '.join(str(error).split())[:200]}") from None
+        raise UsageError(f"'{path}' is not YAML: {' '.join(str(error).split())[:200]}") from None
     if not isinstance(document, dict) or not all(isinstance(section, dict) for section in document.values()):
-        raise ValueError(f"'{path}' has no sections: write 'default:' or an environment's id, its arguments indented")
+        raise UsageError(f"'{path}' has no sections: write 'default:' or an environment's id, its arguments indented")
     return {str(name): _typed(section, f"{path}, section {name}") for name, section in document.items()}
 
 
@@ -68,12 +68,12 @@ def _typed(section: Mapping[Any, Any], place: str) -> dict[str, str]:
     for key, value in section.items():
         name = str(key).replace("-", "_")
         if name in TYPED_ONLY:
-            raise ValueError(f"{place}: '{name}' is typed on the command line, not kept in a file")
+            raise UsageError(f"{place}: '{name}' is typed on the command line, not kept in a file")
         if name == "env_kwargs" and isinstance(value, dict | None):
             # As Python writes them, a text in quotation marks, so that their types are those of the file.
             words |= {f"env_kwargs.{inner}": repr(item) for inner, item in (value or {}).items()}
         elif name == "env_kwargs":
-            raise ValueError(f"{place}: env_kwargs must be the environment's arguments by name, as {{size: 4}}")
+            raise UsageError(f"{place}: env_kwargs must be the environment's arguments by name, as {{size: 4}}")
         else:
             words[name] = _word(value)
     return words
@@ -95,7 +95,7 @@ def below(typed: Mapping[str, str | bool], stored: Mapping[str, str | bool]) -> 
     """
     path, sections = typed.get("config"), {}
     if path is True:
-        raise ValueError("--config needs a value: --config=FILE.yaml")
+        raise UsageError("--config needs a value: --config=FILE.yaml")
     if path is not None:
         sections = read_sections(Path(path).expanduser())
     given = {**stored, **sections.get(DEFAULT, {}), **typed}
@@ -145,7 +145,7 @@ def _tuned(alg: str, given: Mapping[str, str | bool]) -> Sections:
     env = given.get("env", FLAGS["env"].default)
     others = [name for name in tuned_algorithms() if own & tuned_sections(name).keys()]
     has = f"{alg} has them for {', '.join(sections)}" if sections else f"{alg} has none"
-    raise ValueError(f"no tuned settings of {alg} for {env}: {has}; for {env} there are {', '.join(others) or 'none'}")
+    raise UsageError(f"no tuned settings of {alg} for {env}: {has}; for {env} there are {', '.join(others) or 'none'}")
 
 
 def tuned_algorithms() -> list[str]:
@@ -183,7 +183,7 @@ def _add(
     own = _own_sections(given)
     chosen = [name for name in (DEFAULT, *own) if name in sections]
     if not chosen:
-        raise ValueError(f"'{path}' has no section for {own[-1]}, nor a default one: it has {', '.join(sections)}")
+        raise UsageError(f"'{path}' has no section for {own[-1]}, nor a default one: it has {', '.join(sections)}")
     for name in chosen:
         _take(sections[name], f"{path}, section {name}", values, origins)
 

@@ -12,6 +12,7 @@ from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.command_line import FLAGS, OF_THE_RUN, check_arguments
 from tfbaselines.config.networks import network_named
 from tfbaselines.config.signals import reads_demonstrations
+from tfbaselines.errors import UsageError
 
 # Arguments of a run that are not kept when it is resumed: paths, the user's consent, and what one command does.
 NOT_KEPT = ("log_path", "save_path", "load_path", "demo_file", "demo_path", "resume", "overwrite", "trust", "config")
@@ -43,23 +44,23 @@ ENV_NAMES = (
 def check_config(config: Any) -> None:
     """ValueError unless a document has the form of a config.json."""
     if not isinstance(config, dict) or not set(REQUIRED) <= config.keys():
-        raise ValueError(f"it needs {', '.join(REQUIRED)}")
+        raise UsageError(f"it needs {', '.join(REQUIRED)}")
     for name, value in config.items():
         if name not in FORM:
-            raise ValueError(f"'{name:.80}' is unknown")
+            raise UsageError(f"'{name:.80}' is unknown")
         if not FORM[name](value):
-            raise ValueError(f"'{name}' does not have the form that it needs")
+            raise UsageError(f"'{name}' does not have the form that it needs")
     unknown = config["env"].keys() - {*ENV_NAMES, "normalize", "flatten"}
     if unknown or "env" not in config["env"]:
-        raise ValueError(f"'env' has the unknown entry '{min(unknown):.80}'" if unknown else "'env' does not name one")
+        raise UsageError(f"'env' has the unknown entry '{min(unknown):.80}'" if unknown else "'env' does not name one")
     for name in ENV_NAMES:
         if name in config["env"]:
             FLAGS[name].checked(config["env"][name])
     if not isinstance(config["env"].get("env_kwargs"), dict | None):
-        raise ValueError("'env_kwargs' of 'env' is not a dict")
+        raise UsageError("'env_kwargs' of 'env' is not a dict")
     for name in ("normalize", "flatten"):
         if not isinstance(config["env"].get(name, True), bool):
-            raise ValueError(f"'{name}' of 'env' is neither true nor false")
+            raise UsageError(f"'{name}' of 'env' is neither true nor false")
 
 
 def needs_trust(arguments: Mapping[str, Any]) -> str | None:
@@ -107,7 +108,7 @@ def require_trust(arguments: Mapping[str, Any], trust: bool) -> None:
         name, value = found
         of_env = name.startswith("env_kwargs.")
         harm = "the environment may open that file" if of_env else "importing that module runs its code"
-        raise ValueError(
+        raise UsageError(
             f"the run's config.json has {name}='{value:.200}', and {harm}: "
             "add --trust (in Python trust=True) if you know the run"
         )
@@ -128,7 +129,7 @@ def given_again(stored: Mapping[str, str | bool], typed: Mapping[str, str | bool
     if lost and "config" not in typed:
         again = " ".join(f"--{name}={value!r:.300}" for name, value in lost.items())
         what = "the path in the run's {} is" if len(lost) == 1 else "the paths in the run's {} are"
-        raise ValueError(f"{what.format(' and '.join(lost))} not kept: give {again} again")
+        raise UsageError(f"{what.format(' and '.join(lost))} not kept: give {again} again")
     trust = typed.get("trust", False)
     require_trust(kept, trust is True or str(trust).lower() in ("true", "1"))
     return kept | dict(typed)
@@ -141,7 +142,7 @@ def check_run(config: dict[str, Any], algorithm: Algorithm, trust: bool) -> None
     require_trust({**learn, "network": config["network"], **env}, trust)
     for name in learn:
         if name in OF_THE_RUN or (name in own and not own[name].settable):
-            raise ValueError(f"the run's config.json has an argument '{name:.80}', which cannot be stored")
+            raise UsageError(f"the run's config.json has an argument '{name:.80}', which cannot be stored")
     check_arguments(learn, algorithm, network_named(config["network"]))
 
 

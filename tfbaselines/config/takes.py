@@ -13,6 +13,7 @@ import gymnasium
 from tfbaselines.config.config import Config
 from tfbaselines.envs.adapt import as_vec_env, check_apart
 from tfbaselines.envs.ids import VERSION
+from tfbaselines.errors import UsageError
 
 WIDTH = 100
 
@@ -88,13 +89,13 @@ def _may_be_network(value: Any) -> bool:
 def _by_name(names: tuple[str, ...], positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
     """All arguments by name; ValueError for one that is given twice or missing, and for too many."""
     if len(positional) > len(names):
-        raise ValueError(
+        raise UsageError(
             f"learn takes at most {len(names)} arguments by position, not {len(positional)}: {names[-1]} is the last"
         )
     by_position = dict(zip(names, positional, strict=False))
     twice = sorted(by_position.keys() & named.keys())
     if twice:
-        raise ValueError(f"argument '{twice[0]}' is given twice, by position and by name")
+        raise UsageError(f"argument '{twice[0]}' is given twice, by position and by name")
     arguments = by_position | named
     missing = [name for name in names[:2] if name not in arguments]
     if missing:

@@ -18,7 +18,7 @@ from gymnasium import spaces
 from tfbaselines.arrays import parse_document, read_archive
 from tfbaselines.demos.foreign import MINARI, Episodes, of_baselines, of_minari
 from tfbaselines.envs.vec.observations import ONLY
-from tfbaselines.errors import bad_argument
+from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.policy.encoding import describe_space, observation_dtype, spaces_differ
 from tfbaselines.replay.uniform import Replay
 
@@ -138,7 +138,7 @@ def save_demonstrations(
             np.savez(file, about=np.array(about), **arrays)
         os.replace(scratch, path)
     except OSError as error:
-        raise ValueError(f"cannot write '{path}': {error.strerror or error}") from None
+        raise UsageError(f"cannot write '{path}': {error.strerror or error}") from None
     finally:
         scratch.unlink(missing_ok=True)
 
@@ -168,12 +168,12 @@ def load_demonstrations(
             return _fitted(of_minari(name.removeprefix(MINARI)), {"minari": name}, observation_space, action_space)
         return _of_file(Path(name).expanduser(), observation_space, action_space)
     except ValueError as error:
-        raise ValueError(f"cannot read demonstrations '{name}': {' '.join(str(error).split())[:500]}") from None
+        raise UsageError(f"cannot read demonstrations '{name}': {' '.join(str(error).split())[:500]}") from None
 
 
 def _check_space(space: spaces.Space) -> None:
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        raise ValueError(
+        raise UsageError(
             f"demonstrations have one array of observations, and {space} has several parts: "
             "gymnasium.wrappers.FlattenObservation makes one of them"
         )
@@ -181,11 +181,11 @@ def _check_space(space: spaces.Space) -> None:
 
 def _of_file(path: Path, observation_space: spaces.Space, action_space: spaces.Space) -> Demonstrations:
     if not path.is_file():
-        raise ValueError("there is no such file")
+        raise UsageError("there is no such file")
     try:
         arrays = read_archive(path)
     except Exception as error:  # A damaged archive makes zipfile and numpy raise almost anything.
-        raise ValueError(f"it is damaged, compressed, pickled, or no .npz file ({error})") from None
+        raise UsageError(f"it is damaged, compressed, pickled, or no .npz file ({error})") from None
     if "about" not in arrays:
         episodes = of_baselines(arrays, observation_space, action_space)
         return _fitted(episodes, {"file": path.name}, observation_space, action_space)
@@ -193,10 +193,10 @@ def _of_file(path: Path, observation_space: spaces.Space, action_space: spaces.S
     for kind, space in (("observation_space", observation_space), ("action_space", action_space)):
         difference = spaces_differ(document[kind], describe_space(space))
         if difference:
-            raise ValueError(f"of another {kind.replace('_', ' ')}: {difference}")
+            raise UsageError(f"of another {kind.replace('_', ' ')}: {difference}")
     missing = [name for name in ARRAYS[:-1] if name not in arrays]
     if missing:
-        raise ValueError(f"it has no array '{missing[0]}'")
+        raise UsageError(f"it has no array '{missing[0]}'")
     episodes = Episodes(**{name: arrays.get(name) for name in ARRAYS})
     return _fitted(episodes, document["about"], observation_space, action_space)
 
@@ -205,10 +205,10 @@ def _document(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     """What the file says about itself."""
     document = parse_document(str(arrays["about"]).encode()) if arrays["about"].dtype.kind == "U" else None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ValueError(f"its entry 'about' does not name the format {FORMAT}")
+        raise UsageError(f"its entry 'about' does not name the format {FORMAT}")
     for name in ("observation_space", "action_space", "about"):
         if not isinstance(document.get(name), dict) or (name != "about" and "type" not in document[name]):
-            raise ValueError(f"its entry 'about' has no {name}")
+            raise UsageError(f"its entry 'about' has no {name}")
     return document
 
 
@@ -219,7 +219,7 @@ def _fitted(
     lengths = _whole("lengths", episodes.lengths)
     steps, count = int(lengths.sum()), len(lengths)
     if lengths.ndim != 1 or count == 0 or lengths.min() < 1:
-        raise ValueError("there is no episode, or an episode without steps")
+        raise UsageError("there is no episode, or an episode without steps")
     seen = observation_dtype(observation_space)
     last_obs = episodes.last_obs
     return Demonstrations(
@@ -241,24 +241,24 @@ def _actions(actions: np.ndarray, steps: int, space: spaces.Space) -> np.ndarray
         return np.clip(actions, space.low, space.high).astype(np.float32)
     outside = next((action for action in np.unique(actions, axis=0) if not space.contains(action)), None)
     if outside is not None:
-        raise ValueError(f"the action {outside} is not in {space}")
+        raise UsageError(f"the action {outside} is not in {space}")
     return actions
 
 
 def _array(name: str, array: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     if array.shape != shape:
-        raise ValueError(f"{name} has the shape {array.shape}, expected is {shape}")
+        raise UsageError(f"{name} has the shape {array.shape}, expected is {shape}")
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} has the type {array.dtype}, expected are numbers")
+        raise UsageError(f"{name} has the type {array.dtype}, expected are numbers")
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} has numbers that are not finite")
+        raise UsageError(f"{name} has numbers that are not finite")
     return array.astype(dtype) if dtype.kind in "fb" else _whole(name, array, dtype)
 
 
 def _whole(name: str, array: np.ndarray, dtype: Any = np.int64) -> np.ndarray:
     converted = array.astype(dtype) if array.dtype.kind in "biuf" else None
     if converted is None or not np.array_equal(converted, array):
-        raise ValueError(f"{name} has the type {array.dtype}, expected are whole numbers of type {np.dtype(dtype)}")
+        raise UsageError(f"{name} has the type {array.dtype}, expected are whole numbers of type {np.dtype(dtype)}")
     return converted
 
 

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
+from tfbaselines.errors import UsageError
+
 # What a Minari dataset's name begins with where a file's path may stand.
 MINARI = "minari:"
 
@@ -36,16 +38,16 @@ def of_baselines(
     """
     missing = [name for name in OF_BASELINES if name not in arrays]
     if missing:
-        raise ValueError(f"it has no array '{missing[0]}' and no entry 'about': neither this format nor baselines'")
+        raise UsageError(f"it has no array '{missing[0]}' and no entry 'about': neither this format nor baselines'")
     obs, actions, rewards = arrays["obs"], arrays["acs"], arrays["rews"]
     shape = obs.shape[:2]
     if obs.shape[2:] != observation_space.shape:
-        raise ValueError(f"obs has the shape {obs.shape}, expected is {('E', 'L', *observation_space.shape)}")
+        raise UsageError(f"obs has the shape {obs.shape}, expected is {('E', 'L', *observation_space.shape)}")
     # baselines leaves out the axis of an action that is one number.
     if actions.shape not in {(*shape, *action_space.shape), *([shape] if action_space.shape == (1,) else [])}:
-        raise ValueError(f"acs has the shape {actions.shape}, expected is {(*shape, *action_space.shape)}")
+        raise UsageError(f"acs has the shape {actions.shape}, expected is {(*shape, *action_space.shape)}")
     if rewards.shape != shape:
-        raise ValueError(f"rews has the shape {rewards.shape}, expected is {shape}")
+        raise UsageError(f"rews has the shape {rewards.shape}, expected is {shape}")
     count, length = shape
     steps = count * length
     return Episodes(
@@ -64,18 +66,18 @@ def of_minari(name: str) -> Episodes:
         name: the dataset's id, such as mujoco/hopper/expert-v0.
     """
     if not name:
-        raise ValueError("it names no dataset: write minari:ID, such as minari:mujoco/hopper/expert-v0")
+        raise UsageError("it names no dataset: write minari:ID, such as minari:mujoco/hopper/expert-v0")
     try:
         import minari
     except ImportError:
-        raise ValueError('Minari is not installed: pip install "tfbaselines[demos]"') from None
+        raise UsageError('Minari is not installed: pip install "tfbaselines[demos]"') from None
     try:
         dataset = minari.load_dataset(name)
     except Exception as error:  # Its backends raise whatever their file formats do.
-        raise ValueError(f"Minari cannot load it ({error}); `minari download {name}` fetches public ones") from None
+        raise UsageError(f"Minari cannot load it ({error}); `minari download {name}` fetches public ones") from None
     episodes = list(dataset.iterate_episodes())
     if not episodes:
-        raise ValueError("there is no episode, or an episode without steps")
+        raise UsageError("there is no episode, or an episode without steps")
     seen = [_flattened(dataset.observation_space, episode.observations) for episode in episodes]
     return Episodes(
         obs=np.concatenate([obs[:-1] for obs in seen]),

@@ -15,7 +15,7 @@ from tfbaselines.envs.vec.checks import environment_name, id_of
 from tfbaselines.envs.vec.failures import EnvironmentFault, begin, why
 from tfbaselines.envs.vec.observations import check_spaces, flattened
 from tfbaselines.envs.wrappers import ClipActions, clipped
-from tfbaselines.errors import bad_argument
+from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.parallel import mpi
 
 ACCEPTED = "a VecEnv, a Gymnasium environment, an id, a function that makes one, or a list of such functions"
@@ -59,7 +59,7 @@ def as_vec_env(env: Any, seed: int | None = None, flatten: bool = True, name: st
         return made if _is_vec_env(made) else DummyVecEnv([partial(_made, lambda: made, 0, first, flatten)])
     if isinstance(env, list | tuple) and env:
         kinds = " and ".join(sorted({type(one).__name__ for one in env if not callable(one)}))
-        raise ValueError(f"{name}=[...] has {kinds} where it needs functions that make environments")
+        raise UsageError(f"{name}=[...] has {kinds} where it needs functions that make environments")
     raise bad_argument(name, env if env is None or isinstance(env, list | tuple) else type(env).__name__, ACCEPTED)
 
 
@@ -72,7 +72,7 @@ def check_apart(env: Any, tests: VecEnv, name: str) -> None:
         name: of the argument that has them.
     """
     if any(share_environments(one, tests) for one in (env if isinstance(env, list | tuple) else [env])):
-        raise ValueError(f"{name} has the environments of training: tests need environments of their own")
+        raise UsageError(f"{name} has the environments of training: tests need environments of their own")
 
 
 def _is_vec_env(env: Any) -> bool:

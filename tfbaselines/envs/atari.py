@@ -13,6 +13,7 @@ from gymnasium import spaces
 
 from tfbaselines.envs.ids import spec_of
 from tfbaselines.envs.wrappers import TimeLimit
+from tfbaselines.errors import UsageError
 
 # Frames are so small that threads for resizing only get in each other's way.
 cv2.ocl.setUseOpenCL(False)
@@ -57,7 +58,7 @@ class FireResetEnv(gymnasium.Wrapper):
         super().__init__(env)
         meanings = env.unwrapped.get_action_meanings()
         if meanings[1] != "FIRE" or len(meanings) < 3:
-            raise ValueError(f"FireResetEnv needs a game whose action 1 is FIRE, not one with {meanings}")
+            raise UsageError(f"FireResetEnv needs a game whose action 1 is FIRE, not one with {meanings}")
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """Begin, and press FIRE."""
@@ -244,7 +245,7 @@ def make_atari(env_id: str, max_episode_steps: int | None = None, **env_kwargs: 
     """
     if "NoFrameskip" not in env_id:
         game = env_id.rpartition("/")[2].partition("-")[0].removesuffix("Deterministic")
-        raise ValueError(f"env={env_id!r} is not valid: frames are skipped here, take {game}NoFrameskip-v4")
+        raise UsageError(f"env={env_id!r} is not valid: frames are skipped here, take {game}NoFrameskip-v4")
     spec = spec_of(env_id)
     from ale_py import ALEInterface, LoggerMode
 

@@ -14,6 +14,7 @@ from tfbaselines.envs.state import episode_state, in_words, restore_episode
 from tfbaselines.envs.vec.action_mask import choices_of, read_mask
 from tfbaselines.envs.vec.failures import EXAMINE, why
 from tfbaselines.envs.vec.observations import MASK, named_parts_of
+from tfbaselines.errors import UsageError
 
 MISTAKE, ADVICE, RIGHT = "change", "advice", "right"
 
@@ -177,7 +178,7 @@ def _mask(env: gymnasium.Env, obs: Any, info: dict[str, Any], what: str, some: b
         return None
     try:
         if not isinstance(space, MASKED):
-            raise ValueError(f"an '{MASK}' is for Discrete and MultiDiscrete actions, not {space!s:.100}")
+            raise UsageError(f"an '{MASK}' is for Discrete and MultiDiscrete actions, not {space!s:.100}")
         return read_mask((obs if in_obs else info)[MASK], space, some)
     except ValueError as error:
         raise _Wrong(f"after {what}: {error}") from None

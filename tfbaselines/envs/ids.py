@@ -9,7 +9,7 @@ from typing import Any
 
 import gymnasium
 
-from tfbaselines.errors import bad_argument, unknown
+from tfbaselines.errors import UsageError, bad_argument, unknown
 
 ENV_TYPES = ("atari", "box2d", "classic_control", "mujoco", "retro", "robotics", "toy_text")
 
@@ -54,7 +54,7 @@ def env_type_of(env_id: str, env_type: str | None = None) -> tuple[str, str]:
             why = f"module '{module:.80}' cannot be imported ({error!s:.200}){hint}"
             raise bad_argument("env", f"{module}:{env_id}", why) from None
     if env_type == "retro":
-        raise ValueError("env_type='retro' needs the package stable-retro, which is not supported yet")
+        raise UsageError("env_type='retro' needs the package stable-retro, which is not supported yet")
     spec = spec_of(env_id)
     if env_type is not None:
         return env_type, env_id
@@ -76,12 +76,12 @@ def spec_of(env_id: str) -> Any:
         return gymnasium.registry[env_id]
     newest = _newest_version(env_id)
     if newest is not None:
-        raise ValueError(f"unknown environment '{env_id:.80}': did you mean '{newest}'?")
+        raise UsageError(f"unknown environment '{env_id:.80}': did you mean '{newest}'?")
     for package, (env_type, ids) in _PROVIDERS.items():
         if re.search(ids, env_id) and not _installed(package):
-            raise ValueError(f"environment '{env_id:.80}' needs {PACKAGES[env_type]}: pip install {PACKAGES[env_type]}")
+            raise UsageError(f"environment '{env_id:.80}' needs {PACKAGES[env_type]}: pip install {PACKAGES[env_type]}")
     module = f"an environment of your own is found as 'module:{env_id:.80}', where the module registers it"
-    raise ValueError(f"{unknown('environment', env_id, gymnasium.registry)}; {module}")
+    raise UsageError(f"{unknown('environment', env_id, gymnasium.registry)}; {module}")
 
 
 def _newest_version(env_id: str) -> str | None:
@@ -106,10 +106,10 @@ def _installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
-def cannot_be_made(env_id: str, env_type: str, error: Exception) -> ValueError:
+def cannot_be_made(env_id: str, env_type: str, error: Exception) -> UsageError:
     """The error for an environment whose packages are missing, or that only packages of the past could make."""
     newest = _newest_version(env_id)
     if newest not in (None, env_id) and "mujoco" in str(error).lower() and _installed("mujoco"):
-        return ValueError(f"environment '{env_id:.80}' needs packages of the past: use '{newest}'")
+        return UsageError(f"environment '{env_id:.80}' needs packages of the past: use '{newest}'")
     failed = f"environment '{env_id}' cannot be made ({str(error).splitlines()[0]})"
-    return ValueError(f"{failed}: pip install {PACKAGES[env_type]}" if env_type in PACKAGES else failed)
+    return UsageError(f"{failed}: pip install {PACKAGES[env_type]}" if env_type in PACKAGES else failed)

@@ -15,11 +15,11 @@ from tfbaselines.envs.ids import cannot_be_made, env_type_of, spec_of
 from tfbaselines.envs.monitor import Monitor, ResultsWriter
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv, VecEnv, VecFrameStack
-from tfbaselines.envs.vec.failures import EnvironmentFault, begin, place, why
+from tfbaselines.envs.vec.failures import EnvironmentFault, begin, why
 from tfbaselines.envs.vec.observations import check_spaces, flattened
 from tfbaselines.envs.vec.video import has_display
 from tfbaselines.envs.wrappers import RewardScaler, clipped, with_quick_actions
-from tfbaselines.errors import bad_argument, unknown
+from tfbaselines.errors import UsageError, bad_argument, unknown
 
 WORKERS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
 
@@ -128,13 +128,12 @@ def making(env_id: str, env_type: str, env_kwargs: dict[str, Any]) -> Iterator[N
         raise cannot_be_made(env_id, env_type, error) from None
     except TypeError as error:
         if "'render_mode'" in str(error):
-            raise ValueError(f"no pictures of {env_id}: it takes no render_mode") from None
+            raise UsageError(f"no pictures of {env_id}: it takes no render_mode") from None
         raise bad_argument(
             "env_kwargs", env_kwargs, f"what {env_id} takes, --env_kwargs.NAME=VALUE ({error})"
         ) from None
     except Exception as error:
-        if isinstance(error, ValueError) and not place(error):
-            # This package's own says enough.
+        if isinstance(error, UsageError):
             raise
         raise EnvironmentFault(f"environment '{env_id}' cannot be made: {why(error)}") from error
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 import gymnasium
 import numpy as np
 
-from tfbaselines.errors import bad_argument, unknown, warn
+from tfbaselines.errors import UsageError, bad_argument, unknown, warn
 from tfbaselines.files import drop_torn_line
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Monitor(gymnasium.Wrapper):
         options = kwargs.get("options") or {}
         for key in self.reset_keywords:
             if key not in kwargs and key not in options:
-                raise ValueError(f"reset() needs '{key}', which is one of the monitor's reset_keywords")
+                raise UsageError(f"reset() needs '{key}', which is one of the monitor's reset_keywords")
             self._of_reset[key] = kwargs[key] if key in kwargs else options[key]
         begun = self.env.reset(**kwargs)
         self._finished_steps += self._length
@@ -173,7 +173,7 @@ def success_of(info: Mapping[str, Any]) -> float | None:
             if number.size == 1 and number.dtype.kind in "biuf":
                 return float(number.item())
         shown = " ".join(repr(value).split())
-        raise ValueError(f"the info's '{key}' is {shown:.100}: it must be True, False or a number")
+        raise UsageError(f"the info's '{key}' is {shown:.100}: it must be True, False or a number")
     return None
 
 
@@ -258,7 +258,7 @@ class ResultsWriter:
         if not columns:
             return False
         if columns != self.fieldnames:
-            raise ValueError(
+            raise UsageError(
                 f"{self.filename} has the columns {','.join(columns)} and cannot be continued with "
                 f"{','.join(self.fieldnames)}"
             )
@@ -273,7 +273,7 @@ def _split_header(first_line: str, filename: str) -> tuple[dict[str, Any], str]:
     try:
         return json.loads(first_line[1:]), ""
     except json.JSONDecodeError:
-        raise ValueError(f"{filename} is not a monitor file: its first line is no JSON header") from None
+        raise UsageError(f"{filename} is not a monitor file: its first line is no JSON header") from None
 
 
 def _completed(filename: str) -> str:
@@ -315,9 +315,9 @@ def load_results(dir: str | os.PathLike) -> "pandas.DataFrame":
             except pandas.errors.EmptyDataError:
                 continue
             except pandas.errors.ParserError:
-                raise ValueError(f"{filename} is not a monitor file: its rows have different lengths") from None
+                raise UsageError(f"{filename} is not a monitor file: its rows have different lengths") from None
         if not {*COLUMNS} <= {*frame.columns}:
-            raise ValueError(f"{filename} is not a monitor file: it lacks the columns {','.join(COLUMNS)}")
+            raise UsageError(f"{filename} is not a monitor file: it lacks the columns {','.join(COLUMNS)}")
         frame["t"] += header.get("t_start", 0.0)
         frames.append(frame)
         headers.append(header)

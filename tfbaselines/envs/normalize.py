@@ -7,6 +7,7 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper, change_last, find_wrapper
+from tfbaselines.errors import UsageError
 from tfbaselines.parallel.moments import RunningMeanStd
 
 
@@ -45,7 +46,7 @@ class VecNormalize(VecEnvWrapper):
     ) -> None:
         super().__init__(venv)
         if ob and not isinstance(venv.observation_space, spaces.Box):
-            raise ValueError(f"VecNormalize scales Box observations, not {venv.observation_space}: use ob=False")
+            raise UsageError(f"VecNormalize scales Box observations, not {venv.observation_space}: use ob=False")
         self.ob_rms = RunningMeanStd(shape=self.observation_space.shape) if ob else None
         self.ret_rms = RunningMeanStd(shape=()) if ret else None
         self.clipob, self.cliprew, self.gamma, self.epsilon = clipob, cliprew, gamma, epsilon
@@ -125,7 +126,7 @@ def share_normalization(envs: Sequence[VecEnv]) -> None:
     """Let environments of one kind, stepped by several threads, scale by the same statistics."""
     first, *others = (find_wrapper(env, VecNormalize) for env in envs)
     if any((other is None) != (first is None) for other in others):
-        raise ValueError("some of the workers' environments are wrapped in VecNormalize and some are not")
+        raise UsageError("some of the workers' environments are wrapped in VecNormalize and some are not")
     if first is None:
         return
     for other in others:

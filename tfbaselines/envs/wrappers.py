@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.errors import bad_argument, warn
+from tfbaselines.errors import UsageError, bad_argument, warn
 
 
 class ClipActions(gymnasium.Wrapper):
@@ -177,7 +177,7 @@ def check_goals(env: VecEnv) -> None:
     """ValueError unless observations have goals."""
     space = env.observation_space
     if not (isinstance(space, spaces.Dict) and set(GOALS) <= set(space.spaces)):
-        raise ValueError(f"hindsight needs Dict observations of {', '.join(GOALS)}, not {space}")
+        raise UsageError(f"hindsight needs Dict observations of {', '.join(GOALS)}, not {space}")
 
 
 def episode_limit(env: VecEnv) -> int | None:
@@ -204,4 +204,4 @@ def require_end(steps: int) -> None:
     if steps == LONG_EPISODE:
         warn(f"an episode has not ended within {steps:,} steps: if it never does, {ADVICE}")
     if steps > LONGEST_EPISODE:
-        raise ValueError(f"an episode has not ended within {LONGEST_EPISODE:,} steps: {ADVICE}")
+        raise UsageError(f"an episode has not ended within {LONGEST_EPISODE:,} steps: {ADVICE}")

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.compiling import compiled, rows_of
+from tfbaselines.errors import UsageError
 from tfbaselines.learn.exchange import Exchange, joined
 from tfbaselines.learn.optimizers import Optimizer, descend, restore_slots, slots
 from tfbaselines.learn.packing import PackedCalls, Row
@@ -172,7 +173,7 @@ class BlockUpdate:
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what `state` gave; ValueError when it was of other gradient steps."""
         if len(state["slots"]) != len(self._phases):
-            raise ValueError(f"it was trained by {len(state['slots'])} optimisers, here there are {len(self._phases)}")
+            raise UsageError(f"it was trained by {len(state['slots'])} optimisers, here there are {len(self._phases)}")
         self.step = state["step"]
         for i, phase in enumerate(self._phases):
             restore_slots(phase.optimizer, state["slots"][str(i)])

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.errors import UsageError
 from tfbaselines.learn.exchange import few, joined, taken_apart
 
 OTHER_VARIABLES = "the saved optimiser is of other variables than this one's"
@@ -94,7 +95,7 @@ class RMSProp:
         """
         slots = slots[2:] if len(slots) == len(self._shapes) + 2 else slots
         if [np.shape(slot) for slot in slots] != self._shapes:
-            raise ValueError(OTHER_VARIABLES)
+            raise UsageError(OTHER_VARIABLES)
         if not self._steps:
             slots = [np.concatenate([np.ravel(slot) for slot in slots])]
         for own, slot in zip(self._mean_squares, slots, strict=True):
@@ -145,6 +146,6 @@ def restore_slots(optimizer: Optimizer, saved: dict[str, np.ndarray]) -> None:
         optimizer.restore(values)
         return
     if [np.shape(value) for value in values] != [tuple(slot.shape) for slot in optimizer.variables]:
-        raise ValueError(OTHER_VARIABLES)
+        raise UsageError(OTHER_VARIABLES)
     for slot, value in zip(optimizer.variables, values, strict=True):
         slot.assign(value)

@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from tfbaselines.errors import InUseError, bad_argument
+from tfbaselines.errors import InUseError, UsageError, bad_argument
 
 try:
     import fcntl
@@ -118,7 +118,7 @@ def _refuse_links(path: str, shown: str) -> None:
         for file in Path(path).glob(pattern):
             if file.is_symlink():
                 name = file.relative_to(path)
-                raise ValueError(f"'{name}' in '{shown}' is a symbolic link, which is not written to: remove it")
+                raise UsageError(f"'{name}' in '{shown}' is a symbolic link, which is not written to: remove it")
 
 
 def holds_run(directory: str | os.PathLike) -> bool:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfbaselines.config.files import to_jsonable
-from tfbaselines.errors import bad_argument, nearest, unknown
+from tfbaselines.errors import UsageError, bad_argument, nearest, unknown
 from tfbaselines.files import write_whole
 from tfbaselines.logs.formats import CSVOutputFormat, KVWriter, check_format, make_output_format
 from tfbaselines.logs.logger import Logger
@@ -152,9 +152,9 @@ class EpochTable:
         if self._decided and key not in self._columns:
             guess = nearest(key, self._columns)
             hint = f"did you mean '{guess}'?" if guess else f"it has {', '.join(self._columns)}"
-            raise ValueError(f"'{key}' is a new key, but the columns are those of the first epoch: {hint}")
+            raise UsageError(f"'{key}' is a new key, but the columns are those of the first epoch: {hint}")
         if key in self._row:
-            raise ValueError(f"'{key}' was already set in this epoch: call dump_tabular() first")
+            raise UsageError(f"'{key}' was already set in this epoch: call dump_tabular() first")
         self._row[key] = value
 
     def _statistics(self, key: str) -> Statistics:

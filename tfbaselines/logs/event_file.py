@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfbaselines.errors import UsageError
+
 # Wire types of protocol buffers.
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
@@ -136,12 +138,12 @@ def _records(path: str | os.PathLike) -> Iterator[bytes]:
         while len(header := file.read(12)) == 12:
             length, crc = struct.unpack("<QI", header)
             if crc != masked_crc(header[:8]):
-                raise ValueError(f"{path} is not a TensorBoard event file, or is damaged")
+                raise UsageError(f"{path} is not a TensorBoard event file, or is damaged")
             data, tail = file.read(length), file.read(4)
             if len(data) < length or len(tail) < 4:
                 return
             if struct.unpack("<I", tail)[0] != masked_crc(data):
-                raise ValueError(f"{path} is damaged: a record does not match its checksum")
+                raise UsageError(f"{path} is damaged: a record does not match its checksum")
             yield data
 
 
@@ -189,7 +191,7 @@ def read_json(fname: str | os.PathLike) -> "pandas.DataFrame":
     try:
         return pandas.DataFrame([json.loads(line) for line in lines])
     except json.JSONDecodeError:
-        raise ValueError(f"{fname} is not a log of JSON lines") from None
+        raise UsageError(f"{fname} is not a log of JSON lines") from None
 
 
 def read_csv(fname: str | os.PathLike, separator: str = ",") -> "pandas.DataFrame":
@@ -204,7 +206,7 @@ def read_csv(fname: str | os.PathLike, separator: str = ",") -> "pandas.DataFram
         except pandas.errors.EmptyDataError:
             return pandas.DataFrame()
         except pandas.errors.ParserError as why:
-            raise ValueError(f"{fname} is not a table of values: {str(why).strip().splitlines()[-1]}") from None
+            raise UsageError(f"{fname} is not a table of values: {str(why).strip().splitlines()[-1]}") from None
 
 
 def read_tb(path: str | os.PathLike) -> "pandas.DataFrame":

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tfbaselines import errors
-from tfbaselines.errors import bad_argument
+from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.logs.directory import lock_again
 from tfbaselines.logs.event_file import read_csv, read_json, read_tb  # noqa: F401
 from tfbaselines.logs.formats import (  # noqa: F401
@@ -154,7 +154,7 @@ def _scalar(key: str, value: Any) -> Any:
         value = value.numpy()
     if hasattr(value, "dtype"):
         if np.size(value) != 1:
-            raise ValueError(f"{key} cannot be logged: an array of shape {np.shape(value)}, accepted is a single value")
+            raise UsageError(f"{key} cannot be logged: an array of shape {np.shape(value)}, accepted is a single value")
         return np.asarray(value).reshape(())[()]
     return value
 

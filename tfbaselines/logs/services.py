@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tfbaselines.errors import UsageError
 from tfbaselines.logs.formats import STEPS, KVWriter
 
 PROJECT = "tfbaselines"
@@ -33,7 +34,7 @@ class Service(KVWriter):
             self._module = importlib.import_module(self.package)
         except ImportError:
             needed = f"log format '{self.package}' needs the package: pip install {self.requirement}"
-            raise ValueError(needed) from None
+            raise UsageError(needed) from None
         self.directory, self._rows = Path(directory), 0
         kept = self.directory / f"{self.package}_id.txt"
         known = kept.read_text(encoding="utf-8").strip() if append and kept.exists() else None
@@ -41,7 +42,7 @@ class Service(KVWriter):
             kept.write_text(self._begin(known), encoding="utf-8")
         except Exception as error:
             why = " ".join(str(error).split())[:300]
-            raise ValueError(f"log format '{self.package}' could not begin ({type(error).__name__}: {why})") from None
+            raise UsageError(f"log format '{self.package}' could not begin ({type(error).__name__}: {why})") from None
 
     @abstractmethod
     def _begin(self, known: str | None) -> str:

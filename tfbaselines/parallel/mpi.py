@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from tfbaselines.errors import UsageError
 from tfbaselines.parallel.threads import usable_cores
 
 # What the launchers of MPICH, Open MPI and their kin tell the processes they start.
@@ -165,7 +166,7 @@ def world() -> Communicator:
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
-        raise ValueError(f"started by mpirun, but mpi4py does not load ({error}): pip install mpi4py mpich") from error
+        raise UsageError(f"started by mpirun, but mpi4py does not load ({error}): pip install mpi4py mpich") from error
     comm = MpiCommunicator(MPI.COMM_WORLD)
     if comm.size > 1:
         # Also of a script that does not come through the command.
@@ -226,9 +227,9 @@ def mpirun_command(ranks: int) -> list[str]:
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
     mpirun = shutil.which("mpirun", path=path)
     if mpirun is None:
-        raise ValueError("there is no mpirun to start ranks with: pip install mpich mpi4py")
+        raise UsageError("there is no mpirun to start ranks with: pip install mpich mpi4py")
     if importlib.util.find_spec("mpi4py") is None:
-        raise ValueError("ranks need mpi4py: pip install mpi4py mpich")
+        raise UsageError("ranks need mpi4py: pip install mpi4py mpich")
     return [mpirun, "-np", str(ranks)]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tfbaselines.errors import UsageError
 from tfbaselines.parallel import mpi
 
 OPERATIONS = ("sum", "max")
@@ -69,7 +70,7 @@ def mpi_avg(x: Any) -> Any:
 def mpi_op(x: Any, op: str) -> Any:
     """The element-wise 'sum' or 'max' over ranks."""
     if op not in OPERATIONS:
-        raise ValueError(f"op={op!r} is not valid: 'sum' or 'max'")
+        raise UsageError(f"op={op!r} is not valid: 'sum' or 'max'")
     return mpi_sum(x) if op == "sum" else _plain(x, mpi.world().max(np.asarray(x, np.float32)))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tfbaselines.cli.command import Parser, exit_status
-from tfbaselines.errors import bad_argument
+from tfbaselines.errors import UsageError, bad_argument
 
 if TYPE_CHECKING:
     from tfbaselines.plot.panels import Panel
@@ -73,7 +73,7 @@ def plot(args: argparse.Namespace) -> str:
     panels = [make_panel(own, value, args) for own in environments.values() for value in values]
     panels = [panel for panel in panels if panel is not None]
     if not panels:
-        raise ValueError(f"no run has values of {', '.join(_shown(value, args) for value in values)}{_beside(args)}")
+        raise UsageError(f"no run has values of {', '.join(_shown(value, args) for value in values)}{_beside(args)}")
     first, *others = results.expand(args.dirs[0])
     # Of several that begin alike, where they are.
     place = os.path.dirname(first) if others else first
@@ -88,9 +88,9 @@ def plot_table(args: argparse.Namespace) -> str:
 
     for name in ("xaxis", "value", "smooth", "legend", "count", "est", "select", "exclude"):
         if getattr(args, name):
-            raise ValueError(f"--{name} is for curves: leave it out, or --table")
+            raise UsageError(f"--{name} is for curves: leave it out, or --table")
     if len(args.dirs) > 1:
-        raise ValueError(f"--table draws one run: give one DIR, not {len(args.dirs)}")
+        raise UsageError(f"--table draws one run: give one DIR, not {len(args.dirs)}")
     check_out(args)
     path = os.path.expanduser(args.dirs[0])
     beside = path if os.path.isdir(path) else os.path.dirname(path)
@@ -102,7 +102,7 @@ def plot_table(args: argparse.Namespace) -> str:
 def check_matplotlib() -> None:
     """ValueError where there is nothing to draw with."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise ValueError("plots need matplotlib: pip install matplotlib")
+        raise UsageError("plots need matplotlib: pip install matplotlib")
 
 
 def check_out(args: argparse.Namespace) -> None:
@@ -120,7 +120,7 @@ def select_runs(args: argparse.Namespace) -> list["Run"]:
     if len(legend) == len(expanded):
         legend = [name for name, some in zip(legend, expanded, strict=True) for _ in some]
     if legend and len(legend) != len(roots):
-        raise ValueError(f"--legend has {len(legend)} names for {len(roots)} directories: give one for each")
+        raise UsageError(f"--legend has {len(legend)} names for {len(roots)} directories: give one for each")
     found: dict[str, Run] = {}
     bare: list[str] = []
     for root, name in zip(roots, legend or [None] * len(roots), strict=True):
@@ -129,7 +129,7 @@ def select_runs(args: argparse.Namespace) -> list["Run"]:
         for run in runs:
             found.setdefault(os.path.realpath(run.dirname), run)
     if not found:
-        raise ValueError(f"no progress.csv, progress.txt, progress.json or monitor files with rows: {', '.join(bare)}")
+        raise UsageError(f"no progress.csv, progress.txt, progress.json or monitor files with rows: {', '.join(bare)}")
     for root in bare:
         print(f"nothing to plot yet in {root}", file=sys.stderr)
     kept = [
@@ -139,7 +139,7 @@ def select_runs(args: argparse.Namespace) -> list["Run"]:
         and not any(text in run.dirname for text in args.exclude or ())
     ]
     if not kept:
-        raise ValueError(f"--select and --exclude leave none of the {len(found)} runs")
+        raise UsageError(f"--select and --exclude leave none of the {len(found)} runs")
     runs = results.labelled(kept)
     return results.labelled_each(runs, bool(args.legend)) if args.count else runs
 

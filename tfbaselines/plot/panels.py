@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfbaselines.errors import bad_argument
+from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.logs.formats import STEPS
 from tfbaselines.plot.results import EPISODES, TIMES, Curve
 from tfbaselines.training.checkpoint import load_tree, saved_file
@@ -138,11 +138,11 @@ def read_table(path: str | os.PathLike) -> Table:
     """The table of a run's log directory, or of a saved model; ValueError when it is of something else."""
     policy = load_tree(saved_file(path)).get("model", {}).get("policy", {})
     if "cells" not in policy:
-        raise ValueError(f"'{path}' has no table: --table draws runs of --alg=qlearning")
+        raise UsageError(f"'{path}' has no table: --table draws runs of --alg=qlearning")
     cells, values = policy["cells"], next(iter(policy["weights"]["00"].values()))
     sizes = np.asarray(cells["sizes"]).tolist()
     if len(sizes) > MOST_DIMENSIONS:
-        raise ValueError(f"the table of '{path}' has {len(sizes)} dimensions: one or two can be drawn")
+        raise UsageError(f"the table of '{path}' has {len(sizes)} dimensions: one or two can be drawn")
     return Table(values.reshape(*sizes, values.shape[-1]), np.asarray(cells["low"]), np.asarray(cells["high"]))
 
 

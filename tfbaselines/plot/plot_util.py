@@ -18,7 +18,7 @@ import numpy as np
 
 from tfbaselines.envs.monitor import LoadMonitorResultsError
 from tfbaselines.envs.monitor import load_results as load_monitor
-from tfbaselines.errors import unknown
+from tfbaselines.errors import UsageError, unknown
 from tfbaselines.logs.logger import read_csv, read_json
 from tfbaselines.plot.smoothing import one_sided_ema, smooth, symmetric_ema
 
@@ -79,7 +79,7 @@ def load_results(
     results = []
     for root in (os.path.normpath(os.path.expanduser(root)) for root in root_dir_or_dirs):
         if not os.path.isdir(root):
-            raise ValueError(f"{root} is not a directory")
+            raise UsageError(f"{root} is not a directory")
         for dirname, subdirs, files in os.walk(root):
             subdirs.sort()
             if "-proc" in dirname:
@@ -137,7 +137,7 @@ def _read_progress(dirname: str, files: Sequence[str], say: Callable[..., None])
 def default_xy_fn(r: Result) -> tuple[np.ndarray, np.ndarray]:
     """Steps so far and the smoothed reward of each episode."""
     if r.monitor is None:
-        raise ValueError(f"{r.dirname} has no monitor files: give plot_results an xy_fn that reads its progress")
+        raise UsageError(f"{r.dirname} has no monitor files: give plot_results an xy_fn that reads its progress")
     return np.cumsum(r.monitor["l"].to_numpy()), smooth(r.monitor["r"].to_numpy(), radius=10)
 
 
@@ -191,7 +191,7 @@ def plot_results(
     for result in allresults:
         panels[str(split_fn(result))].append(result)
     if not panels:
-        raise ValueError("allresults is empty: there is nothing to plot")
+        raise UsageError("allresults is empty: there is nothing to plot")
     rows, columns = _tiles(len(panels), tiling or "vertical")
     size = figsize or (PANEL * columns, PANEL * rows)
     figure, axes = plt.subplots(rows, columns, sharex=False, squeeze=False, figsize=size)
@@ -249,7 +249,7 @@ def _draw_mean(
         length = min(len(x) for x, _ in curves)
         grid = curves[0][0][:length]
         if not all(np.array_equal(x[:length], grid) for x, _ in curves):
-            raise ValueError("curves with different x cannot be averaged: give resample=<number of points>")
+            raise UsageError("curves with different x cannot be averaged: give resample=<number of points>")
         ys = [y[:length] for _, y in curves]
     mean, std = np.mean(ys, axis=0), np.std(ys, axis=0)
     (line,) = axis.plot(grid, mean, color=color)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tfbaselines.envs.monitor import get_monitor_files
 from tfbaselines.envs.monitor import load_results as load_monitor
-from tfbaselines.errors import unknown
+from tfbaselines.errors import UsageError, unknown
 from tfbaselines.logs.formats import STEPS
 from tfbaselines.logs.logger import read_csv, read_json
 from tfbaselines.plot.smoothing import moving_average
@@ -102,7 +102,7 @@ def expand(path: str) -> list[str]:
     found = [os.path.join(parent, name) for name in names if prefix and name.startswith(prefix)]
     found = [name for name in found if os.path.isdir(name)]
     if not found:
-        raise ValueError(f"{path} is not a directory, nor do any begin with it")
+        raise UsageError(f"{path} is not a directory, nor do any begin with it")
     return found
 
 
@@ -232,7 +232,7 @@ def _numbers(column: Any, dirname: str) -> np.ndarray:
     try:
         return column.to_numpy(dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"the column '{column.name}' in {dirname} does not hold numbers") from None
+        raise UsageError(f"the column '{column.name}' in {dirname} does not hold numbers") from None
 
 
 def merge(label: str, curves: Sequence[Series], estimate: str = "mean") -> Curve:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfbaselines.errors import bad_argument, unknown
+from tfbaselines.errors import UsageError, bad_argument, unknown
 
 MODES = ("two_sided", "causal")
 
@@ -128,15 +128,15 @@ def _checked_range(
 ) -> tuple[float, float]:
     """The ends of the grid, which must lie within the data."""
     if len(xolds) != len(yolds):
-        raise ValueError(f"xolds has {len(xolds)} elements and yolds {len(yolds)}: their lengths must be equal")
+        raise UsageError(f"xolds has {len(xolds)} elements and yolds {len(yolds)}: their lengths must be equal")
     if not len(xolds):
-        raise ValueError("xolds is empty: there is nothing to average")
+        raise UsageError("xolds is empty: there is nothing to average")
     if n < 2:
         raise bad_argument("n", n, "at least 2 points")
     if np.any(np.diff(xolds) < 0):
-        raise ValueError("xolds must be ascending")
+        raise UsageError("xolds must be ascending")
     low = xolds[0] if low is None else low
     high = xolds[-1] if high is None else high
     if not xolds[0] <= low <= high <= xolds[-1]:
-        raise ValueError(f"low={low} and high={high} must lie within the data, {xolds[0]} to {xolds[-1]}")
+        raise UsageError(f"low={low} and high={high} must lie within the data, {xolds[0]} to {xolds[-1]}")
     return float(low), float(high)

@@ -15,6 +15,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.envs.vec.packed import opened
+from tfbaselines.errors import UsageError
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.encoding import describe_space, encode, spaces_differ
 from tfbaselines.policy.mirror import Mirror
@@ -308,17 +309,17 @@ class BasePolicy(abc.ABC):
         for kind, space in (("observation", self.observation_space), ("action", self.action_space)):
             difference = spaces_differ(state[f"{kind}_space"], describe_space(space))
             if difference:
-                raise ValueError(f"the saved model is for another {kind} space: {difference}")
+                raise UsageError(f"the saved model is for another {kind} space: {difference}")
         weights = state["weights"]
         arrays = [next(iter(weights[number].values())) for number in sorted(weights, key=int)]
         shapes = [tuple(array.shape) for array in arrays]
         wanted = [tuple(variable.shape) for variable in self.trainable_variables]
         if shapes != wanted:
-            raise ValueError(
+            raise UsageError(
                 f"the saved model is of another network: its weights are {shapes}, this network's are {wanted}"
             )
         if (state["normalizer"] is None) != (self.normalizer is None):
-            raise ValueError(
+            raise UsageError(
                 "the saved model and this one differ in normalize_observations: give "
                 f"normalize_observations={state['normalizer'] is not None}"
             )

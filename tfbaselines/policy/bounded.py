@@ -6,6 +6,8 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.errors import UsageError
+
 # Algorithms for action spaces other than Box.
 FOR_OTHERS = {
     spaces.Discrete: "ppo2, deepq or sac",
@@ -51,7 +53,7 @@ class BoundedHead:
             advice = f"an algorithm for it is {fitting}" if fitting else "no algorithm takes it"
             if isinstance(space, spaces.Box):
                 advice = "wrap it so that they are finite"
-            raise ValueError(f"continuous actions need bounds, {space} has none: {advice}")
+            raise UsageError(f"continuous actions need bounds, {space} has none: {advice}")
         self.width = int(np.prod(space.shape))
         self.action_shape = tuple(space.shape)
         self.action_dtype = np.dtype(np.float32)

@@ -13,6 +13,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from gymnasium import spaces
 
+from tfbaselines.errors import UsageError
 from tfbaselines.policy.base import Head
 
 LOG_2PI = float(np.log(2.0 * np.pi))
@@ -140,7 +141,7 @@ class MultiCategoricalHead:
 
     def __init__(self, space: spaces.MultiDiscrete) -> None:
         if space.nvec.ndim != 1:
-            raise ValueError(f"action space {space} is not supported: MultiDiscrete needs nvec of rank 1")
+            raise UsageError(f"action space {space} is not supported: MultiDiscrete needs nvec of rank 1")
         self._parts = space.nvec.tolist()
         self._starts = np.asarray(space.start, np.int64)
         self.width = self.param_size = int(sum(self._parts))
@@ -345,4 +346,4 @@ def make_pdtype(space: spaces.Space) -> Head:
         if isinstance(space, kind):
             return head(space)
     accepted = "Discrete, MultiDiscrete, MultiBinary and Box"
-    raise ValueError(f"action space {space} is not supported: accepted are {accepted}")
+    raise UsageError(f"action space {space} is not supported: accepted are {accepted}")

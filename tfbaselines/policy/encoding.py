@@ -14,6 +14,7 @@ from gymnasium import spaces
 from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import ONLY, is_image, parts_of
 from tfbaselines.envs.vec.packed import PackedSpace, opened
+from tfbaselines.errors import UsageError
 from tfbaselines.policy.networks import NetworkFn, flat_width, get_network_builder, has_convolutions
 
 
@@ -37,7 +38,7 @@ def encoded_shape(space: spaces.Space) -> tuple[int, ...]:
         return (int(np.sum(space.nvec)),)
     if isinstance(space, spaces.Box | spaces.MultiBinary):
         return tuple(space.shape)
-    raise ValueError(
+    raise UsageError(
         f"observation space {space} is not supported: accepted are Box, Discrete, MultiDiscrete and MultiBinary "
         "(of Dict and Tuple, those without images: they are flattened)"
     )
@@ -103,7 +104,7 @@ def describe_space(space: spaces.Space) -> dict[str, Any]:
         return {"type": "MultiDiscrete", "nvec": space.nvec.tolist(), "start": space.start.tolist()}
     if isinstance(space, spaces.MultiBinary):
         return {"type": "MultiBinary", "shape": list(space.shape)}
-    raise ValueError(f"space {space} is not supported")
+    raise UsageError(f"space {space} is not supported")
 
 
 def spaces_differ(saved: dict[str, Any], present: dict[str, Any]) -> str | None:
@@ -201,7 +202,7 @@ def _row(part: keras.KerasTensor, encoder_fn: Callable | None) -> keras.KerasTen
         return part if len(part.shape) == 2 else keras.layers.Reshape((int(np.prod(part.shape[1:])),))(part)
     encoder = encoder_fn(tuple(part.shape[1:]))
     if getattr(encoder, "state_size", None):
-        raise ValueError("Dict observations with images and memory need network='lstm', which encodes images itself")
+        raise UsageError("Dict observations with images and memory need network='lstm', which encodes images itself")
     return _flat(encoder(part), encoder)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfbaselines.errors import bad_argument, warn
+from tfbaselines.errors import UsageError, bad_argument, warn
 
 SQRT_2 = float(np.sqrt(2.0))
 # Rows and columns from which convolutions without padding leave an image.
@@ -81,12 +81,12 @@ def scaled(x: Any, least: int = 1) -> Any:
     """
     shape = tuple(x.shape[1:])
     if len(shape) != 3:
-        raise ValueError(
+        raise UsageError(
             f"a convolutional network needs images [rows, columns, channels], not observations of shape {shape}"
         )
     if min(shape[:2]) < least:
         others = "impala_cnn, conv_only and cnn with pad='SAME' take smaller ones"
-        raise ValueError(
+        raise UsageError(
             f"this network needs images of at least {least} x {least} pixels, not observations of shape {shape}: "
             f"{CHANNELS_LAST if _channels_seem_first(shape) else others}"
         )

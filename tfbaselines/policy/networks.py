@@ -26,7 +26,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.arrays import require_memory
-from tfbaselines.errors import bad_argument, nearest, unknown
+from tfbaselines.errors import UsageError, bad_argument, nearest, unknown
 from tfbaselines.limits import limit_of
 from tfbaselines.policy.image_features import convolved, dense_layer, impala_features, nature_cnn, simple_cnn, small_cnn
 from tfbaselines.policy.network_forms import builder_of, network_function, of_shape_or_tensor
@@ -96,13 +96,13 @@ def check_network_kwargs(name: str, kwargs: dict[str, Any]) -> None:
         if key not in accepted:
             guess = nearest(key, accepted)
             hint = f"did you mean '{guess}'?" if guess else f"it has {', '.join(accepted) or 'none'}"
-            raise ValueError(f"unknown argument '{key}' of network '{name}': {hint}")
+            raise UsageError(f"unknown argument '{key}' of network '{name}': {hint}")
 
 
 def check_sizes(**sizes: int | Sequence[int]) -> None:
     """ValueError for sizes, or lists of them, that are not whole numbers from 1 to the limit of their name."""
     for name, given in sizes.items():
-        several = np.ndim(given) > 0
+        several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
         whole = [isinstance(n, int | np.integer) and 1 <= n <= limit_of(name) for n in (given if several else [given])]
         if not whole or not all(whole):
             each = "at least one number, each " if several else ""

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of
 from tfbaselines.envs.vec.packed import opened
-from tfbaselines.errors import bad_argument
+from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.base import BasePolicy, Outputs, memory_tensors
 from tfbaselines.policy.distributions import make_pdtype
@@ -106,7 +106,7 @@ class Policy(BasePolicy):
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """What baselines' build_policy gives is a function that makes the policy; say what to call here."""
-        raise ValueError(
+        raise UsageError(
             "build_policy gives the policy itself, it is not called: policy.forward(observations) computes, and the "
             "model that learn(network, env, total_timesteps=0) returns has step, act and value"
         )

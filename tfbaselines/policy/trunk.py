@@ -9,7 +9,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.envs.vec.observations import ONLY, is_image, parts_of, parts_of_obs
-from tfbaselines.errors import bad_argument, unknown
+from tfbaselines.errors import UsageError, bad_argument, unknown
 from tfbaselines.policy.encoding import encoded_shape
 from tfbaselines.policy.networks import NetworkFn, flat_width, get_network_builder, has_convolutions, run_network
 from tfbaselines.policy.recurrent import MaskedLSTM
@@ -153,7 +153,7 @@ def takes_observations(network_fn: NetworkFn, space: spaces.Space) -> bool:
             raise
         whole = True
     if whole and isinstance(space, spaces.Dict):
-        raise ValueError(
+        raise UsageError(
             "Dict observations need a dense network, mlp or dense: vis_encode_type chooses the encoder of images below "
             "it, memory_size (of sac and td3) their memory"
         )

@@ -10,6 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 from gymnasium import spaces
 
+from tfbaselines.errors import UsageError
+
 Batch = dict[str, Any]
 
 
@@ -76,7 +78,7 @@ def steps_of(about: Any) -> int:
     """The number of steps of each environment that replay.json states; ValueError when it states none."""
     steps = about.get("steps") if isinstance(about, dict) else None
     if type(steps) is not int or steps < 0:
-        raise ValueError("replay.json does not have the number of steps")
+        raise UsageError("replay.json does not have the number of steps")
     return steps
 
 
@@ -85,11 +87,11 @@ def check_arrays(source: Path, steps: int, saved: Arrays, own: Arrays) -> None:
     shapes = {name: array.shape[1:] for name, array in saved.items()}
     wanted = {name: array.shape[1:] for name, array in own.items()}
     if shapes != wanted:
-        raise ValueError(f"the replay in '{source}' is of other environments: {shapes}, here {wanted}")
+        raise UsageError(f"the replay in '{source}' is of other environments: {shapes}, here {wanted}")
     for name, array in saved.items():
         dtype = own[name].dtype
         if not array.ndim or len(array) != steps + 1 or not np.can_cast(array.dtype, dtype, "same_kind"):
-            raise ValueError(
+            raise UsageError(
                 f"the replay in '{source}' is damaged: {name} has shape {array.shape} and type {array.dtype}, "
                 f"not {(steps + 1, *wanted[name])} and {dtype}"
             )
@@ -105,7 +107,7 @@ def check_last(source: Path, ends: np.ndarray, keys: np.ndarray, last: Arrays, p
         last: the observations [K, ...] by their part's name.
         parts: the parts' spaces.
     """
-    damaged = ValueError(f"the replay in '{source}' is damaged: last observations do not fit the ends of its episodes")
+    damaged = UsageError(f"the replay in '{source}' is damaged: last observations do not fit the ends of its episodes")
     if keys.ndim != 2 or keys.shape[1] != 2 or not np.issubdtype(keys.dtype, np.integer):
         raise damaged
     if len(keys) and not np.all((keys >= 0) & (keys < ends.shape)):

@@ -22,6 +22,7 @@ from tfbaselines.arrays import GIB, map_array, read_document, require_memory
 from tfbaselines.envs.vec import VecEnv, VecFrameStack, find_wrapper
 from tfbaselines.envs.vec.base import last_observation
 from tfbaselines.envs.vec.observations import ONLY, parts_of, parts_of_obs
+from tfbaselines.errors import UsageError
 from tfbaselines.files import put_back, replace_directory
 from tfbaselines.policy.encoding import observation_dtype
 from tfbaselines.replay.protocol import LARGEST_ABOUT, Batch, check_arrays, check_last, steps_of
@@ -269,7 +270,7 @@ class Storage:
             last = {name: map_array(source / _file(f"last/{name}")) for name in self._parts}
             total = steps_of(about)
         except (OSError, ValueError) as error:
-            raise ValueError(f"'{source}' is not a saved replay: {error}") from None
+            raise UsageError(f"'{source}' is not a saved replay: {error}") from None
         check_arrays(source, total, saved, self._arrays)
         check_last(source, self._aside(saved), keys, last, self._parts)
         steps = min(total, self._slots - 1)

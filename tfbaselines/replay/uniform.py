@@ -5,6 +5,7 @@ A replay that holds a data set from its beginning: for learning without an envir
 
 import numpy as np
 
+from tfbaselines.errors import UsageError
 from tfbaselines.replay.protocol import Batch
 from tfbaselines.replay.storage import Storage, reshaped
 
@@ -25,7 +26,7 @@ class Replay(Storage):
         """
         stored = min(self.reach, len(self) // self.num_envs)
         if stored < length:
-            raise ValueError(f"sequences of {length} steps cannot be drawn from {stored} steps")
+            raise UsageError(f"sequences of {length} steps cannot be drawn from {stored} steps")
         batch = self.gather_sequences(self._draw(rng, batches * batch_size, length), length)
         per_sequence = {name: batch.pop(name) for name in ("next_rows", "states") if name in batch}
         rows = reshaped(batch, (batches, batch_size * (length + 1)))

@@ -15,6 +15,7 @@ from gymnasium import spaces
 
 from tfbaselines.compiling import compiled
 from tfbaselines.demos.demonstrations import Demonstrations
+from tfbaselines.errors import UsageError
 from tfbaselines.learn.optimizers import Adam, restore_slots, slots
 from tfbaselines.learn.update import Batch, Statistics, Update
 from tfbaselines.logs.rows import Episodes
@@ -266,7 +267,7 @@ class Adversary:
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what `state` gave; ValueError when the saved model lacks a discriminator."""
         if self.name not in state:
-            raise ValueError("the saved model has no reward signal 'gail'")
+            raise UsageError("the saved model has no reward signal 'gail'")
         self.discriminator.restore(state["gail"])
         restore_slots(self.optimizer, state["gail"]["optimizer"])
 

@@ -15,6 +15,7 @@ from gymnasium import spaces
 from tfbaselines.compiling import compiled
 from tfbaselines.config.signals import LearntSignal as Arguments
 from tfbaselines.envs.vec.packed import opened, unpacked
+from tfbaselines.errors import UsageError
 from tfbaselines.learn.optimizers import Adam, restore_slots, slots
 from tfbaselines.learn.update import Batch, Statistics, Update
 from tfbaselines.parallel import mpi
@@ -239,7 +240,7 @@ class LearntSignal(ABC):
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what `state` gave; ValueError when the saved model lacks this signal."""
         if self.name not in state:
-            raise ValueError(f"the saved model has no reward signal '{self.name}'")
+            raise UsageError(f"the saved model has no reward signal '{self.name}'")
         self.take_over(state[self.name])
 
     def _taken(self, batch: dict[str, Any]) -> dict[str, Any]:

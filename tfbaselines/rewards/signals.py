@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tfbaselines.errors import UsageError
 from tfbaselines.rollout.rollout import Rollout
 
 
@@ -71,7 +72,7 @@ class RewardSignals:
     def __init__(self, signals: Sequence[RewardSignal], extrinsic_strength: float = 1.0) -> None:
         self._signals = {signal.name: signal for signal in signals}
         if len(self._signals) < len(signals):
-            raise ValueError(f"reward signals need unique names, not {[signal.name for signal in signals]}")
+            raise UsageError(f"reward signals need unique names, not {[signal.name for signal in signals]}")
         self._extrinsic_strength = extrinsic_strength
 
     def apply_to_rollout(self, rollout: Rollout) -> dict[str, float]:

@@ -20,6 +20,7 @@ from tfbaselines.demos.demonstrations import load_demonstrations
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import VecEnv, find_wrapper
 from tfbaselines.envs.vec.packed import PackedSpace
+from tfbaselines.errors import UsageError
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.rewards.adversary import Adversary, Discriminator
@@ -64,7 +65,7 @@ def _adversary(
 ) -> Adversary:
     shown, done = policy.observation_space, policy.action_space
     if isinstance(shown, PackedSpace | spaces.Dict):
-        raise ValueError("reward_signals: gail takes neither action masks nor observations of several parts")
+        raise UsageError("reward_signals: gail takes neither action masks nor observations of several parts")
     normalized = find_wrapper(env, VecNormalize)
     return Adversary(
         Discriminator(shown, done, arguments.encoding_size, comm, arguments.use_actions),

@@ -23,7 +23,7 @@ from tfbaselines.config.options import Callback, callbacks_of
 from tfbaselines.config.takes import EVAL_SEEDS_APART
 from tfbaselines.envs.adapt import as_vec_env, check_apart
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.errors import bad_argument, check_at_least
+from tfbaselines.errors import UsageError, bad_argument, check_at_least
 from tfbaselines.logs import logger
 from tfbaselines.logs.rows import safe_mean
 from tfbaselines.policy.encoding import describe_space, in_words
@@ -220,7 +220,7 @@ class EvaluateEvery(Every):
         trained, tested = run.normalized.observation_space, env.observation_space
         if trained.shape != tested.shape or type(trained) is not type(tested):
             trained, tested = (in_words(describe_space(space)) for space in (trained, tested))
-            raise ValueError(f"{EVALUATED} has the observations {tested}, those of training are {trained}")
+            raise UsageError(f"{EVALUATED} has the observations {tested}, those of training are {trained}")
         if self._saved is not None:
             env.restore(self._saved)
         limit = getattr(run.config, "max_ep_len", None)

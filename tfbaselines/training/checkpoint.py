@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.arrays import parse_document, read_archive
+from tfbaselines.errors import UsageError
 from tfbaselines.files import write_whole
 from tfbaselines.logs import logger
 
@@ -35,7 +36,7 @@ def save_tree(path: str | os.PathLike, tree: Tree) -> None:
     """
     path = Path(path)
     if path.is_dir():
-        raise ValueError(f"cannot save to '{path}': it is a directory, give a file's name")
+        raise UsageError(f"cannot save to '{path}': it is a directory, give a file's name")
     arrays: list[np.ndarray] = []
     document = json.dumps(_take_out_arrays(tree, arrays))
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -43,7 +44,7 @@ def save_tree(path: str | os.PathLike, tree: Tree) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = open(scratch, "wb")  # noqa: SIM115 (closed below; here only its own failure counts)
     except OSError as error:
-        raise ValueError(f"cannot save to '{path}': {error.strerror or error}") from None
+        raise UsageError(f"cannot save to '{path}': {error.strerror or error}") from None
     try:
         with file:
             text = np.frombuffer(document.encode(), np.uint8)
@@ -64,18 +65,18 @@ def load_tree(path: str | os.PathLike) -> Tree:
     """
     path = Path(path)
     if not path.exists():
-        raise ValueError(f"there is no file '{path}'")
+        raise UsageError(f"there is no file '{path}'")
     if not path.is_file():
-        raise ValueError(f"'{path}' is not a file")
+        raise UsageError(f"'{path}' is not a file")
     try:
         arrays = read_archive(path)
         document = parse_document(arrays.pop(TREE_ENTRY).tobytes())
         tree = _put_back_arrays(document, [arrays[f"array_{k}"] for k in range(len(arrays))])
         if not isinstance(tree, dict):
-            raise ValueError("its tree is not one of names")
+            raise UsageError("its tree is not one of names")
     except Exception as error:  # A damaged archive makes zipfile, numpy and json raise almost anything.
         reason = " ".join(str(error)[:200].split()) or type(error).__name__
-        raise ValueError(
+        raise UsageError(
             f"'{path}' cannot be read as a saved model, it is damaged or something else ({reason})"
         ) from None
     return tree
@@ -90,7 +91,7 @@ def saved_file(path: str | os.PathLike) -> Path:
         found = Checkpoints(directory).latest()
         if found is not None:
             return found
-    raise ValueError(
+    raise UsageError(
         f"directory '{path}' has no readable checkpoint (checkpoints/00001, ...): give a run's log directory, or a file"
     )
 
@@ -171,14 +172,14 @@ class Checkpoints:
         if name == "last":
             path = self.latest()
             if path is None:
-                raise ValueError(self.describe())
+                raise UsageError(self.describe())
         elif name == "best":
             path = self.best_path
         else:
             path = next((path for path in self._numbered() if name.isdigit() and int(path.name) == int(name)), None)
         if path is None or not path.exists():
             there = f"last, best, {', '.join(numbers)}" if numbers else "there are none"
-            raise ValueError(f"'{self.directory}' has no checkpoint '{name}': {there}")
+            raise UsageError(f"'{self.directory}' has no checkpoint '{name}': {there}")
         return path
 
     def _numbered(self) -> list[Path]:
@@ -205,7 +206,7 @@ def _put_back_arrays(value: Any, arrays: list[np.ndarray]) -> Any:
         if value.keys() == {ARRAY_KEY}:
             number = value[ARRAY_KEY]
             if type(number) is not int or not 0 <= number < len(arrays):
-                raise ValueError(f"it refers to array {number!r:.20}, which is missing")
+                raise UsageError(f"it refers to array {number!r:.20}, which is missing")
             return arrays[number]
         return {key: _put_back_arrays(item, arrays) for key, item in value.items()}
     return [_put_back_arrays(item, arrays) for item in value] if isinstance(value, list) else value

@@ -12,6 +12,7 @@ from gymnasium import spaces
 
 from tfbaselines.compiling import compiled
 from tfbaselines.envs.vec.packed import opened
+from tfbaselines.errors import UsageError
 from tfbaselines.files import replace_directory
 from tfbaselines.policy.base import ActingPolicy
 from tfbaselines.policy.encoding import observation_spec
@@ -33,12 +34,12 @@ def export_saved_model(policy: ActingPolicy, normalization: dict[str, Any], dire
         directory: where to; it must not exist or be an earlier export.
     """
     if os.path.exists(directory) and not os.path.isfile(os.path.join(directory, "saved_model.pb")):
-        raise ValueError(f"cannot export to '{directory}': it exists and is not an exported model")
+        raise UsageError(f"cannot export to '{directory}': it exists and is not an exported model")
     parent = os.path.dirname(os.path.abspath(directory))
     try:
         os.makedirs(parent, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise ValueError(f"cannot export to '{directory}': a part of its path is a file") from None
+        raise UsageError(f"cannot export to '{directory}': a part of its path is a file") from None
     work = tempfile.mkdtemp(prefix=".export-", dir=parent)
     try:
         module = _ServedPolicy(policy, normalization)

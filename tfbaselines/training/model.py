@@ -10,7 +10,7 @@ from gymnasium import spaces
 from tfbaselines.envs.vec.action_mask import check_masks
 from tfbaselines.envs.vec.observations import MASK, named_parts, parts_of, parts_of_obs
 from tfbaselines.envs.vec.packed import PackedSpace, opened, unpacked
-from tfbaselines.errors import NotFiniteError, bad_argument
+from tfbaselines.errors import NotFiniteError, UsageError, bad_argument
 from tfbaselines.learn.average import AveragedPolicy
 from tfbaselines.learn.optimizers import Optimizer, restore_slots, slots
 from tfbaselines.logs import logger
@@ -212,17 +212,17 @@ class PolicyModel:
     def take(self, tree: dict[str, Any], path: str | os.PathLike) -> None:
         """Take over a saved model's content; ValueError naming the file when it does not fit."""
         if tree.get("format") != FORMAT:
-            raise ValueError(f"'{path}' is not a model saved by tfbaselines")
+            raise UsageError(f"'{path}' is not a model saved by tfbaselines")
         try:
             self.restore(tree["model"])
             self._env_state = tree["normalization"] or {}
             if self._env is not None and self._env_state:
                 self._env.restore_normalization(self._env_state)
         except ValueError as error:
-            raise ValueError(f"cannot load '{path}': {' '.join(str(error).split())[:500]}") from None
+            raise UsageError(f"cannot load '{path}': {' '.join(str(error).split())[:500]}") from None
         except Exception as error:  # A stranger's file makes numpy, Keras and TensorFlow raise almost anything.
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            raise ValueError(f"cannot load '{path}': it is damaged ({reason})") from None
+            raise UsageError(f"cannot load '{path}': it is damaged ({reason})") from None
 
     def save(self, path: str | os.PathLike) -> None:
         """Write model, optimiser and the environment's normalisation to one file, whole or not at all."""
@@ -251,7 +251,7 @@ class PolicyModel:
             obs = named_parts(obs)
             missing = of_parts.spaces.keys() - obs.keys()
             if missing:
-                raise ValueError(f"obs lacks {', '.join(sorted(missing))}: it has {', '.join(obs) or 'nothing'}")
+                raise UsageError(f"obs lacks {', '.join(sorted(missing))}: it has {', '.join(obs) or 'nothing'}")
             return {name: _as_array(obs[name], part) for name, part in of_parts.spaces.items()}
         if isinstance(space, spaces.Dict):
             raise bad_argument("obs", obs, f"a dictionary of {', '.join(space.spaces)}")

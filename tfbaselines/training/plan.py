@@ -19,7 +19,7 @@ import numpy as np
 from tfbaselines.config.bases import PolicyConfig
 from tfbaselines.config.config import Config
 from tfbaselines.config.schedules import is_schedule
-from tfbaselines.errors import bad_argument
+from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.parallel import mpi
 
 # Steps of a run that something else ends.
@@ -79,7 +79,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         if 0 < self.total_timesteps < self.steps_per_update:
-            raise ValueError(
+            raise UsageError(
                 f"nothing to train: {self.total_timesteps} steps are less than one update of {self.steps_per_update}; "
                 "raise them, or lower the steps of an update (num_env, and the argument for the steps between updates)"
             )

@@ -18,6 +18,7 @@ from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.base import find_wrapper
 from tfbaselines.envs.vec.packed import PackedSpace
+from tfbaselines.errors import UsageError
 from tfbaselines.learn.optimizers import Adam, restore_slots, slots
 from tfbaselines.learn.update import Update
 from tfbaselines.policy.precision import compile_with_xla
@@ -131,7 +132,7 @@ def cloning_beside(run: Run, model: PolicyModel, env: VecEnv) -> CloningBeside |
     if arguments is None:
         return NoCloning()
     if isinstance(policy.observation_space, PackedSpace):
-        raise ValueError("pretraining takes neither action masks nor observations of several parts")
+        raise UsageError("pretraining takes neither action masks nor observations of several parts")
     demonstrations = load_demonstrations(arguments.demo_path, policy.observation_space, policy.action_space)
     normalized = find_wrapper(env, VecNormalize)
     shown = {} if normalized is None else {"shown": normalized.scaled}

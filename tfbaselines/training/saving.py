@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.config.files import FILE_NAME, write_config
-from tfbaselines.errors import InUseError
+from tfbaselines.errors import InUseError, UsageError
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import cut_back, lock_again, positions
 from tfbaselines.training.checkpoint import Checkpoints, KeptReplay
@@ -72,14 +72,14 @@ class Saving:
         run, checkpoints = self._run, self._of(directory)
         path, tree, warning = checkpoints.newest()
         if path is None:
-            raise ValueError(f"cannot resume: {checkpoints.describe()}")
+            raise UsageError(f"cannot resume: {checkpoints.describe()}")
         run.model.take(tree, path)
         try:
             saved = tree["training"]
             self._take_up(saved)
         except (LookupError, TypeError, AttributeError) as error:
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            raise ValueError(f"cannot resume: '{path}' is no checkpoint of a run ({reason})") from None
+            raise UsageError(f"cannot resume: '{path}' is no checkpoint of a run ({reason})") from None
         if run.is_root and self.directory and os.path.realpath(directory) == os.path.realpath(self.directory):
             # Before any warning of this run is in the log.
             cut_back(self.directory, saved.get("files") or positions(self.directory))

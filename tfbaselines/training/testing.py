@@ -14,7 +14,7 @@ from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.base import find_wrapper
 from tfbaselines.envs.wrappers import require_end
-from tfbaselines.errors import bad_argument
+from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.parallel.threads import one_blas_thread
 
 # Dones without an 'episode' entry after which there is none to be expected: an Atari game has far fewer lives.
@@ -80,7 +80,7 @@ def _ended(model: Any, env: VecEnv, deterministic: bool, render: bool = False) -
                     silent = 0
                     yield i, infos[i]["episode"]
                 elif (silent := silent + 1) > MOST_SILENT_DONES:
-                    raise ValueError("the environments' infos have no episodes: put a Monitor around each environment")
+                    raise UsageError("the environments' infos have no episodes: put a Monitor around each environment")
 
 
 class Tester:

@@ -12,7 +12,7 @@ from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import PolicyConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
-from tfbaselines.errors import bad_argument
+from tfbaselines.errors import UsageError, bad_argument
 
 # Of replayed episodes, unless it is given.
 BATCH_SIZE = 32
@@ -79,7 +79,7 @@ class Config(PolicyConfig):
     def check(self) -> None:
         """See Config."""
         if self.buffer_len is None and (self.trace_length is not None or self.batch_size != BATCH_SIZE):
-            raise ValueError("batch_size and trace_length are of replayed episodes: give buffer_len, how many to keep")
+            raise UsageError("batch_size and trace_length are of replayed episodes: give buffer_len, how many to keep")
         if self.replay_ratio and self.buffer_len is None and self.replay_start > self.buffer_size:
             accepted = f"at most buffer_size={self.buffer_size}, or nothing is replayed"
             raise bad_argument("replay_start", self.replay_start, accepted)

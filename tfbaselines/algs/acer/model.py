@@ -24,6 +24,7 @@ from tfbaselines.algs.acer.replay import Parts, valid_steps
 from tfbaselines.compiling import compiled
 from tfbaselines.config.bases import PolicyConfig
 from tfbaselines.config.config import NetworkSpec
+from tfbaselines.errors import UsageError
 from tfbaselines.learn.average import with_targets
 from tfbaselines.learn.optimizers import RMSProp
 from tfbaselines.learn.update import Update
@@ -178,4 +179,4 @@ def make_policy(network: NetworkSpec, env: Any, config: PolicyConfig, comm: Any 
         return make_any_policy(network, env, config, comm, estimate_q=True)
     if isinstance(env.action_space, spaces.Box):
         return make_any_policy(network, env, config, comm, policy_class=DuelingPolicy)
-    raise ValueError(f"acer needs Discrete or Box actions, not {env.action_space}")
+    raise UsageError(f"acer needs Discrete or Box actions, not {env.action_space}")

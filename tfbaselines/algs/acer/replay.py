@@ -28,6 +28,7 @@ from tfbaselines.algs.acer.storage import (
 from tfbaselines.arrays import in_units, require_memory
 from tfbaselines.envs.vec import VecEnv, VecFrameStack, find_wrapper
 from tfbaselines.envs.vec.observations import is_image
+from tfbaselines.errors import UsageError
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.encoding import observation_dtype
 from tfbaselines.rollout.rollout import Runner
@@ -129,7 +130,7 @@ class RolloutReplay:
         check_layout(state, self._layout)
         sequences, count = unflatten(state, *self._spaces, packed=isinstance(self._packer, FramePacker)), self._count
         if len(sequences) % count or any(len(one["rewards"]) != self._nsteps for one in sequences):
-            raise ValueError(f"the saved replay is damaged: not {self._layout}")
+            raise UsageError(f"the saved replay is damaged: not {self._layout}")
         self._rollouts.clear()
         self._rollouts.extend(sequences[start : start + count] for start in range(0, len(sequences), count))
 
@@ -280,7 +281,7 @@ class TraceReplay:
         pieces = unflatten(state, *self._spaces, packed=isinstance(self._packer, FramePacker))
         (counts, going_on), seen = counts_of(state, len(pieces)), state.get("seen")
         if type(seen) is not int or seen < 0:
-            raise ValueError("the saved replay is damaged: it does not have the number of steps")
+            raise UsageError("the saved replay is damaged: it does not have the number of steps")
         rest = iter(pieces)
         self._episodes.clear()
         self._episodes.extend([next(rest) for _ in range(count)] for count in counts)

@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.arrays import check_size
+from tfbaselines.errors import UsageError
 
 Sequence = dict[str, np.ndarray]
 
@@ -31,7 +32,7 @@ DAMAGED = "the saved replay is damaged"
 def check_layout(state: dict[str, Any], wanted: str) -> None:
     """ValueError unless a saved replay has the layout wanted."""
     if state.get("layout") != wanted:
-        raise ValueError(f"the saved replay is of {state.get('layout')!s:.80}, this one of {wanted}")
+        raise UsageError(f"the saved replay is of {state.get('layout')!s:.80}, this one of {wanted}")
 
 
 def flatten(sequences: list[Sequence]) -> dict[str, Any]:
@@ -61,7 +62,7 @@ def unflatten(state: dict[str, Any], observation: spaces.Space, action: spaces.S
     if not arrays and not lengths:
         return []
     if arrays.keys() != lengths.keys() or arrays.keys() - {"states"} != NAMES:
-        raise ValueError(f"{DAMAGED}: it has the arrays {', '.join(sorted(arrays))[:200]}")
+        raise UsageError(f"{DAMAGED}: it has the arrays {', '.join(sorted(arrays))[:200]}")
     _check_lengths(arrays, lengths, packed)
     _check_shapes(arrays, observation, action, packed)
     count = len(lengths["rewards"])
@@ -81,14 +82,14 @@ def counts_of(state: dict[str, Any], total: int) -> tuple[list[int], list[int]]:
         for counts, least in ((whole, 1), (going_on, 0))
     )
     if not fits or whole.sum() + going_on.sum() != total:
-        raise ValueError(f"{DAMAGED}: its episodes do not have the {total} pieces that there are")
+        raise UsageError(f"{DAMAGED}: its episodes do not have the {total} pieces that there are")
     return whole.tolist(), going_on.tolist()
 
 
 def _named(state: dict[str, Any], key: str) -> dict[str, Any]:
     part = state.get(key)
     if not isinstance(part, dict) or not all(isinstance(array, np.ndarray) and array.ndim for array in part.values()):
-        raise ValueError(f"{DAMAGED}: its {key} are missing")
+        raise UsageError(f"{DAMAGED}: its {key} are missing")
     return part
 
 
@@ -105,7 +106,7 @@ def _check_lengths(arrays: Sequence, lengths: Sequence, packed: bool) -> None:
         elif fits and not (name == "obs" and packed):
             fits = np.array_equal(own, steps + (name in FENCES))
         if not fits or own.sum() != len(arrays[name]):
-            raise ValueError(f"{DAMAGED}: the lengths of {name} do not fit")
+            raise UsageError(f"{DAMAGED}: the lengths of {name} do not fit")
 
 
 def _check_shapes(arrays: Sequence, observation: spaces.Space, action: spaces.Space, packed: bool) -> None:
@@ -114,13 +115,13 @@ def _check_shapes(arrays: Sequence, observation: spaces.Space, action: spaces.Sp
     for name, array in arrays.items():
         tail = array.shape[1:]
         if array.dtype.kind not in "biuf" or (tail != wanted[name] if name in wanted else len(tail) != 1):
-            raise ValueError(f"{DAMAGED}, or of other environments: {name} has shape {array.shape}, {array.dtype}")
+            raise UsageError(f"{DAMAGED}, or of other environments: {name} has shape {array.shape}, {array.dtype}")
     if packed and arrays["obs"].dtype != np.uint8:
-        raise ValueError(f"{DAMAGED}: packed observations are {arrays['obs'].dtype}")
+        raise UsageError(f"{DAMAGED}: packed observations are {arrays['obs'].dtype}")
     if isinstance(action, spaces.Discrete):
         numbers = arrays["actions"] - action.start
         if numbers.dtype.kind == "f" or np.any((numbers < 0) | (numbers >= action.n)):
-            raise ValueError(f"{DAMAGED}, or of other environments: it has actions that {action} has not")
+            raise UsageError(f"{DAMAGED}, or of other environments: it has actions that {action} has not")
 
 
 # Level 1 takes half the time of the others and still shrinks Atari frames about tenfold.
@@ -170,9 +171,9 @@ class FramePacker:
         try:
             data = stream.decompress(packed.tobytes(), size + 1)
         except zlib.error as error:
-            raise ValueError(f"packed frames are damaged ({error})") from None
+            raise UsageError(f"packed frames are damaged ({error})") from None
         if len(data) != size:
-            raise ValueError(f"packed frames are damaged: not the {size} bytes of {shape}")
+            raise UsageError(f"packed frames are damaged: not the {size} bytes of {shape}")
         return np.frombuffer(data, np.uint8).reshape(shape)
 
     def _frames(self, obs: np.ndarray) -> np.ndarray:

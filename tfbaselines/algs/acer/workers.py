@@ -15,7 +15,7 @@ from tfbaselines.algs.acer.replay import RolloutReplay, TraceReplay, TraceRunner
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.normalize import share_normalization
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.errors import bad_argument, check_at_least
+from tfbaselines.errors import UsageError, bad_argument, check_at_least
 from tfbaselines.logs import logger
 from tfbaselines.logs.rows import Episodes
 from tfbaselines.parallel import mpi
@@ -49,7 +49,7 @@ def workers_environments(
             envs.append(run.make_env(number))
             stack.callback(envs[-1].close)
         if any(one.num_envs != envs[0].num_envs for one in envs):
-            raise ValueError(f"every worker needs as many environments, not {[one.num_envs for one in envs]}")
+            raise UsageError(f"every worker needs as many environments, not {[one.num_envs for one in envs]}")
         share_normalization(envs)
         yield envs
 

@@ -19,6 +19,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tfbaselines.errors import UsageError
 from tfbaselines.policy.precision import in_float32
 
 # Eigenvalues and eigenvectors: [n] and [n, n], the vectors as columns.
@@ -81,7 +82,7 @@ class KroneckerFactors:
     def numbers_of(self, variable: keras.Variable) -> list[int]:
         """Which factors are those of a variable: of a kernel A and G, of a vector G."""
         if id(variable) not in self._numbers:
-            raise ValueError(f"variable '{variable.path}' belongs to no layer that has Kronecker factors: {TAKE}")
+            raise UsageError(f"variable '{variable.path}' belongs to no layer that has Kronecker factors: {TAKE}")
         return self._numbers[id(variable)]
 
     @contextmanager
@@ -229,7 +230,7 @@ def _site(layer: keras.layers.Layer) -> _Site:
         return _Kernel(layer)
     if isinstance(layer, kinds.LayerNormalization) and layer.axis == [-1] and not layer.rms_scaling:
         return _Normalization(layer)
-    raise ValueError(f"layer '{layer.name}' ({type(layer).__name__}) has no Kronecker factors: {TAKE}")
+    raise UsageError(f"layer '{layer.name}' ({type(layer).__name__}) has no Kronecker factors: {TAKE}")
 
 
 def _places(tensors: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from tfbaselines.errors import UsageError
+
 WIDTH = 64
 MOST_AT_TOP = 2048
 
@@ -31,7 +33,7 @@ class SegmentTree:
 
     def __init__(self, capacity: int, operation: Callable[[float, float], float], neutral: float) -> None:
         if capacity < 1 or capacity & (capacity - 1):
-            raise ValueError(f"capacity={capacity}: expected a power of two")
+            raise UsageError(f"capacity={capacity}: expected a power of two")
         self._capacity, self._neutral = capacity, neutral
         self._operation = operation if isinstance(operation, np.ufunc) else np.frompyfunc(operation, 2, 1)
         # The leaves and the levels above them, each filled up to whole nodes; then the top level.
@@ -214,9 +216,9 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         """Set the priorities [B], above 0, of transitions by their indices [B]."""
         idxes, priorities = np.asarray(idxes), np.asarray(priorities, np.float64)
         if not (len(idxes) == len(priorities) and (priorities > 0).all()):
-            raise ValueError("priorities: expected a number above 0 for each index")
+            raise UsageError("priorities: expected a number above 0 for each index")
         if not ((idxes >= 0) & (idxes < len(self))).all():
-            raise ValueError(f"idxes: expected 0 to {len(self) - 1}")
+            raise UsageError(f"idxes: expected 0 to {len(self) - 1}")
         self._set(idxes, priorities)
         self._max_priority = max(self._max_priority, float(priorities.max()))
 
@@ -275,7 +277,7 @@ class Memory:
     def sample(self, batch_size: int) -> dict[str, np.ndarray]:
         """Float32 arrays [B, ...]: obs0, obs1, actions, rewards [B, 1], terminals1 [B, 1]; needs 3 transitions."""
         if self.nb_entries < 3:
-            raise ValueError(f"sample({batch_size}): the memory holds {self.nb_entries} transitions and needs 3")
+            raise UsageError(f"sample({batch_size}): the memory holds {self.nb_entries} transitions and needs 3")
         draw = np.random.randint if self._rng is None else self._rng.integers
         # Counted from the oldest.
         rows = (self._count - self.nb_entries + draw(self.nb_entries - 2, size=batch_size)) % self.limit

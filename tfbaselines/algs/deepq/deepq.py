@@ -26,6 +26,7 @@ from tfbaselines.config.schedules import ConstantSchedule, LinearSchedule, Piece
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.action_mask import with_action_masks
+from tfbaselines.errors import UsageError
 from tfbaselines.learn.average import AveragedPolicy, with_targets
 from tfbaselines.learn.blocks import Batch, BlockUpdate, Phase, Statistics
 from tfbaselines.learn.losses import weighted_mean
@@ -73,7 +74,7 @@ class ActWrapper(OffPolicyModel):
 
 def load_act(path: str) -> None:
     """Name what takes its place: a file holds the parameters alone, without the environment's spaces."""
-    raise ValueError(
+    raise UsageError(
         f"load_act({path!r}): call learn(network, env, total_timesteps=0, load_path=path), or, if a run of the command "
         "line or its --save_path wrote the file, tfbaselines.load(path)"
     )
@@ -209,7 +210,7 @@ def _named(run: OffPolicyRun, t: int) -> dict[str, Any]:
 def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None) -> QNetwork:
     """The Q-network; its sampled actions have the last epsilon of training."""
     if not isinstance(env.action_space, spaces.Discrete):
-        raise ValueError(f"deepq needs Discrete actions, not {env.action_space}: take ppo2 for others")
+        raise UsageError(f"deepq needs Discrete actions, not {env.action_space}: take ppo2 for others")
     check_network(network, config)
     kind = {
         "returns": make_returns(config.distributional, config.num_atoms, config.v_min, config.v_max),

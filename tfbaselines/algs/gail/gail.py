@@ -21,6 +21,7 @@ from tfbaselines.demos.cloning import Cloning, CloningOptions, pretrain
 from tfbaselines.demos.demonstrations import Demonstrations, load_demonstrations
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.packed import PackedSpace
+from tfbaselines.errors import UsageError
 from tfbaselines.rewards.adversary import Adversary, Discriminator, LearntReturns
 from tfbaselines.rewards.signals import RewardSignals
 from tfbaselines.rollout.rollout import Rollout, minibatches
@@ -40,7 +41,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     config = Config.of(kwargs)
     with BatchRun("gail", network, env, config, EPISODES_IN_MEAN, config.g_step) as run:
         if isinstance(run.policy.observation_space, PackedSpace):
-            raise ValueError(
+            raise UsageError(
                 "gail takes neither action masks nor observations of several parts: the environments have them"
             )
         if run.plan.total_timesteps == 0 and config.demo_path is None:

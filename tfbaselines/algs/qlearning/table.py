@@ -15,7 +15,7 @@ from tfbaselines.arrays import require_memory
 from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of
 from tfbaselines.envs.vec.packed import opened, unpacked
-from tfbaselines.errors import bad_argument
+from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.policy.base import BasePolicy, Outputs, Step
 from tfbaselines.policy.direct import CertainHead
 from tfbaselines.policy.encoding import FORBIDDEN, parts_in, without_mask
@@ -105,7 +105,7 @@ class Cells:
         """Take over what `state` gave; ValueError when it has other sizes."""
         saved = np.asarray(state["sizes"]).tolist()
         if saved != self.sizes.tolist():
-            raise ValueError(f"the saved table has {saved} cells along its dimensions, this one {self.sizes.tolist()}")
+            raise UsageError(f"the saved table has {saved} cells along its dimensions, this one {self.sizes.tolist()}")
         self.low, self.high = (np.array(state[name], np.float32).reshape(self.low.shape) for name in ("low", "high"))
         self._fit()
 
@@ -124,7 +124,7 @@ def _values(space: spaces.Space) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(space, spaces.MultiBinary):
         count = math.prod(space.shape)
         return np.full(count, 2), np.zeros(count, np.int64)
-    raise ValueError(f"a table of {space} is not supported: accepted are Box, Discrete, MultiDiscrete and MultiBinary")
+    raise UsageError(f"a table of {space} is not supported: accepted are Box, Discrete, MultiDiscrete and MultiBinary")
 
 
 def _bounds(given: float | Sequence[float] | None, own: np.ndarray, name: str) -> np.ndarray:
@@ -211,7 +211,7 @@ class TablePolicy(BasePolicy):
         initial_value: float = 0.0,
     ) -> None:
         if not isinstance(action_space, spaces.Discrete):
-            raise ValueError(f"a table needs Discrete actions, not {action_space}")
+            raise UsageError(f"a table needs Discrete actions, not {action_space}")
         super().__init__(observation_space, action_space, CertainHead(action_space))
         self.cells, self._several = cells, isinstance(opened(observation_space), spaces.Dict)
         # A float overflows where a grid has very many dimensions.

@@ -23,6 +23,7 @@ from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.action_mask import with_action_masks
+from tfbaselines.errors import UsageError
 from tfbaselines.learn.average import AveragedPolicy, with_targets
 from tfbaselines.learn.blocks import Batch, BlockUpdate, Phase, Statistics
 from tfbaselines.learn.losses import mean, spread, views
@@ -121,6 +122,6 @@ def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None
     """A policy for continuous or discrete actions with two critics."""
     space = env.action_space
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
-        raise ValueError(f"sac needs bounded Box, Discrete or MultiDiscrete actions, not {space}")
+        raise UsageError(f"sac needs bounded Box, Discrete or MultiDiscrete actions, not {space}")
     head = SquashedGaussianHead if isinstance(space, spaces.Box) else make_pdtype
     return make_actor_critic(network, env, config, comm, head=head, critics=2)

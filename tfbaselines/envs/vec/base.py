@@ -16,7 +16,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.errors import ObservationError
+from tfbaselines.errors import ObservationError, UsageError
 
 # Where the infos have the real last observation of an episode.
 LAST = "final_observation"
@@ -65,7 +65,7 @@ class VecEnv(ABC):
     def check_actions(self, actions: np.ndarray) -> None:
         """ValueError unless there is an action for each environment."""
         if len(actions) != self.num_envs:
-            raise ValueError(f"actions for {len(actions)} environments were given, there are {self.num_envs}")
+            raise UsageError(f"actions for {len(actions)} environments were given, there are {self.num_envs}")
 
     def close(self) -> None:
         """End the environments; a second call does nothing."""
@@ -90,7 +90,7 @@ class VecEnv(ABC):
         if mode == "rgb_array":
             return picture
         if mode != "human":
-            raise ValueError(f"mode={mode!r} is not valid: 'human' or 'rgb_array'")
+            raise UsageError(f"mode={mode!r} is not valid: 'human' or 'rgb_array'")
         if self._viewer is None:
             self._viewer = Viewer()
         self._viewer.show(picture)
@@ -108,11 +108,11 @@ class VecEnv(ABC):
 
     def example(self) -> gymnasium.Env:
         """One of the environments, or another like them, in this process; only asked, never stepped."""
-        raise ValueError(f"{type(self).__name__} has no Gymnasium environments in this process")
+        raise UsageError(f"{type(self).__name__} has no Gymnasium environments in this process")
 
     def limit_episodes(self, steps: int) -> None:
         """Cut episodes off after `steps` steps."""
-        raise ValueError(f"max_ep_len={steps}: {type(self).__name__} cannot cut episodes, give None")
+        raise UsageError(f"max_ep_len={steps}: {type(self).__name__} cannot cut episodes, give None")
 
     def rest(self, number: int) -> bool:
         """Leave an environment out of the steps until the next reset(); whether that can be done.

@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.envs.vec.observations import Observations, parts_of, parts_of_obs
-from tfbaselines.errors import NotFiniteError
+from tfbaselines.errors import NotFiniteError, UsageError
 
 # Losses square rewards in float32.
 MOST_SQUARED = float(np.finfo(np.float32).max)
@@ -28,7 +28,7 @@ def id_of(env: gymnasium.Env) -> str:
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 
-class Misfit(ValueError):
+class Misfit(UsageError):
     """An observation is not of its space; the text says which, and in what it differs."""
 
 

@@ -17,7 +17,7 @@ from tfbaselines.envs.vec.base import StepResult, VecEnv
 from tfbaselines.envs.vec.checks import AFTER_RESET, Fit, Misfit, NumberChecks, environment_name, id_of
 from tfbaselines.envs.vec.failures import begin, raise_fault, why
 from tfbaselines.envs.vec.observations import Observations, with_named_parts
-from tfbaselines.errors import NotFiniteError, ObservationError, WorkerError
+from tfbaselines.errors import NotFiniteError, ObservationError, UsageError, WorkerError
 
 
 def step_same(env: gymnasium.Env, action: Any) -> tuple[Any, float, bool, dict[str, Any]]:
@@ -63,14 +63,14 @@ def picture(env: gymnasium.Env) -> np.ndarray:
     try:
         image = env.render()
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
-        raise ValueError(f"no pictures of {env.unwrapped}: {error}") from None
+        raise UsageError(f"no pictures of {env.unwrapped}: {error}") from None
     except NotImplementedError:
-        raise ValueError(f"no pictures of {env.unwrapped}: it cannot be rendered") from None
+        raise UsageError(f"no pictures of {env.unwrapped}: it cannot be rendered") from None
     if not isinstance(image, np.ndarray):
         reason = "make it with env_kwargs={'render_mode': 'rgb_array'}"
         if env.render_mode == "rgb_array":
             reason = f"its render() gives {type(image).__name__}, not an array"
-        raise ValueError(f"no pictures of {env.unwrapped}: {reason}")
+        raise UsageError(f"no pictures of {env.unwrapped}: {reason}")
     return image
 
 
@@ -126,7 +126,7 @@ class DummyVecEnv(VecEnv):
     def __init__(self, env_fns: Sequence[Callable[[], gymnasium.Env]]) -> None:
         self.envs = [with_named_parts(make()) for make in env_fns]
         if len({id(env.unwrapped) for env in self.envs}) < len(self.envs):
-            raise ValueError("several functions give the same environment: each must make one of its own when called")
+            raise UsageError("several functions give the same environment: each must make one of its own when called")
         first = self.envs[0]
         super().__init__(len(self.envs), first.observation_space, first.action_space)
         self._names = [environment_name(i, id_of(env)) for i, env in enumerate(self.envs)]

@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 
 import tfbaselines
+from tfbaselines.errors import UsageError
 
 EXAMINE = "python -m tfbaselines.check_env ID examines an environment"
 RESET = "reset must be Gymnasium's, reset(*, seed=None, options=None), and return (obs, info), info being a dict"
@@ -18,7 +19,7 @@ PACKAGE = os.path.dirname(tfbaselines.__file__) + os.sep
 CALLERS = ("tfbaselines.", "gymnasium.")
 
 
-class EnvironmentFault(ValueError):
+class EnvironmentFault(UsageError):
     """An environment does not do what Gymnasium asks of it."""
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.envs.vec.failures import EXAMINE, EnvironmentFault
+from tfbaselines.errors import UsageError
 
 # The part of Dict observations, and the entry of infos, that says which actions are allowed.
 MASK = "action_mask"
@@ -23,10 +24,10 @@ ONLY = "all"
 ARRAYS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
-def unsupported(space: spaces.Space) -> ValueError:
+def unsupported(space: spaces.Space) -> UsageError:
     """The error for observations that are no arrays."""
     names = ", ".join(kind.__name__ for kind in ARRAYS)
-    return ValueError(f"observation space {space!s:.100} is not supported: {names}, or a Dict or Tuple with such parts")
+    return UsageError(f"observation space {space!s:.100} is not supported: {names}, or a Dict or Tuple with such parts")
 
 
 def parts_of(space: spaces.Space) -> dict[str, spaces.Space]:

@@ -12,6 +12,7 @@ from gymnasium import spaces
 
 from tfbaselines.envs.vec.action_mask import with_action_masks
 from tfbaselines.envs.vec.base import VecEnv, VecEnvObservationWrapper
+from tfbaselines.errors import UsageError
 
 
 class Place(NamedTuple):
@@ -56,7 +57,7 @@ def _dtype(name: str, space: spaces.Space) -> np.dtype:
         return np.dtype(np.int32)
     if isinstance(space, spaces.Box | spaces.MultiBinary):
         return np.dtype(np.uint8 if space.dtype in (np.uint8, np.int8) else np.float32)
-    raise ValueError(
+    raise UsageError(
         f"observation part '{name}', {space}, is not supported: Box, Discrete, MultiDiscrete and MultiBinary are"
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper
-from tfbaselines.errors import warn
+from tfbaselines.errors import UsageError, warn
 
 
 def tile_images(pictures: list[np.ndarray]) -> np.ndarray:
@@ -37,11 +37,11 @@ class Viewer:
 
     def __init__(self) -> None:
         if not has_display():
-            raise ValueError("there is no display to render on: record a video with --save_video_interval instead")
+            raise UsageError("there is no display to render on: record a video with --save_video_interval instead")
         try:
             import matplotlib.pyplot as plt
         except ImportError:
-            raise ValueError("rendering needs matplotlib: pip install matplotlib") from None
+            raise UsageError("rendering needs matplotlib: pip install matplotlib") from None
         self._plt = plt
         plt.ion()
         self._figure, axes = plt.subplots()
@@ -89,7 +89,7 @@ class VecVideoRecorder(VecEnvWrapper):
     ) -> None:
         super().__init__(venv)
         if video_length < 1:
-            raise ValueError(f"video_length={video_length!r} is not valid: at least 1")
+            raise UsageError(f"video_length={video_length!r} is not valid: at least 1")
         self._directory, self._trigger, self._length = os.path.abspath(directory), record_video_trigger, video_length
         os.makedirs(self._directory, exist_ok=True)
         self._steps, self._number = 0, 0

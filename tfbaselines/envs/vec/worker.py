@@ -15,7 +15,7 @@ import gymnasium
 from tfbaselines.envs.vec.base import CloudpickleWrapper
 from tfbaselines.envs.vec.checks import environment_name
 from tfbaselines.envs.vec.serving import SECONDS_TO_END, send_quietly, serve
-from tfbaselines.errors import ObservationError, WorkerError, warn
+from tfbaselines.errors import ObservationError, UsageError, WorkerError, warn
 from tfbaselines.parallel import mpi
 
 ERRORS = {kind.__name__: kind for kind in (ObservationError, WorkerError)}
@@ -51,7 +51,7 @@ class Workers:
         replacements: int = 0,
     ) -> None:
         if in_series < 1 or len(env_fns) % in_series:
-            raise ValueError(f"in_series={in_series!r} is not valid: a divisor of the {len(env_fns)} environments")
+            raise UsageError(f"in_series={in_series!r} is not valid: a divisor of the {len(env_fns)} environments")
         self._in_series, self._shared, self._timeout = in_series, shared, step_timeout
         self._replaced, self._replacements = 0, replacements
         self._makers = self.shares(list(env_fns))

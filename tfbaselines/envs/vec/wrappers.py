@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 from tfbaselines.envs.monitor import ResultsWriter
 from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvObservationWrapper, VecEnvWrapper, change_last
-from tfbaselines.errors import unknown
+from tfbaselines.errors import UsageError, unknown
 
 
 class VecFrameStack(VecEnvWrapper):
@@ -31,9 +31,9 @@ class VecFrameStack(VecEnvWrapper):
     def __init__(self, venv: VecEnv, nstack: int) -> None:
         space = venv.observation_space
         if not isinstance(space, spaces.Box) or not space.shape:
-            raise ValueError(f"VecFrameStack needs Box observations with an axis to stack on, not {space}")
+            raise UsageError(f"VecFrameStack needs Box observations with an axis to stack on, not {space}")
         if nstack < 1:
-            raise ValueError(f"nstack={nstack!r} is not valid: at least 1")
+            raise UsageError(f"nstack={nstack!r} is not valid: at least 1")
         self.nstack = nstack
         self._channels = space.shape[-1]
         low, high = np.repeat(space.low, nstack, axis=-1), np.repeat(space.high, nstack, axis=-1)
@@ -98,7 +98,7 @@ class VecExtractDictObs(VecEnvObservationWrapper):
     def __init__(self, venv: VecEnv, key: str) -> None:
         space = venv.observation_space
         if not isinstance(space, spaces.Dict):
-            raise ValueError(f"VecExtractDictObs needs Dict observations, not {space}")
+            raise UsageError(f"VecExtractDictObs needs Dict observations, not {space}")
         if key not in space.spaces:
             raise unknown("key", key, space.spaces)
         super().__init__(venv, observation_space=space.spaces[key])
