@@ -146,7 +146,7 @@ def test_tensorboard_begins_anew_where_its_directory_was_removed(tmp_path, capsy
             shutil.rmtree(tmp_path / "run")
         log.logkv("a", value)
         log.dumpkvs()
-    assert capsys.readouterr().err.count(f"{tmp_path}/run/tb was removed: it begins anew") == 1
+    assert capsys.readouterr().err.count(f"{tmp_path}/run/tb was removed: a new file takes its place") == 1
     assert read_tb(tmp_path / "run/tb")["a"].to_dict() == {2: 2.0, 3: 3.0}
     (events,) = (tmp_path / "run/tb").iterdir()
     assert b"| lr | 1 |" in events.read_bytes()

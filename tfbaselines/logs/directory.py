@@ -1,4 +1,4 @@
-"""A run's log directory: one writer at a time, what an earlier run left in it, and cutting it back to a checkpoint."""
+"""A run's log directory: its lock, the files of an earlier run, and their truncation to a checkpoint."""
 
 import contextlib
 import os
@@ -13,36 +13,36 @@ from tfbaselines.errors import InUseError, UsageError, bad_argument
 
 try:
     import fcntl
-except ImportError:  # Not on Windows, where nothing is locked.
+except ImportError:  # Windows has no fcntl: directories are not locked there.
     fcntl = None
 
 LOCK_NAME = ".lock"
 
-# What a run writes, by the names that the command gives: what else lies in the directory is the user's own.
-# Tables are cut by rows, since their header may grow; all else only ever grows at its end.
+# Names of the files that a run writes; every other file in the directory belongs to the user.
+# Tables are truncated by rows, since their header may grow; the other files only grow at their end.
 TABLES_OF_A_RUN = ("progress.csv", "progress.txt", "progress.json")
 TABLES = ("progress.csv", "progress.txt", "progress-rank[0-9]*.csv", "progress-rank[0-9]*.txt")
 LINES = ("log.txt", "log-rank[0-9]*.txt", "progress.json", "progress-rank[0-9]*.json")
 STREAMS = (*LINES, "*.monitor.csv")
-# TensorBoard's directories, and the files in them, of which every start of a run begins another one.
+# TensorBoard's directories, and the event files in them; every start of a run makes a new event file.
 EVENT_DIRECTORIES, EVENTS = ("tb", "tb-rank[0-9]*"), "events.*"
 OWN = (
     *("config.json", "checkpoints", "replay", "videos", "[0-9]*.[0-9]*.monitor.csv"),
     *(*TABLES, *LINES, *EVENT_DIRECTORIES),
 )
 
-# Lines at the head of a monitor file.
+# Header lines of a monitor file.
 MONITOR_HEADER = 2
 
-# Directories locked by this process, with their files and how often.
+# Directories locked by this process: file descriptor of the lock, and number of holders.
 _held: dict[str, tuple[int, int]] = {}
 
 
 @contextlib.contextmanager
 def locked(directory: str | os.PathLike) -> Iterator[None]:
-    """Keep other runs out of a directory; ValueError naming the run that is writing in it.
+    """Lock a directory against other runs; the error for a locked one names the run that holds it.
 
-    A lock ends with its process, however that dies. The same process may lock a directory more than once.
+    The operating system drops the lock when the process ends. A process may lock a directory more than once.
     """
     path = os.path.realpath(directory)
     if fcntl is None:
@@ -66,7 +66,7 @@ def locked(directory: str | os.PathLike) -> Iterator[None]:
 
 
 def lock_again(directory: str | os.PathLike) -> None:
-    """Lock a directory of this process that was removed meanwhile; ValueError when another run has taken it."""
+    """Lock a directory of this process again if it was removed; raise an error if another run has locked it."""
     path = os.path.realpath(directory)
     if path not in _held:
         return
@@ -77,20 +77,20 @@ def lock_again(directory: str | os.PathLike) -> None:
 
 
 def _is_there(path: str, handle: int) -> bool:
-    """Whether the file of a handle is still the lock file in a directory."""
+    """Check that a descriptor still belongs to the lock file in a directory."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.stat(os.path.join(path, LOCK_NAME)), os.fstat(handle))
     return False
 
 
 def _lock(path: str, shown: str) -> int:
-    """A locked handle of the directory's lock file."""
+    """Lock the directory's lock file, and return its descriptor."""
     name = os.path.join(path, LOCK_NAME)
     while True:
         try:
             os.makedirs(path, exist_ok=True)
             _refuse_links(path, shown)
-            # A link that comes in between is not followed either.
+            # O_NOFOLLOW: a link made between the check and this line is not followed.
             handle = os.open(name, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
         except OSError as error:
             why = (error.strerror or str(error)).lower()
@@ -104,7 +104,7 @@ def _lock(path: str, shown: str) -> int:
         except OSError:
             # A file system without locks.
             return handle
-        # The run before may have removed the file between these two calls.
+        # The previous run may have removed the file between open and flock.
         if _is_there(path, handle):
             os.ftruncate(handle, 0)
             os.write(handle, f"{os.getpid()} on {socket.gethostname()}".encode())
@@ -113,7 +113,7 @@ def _lock(path: str, shown: str) -> int:
 
 
 def _refuse_links(path: str, shown: str) -> None:
-    """ValueError when a file that a run would write to is a link: what it points to is not the run's."""
+    """Refuse symbolic links in place of the run's files: their targets do not belong to the run."""
     for pattern in (LOCK_NAME, *TABLES, *STREAMS, *(f"{name}/{EVENTS}" for name in EVENT_DIRECTORIES)):
         for file in Path(path).glob(pattern):
             if file.is_symlink():
@@ -122,36 +122,36 @@ def _refuse_links(path: str, shown: str) -> None:
 
 
 def holds_run(directory: str | os.PathLike) -> bool:
-    """Whether an earlier run has left something in a directory that a new one would overwrite."""
+    """Return True if a directory has files of an earlier run that a new one would overwrite."""
     here = Path(directory)
     return any(any(here.glob(pattern)) for pattern in ("config.json", "checkpoints/*", *TABLES_OF_A_RUN))
 
 
 def has_checkpoint(directory: str | os.PathLike) -> bool:
-    """Whether there is a run in a directory that can be continued."""
+    """Return True if a directory has a run that can be resumed."""
     return holds_checkpoints(directory) and (Path(directory) / "config.json").is_file()
 
 
 def holds_checkpoints(directory: str | os.PathLike) -> bool:
-    """Whether there are checkpoints of some run in a directory."""
+    """Return True if a directory has checkpoints."""
     return any(path.name.isdigit() for path in Path(directory).glob("checkpoints/*"))
 
 
 def clear(directory: str | os.PathLike) -> None:
-    """Remove what an earlier run wrote, and nothing else."""
+    """Remove the files of an earlier run, and no others."""
     for path in list(Path(directory).iterdir()):
         if not any(fnmatch(path.name, pattern) for pattern in OWN):
             continue
-        # Of a link to another disk only the link is the run's.
+        # A link to another disk: remove the link, keep its target.
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def forget(directory: str | os.PathLike, whole: bool = False) -> None:
-    """Take back what a run that could not begin wrote, for the corrected one; nothing where there is more to lose.
+    """Remove the files of a run that failed to start; keep everything if it has checkpoints or rows.
 
     Args:
         directory: the log directory.
-        whole: it was made for this run alone, and is removed.
+        whole: remove the directory, which was made for this run.
     """
     here = Path(directory)
     tables = [path for path in map(here.joinpath, TABLES_OF_A_RUN) if path.exists()]
@@ -165,7 +165,7 @@ def forget(directory: str | os.PathLike, whole: bool = False) -> None:
 
 
 def positions(directory: str | os.PathLike) -> dict[str, Any]:
-    """How much every file of the logs holds now, by name: rows of tables, bytes of the others, those of events."""
+    """Measure every log file, by name: rows of a table, bytes of a stream, bytes of each event file."""
     here = Path(directory)
     # A table is empty before its first row, which brings the header.
     tables = {path.name: {"rows": max(0, _line_count(path) - 1)} for pattern in TABLES for path in here.glob(pattern)}
@@ -179,12 +179,11 @@ def positions(directory: str | os.PathLike) -> dict[str, Any]:
 
 
 def cut_back(directory: str | os.PathLike, known: dict[str, Any]) -> None:
-    """Drop what the logs gained after `positions` gave `known`; headers stay."""
+    """Truncate the logs to `known`, an earlier result of `positions`; keep the headers."""
     here = Path(directory)
     for pattern in TABLES:
         for path in here.glob(pattern):
-            # Older versions counted -1 rows of an empty table.
-            _keep_lines(path, 1 + max(0, known.get(path.name, {"rows": 0})["rows"]))
+            _keep_lines(path, 1 + known.get(path.name, {"rows": 0})["rows"])
     for pattern in STREAMS:
         for path in here.glob(pattern):
             if path.name in known:
@@ -193,7 +192,6 @@ def cut_back(directory: str | os.PathLike, known: dict[str, Any]) -> None:
                 _keep_lines(path, MONITOR_HEADER if path.name.endswith(".monitor.csv") else 0)
     for pattern in EVENT_DIRECTORIES:
         for path in here.glob(pattern):
-            # Older versions did not count events: nothing is known of them then.
             _keep_events(path, known.get(path.name, {}).get("events"))
 
 
@@ -203,7 +201,7 @@ def _line_count(path: Path) -> int:
 
 
 def _keep_lines(path: Path, count: int) -> None:
-    """Cut a file after this many lines."""
+    """Truncate a file after this many lines."""
     with open(path, "rb+") as file:
         for _ in range(count):
             if not file.readline():
@@ -212,13 +210,13 @@ def _keep_lines(path: Path, count: int) -> None:
 
 
 def _keep_bytes(path: Path, count: int) -> None:
-    """Cut a file after this many bytes."""
+    """Truncate a file after this many bytes."""
     if path.stat().st_size > count:
         os.truncate(path, count)
 
 
 def _keep_events(directory: Path, sizes: dict[str, int] | None) -> None:
-    """Cut event files to their sizes, and remove those without one; None leaves all as they are."""
+    """Truncate event files to their sizes, and remove files without a size."""
     for file in directory.glob(EVENTS) if sizes is not None else ():
         if file.name in sizes:
             _keep_bytes(file, sizes[file.name])

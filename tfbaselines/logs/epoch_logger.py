@@ -1,4 +1,4 @@
-"""Spinning Up's EpochLogger: values stored during an epoch, a row of their statistics at its end.
+"""Spinning Up's EpochLogger: store values during an epoch, write a row of their statistics at its end.
 
 An epoch:
 
@@ -28,7 +28,7 @@ from tfbaselines.logs.formats import CSVOutputFormat, KVWriter, check_format, ma
 from tfbaselines.logs.logger import Logger
 from tfbaselines.parallel import mpi
 
-# Codes of terminals for letters; of what is behind them they are 10 larger.
+# Terminal codes of foreground colors; a background color has a code 10 higher.
 COLORS = {
     "gray": 30,
     "red": 31,
@@ -43,13 +43,13 @@ COLORS = {
 
 
 def colorize(string: str, color: str, bold: bool = False, highlight: bool = False) -> str:
-    """A text in color, for terminals.
+    """Color a text for terminals.
 
     Args:
         string: the text.
         color: one of COLORS.
-        bold: in heavier letters.
-        highlight: color what is behind the letters.
+        bold: use bold letters.
+        highlight: color the background instead of the letters.
     """
     if color not in COLORS:
         raise unknown("color", color, COLORS)
@@ -58,7 +58,7 @@ def colorize(string: str, color: str, bold: bool = False, highlight: bool = Fals
 
 
 class Statistics(NamedTuple):
-    """Of all values stored under a key on all ranks; NaN when there are none."""
+    """Statistics of all values stored under a key on all ranks; NaN if there are none."""
 
     mean: float
     std: float
@@ -67,7 +67,7 @@ class Statistics(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Of some values: how many, mean, sum of squared deviations from it, minimum and maximum."""
+    """Count, mean, sum of squared deviations from the mean, minimum and maximum of an array."""
 
     count: int
     mean: float
@@ -77,10 +77,10 @@ class Moments(NamedTuple):
 
 
 class EpochTable:
-    """Values stored during an epoch, and the row of their statistics.
+    """Stores values during an epoch, and makes the row of their statistics.
 
     Args:
-        comm: statistics are over all ranks of this communicator, by default over those of the MPI run.
+        comm: communicator; statistics are over its ranks. None for all ranks of the MPI run.
     """
 
     def __init__(self, comm: Any = None) -> None:
@@ -89,16 +89,16 @@ class EpochTable:
         self._described: dict[str, list[Moments]] = {}
         self._row: dict[str, Any] = {}
         self._columns: list[str] = []
-        # Whether a row has decided which columns there are.
+        # True after the first row, which fixes the columns.
         self._decided = False
 
     def store(self, **kwargs: Any) -> None:
-        """Remember values for the statistics of this epoch: scalars or arrays of any shape."""
+        """Store scalars or arrays of any shape for the statistics of this epoch."""
         for key, value in kwargs.items():
             self._stored.setdefault(key, []).append(np.ravel(np.asarray(value, dtype=np.float64)))
 
     def store_moments(self, key: str, moments: list[Moments]) -> None:
-        """Remember what is known of many values that are not here themselves."""
+        """Store moments of values that are kept elsewhere."""
         self._described.setdefault(key, []).extend(moments)
 
     def log_tabular(
@@ -107,9 +107,9 @@ class EpochTable:
         """Put a value, or the statistics of what was stored under `key`, into this epoch's row.
 
         Args:
-            key: column, or the key that `store` was given; its columns are Average<key>, Std<key>, and with
-                `with_min_and_max` Max<key> and Min<key>. Nothing stored in this epoch gives NaN.
-            val: the value; None takes the stored ones (and forgets them).
+            key: column, or the key used with `store`; its columns are Average<key>, Std<key>, and with
+                `with_min_and_max` Max<key> and Min<key>. They are NaN if the epoch has no values.
+            val: the value; None takes the stored ones, and clears them.
             with_min_and_max: add the two columns.
             average_only: one column only, called `key`.
         """
@@ -127,22 +127,22 @@ class EpochTable:
         return None
 
     def get_stats(self, key: str) -> tuple[float, float]:
-        """Mean and standard deviation of what was stored under `key` in this epoch, over all ranks."""
+        """Return mean and standard deviation over all ranks of the values stored under `key` in this epoch."""
         stats = self._statistics(key)
         return stats.mean, stats.std
 
     def state(self) -> dict[str, Any]:
-        """What was stored in the epoch under way."""
+        """Return the values stored in the current epoch."""
         stored = {key: np.concatenate(values) for key, values in self._stored.items()}
         return {"stored": stored, "described": {key: np.array(parts) for key, parts in self._described.items()}}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take it back."""
+        """Restore the result of `state`."""
         self._stored = {key: [values] for key, values in state["stored"].items()}
         self._described = {key: [Moments(*part) for part in parts] for key, parts in state["described"].items()}
 
     def take_row(self) -> dict[str, Any]:
-        """This epoch's row, and a new one begins. The first decides which columns there are; one left out is empty."""
+        """Return this epoch's row and begin the next one; the first row fixes the columns, a missing value is empty."""
         self._columns += [key for key in self._row if key not in self._columns]
         self._decided = True
         row, self._row = {key: self._row.get(key, "") for key in self._columns}, {}
@@ -158,7 +158,7 @@ class EpochTable:
         self._row[key] = value
 
     def _statistics(self, key: str) -> Statistics:
-        """Moments of each rank's values, merged."""
+        """Merge the moments of all ranks' values."""
         mine = _moments(np.concatenate(self._stored.get(key) or [np.empty(0)]))
         gathered = self.comm.gather([mine, *self._described.get(key, [])])
         parts = [part for own in gathered for part in own if part.count > 0]
@@ -179,7 +179,7 @@ class EpochLogger(EpochTable):
             system's temporary directory.
         output_fname: name of the table in it.
         exp_name: name of the experiment; plots group runs by it. Goes to config.json.
-        comm: statistics are over all ranks of this communicator, by default over those of the MPI run.
+        comm: communicator; statistics are over its ranks. None for all ranks of the MPI run.
         resume: continue an existing table; the first row may add columns to it, at the right.
         format_strs: further outputs of each row, as in `logger.configure`.
 
@@ -204,25 +204,25 @@ class EpochLogger(EpochTable):
         if self.comm.rank == 0:
             table, outputs = self._open(output_fname, format_strs, resume)
             self._columns = list(table.keys)
-        # A rank without the file learns from rank 0 which columns a resumed table has.
+        # Rank 0 has the file, and shares the columns of a resumed table.
         self._columns = self.comm.broadcast_object(self._columns)
         self.logger = Logger(self.output_dir, outputs)
         atexit.register(self.logger.close)
         self.log(f"Logging data to {os.path.join(self.output_dir, output_fname)}")
 
     def log(self, msg: str, color: str = "green") -> None:
-        """Print a message (on rank 0), in color on a terminal."""
+        """Print a message on rank 0, in color on a terminal."""
         self.logger.log(colorize(msg, color, bold=True) if sys.stdout.isatty() else msg)
 
     def dump_tabular(self) -> dict[str, Any]:
-        """Write this epoch's row, and return it. The first one decides which columns there are."""
+        """Write this epoch's row and return it; the first row fixes the columns."""
         row = self.take_row()
         self.logger.logkvs(row)
         self.logger.dumpkvs()
         return row
 
     def save_config(self, config: dict[str, Any]) -> None:
-        """Write what made the run to config.json; what is not JSON becomes a readable string."""
+        """Write the run's configuration to config.json; values that are not JSON become readable strings."""
         readable = to_jsonable(config)
         if self.exp_name is not None:
             readable["exp_name"] = self.exp_name
@@ -236,7 +236,7 @@ class EpochLogger(EpochTable):
         atexit.unregister(self.logger.close)
 
     def _open(self, fname: str, format_strs: Sequence[str], resume: bool) -> tuple[CSVOutputFormat, list[KVWriter]]:
-        """The table and all outputs of rank 0."""
+        """Open the table and all outputs of rank 0."""
         try:
             os.makedirs(self.output_dir, exist_ok=True)
             table = CSVOutputFormat(
@@ -250,7 +250,7 @@ class EpochLogger(EpochTable):
 
 
 def _moments(values: np.ndarray) -> Moments:
-    """Those of an array; zeros when it is empty."""
+    """Compute the moments of an array; zeros if it is empty."""
     if not values.size:
         return Moments(0, 0.0, 0.0, 0.0, 0.0)
     mean = float(values.mean())
@@ -259,7 +259,7 @@ def _moments(values: np.ndarray) -> Moments:
 
 
 def default_directory(output_dir: str | os.PathLike | None) -> str:
-    """The directory, or experiments/<seconds since 1970> in the system's temporary one."""
+    """Return the directory, or experiments/<seconds since 1970> in the system's temporary one if it is None."""
     if output_dir is None:
         return os.path.join(tempfile.gettempdir(), "experiments", str(int(time.time())))
     output_dir = os.fspath(output_dir)

@@ -1,14 +1,12 @@
-"""TensorBoard's event files, written and read without TensorFlow (whose import takes seconds).
+"""TensorBoard's event files, written and read without importing TensorFlow, and readers of a run's other logs.
 
 An event file is a sequence of records: length (uint64), masked CRC-32C of the length, data, masked
-CRC-32C of the data, all little-endian. The data of a record is one `Event` protocol buffer, of which
-the logger needs six fields; they are encoded here directly:
+CRC-32C of the data, all little-endian. The data of a record is one `Event` protocol buffer. This module
+encodes the six fields that the logger needs:
 
     Event          1 wall_time (double)   2 step (varint)   3 file_version (string)   5 summary (Summary)
     Summary        1 value (Value, repeated)
     Summary.Value  1 tag (string)   2 simple_value (float)   8 tensor (TensorProto)   9 metadata
-
-The rows of a run's logs, read from the files of its formats.
 """
 
 import json
@@ -47,7 +45,7 @@ _CRC_TABLE = _crc_table()
 
 
 def masked_crc(data: bytes) -> int:
-    """CRC-32C (Castagnoli) of `data`, rotated and shifted as the record format asks."""
+    """Compute the CRC-32C (Castagnoli) of `data`, rotated and shifted for the record format."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _CRC_TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
@@ -77,7 +75,7 @@ def _value(tag: str, value: float | str) -> bytes:
 
 
 def _as_float32(value: float) -> float:
-    """`struct` refuses what overflows a float32; TensorBoard is shown an infinity instead."""
+    """Replace a value that overflows a float32 by an infinity: `struct` raises an error for it."""
     try:
         struct.pack("<f", value)
     except OverflowError:
@@ -104,12 +102,12 @@ class EventWriter:
         try:
             self._record(_event(_field(3, b"brain.Event:2")))
         except OSError:
-            # On a full disk every row begins a file.
+            # On a full disk, each further row would leave an empty file.
             self.path.unlink(missing_ok=True)
             raise
 
     def write(self, step: int, values: dict[str, float | str]) -> None:
-        """One event with the given scalars and texts at `step` (>= 0); on disk when this returns."""
+        """Write one event with scalars and texts at `step` (>= 0), and flush it to disk."""
         summary = b"".join(_value(tag, value) for tag, value in values.items())
         self._record(_event(bytes([2 << 3 | VARINT]) + _varint(step) + _field(5, summary)))
 
@@ -124,7 +122,7 @@ class EventWriter:
 
 
 def read_events(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, float]]]:
-    """(step, scalars) of each event of a file with summaries; ends at a record that a crash cut short."""
+    """Yield (step, scalars) of each event with summaries, up to a record that a crash truncated."""
     for data in _records(path):
         event = _fields(data)
         step = int.from_bytes(event.get(2, [b"\0"])[-1], "little")
@@ -148,7 +146,7 @@ def _records(path: str | os.PathLike) -> Iterator[bytes]:
 
 
 def _fields(message: bytes) -> dict[int, list[bytes]]:
-    """Raw contents of the fields of one protocol buffer by field number; a varint as 8 little-endian bytes."""
+    """Split one protocol buffer into raw fields by number; a varint becomes 8 little-endian bytes."""
     fields: dict[int, list[bytes]] = {}
     at = 0
     while at < len(message):
@@ -167,7 +165,7 @@ def _fields(message: bytes) -> dict[int, list[bytes]]:
 
 
 def _read_varint(message: bytes, at: int) -> tuple[int, int]:
-    """The number that starts at `at`, and where the next one does."""
+    """Decode the number at position `at`; return it and the position after it."""
     number = shift = 0
     while True:
         byte = message[at]
@@ -183,7 +181,7 @@ if TYPE_CHECKING:
 
 
 def read_json(fname: str | os.PathLike) -> "pandas.DataFrame":
-    """The rows of a progress.json; a last line that a crash cut short is left out."""
+    """Read the rows of a progress.json; drop a last line that a crash truncated."""
     import pandas
 
     with open(fname, encoding="utf-8") as file:
@@ -195,7 +193,7 @@ def read_json(fname: str | os.PathLike) -> "pandas.DataFrame":
 
 
 def read_csv(fname: str | os.PathLike, separator: str = ",") -> "pandas.DataFrame":
-    """The rows of a progress.csv, or of a monitor file (whose first line is skipped)."""
+    """Read the rows of a progress.csv, or of a monitor file after its first line."""
     import pandas
 
     with open(fname, encoding="utf-8", newline="") as file:
@@ -210,9 +208,9 @@ def read_csv(fname: str | os.PathLike, separator: str = ",") -> "pandas.DataFram
 
 
 def read_tb(path: str | os.PathLike) -> "pandas.DataFrame":
-    """The scalars of a TensorBoard directory or event file: a row for each step that has any, NaN where one is missing.
+    """Read the scalars of a TensorBoard directory or event file: a row for each step, NaN for a missing value.
 
-    Of a step that is there twice the later value counts.
+    If a step occurs twice, the later value counts.
     """
     import pandas
 

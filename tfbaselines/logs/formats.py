@@ -1,4 +1,4 @@
-"""Where the logger's values and messages go: a table, text, CSV, JSON lines or TensorBoard."""
+"""Outputs of the logger: table, text, CSV, JSON lines, TensorBoard."""
 
 import contextlib
 import csv
@@ -19,7 +19,7 @@ from tfbaselines.errors import unknown
 from tfbaselines.files import drop_torn_line
 from tfbaselines.logs.event_file import EventWriter, read_events
 
-# What a cell of the table may be long; longer ones end in "...".
+# Largest width of a cell of the table; longer texts end in "...".
 MAX_CELL = 30
 
 
@@ -31,17 +31,17 @@ class KVWriter(ABC):
         """Write one row; `kvs` holds Python or NumPy scalars, strings and None."""
 
     def describe(self, parameters: Mapping[str, Any]) -> None:
-        """Note the run's arguments, where the output has a place for them."""
+        """Record the run's arguments if the output has a place for them."""
 
     def close(self) -> None:
-        """Let go of what is open; called once more it does nothing."""
+        """Close the output; a second call does nothing."""
 
     def lost(self) -> bool:
-        """Whether the file that is written to is no longer where it was."""
+        """Return True if the output's file was removed."""
         return False
 
     def reopen(self) -> None:
-        """Open the file again after it was lost or a write failed; a row cut short is dropped."""
+        """Open the file again after it was removed or a write failed; drop a truncated row."""
 
 
 class SeqWriter(ABC):
@@ -53,27 +53,25 @@ class SeqWriter(ABC):
 
 
 class FileWriter(KVWriter):
-    """An output whose file may go away while it writes.
+    """An output to a file, which somebody may remove during the run.
 
     Attributes:
-        path: of the file; None for a stream that somebody else opened, and closes.
-        file: open for writing.
+        path: path of the file; None for a stream that the caller opened and closes.
+        file: file open for writing.
     """
 
     path: Path | None
     file: TextIO
 
     def close(self) -> None:
-        """See KVWriter."""
         if self.path is not None:
             self.file.close()
 
     def lost(self) -> bool:
-        """See KVWriter."""
         return self.path is not None and not self.path.exists()
 
     def reopen(self) -> None:
-        """See KVWriter; a directory that has gone is made again."""
+        """Open the file again, and its directory if that was removed."""
         if self.path is None:
             return
         with contextlib.suppress(OSError, ValueError):
@@ -84,7 +82,7 @@ class FileWriter(KVWriter):
 
 
 class HumanOutputFormat(FileWriter, SeqWriter):
-    """A table per dump and messages line by line.
+    """Writes a table per dump, and a line per message.
 
     Args:
         filename_or_file: path of a text file, or an open stream such as sys.stdout (which stays open on close()).
@@ -127,7 +125,7 @@ def _cell(text: str) -> str:
 
 
 class JSONOutputFormat(FileWriter):
-    """One JSON object per dump and line.
+    """Writes a JSON object per dump, one a line.
 
     Args:
         filename: path of the file.
@@ -143,18 +141,18 @@ class JSONOutputFormat(FileWriter):
     def writekvs(self, kvs: dict[str, Any]) -> None:
         for key, value in kvs.items():
             if isinstance(value, np.number | np.bool_):
-                # In place: the outputs after this one see Python floats, as they do in the original, whose
-                # files are reproduced byte by byte. The logger hands out a copy.
+                # In place, as in the original: the outputs after this one see Python floats. The golden
+                # files are equal byte by byte. The logger passes a copy.
                 kvs[key] = float(value)
         self.file.write(json.dumps(kvs, default=to_jsonable) + "\n")
         self.file.flush()
 
 
 class CSVOutputFormat(FileWriter):
-    """A table as text whose columns may grow: keys that first appear later are added at the right.
+    """Writes a table as text; a key that first appears in a later row adds a column at the right.
 
-    Values that contain the separator or a quote are quoted, newlines become spaces (a row is a line, so that a
-    torn one can be told and dropped); all others are written as they are.
+    Values that contain the separator or a quote are quoted, newlines become spaces (a row is one line, so that a
+    truncated row can be found and dropped); all other values are written unchanged.
 
     Args:
         filename: path of the file.
@@ -186,7 +184,7 @@ class CSVOutputFormat(FileWriter):
         self.keys = next(iter(self._rows()), [])
 
     def _add_columns(self, new: list[str]) -> None:
-        """Rewrite the file with wider rows; whatever happens in between, the old or the new file is there."""
+        """Rewrite the file with wider rows, by a scratch file: a crash leaves the old or the new table."""
         self.keys = self.keys + new
         rows = self._rows()[1:]
         scratch = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
@@ -208,7 +206,7 @@ class CSVOutputFormat(FileWriter):
         return csv.writer(file, delimiter=self._separator, lineterminator="\n")
 
 
-# Columns that count environment steps, of all families.
+# Columns that count environment steps, for all algorithms.
 STEPS = (
     *("misc/total_timesteps", "total_timesteps", "TotalEnvInteracts", "TimestepsSoFar", "total/steps", "timesteps"),
     "steps",
@@ -216,13 +214,13 @@ STEPS = (
 
 
 class TensorBoardOutputFormat(KVWriter):
-    """Event files for TensorBoard, over the environment steps that a dump has, else the number of dumps.
+    """Writes event files for TensorBoard; the step is the dump's environment steps, or else the number of dumps.
 
-    Texts go to its text tab.
+    Texts go to TensorBoard's text tab.
 
     Args:
-        directory: where the event files are; a new one is begun at the first dump.
-        append: go on counting after the last step in the directory.
+        directory: directory of the event files; the first dump begins a new one.
+        append: continue counting after the last step in the directory.
     """
 
     def __init__(self, directory: str | os.PathLike, append: bool = False):
@@ -230,14 +228,14 @@ class TensorBoardOutputFormat(KVWriter):
         self.path.mkdir(parents=True, exist_ok=True)
         if not append:
             for old in self.path.glob("events.*"):
-                # A run that begins anew begins its curves anew, like the other formats do.
+                # A new run begins new curves, as in the other formats.
                 old.unlink()
         self._writer: EventWriter | None = None
         self._description = ""
 
     @cached_property
     def step(self) -> int:
-        """Of the next dump; counted when it is asked for, since a resumed run first cuts its logs back."""
+        """Step of the next dump; computed on first use, since a resumed run first truncates its logs."""
         return 1 + max((_last_step(path) for path in self.path.glob("events.*")), default=0)
 
     def writekvs(self, kvs: dict[str, Any]) -> None:
@@ -249,7 +247,7 @@ class TensorBoardOutputFormat(KVWriter):
         self.step += 1
 
     def describe(self, parameters: Mapping[str, Any]) -> None:
-        """A table under 'hyper-parameters' in the text tab, written with the first dump."""
+        """Write a table under 'hyper-parameters' in the text tab, with the first dump."""
         rows = [f"| {name} | {str(value).replace('|', chr(92) + '|')} |" for name, value in parameters.items()]
         self._description = "\n".join(["| argument | value |", "|---|---|", *rows])
 
@@ -258,17 +256,16 @@ class TensorBoardOutputFormat(KVWriter):
             self._writer.close()
 
     def lost(self) -> bool:
-        """See KVWriter."""
         return self._writer is not None and not self._writer.path.exists()
 
     def reopen(self) -> None:
-        """See KVWriter; goes on in a new file, which is begun with the next row."""
+        """Continue in a new file, which the next row begins."""
         with contextlib.suppress(OSError):
             self.close()
         self._writer = None
 
     def _begin(self) -> None:
-        """Begin a file, with the arguments of the run if they are known."""
+        """Begin a file with the arguments of the run."""
         self._writer = EventWriter(self.path)
         if self._description:
             self._writer.write(0, {"hyper-parameters": self._description})
@@ -283,13 +280,13 @@ def _drawn(value: Any) -> float | str:
 
 
 def _last_step(path: Path) -> int:
-    """The last step that can be read from an event file."""
+    """Read the last step of an event file, up to a damaged record."""
     last = 0
     try:
         for step, _ in read_events(path):
             last = max(last, step)
     except ValueError:
-        # A damaged file must not keep a run from being continued: what was readable counts.
+        # A damaged file must not prevent a run from being resumed.
         pass
     return last
 
@@ -302,25 +299,25 @@ FORMATS = ("stdout", "log", "csv", "json", "tensorboard", "wandb", "mlflow")
 
 
 def check_format(name: str, source: str = "format_strs") -> None:
-    """ValueError that names the nearest format unless `name` is one; `source` is where the name was given."""
+    """Refuse an unknown format, and suggest the nearest; `source` is the argument or variable that named it."""
     if name not in FORMATS:
         raise unknown(f"log format in {source}", name, FORMATS)
 
 
 def make_output_format(name: str, directory: str | os.PathLike, log_suffix: str = "", append: bool = False) -> KVWriter:
-    """The output called `name` (one of FORMATS) with its file in `directory`, which is made if missing.
+    """Make an output with its file in a directory, which is made if missing.
 
     Args:
         name: one of FORMATS.
-        directory: the log directory.
-        log_suffix: put before the file's extension, e.g. '-rank001'.
+        directory: log directory.
+        log_suffix: text put before the file's extension, e.g. '-rank001'.
         append: continue existing files.
     """
     check_format(name)
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     if name == "stdout":
-        # Python has no standard output where it was closed from the start.
+        # sys.stdout is None if standard output was closed before Python started.
         return HumanOutputFormat(sys.stdout if sys.stdout is not None else io.StringIO())
     if name == "log":
         return HumanOutputFormat(directory / f"log{log_suffix}.txt", append)

@@ -1,7 +1,7 @@
 """The logger: values and messages of a run, as a table, text, CSV, JSON lines and TensorBoard curves.
 
-A `Logger` is what parts of the library are given; the functions of this module speak to the current one
-(`Logger.CURRENT`), as scripts written for baselines expect:
+Parts of the library take a `Logger` as an argument; the functions of this module use the current one
+(`Logger.CURRENT`), for scripts written for baselines:
 
     logger.configure("/tmp/run", ["stdout", "csv"])
     logger.logkv("loss", 0.5)
@@ -65,11 +65,11 @@ class Logger:
         self.set_comm(comm)
 
     def logkv(self, key: str, val: Any) -> None:
-        """Log a value; a later one under the same key replaces it. Scalars of Python, NumPy and TensorFlow, or text."""
+        """Log a scalar of Python, NumPy or TensorFlow, or a text; a later one under the same key replaces it."""
         self.name2val[key] = val
 
     def logkv_mean(self, key: str, val: Any) -> None:
-        """Log a value that is averaged with the others logged under the same key before the next dump."""
+        """Log a value; the row has the mean of all values logged under its key since the last dump."""
         old, count = self.name2val[key], self.name2cnt[key]
         self.name2val[key] = old * count / (count + 1) + val / (count + 1)
         self.name2cnt[key] = count + 1
@@ -79,7 +79,7 @@ class Logger:
         self.name2val.update(kvs)
 
     def dumpkvs(self) -> dict[str, Any]:
-        """Write one row of everything logged since the last dump; returns it."""
+        """Write everything logged since the last dump as one row, and return the row."""
         row = {key: _scalar(key, value) for key, value in self.name2val.items()}
         if self.comm is not None and self.comm.size > 1:
             row = _averaged(self.comm, row, self.name2cnt)
@@ -92,15 +92,15 @@ class Logger:
         return row
 
     def describe(self, parameters: Mapping[str, Any]) -> None:
-        """Note a run's arguments in the outputs that have a place for them."""
+        """Record a run's arguments in the outputs that have a place for them."""
         for output in self.output_formats:
             if isinstance(output, KVWriter):
                 self._write(output, lambda output=output: output.describe(parameters))
 
     def log(self, *args: Any, level: int = INFO) -> None:
-        """Write a message of the words `args` when `level` is at or above the logger's.
+        """Write the words `args` as a message if `level` is at or above the logger's.
 
-        Warnings that no output takes go to standard error.
+        A warning goes to standard error if no output takes messages.
         """
         if self.level <= level:
             words, outputs = list(map(str, args)), [one for one in self.output_formats if isinstance(one, SeqWriter)]
@@ -110,13 +110,13 @@ class Logger:
                 errors.warn(" ".join(words))
 
     def _write(self, output: Any, write: Callable[[], None]) -> None:
-        """Write to one output. A failure never ends a run: it is reported once, and the next write tries again."""
+        """Write to one output; report a failure once and try again at the next write, since no log may end a run."""
         try:
             if isinstance(output, KVWriter) and (output in self._failed or output.lost()):
                 if output not in self._failed:
-                    errors.warn(f"{output.path} was removed: it begins anew")
+                    errors.warn(f"{output.path} was removed: a new file takes its place")
                 if self.dir:
-                    # With its directory, perhaps, which another run may have taken.
+                    # If the directory was removed too, another run may have locked it since.
                     lock_again(self.dir)
                 output.reopen()
             write()
@@ -128,15 +128,15 @@ class Logger:
                 errors.warn(f"{type(output).__name__} cannot be written to ({error}): training goes on")
 
     def set_level(self, level: int) -> None:
-        """Messages below this level (DEBUG, INFO, WARN, ERROR, DISABLED) are not written."""
+        """Drop messages below this level (DEBUG, INFO, WARN, ERROR, DISABLED)."""
         self.level = level
 
     def set_comm(self, comm: Any) -> None:
-        """The communicator over whose ranks dumped values are averaged, or None."""
+        """Average dumped values over the ranks of this communicator; None for no average."""
         self.comm = None if comm is None else mpi.wrap(comm)
 
     def get_dir(self) -> str | None:
-        """The log directory."""
+        """Return the log directory."""
         return self.dir
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ class Logger:
 
 
 def _scalar(key: str, value: Any) -> Any:
-    """`value` as a Python or NumPy scalar, a string or None; TensorFlow values and one-element arrays are unpacked."""
+    """Convert TensorFlow values and one-element arrays to scalars; return other values as they are."""
     if isinstance(value, PLAIN):
         return value
     if hasattr(value, "numpy"):
@@ -160,7 +160,7 @@ def _scalar(key: str, value: Any) -> Any:
 
 
 def _averaged(comm: Any, row: dict[str, Any], counts: Mapping[str, int]) -> dict[str, Any]:
-    """Means over all ranks, weighted with the number of values behind each; texts are the lowest rank's."""
+    """Average numbers over ranks, weighted by the count of values behind each; take texts from the lowest rank."""
     gathered: dict[str, list[tuple[Any, int]]] = {}
     for of_rank in comm.gather({key: (value, counts.get(key, 1)) for key, value in row.items()}):
         for key, pair in of_rank.items():
@@ -182,16 +182,16 @@ def configure(
     log_suffix: str = "",
     resume: bool = False,
 ) -> None:
-    """Make a new logger the current one and say where it logs.
+    """Make a new logger the current one, and print its directory.
 
     Args:
         dir: log directory, made if missing. Default: the variable OPENAI_LOGDIR, else a dated directory
             `openai-%Y-%m-%d-%H-%M-%S-%f` in the system's temporary one.
         format_strs: some of 'stdout', 'log', 'csv', 'json', 'tensorboard', 'wandb', 'mlflow'. Default: the comma list
             in OPENAI_LOG_FORMAT (else stdout, log, csv); on ranks above 0 in OPENAI_LOG_FORMAT_MPI (else log).
-        comm: values are averaged over the ranks of this communicator at each dump.
+        comm: communicator; each dump averages the values over its ranks.
         log_suffix: put before the extension of the file names; ranks above 0 add '-rank001' and so on.
-        resume: continue the files of an earlier run instead of beginning them anew.
+        resume: append to the files of an earlier run instead of truncating them.
     """
     rank = mpi.wrap(comm).rank if comm is not None else mpi.launched_rank()
     formats = _formats(format_strs, rank)
@@ -214,7 +214,7 @@ def configure(
 
 
 def _directory(dir: str | os.PathLike | None, comm: Any) -> str:
-    """The log directory that the argument or the environment names, or a new dated one, the same on all ranks."""
+    """Choose the directory: the argument, OPENAI_LOGDIR, or a dated name that rank 0 shares with all ranks."""
     given = os.getenv("OPENAI_LOGDIR") if dir is None else os.fspath(dir)
     if given is not None:
         if not given.strip():
@@ -226,7 +226,7 @@ def _directory(dir: str | os.PathLike | None, comm: Any) -> str:
 
 
 def _formats(format_strs: Sequence[str] | str | None, rank: int) -> list[str]:
-    """The checked names of the outputs, each once."""
+    """Parse and check the names of the outputs, and drop duplicates."""
     source = "format_strs"
     if format_strs is None:
         source, default = ("OPENAI_LOG_FORMAT_MPI", "log") if rank > 0 else ("OPENAI_LOG_FORMAT", "stdout,log,csv")
@@ -240,7 +240,7 @@ def _formats(format_strs: Sequence[str] | str | None, rank: int) -> list[str]:
 
 
 def get_current() -> Logger:
-    """The current logger; without an earlier configure(), a default one is configured now."""
+    """Return the current logger; configure a default one if there is none."""
     if Logger.CURRENT is None:
         configure()
         Logger.DEFAULT = Logger.CURRENT
@@ -248,7 +248,7 @@ def get_current() -> Logger:
 
 
 def configured_dir() -> str | None:
-    """The log directory that configure() was called for, or None when it was not (nothing is configured by asking)."""
+    """Return the directory given to configure(), or None if configure() was not called; configure nothing."""
     return None if Logger.CURRENT is None or Logger.CURRENT is Logger.DEFAULT else Logger.CURRENT.dir
 
 
@@ -269,7 +269,7 @@ def scoped_configure(
     log_suffix: str = "",
     resume: bool = False,
 ) -> Iterator[None]:
-    """configure() for the length of a `with` block; afterwards the logger before it is the current one again."""
+    """Configure a logger for a `with` block, and restore the previous logger after it; arguments as in `configure`."""
     before = Logger.CURRENT
     configure(dir, format_strs, comm, log_suffix, resume)
     inside = Logger.CURRENT
@@ -286,7 +286,7 @@ def logkv(key: str, val: Any) -> None:
 
 
 def logkv_mean(key: str, val: Any) -> None:
-    """Log a value that is averaged with the others under the same key."""
+    """Log a value; the row has the mean of all values logged under its key."""
     get_current().logkv_mean(key, val)
 
 
@@ -296,12 +296,12 @@ def logkvs(d: Mapping[str, Any]) -> None:
 
 
 def dumpkvs() -> dict[str, Any]:
-    """Write one row of everything logged since the last dump; returns it."""
+    """Write everything logged since the last dump as one row, and return the row."""
     return get_current().dumpkvs()
 
 
 def getkvs() -> dict[str, Any]:
-    """What has been logged since the last dump."""
+    """Return the values logged since the last dump, by key."""
     return get_current().name2val
 
 
@@ -311,37 +311,37 @@ def log(*args: Any, level: int = INFO) -> None:
 
 
 def debug(*args: Any) -> None:
-    """A message of level DEBUG."""
+    """Write a message of level DEBUG."""
     log(*args, level=DEBUG)
 
 
 def info(*args: Any) -> None:
-    """A message of level INFO."""
+    """Write a message of level INFO."""
     log(*args, level=INFO)
 
 
 def warn(*args: Any) -> None:
-    """A message of level WARN."""
+    """Write a message of level WARN."""
     log(*args, level=WARN)
 
 
 def error(*args: Any) -> None:
-    """A message of level ERROR."""
+    """Write a message of level ERROR."""
     log(*args, level=ERROR)
 
 
 def set_level(level: int) -> None:
-    """Messages below this level are not written by the current logger."""
+    """Drop messages below this level in the current logger."""
     get_current().set_level(level)
 
 
 def set_comm(comm: Any) -> None:
-    """The communicator over whose ranks the current logger averages."""
+    """Average the current logger's values over the ranks of this communicator."""
     get_current().set_comm(comm)
 
 
 def get_dir() -> str | None:
-    """The log directory of the current logger."""
+    """Return the log directory of the current logger."""
     return get_current().get_dir()
 
 
@@ -351,7 +351,7 @@ dump_tabular = dumpkvs
 
 @contextlib.contextmanager
 def profile_kv(scopename: str) -> Iterator[None]:
-    """Adds the seconds spent inside the `with` block to the value `wait_<scopename>`."""
+    """Add the seconds spent inside the `with` block to the value `wait_<scopename>`."""
     start = time.perf_counter()
     try:
         yield
@@ -360,7 +360,7 @@ def profile_kv(scopename: str) -> Iterator[None]:
 
 
 def profile(n: str) -> Callable[[Callable], Callable]:
-    """Decorator that adds the seconds spent in a function to the value `wait_<n>`."""
+    """Make a decorator that adds the seconds spent in a function to the value `wait_<n>`."""
 
     def decorate(function: Callable) -> Callable:
         @functools.wraps(function)

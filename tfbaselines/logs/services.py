@@ -1,7 +1,7 @@
-"""Outputs of the logger to Weights & Biases and MLflow, for those who have installed them.
+"""Outputs of the logger to Weights & Biases and MLflow, which the user installs.
 
-Whether they send anything, and where, is set as their users do: WANDB_MODE, WANDB_PROJECT, MLFLOW_TRACKING_URI. MLflow
-writes into the log directory where nothing is set.
+Their own variables set where they send data: WANDB_MODE, WANDB_PROJECT, MLFLOW_TRACKING_URI. By default MLflow
+writes into the log directory.
 """
 
 import importlib
@@ -18,15 +18,15 @@ PROJECT = "tfbaselines"
 
 
 class Service(KVWriter):
-    """An output to a package of the user's. A run that is resumed goes on in the same record.
+    """An output to an optional package; a resumed run continues the same record.
 
     Args:
         directory: the log directory; the record's id is kept there.
-        append: go on with that record.
+        append: continue that record.
     """
 
     package = ""
-    # What is installed for it.
+    # Name of the distribution that pip installs.
     requirement = ""
 
     def __init__(self, directory: str | os.PathLike, append: bool = False) -> None:
@@ -35,7 +35,8 @@ class Service(KVWriter):
         except ImportError:
             needed = f"log format '{self.package}' needs the package: pip install {self.requirement}"
             raise UsageError(needed) from None
-        self.directory, self._rows = Path(directory), 0
+        self.directory = Path(directory)
+        self._rows = 0
         kept = self.directory / f"{self.package}_id.txt"
         known = kept.read_text(encoding="utf-8").strip() if append and kept.exists() else None
         try:
@@ -46,17 +47,16 @@ class Service(KVWriter):
 
     @abstractmethod
     def _begin(self, known: str | None) -> str:
-        """Begin a record, or go on with one; returns its id."""
+        """Begin a record, or continue the one with this id; return its id."""
 
     def writekvs(self, kvs: dict[str, Any]) -> None:
-        """See KVWriter."""
         numbers = {key: float(value) for key, value in kvs.items() if hasattr(value, "__float__")}
         self._rows += 1
         step = int(next((numbers[name] for name in STEPS if name in numbers), self._rows))
         try:
             self._write(numbers, step)
         except Exception as error:
-            # Of any kind that the package has; the logger goes on after one of these.
+            # The package may raise errors of any type; the logger continues after an OSError.
             raise OSError(f"{type(error).__name__}: {error}") from error
 
     @abstractmethod
@@ -75,14 +75,12 @@ class Wandb(Service):
         return self._run.id
 
     def describe(self, parameters: Mapping[str, Any]) -> None:
-        """See KVWriter."""
         self._run.config.update(dict(parameters), allow_val_change=True)
 
     def _write(self, numbers: dict[str, float], step: int) -> None:
         self._run.log(numbers, step=step)
 
     def close(self) -> None:
-        """See KVWriter."""
         if self._run is not None:
             self._run.finish()
             self._run = None
@@ -95,7 +93,7 @@ class Mlflow(Service):
 
     def _begin(self, known: str | None) -> str:
         if "MLFLOW_TRACKING_URI" not in os.environ:
-            # Plain files, which need no database; newer versions want to be asked for them.
+            # Plain files need no database; newer versions require this variable for them.
             os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
             self._module.set_tracking_uri((self.directory.resolve() / "mlruns").as_uri())
         if known is None:
@@ -104,16 +102,15 @@ class Mlflow(Service):
         return self._module.start_run(run_id=known).info.run_id
 
     def describe(self, parameters: Mapping[str, Any]) -> None:
-        """See KVWriter. A parameter of a record cannot change: a resumed run keeps the first ones."""
+        """Record the arguments of a new record; MLflow refuses to change those of a resumed one."""
         if self._rows == 0 and not self._module.active_run().data.params:
             self._module.log_params({name: str(value)[:500] for name, value in parameters.items()})
 
     def _write(self, numbers: dict[str, float], step: int) -> None:
-        # Names may not have every character.
+        # MLflow does not accept every character in a name.
         self._module.log_metrics({key.replace("%", "percent").strip(): value for key, value in numbers.items()}, step)
 
     def close(self) -> None:
-        """See KVWriter."""
         if self._open:
             self._module.end_run()
             self._open = False
