@@ -13,7 +13,7 @@ from tfbaselines.errors import check_at_least, unknown
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command's arguments."""
+    """Make the parser of the command's arguments."""
     parser = Parser(prog="python -m tfbaselines.bench", description="Measure speed, or collect learning results.")
     commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
     speed = commands.add_parser("speed", help="environment steps per second, beside Stable-Baselines3's")
@@ -67,7 +67,7 @@ def _speed(args: argparse.Namespace) -> int:
         for row in speed.measure(*what):
             rows.append(row)
             if args.out:
-                # What was measured is kept when a later case fails.
+                # Keep the measurements made so far if a later case fails.
                 speed.write_rows(rows, args.out)
     finally:
         if rows:
@@ -91,7 +91,7 @@ def _table(args: argparse.Namespace) -> int:
     out, failed = args.out or args.suite, 0
     table.write(args.suite, wanted, args.logs, out)
     for cell, problem in table.run_missing(wanted, args.logs, args.jobs):
-        # What is done is kept whatever comes after.
+        # Keep finished runs whatever happens later.
         table.write(args.suite, wanted, args.logs, out)
         failed += problem is not None
         print(f"{cell.alg} {cell.env} seed {cell.seed}: {problem or 'done'}", flush=True)
@@ -129,7 +129,7 @@ def _faults(args: argparse.Namespace) -> int:
                 write_table(results, args.out)
                 print(f"{alg}, {name}: {results[name, alg][0]} of {args.repeats}", *problems, sep="\n", flush=True)
         except BaseException:
-            # Those under way end first, and with them their runs.
+            # Running cells end first, and their processes with them.
             pool.shutdown(cancel_futures=True)
             raise
     return 1 if any(passed < of for passed, of in results.values()) else 0

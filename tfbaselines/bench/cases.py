@@ -1,4 +1,4 @@
-"""What the speed comparison runs: one dictionary per case, read by our side and by the peer's alike.
+"""Cases of the speed comparison: one dictionary per case, for our side and for the peer's.
 
 A case with a 'peer' names the class that it is compared with, from stable_baselines3 or sbx, by default PPO; None
 for none; with 'peer_learn' it takes these arguments, in its own names, in place of those that follow from ours. The
@@ -109,21 +109,21 @@ DQN_PONG = DQN_CARTPOLE | {
 
 
 def of_pixels(case):
-    """Whether a case's network has convolutions."""
+    """Return True if a case's network has convolutions."""
     return case["network"] in ("cnn", "conv_only")
 
 
 def steps_per_update(case):
-    """Environment steps from one update to the next."""
+    """Count the environment steps from one update to the next."""
     learn = case["learn"]
     if "nsteps" in learn:
         return case["num_env"] * learn["nsteps"]
-    # Of off-policy, baselines' on-policy and Spinning Up's on-policy algorithms.
+    # Names of the steps argument in off-policy, baselines' on-policy and Spinning Up's on-policy algorithms.
     names = ("train_freq", "update_every", "timesteps_per_batch", "steps_per_epoch")
     return next(learn[name] for name in names if name in learn)
 
 
-# Of ppo2 on CartPole.
+# Numbers of ppo2 on CartPole.
 CARTPOLE = {
     "nsteps": 128,
     "nminibatches": 4,
@@ -291,13 +291,13 @@ CASES = {
     "deepq-cartpole": DQN_CARTPOLE,
     # A gradient step for each step of each environment; those of a step of all are one compiled call.
     "deepq-cartpole-8": DQN_CARTPOLE | {"num_env": 8, "steps": 40_000},
-    # As many gradient steps, taken together after every eight steps.
+    # One gradient step per environment step, eight at a time.
     "deepq-cartpole-together": DQN_CARTPOLE | {"learn": DQN_CARTPOLE["learn"] | {"train_freq": 8, "gradient_steps": 8}},
     # To be compared with deepq-cartpole, in the same run.
     "deepq-cartpole-prioritized": DQN_CARTPOLE
     | {"peer": None, "learn": DQN_CARTPOLE["learn"] | {"prioritized_replay": True}},
     "deepq-pong": DQN_PONG,
-    # As many gradient steps for each environment step; the two of a step of all are one compiled call.
+    # One gradient step per environment step; both of a vector step are one compiled call.
     "deepq-pong-8": DQN_PONG | {"num_env": 8, "steps": 16_000},
     # Not for its speed but for growth_mib: most of its steps are taken after the replay is full.
     "sac-memory": {

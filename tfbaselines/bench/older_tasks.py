@@ -1,12 +1,12 @@
 """MuJoCo tasks of capsules nearer to their second version, on which the originals' numbers were measured.
 
 ``python -m tfbaselines.run --alg=trpo_mpi --env=tfbaselines.bench.older_tasks:OlderSwimmer-v2`` runs the
-fourth version, whose observations and rewards are those of the second, with what has changed below it:
+fourth version, which has the observations and rewards of the second, with the older bodies and limits:
 
 - until MuJoCo 2.1 a capsule weighed as a cylinder, longer than its middle by half the radius at both ends; now it has
   its own mass and inertia, up to a tenth and a third more;
 - the originals took a time limit for a failure;
-- they did not bring actions into their bounds, and the cost of control is that of the actions as they come.
+- they did not clip actions to their bounds, and computed the control cost of the unclipped actions.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ import mujoco
 import numpy as np
 from gymnasium.envs.registration import WrapperSpec
 
-# Of MuJoCo's bodies, in kg/m^3, unless they say otherwise.
+# MuJoCo's default density of bodies, in kg/m^3.
 DENSITY = 1000.0
 EPISODE = 1000
 TASKS = {
@@ -66,13 +66,13 @@ class LimitsFail(gymnasium.Wrapper):
     """
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """See gymnasium.Env."""
+        """Step the environment; arguments and results as in gymnasium.Env."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         return obs, reward, terminated or truncated, False, info
 
 
 def cylinder(radius: float, length: float) -> tuple[float, float, float]:
-    """Mass of a cylinder, and its moments of inertia across its axis and along it."""
+    """Compute the mass of a cylinder, and its moments of inertia across its axis and along it."""
     mass = DENSITY * np.pi * radius**2 * length
     return mass, mass * (3 * radius**2 + length**2) / 12, mass * radius**2 / 2
 

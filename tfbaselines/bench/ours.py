@@ -57,7 +57,7 @@ def run(name: str, steps: int, precision: str) -> dict[str, float]:
 
 
 def _warm(times: list[tuple[int, float]], case: dict[str, Any]) -> int:
-    """The update from whose end on it counts."""
+    """Return the number of the last warm-up update."""
     return next(i for i, (steps, _) in enumerate(times) if steps >= case.get("warmup", 1))
 
 

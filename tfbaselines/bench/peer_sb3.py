@@ -60,7 +60,7 @@ def run(name, steps):
 
 
 def make_model(case, env):
-    """The peer's algorithm with the case's numbers."""
+    """Make the peer's algorithm with the case's numbers."""
     if "peer_learn" not in case:
         make = make_dqn if case.get("alg") == "deepq" else make_off_policy if "peer" in case else make_ppo
         return make(case, env)
@@ -70,14 +70,14 @@ def make_model(case, env):
 
 
 def policy_of(case):
-    """The peer's name for the case's kind of network."""
+    """Return the peer's name for the case's kind of network."""
     if case["network"] == "lstm":
         return "MlpLstmPolicy"
     return "CnnPolicy" if of_pixels(case) else "MlpPolicy"
 
 
 def make_ppo(case, env):
-    """The peer's PPO with the case's numbers."""
+    """Make the peer's PPO with the case's numbers."""
     learn = case["learn"]
     return PPO(
         policy_of(case),
@@ -98,7 +98,7 @@ def make_ppo(case, env):
 
 
 def make_off_policy(case, env):
-    """The peer's algorithm with the case's numbers: a gradient step after every step, as is its habit."""
+    """Make the peer's off-policy algorithm with the case's numbers: a gradient step after every step, its default."""
     learn = case["learn"]
     module, name = case["peer"].split(":")
     further = {"ent_coef": "auto"} if name == "SAC" else {}
@@ -119,7 +119,7 @@ def make_off_policy(case, env):
 
 
 def make_dqn(case, env):
-    """The peer's DQN with the case's numbers; both clip gradients at a norm of 10."""
+    """Make the peer's DQN with the case's numbers; both sides clip gradients at a norm of 10."""
     learn = case["learn"]
     # Steps of each environment from one training to the next.
     collected = max(1, learn["train_freq"] // case["num_env"])

@@ -58,12 +58,12 @@ def _curve(config: dict[str, Any], progress: Any) -> Any:
 
 
 def _first(progress: Any, names: tuple[str, ...]) -> Any:
-    """The first of some columns that a table has."""
+    """Return the first of some columns that a table has."""
     return next(progress[name] for name in names if name in progress)
 
 
 def final_scores(curves: Any) -> Any:
-    """The last mean return of every run, and its mean over the seeds."""
+    """Compute the last mean return of every run, and its mean over the seeds."""
     last = curves.groupby(["alg", "env", "seed"], as_index=False).last()
     last["mean_of_seeds"] = last.groupby(["alg", "env"])["eprewmean"].transform("mean")
     return last
@@ -86,7 +86,7 @@ def write(curves: Any, out: str) -> list[Path]:
 
 
 def _panel(env: str, curves: Any) -> Any:
-    """The curves of an environment."""
+    """Collect the curves of an environment."""
     from tfbaselines.plot.panels import Panel
     from tfbaselines.plot.results import Curve
 

@@ -1,4 +1,4 @@
-"""Environment steps per second end to end, ours and a peer's in turn in one run: A B A B."""
+"""Environment steps per second end to end: ours and a peer's in turn, A B A B."""
 
 import csv
 import itertools
@@ -22,16 +22,16 @@ from tfbaselines.parallel import mpi
 HERE = Path(__file__).parent
 COLUMNS = ("case", "program", "round", "steps_per_second", "peak_mib", "growth_mib", "matmul_seconds")
 YARDSTICK_SIZE = 2048
-# Of the names of cases, in what is printed.
+# Width of a case's name in the table.
 WIDTH = max(map(len, CASES))
-# What several ranks are compared with.
+# Baseline of the comparison of ranks.
 ONE_RANK = "1 rank, 1 thread"
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 PEERS = {"stable_baselines3": "stable-baselines3", "sb3_contrib": "sb3-contrib", "sbx": "sbx"}
 
 
 def matmul_seconds(repeats: int = 10) -> float:
-    """Median time of a float32 matrix product, the yardstick by which numbers of two machines are compared."""
+    """Measure the median time of a float32 matrix product, by which numbers of two machines are compared."""
     matrix = np.random.default_rng(0).standard_normal((YARDSTICK_SIZE, YARDSTICK_SIZE), np.float32)
     times = []
     for _ in range(repeats):
@@ -49,15 +49,15 @@ def measure(
     fraction: float,
     ranks: int | None = None,
 ) -> Iterator[dict[str, object]]:
-    """Run every case; gives a row of COLUMNS per measurement.
+    """Run every case, and yield a row of COLUMNS for each measurement.
 
     Args:
-        cases: names.
-        precisions: of our side; those beyond float32 are measured for convolutions only.
-        peer_python: the Python that has Stable-Baselines3, or None to measure our side alone.
-        rounds: how often each program runs.
-        fraction: of each case's steps; less is faster and noisier.
-        ranks: of one thread each, measured beside one such rank, in place of precisions and a peer.
+        cases: names of the cases.
+        precisions: precisions of our side; bfloat16 is measured for convolutions only.
+        peer_python: path of a Python that has Stable-Baselines3; None measures our side alone.
+        rounds: number of runs of each program.
+        fraction: share of each case's steps; a smaller share is faster and noisier.
+        ranks: number of MPI ranks of one thread each, compared with one such rank in place of a peer.
     """
     cases, precisions = list(cases), list(precisions)
     check_at_least(1, rounds=rounds)
@@ -81,7 +81,7 @@ def measure(
 
 
 def _programs(case: str, steps: int, precisions: list[str], peer_python: str | None) -> dict[str, list[str]]:
-    """The commands that measure our side in each precision, and the peer."""
+    """Make the commands that measure our side in each precision, and the peer."""
     programs = {}
     for precision in precisions:
         if precision == "float32" or of_pixels(CASES[case]):
@@ -94,7 +94,7 @@ def _programs(case: str, steps: int, precisions: list[str], peer_python: str | N
 
 
 def _ranks(case: str, steps: int, ranks: int) -> dict[str, list[str]]:
-    """The commands that measure one rank, and several."""
+    """Make the commands that measure one rank, and several."""
     one_thread = ["env", *(f"{name}=1" for name in ONE_THREAD)]
     ours = _ours(case, steps, "float32")
     return {
@@ -108,26 +108,26 @@ def _ours(case: str, steps: int, precision: str) -> list[str]:
 
 
 def _steps(case: str, fraction: float) -> int:
-    """Whole updates, and some of them beyond the warm-up."""
+    """Round a case's steps to whole updates, at least two after the warm-up."""
     per_update = steps_per_update(CASES[case])
     least = CASES[case].get("warmup", per_update) // per_update + 2
     return max(least, round(fraction * CASES[case]["steps"] / per_update)) * per_update
 
 
 def _result(command: list[str]) -> dict[str, float]:
-    """What a program printed; of several ranks the steps of all, and the memory of the largest."""
+    """Run a program and parse its results: the sum of all ranks' steps, and the largest memory."""
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"})
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise UsageError(f"{' '.join(command)} failed: {last}")
-    # Ranks may print on one line.
+    # Several ranks may print on one line.
     results = [json.loads(one) for one in re.findall(r"\{.*?\}", done.stdout)]
     largest = {name: max(result[name] for result in results if name in result) for name in {*itertools.chain(*results)}}
     return largest | {"steps_per_second": sum(result["steps_per_second"] for result in results)}
 
 
 def summary(rows: list[dict[str, object]]) -> str:
-    """Medians, peak memory and the ratios to the peer, or to one rank, as a table."""
+    """Format medians, peak memory and the ratios to the peer, or to one rank, as a table."""
     lines = [f"{'case':<{WIDTH}} {'program':<22} {'steps/s':>10} {'ratio':>7} {'peak MiB':>9}"]
     for case in dict.fromkeys(row["case"] for row in rows):
         of_case = [row for row in rows if row["case"] == case]
@@ -145,7 +145,7 @@ def summary(rows: list[dict[str, object]]) -> str:
 
 
 def _speed_of_original(case: str, rows: list[dict[str, object]]) -> float | None:
-    """What the original would do here, going by the yardstick."""
+    """Estimate the original's speed on this machine by the ratio of the matrix products."""
     original = CASES[case].get("original")
     if original is None:
         return None
@@ -154,7 +154,7 @@ def _speed_of_original(case: str, rows: list[dict[str, object]]) -> float | None
 
 
 def write_rows(rows: list[dict[str, object]], path: str) -> None:
-    """The measurements as CSV."""
+    """Write the measurements as CSV."""
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, restval="")
         writer.writeheader()

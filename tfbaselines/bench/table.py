@@ -1,10 +1,8 @@
-"""Scores of a suite: runs what is missing, and sets every cell beside the published score.
+"""Scores of a suite: run the missing cells, and compare each with the published score.
 
-A cell is an algorithm on an environment; each of its seeds is one run of the command line in LOGS/ALG/ENV/SEED, with
-its default arguments or, in the suite 'tuned', with --tuned. A run that was stopped goes on; one that is done is not
-run again.
-
-What OpenAI baselines published of its algorithms: means over the last 100 episodes, of several seeds.
+A cell is an algorithm on an environment. Each of its seeds is one run of the command line in LOGS/ALG/ENV/SEED, with
+default arguments or, in the suite 'tuned', with --tuned. A stopped run is resumed; a finished run is not repeated.
+Published scores are those of OpenAI baselines: means over the last 100 episodes of several seeds.
 """
 
 import contextlib
@@ -35,8 +33,8 @@ class Suite(NamedTuple):
 
     Attributes:
         steps: environment steps of a run.
-        envs: their ids.
-        published: scores by algorithm and environment.
+        envs: ids of the environments.
+        published: published scores by algorithm and environment.
     """
 
     steps: float
@@ -52,7 +50,7 @@ _TASKS = ("HalfCheetah", "Hopper", "InvertedDoublePendulum", "InvertedPendulum",
 _GAMES = ("BeamRider", "Breakout", "Enduro", "Pong", "Qbert", "Seaquest", "SpaceInvaders")
 
 SUITES = {
-    # Published of the tasks' second version.
+    # Scores of the second version of the tasks.
     "mujoco1m": _suite(
         1e6,
         tuple(f"{task}-v5" for task in _TASKS),
@@ -81,7 +79,7 @@ TUNED_SUITE = "tuned"
 COLUMNS = ("alg", "env", "seed", "num_timesteps", "score", "minutes", "commit")
 PAGE_COLUMNS = ("algorithm", "environment", "steps", "seeds", "mean", "deviation")
 PAGE_COLUMNS += ("interquartile mean (95 % interval)", "published", "minutes a run", "commit")
-# A score is the mean return of the last episodes of training; of tuned settings, that of a test after it.
+# A score is the mean return of the last episodes of training; for tuned settings, of a test after training.
 EPISODES = 100
 RESAMPLES, LEVEL = 2000, 0.95
 
@@ -91,11 +89,11 @@ class Cell:
     """One run of a suite.
 
     Attributes:
-        alg: algorithm.
-        env: environment's id.
-        seed: of the run.
-        steps: environment steps; at most, where the settings end a run that is good enough.
-        tuned: with the settings of tfbaselines/tuned.
+        alg: name of the algorithm.
+        env: id of the environment.
+        seed: seed of the run.
+        steps: largest number of environment steps; tuned settings may stop a run earlier.
+        tuned: use the settings of tfbaselines/tuned.
     """
 
     alg: str
@@ -105,11 +103,11 @@ class Cell:
     tuned: bool = False
 
     def directory(self, logs: str) -> Path:
-        """Of its logs."""
+        """Return the log directory of the run."""
         return Path(logs) / self.alg / self.env / str(self.seed)
 
     def result(self, logs: str) -> dict[str, object] | None:
-        """The row of a run that is done, else None."""
+        """Return the row of a finished run, or None."""
         path = self.directory(logs) / RESULT
         if not path.exists():
             return None
@@ -118,14 +116,14 @@ class Cell:
 
 
 def cells(suite: str, algs: Iterable[str], seeds: int, envs: Iterable[str] | None, steps: float | None) -> list[Cell]:
-    """The runs that are asked for, one seed of all before the next.
+    """List the runs of a suite, the first seed of all cells before the second.
 
     Args:
-        suite: its name.
-        algs: algorithms.
-        seeds: how many: 0, 1, ...
-        envs: some of the suite's; None for all.
-        steps: None for the suite's.
+        suite: name of the suite.
+        algs: names of the algorithms.
+        seeds: number of seeds: 0, 1, ...
+        envs: ids of the environments; None for all of the suite.
+        steps: environment steps of a run; None for the suite's number.
     """
     if suite not in (*SUITES, TUNED_SUITE):
         raise unknown("suite", suite, (*SUITES, TUNED_SUITE))
@@ -151,17 +149,17 @@ def cells(suite: str, algs: Iterable[str], seeds: int, envs: Iterable[str] | Non
 
 
 def _tuned_steps(alg: str) -> dict[str, float]:
-    """The environments that an algorithm is tuned for, and the steps of a run."""
+    """Map the environments with tuned settings to the steps of a run."""
     return {env: float(section["num_timesteps"]) for env, section in tuned_environments(alg).items()}
 
 
 def run_missing(wanted: list[Cell], logs: str, jobs: int) -> Iterator[tuple[Cell, str | None]]:
-    """Run what is not done; gives every cell when it is, with what went wrong or None.
+    """Run the missing cells, and yield each finished one with its error or None.
 
     Args:
-        wanted: the runs.
-        logs: directory of all of them.
-        jobs: runs at once; they share the cores.
+        wanted: cells to run.
+        logs: directory of all logs.
+        jobs: number of runs at once, which share the cores.
     """
     check_at_least(1, jobs=jobs)
     missing = [cell for cell in wanted if cell.result(logs) is None]
@@ -178,24 +176,26 @@ def _run_all(missing: list[Cell], logs: str, jobs: int) -> Iterator[tuple[Cell, 
             for future in as_completed(futures):
                 yield futures[future], future.result()
         except BaseException:
-            # They save, and go on the next time.
+            # The runs save a checkpoint and are resumed by the next call.
             pool.shutdown(wait=False, cancel_futures=True)
             running.terminate()
             raise
 
 
 class _Running:
-    """The runs under way.
+    """Processes of the running cells.
 
     Args:
-        environment: variables of their processes.
+        environment: environment variables of the processes.
     """
 
     def __init__(self, environment: dict[str, str]) -> None:
-        self._environment, self._processes, self._ended = environment, [], False
+        self._environment = environment
+        self._processes: list[subprocess.Popen] = []
+        self._ended = False
 
     def start(self, command: list[str], output: Any) -> subprocess.Popen:
-        """Start one; Ctrl-C at the terminal comes to this process alone, which passes it on once."""
+        """Start a process in its own session: Ctrl-C reaches this process alone, which passes it on once."""
         process = subprocess.Popen(command, stdout=output, stderr=output, env=self._environment, start_new_session=True)
         self._processes.append(process)
         if self._ended:
@@ -203,7 +203,7 @@ class _Running:
         return process
 
     def terminate(self) -> None:
-        """End those that there are, and any that another thread is about to start."""
+        """Terminate all processes, and each one that another thread is about to start."""
         self._ended = True
         for process in list(self._processes):
             process.terminate()
@@ -211,7 +211,7 @@ class _Running:
 
 @contextlib.contextmanager
 def _sigterm_as_exit() -> Iterator[None]:
-    """SIGTERM raises SystemExit, as Ctrl-C raises KeyboardInterrupt: it would leave the runs behind."""
+    """Raise SystemExit at SIGTERM, so that the runs are terminated too."""
 
     def leave(number: int, _: Any) -> None:
         raise SystemExit(128 + number)
@@ -241,7 +241,7 @@ def _row(cell: Cell, directory: Path) -> dict[str, object]:
     from tfbaselines.training.checkpoint import Checkpoints, load_tree
 
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-    # Of all parts of a run that was interrupted.
+    # Minutes of all parts of an interrupted run.
     minutes = load_tree(Checkpoints(directory / "checkpoints").latest())["training"]["elapsed"] / 60
     score = (_evaluated if cell.tuned else _last_of_training)(directory)
     values = (cell.alg, cell.env, cell.seed, cell.steps, score, round(minutes, 2), config["git_commit"]["tfbaselines"])
@@ -255,7 +255,7 @@ def _last_of_training(directory: Path) -> float:
 
 
 def _evaluated(directory: Path) -> float:
-    """Of the trained policy without exploration: many runs have too few episodes, and learn until the last one."""
+    """Evaluate the trained policy without exploration: many runs have too few episodes for a mean."""
     command = [sys.executable, "-m", "tfbaselines.evaluate", str(directory), "--deterministic", "--json"]
     command += [f"--episodes={EPISODES}", "--num_env=10", "--seed=1000"]
     result = subprocess.run(command, stdout=subprocess.PIPE, check=True, start_new_session=True)
@@ -263,13 +263,13 @@ def _evaluated(directory: Path) -> float:
 
 
 def interquartile_mean(scores: np.ndarray) -> float:
-    """The mean without the lowest and the highest quarter."""
+    """Compute the mean without the lowest and the highest quarter."""
     cut = len(scores) // 4
     return float(np.mean(np.sort(scores)[cut : len(scores) - cut]))
 
 
 def interval(scores: np.ndarray) -> tuple[float, float]:
-    """Bootstrap interval of the interquartile mean."""
+    """Compute the bootstrap interval of the interquartile mean."""
     rng = np.random.default_rng(0)
     means = [interquartile_mean(rng.choice(scores, len(scores))) for _ in range(RESAMPLES)]
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
@@ -277,7 +277,7 @@ def interval(scores: np.ndarray) -> tuple[float, float]:
 
 
 def page(suite: str, rows: list[dict]) -> str:
-    """A Markdown table with a line for each cell."""
+    """Format a Markdown table with a line for each cell."""
     which = "after training" if suite == TUNED_SUITE else "the last ones"
     lines = [
         f"# {suite}: mean return of {EPISODES} episodes, {which}",
@@ -301,7 +301,7 @@ def page(suite: str, rows: list[dict]) -> str:
 
 
 def write(suite: str, wanted: list[Cell], logs: str, out: str) -> list[Path]:
-    """Write OUT.csv and OUT.md from the runs that are done."""
+    """Write OUT.csv and OUT.md from the finished runs."""
     rows = [row for row in (cell.result(logs) for cell in wanted) if row is not None]
     text = io.StringIO()
     table = csv.DictWriter(text, COLUMNS, lineterminator="\n")

@@ -18,30 +18,34 @@ ESTIMATES = ("mean", "max", "min")
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command's arguments."""
+    """Make the parser of the command's arguments."""
     parser = Parser(
         prog="python -m tfbaselines.plot",
-        description="Draws the learning curves of runs as a PNG; repetitions of an experiment become one curve with "
+        description="Draw learning curves of runs as a PNG: one curve for each experiment, its mean over seeds with "
         "a band of one standard deviation.",
     )
-    parser.add_argument("dirs", nargs="+", metavar="DIR", help="log directory, or the beginning of several; searched")
-    parser.add_argument("--out", metavar="FILE.png", help="the picture (default: plot.png in the first DIR)")
     parser.add_argument(
-        "--xaxis", metavar="COLUMN", help="what is at the bottom: steps (the default), time, episodes, or a column"
+        "dirs", nargs="+", metavar="DIR", help="log directory, or a prefix of several paths; runs below it are found"
     )
-    parser.add_argument("--value", nargs="+", metavar="COLUMN", help="what is drawn (default: the mean return)")
+    parser.add_argument("--out", metavar="FILE.png", help="output file (default: plot.png in the first DIR)")
+    parser.add_argument(
+        "--xaxis", metavar="COLUMN", help="x-axis: steps (the default), time, episodes, or a column of the logs"
+    )
+    parser.add_argument("--value", nargs="+", metavar="COLUMN", help="columns to draw (default: the mean return)")
     parser.add_argument("--smooth", type=int, metavar="S", help="average over S points (default: 1; 21 episodes)")
     parser.add_argument("--legend", nargs="+", metavar="NAME", help="a name for each DIR")
-    parser.add_argument("--count", action="store_true", help="each run its own curve, no averaging")
-    parser.add_argument("--est", choices=ESTIMATES, help="the line over repetitions (default: mean)")
-    parser.add_argument("--select", nargs="+", metavar="TEXT", help="only runs whose path contains all of these")
-    parser.add_argument("--exclude", nargs="+", metavar="TEXT", help="no run whose path contains any of these")
-    parser.add_argument("--table", action="store_true", help="the table of a run of qlearning, to table.png in its DIR")
+    parser.add_argument("--count", action="store_true", help="draw one curve for each run, without averaging")
+    parser.add_argument("--est", choices=ESTIMATES, help="statistic over the seeds of an experiment (default: mean)")
+    parser.add_argument("--select", nargs="+", metavar="TEXT", help="only runs with all of these texts in their path")
+    parser.add_argument("--exclude", nargs="+", metavar="TEXT", help="no runs with any of these texts in their path")
+    parser.add_argument(
+        "--table", action="store_true", help="draw the table of a qlearning run, to table.png in its DIR"
+    )
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Plot as the arguments say; returns the exit status."""
+    """Draw the curves or the table, and return the exit status."""
     parser = make_parser()
     args = parser.parse_args(argv)
 
@@ -54,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def plot(args: argparse.Namespace) -> str:
-    """Read, merge, draw; returns the path of the picture."""
+    """Read, merge and draw curves, and return the path of the picture."""
     from tfbaselines.plot import results
     from tfbaselines.plot.panels import draw
 
@@ -75,7 +79,7 @@ def plot(args: argparse.Namespace) -> str:
     if not panels:
         raise UsageError(f"no run has values of {', '.join(_shown(value, args) for value in values)}{_beside(args)}")
     first, *others = results.expand(args.dirs[0])
-    # Of several that begin alike, where they are.
+    # A prefix of several directories: their parent.
     place = os.path.dirname(first) if others else first
     out = os.path.expanduser(args.out) if args.out else os.path.join(place, "plot.png")
     draw(panels, out)
@@ -83,12 +87,12 @@ def plot(args: argparse.Namespace) -> str:
 
 
 def plot_table(args: argparse.Namespace) -> str:
-    """Draw the table of one run; returns the path of the picture."""
+    """Draw the table of one run, and return the path of the picture."""
     from tfbaselines.plot.panels import draw_table, read_table
 
     for name in ("xaxis", "value", "smooth", "legend", "count", "est", "select", "exclude"):
         if getattr(args, name):
-            raise UsageError(f"--{name} is for curves: leave it out, or --table")
+            raise UsageError(f"--{name} is for curves: remove it, or --table")
     if len(args.dirs) > 1:
         raise UsageError(f"--table draws one run: give one DIR, not {len(args.dirs)}")
     check_out(args)
@@ -100,19 +104,19 @@ def plot_table(args: argparse.Namespace) -> str:
 
 
 def check_matplotlib() -> None:
-    """ValueError where there is nothing to draw with."""
+    """Check that matplotlib is installed."""
     if importlib.util.find_spec("matplotlib") is None:
         raise UsageError("plots need matplotlib: pip install matplotlib")
 
 
 def check_out(args: argparse.Namespace) -> None:
-    """ValueError for a name of the picture that is not one of a PNG."""
+    """Check that the output file is a PNG."""
     if args.out is not None and not args.out.lower().endswith(".png"):
         raise bad_argument("--out", args.out, "a name that ends in .png")
 
 
 def select_runs(args: argparse.Namespace) -> list["Run"]:
-    """The runs of all directories that --select and --exclude leave, each once, labelled."""
+    """Find the runs of all directories, apply --select and --exclude, and label each run."""
     from tfbaselines.plot import results
 
     expanded, legend = [results.expand(given) for given in args.dirs], args.legend or []
@@ -145,15 +149,15 @@ def select_runs(args: argparse.Namespace) -> list["Run"]:
 
 
 def make_panel(runs: Sequence["Run"], value: str, args: argparse.Namespace) -> "Panel | None":
-    """A curve per group, or per run with --count; runs without the value are named on stderr and left out.
+    """Merge runs into a curve for each group, or for each run with --count; warn about runs without the value.
 
     Args:
-        runs: of one environment.
-        value: the column, or 'Performance'.
-        args: the command's.
+        runs: runs of one environment.
+        value: column to draw, or 'Performance'.
+        args: arguments of the command.
 
     Returns:
-        The panel; None when no run has the value.
+        The panel; None if no run has the value.
     """
     from tfbaselines.plot import results
     from tfbaselines.plot.panels import Panel
@@ -180,7 +184,7 @@ def make_panel(runs: Sequence["Run"], value: str, args: argparse.Namespace) -> "
 
 
 def _shown(value: str, args: argparse.Namespace) -> str:
-    """What is drawn, as the user calls it."""
+    """Name the drawn value in the user's words."""
     return f"'{value}'" if args.value else "the mean return"
 
 

@@ -1,9 +1,4 @@
-"""Panels of learning curves as a picture: readable names, and lines that can be told apart.
-
-Pictures as PNG files.
-
-The table of a run of qlearning as a heat map.
-"""
+"""Pictures: panels of learning curves with readable names and distinct lines, and tables of qlearning as heat maps."""
 
 import itertools
 import math
@@ -20,7 +15,7 @@ from tfbaselines.training.checkpoint import load_tree, saved_file
 
 
 def save(figure: Any, out: str) -> None:
-    """Write a matplotlib figure to the PNG `out`; ValueError where that cannot be written."""
+    """Write a matplotlib figure to the PNG `out`."""
     try:
         os.makedirs(os.path.dirname(out) or ".", exist_ok=True)
         figure.savefig(out, dpi=120, format="png")
@@ -33,15 +28,15 @@ def save(figure: Any, out: str) -> None:
 PANEL_SIZE = (8.4, 5.0)
 MOST_IN_A_ROW = 3
 
-# Ten colours in each of four line styles.
+# Ten colors in each of four line styles.
 COLORS = [f"C{number}" for number in range(10)]
 LINES = ("-", "--", ":", "-.")
-# A legend with more entries, or with longer ones, stands below its panel, where a line has room for 110 letters.
+# A legend with more or longer entries stands below its panel, where a line has room for 110 letters.
 LONGEST_LEGEND, LONGEST_ENTRY, LETTERS_IN_A_LINE = 8, 40, 110
-# What a legend has before each entry, in letters; and the most columns of one.
+# Width of an entry's line sample in letters; largest number of columns of a legend.
 HANDLE, MOST_COLUMNS = 8, 3
 
-# What columns hold, in words.
+# Readable names of columns.
 NAMES = {
     "environment steps": (*STEPS, "misc/serial_timesteps", "global_timesteps"),
     "minutes": TIMES,
@@ -64,7 +59,7 @@ SECONDS_IN = {"minutes": 60.0}
 
 
 class Panel(NamedTuple):
-    """One set of axes: columns of x and y, curves, and what stands above."""
+    """One set of axes: columns of x and y, curves, and a title."""
 
     xlabel: str
     ylabel: str
@@ -73,12 +68,12 @@ class Panel(NamedTuple):
 
 
 def readable(column: str) -> str:
-    """A column's meaning in words, or its own name."""
+    """Return a column's readable name, or the column itself."""
     return IN_WORDS.get(column, column)
 
 
 def draw(panels: Sequence[Panel], out: str) -> None:
-    """The panels side by side, written to the PNG `out`; no display is needed."""
+    """Draw panels side by side to the PNG `out`, without a display."""
     from matplotlib.figure import Figure
 
     wide = min(MOST_IN_A_ROW, math.ceil(math.sqrt(len(panels))))
@@ -94,7 +89,7 @@ def draw(panels: Sequence[Panel], out: str) -> None:
 
 
 def _styles(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
-    """A colour and a line style for each experiment, the same in every panel."""
+    """Choose a color and a line style for each experiment, equal in all panels."""
     names = dict.fromkeys(curve.experiment or curve.label for panel in panels for curve in panel.curves)
     looks = itertools.cycle(itertools.product(LINES, COLORS))
     return {name: (color, line) for name, (line, color) in zip(names, looks, strict=False)}
@@ -107,7 +102,7 @@ def _draw(axis: object, panel: Panel, styles: dict[str, tuple[str, str]]) -> Non
     for curve in panel.curves:
         x = curve.x / SECONDS_IN.get(xlabel, 1.0)
         color, line = styles[curve.experiment or curve.label]
-        # A run of one row is a dot, not an invisible line.
+        # Draw a run of one row as a dot: a line through one point is invisible.
         alone = {"marker": "o", "label": f"{curve.label}: one row so far"} if len(x) == 1 else {"label": curve.label}
         axis.plot(x, curve.y, color=color, linestyle=line, linewidth=1.8, **alone)
         axis.fill_between(x, curve.low, curve.high, color=color, alpha=0.15, linewidth=0)
@@ -135,7 +130,7 @@ class Table(NamedTuple):
 
 
 def read_table(path: str | os.PathLike) -> Table:
-    """The table of a run's log directory, or of a saved model; ValueError when it is of something else."""
+    """Read the table of a qlearning run's log directory, or of its saved model."""
     policy = load_tree(saved_file(path)).get("model", {}).get("policy", {})
     if "cells" not in policy:
         raise UsageError(f"'{path}' has no table: --table draws runs of --alg=qlearning")
@@ -147,11 +142,11 @@ def read_table(path: str | os.PathLike) -> Table:
 
 
 def draw_table(table: Table, out: str) -> None:
-    """Write a PNG: of two dimensions the largest value and the best action, of one every action's values.
+    """Draw a table to a PNG: in two dimensions the largest value and the best action, in one each action's values.
 
     Args:
-        table: from read_table.
-        out: the file.
+        table: result of read_table.
+        out: path of the file.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
@@ -177,6 +172,6 @@ def draw_table(table: Table, out: str) -> None:
 
 
 def _edges(table: Table, dimension: int) -> tuple[float, float]:
-    """Where a dimension's first cell begins and its last one ends."""
+    """Return the lower edge of a dimension's first cell, and the upper edge of its last one."""
     low, high = float(table.low[dimension]), float(table.high[dimension])
     return low, high

@@ -49,7 +49,7 @@ PANEL = 6.0
 
 
 class Result(NamedTuple):
-    """One run: frames of its episodes and of its log, what is known of its making, and where it is."""
+    """One run: frames of its episodes and of its log, its metadata, and its directory."""
 
     monitor: "pandas.DataFrame | None" = None
     progress: "pandas.DataFrame | None" = None
@@ -63,16 +63,16 @@ def load_results(
     enable_monitor: bool = True,
     verbose: bool = False,
 ) -> list[Result]:
-    """Every run below the given directories, which are walked; directories named `...-proc...` are passed over.
+    """Load every run below some directories; skip directories named `...-proc...`.
 
     Args:
-        root_dir_or_dirs: a directory or several.
+        root_dir_or_dirs: one directory, or several.
         enable_progress: read progress.json, or else progress.csv.
         enable_monitor: read the monitor files.
-        verbose: print what is loaded and what is not.
+        verbose: print the loaded and the skipped files.
 
     Returns:
-        A Result for each directory that has any of these files with rows in it.
+        A Result for each directory with rows in any of these files.
     """
     if isinstance(root_dir_or_dirs, str | os.PathLike):
         root_dir_or_dirs = [root_dir_or_dirs]
@@ -93,7 +93,7 @@ def load_results(
 
 
 def _load(dirname: str, files: Sequence[str], progress: bool, monitor: bool, verbose: bool) -> Result:
-    """What one directory holds of a run."""
+    """Load the files of one directory."""
     say = print if verbose else lambda *_: None
     metadata, log, episodes = None, None, None
     for name in METADATA:
@@ -118,7 +118,7 @@ def _read_metadata(path: str, say: Callable[..., None]) -> dict[str, Any] | None
 
 
 def _read_progress(dirname: str, files: Sequence[str], say: Callable[..., None]) -> "pandas.DataFrame | None":
-    """The first of progress.json and progress.csv that has rows."""
+    """Read the first of progress.json and progress.csv that has rows."""
     for name, read in (("progress.json", read_json), ("progress.csv", read_csv)):
         if name not in files:
             continue
@@ -135,14 +135,14 @@ def _read_progress(dirname: str, files: Sequence[str], say: Callable[..., None])
 
 
 def default_xy_fn(r: Result) -> tuple[np.ndarray, np.ndarray]:
-    """Steps so far and the smoothed reward of each episode."""
+    """Return the number of steps and the smoothed reward of each episode."""
     if r.monitor is None:
         raise UsageError(f"{r.dirname} has no monitor files: give plot_results an xy_fn that reads its progress")
     return np.cumsum(r.monitor["l"].to_numpy()), smooth(r.monitor["r"].to_numpy(), radius=10)
 
 
 def default_split_fn(r: Result) -> str | None:
-    """The name of a run's directory without the number of its repetition: `logs/pong-2` is `pong`."""
+    """Return the name of a run's directory without the number of its repetition: `logs/pong-2` is `pong`."""
     match = re.search(r"[^/-]+(?=(-\d+)?\Z)", r.dirname or "")
     return match.group(0) if match else None
 
@@ -164,20 +164,20 @@ def plot_results(
     xlabel: str | None = None,
     ylabel: str | None = None,
 ) -> tuple[Any, np.ndarray]:
-    """Draw runs: a panel for each value of `split_fn`, a colour for each value of `group_fn`.
+    """Draw runs: a panel for each value of `split_fn`, a color for each value of `group_fn`.
 
     Args:
-        allresults: from load_results.
-        xy_fn: a run's curve, two [N] arrays, x ascending.
-        split_fn: which panel a run belongs to.
-        group_fn: which runs are one group.
+        allresults: results of load_results.
+        xy_fn: function of a run that gives its curve, two [N] arrays, x ascending.
+        split_fn: function of a run that names its panel.
+        group_fn: function of a run that names its group.
         average_group: draw the mean of each group instead of its runs.
         shaded_std: with average_group, a band of one standard deviation.
         shaded_err: with average_group, a band of one standard error.
         figsize: inches; by default 6 x 6 for each panel.
         legend_outside: put the legend at the right of the panel.
         resample: draw each curve at this many even points, smoothed by symmetric_ema; 0: as it is. Needed to
-            average runs whose x differ.
+            average runs with different x.
         smooth_step: memory of that smoothing, in points.
         tiling: 'vertical', 'horizontal' or 'symmetric' arrangement of the panels; None is vertical.
         xlabel, ylabel: labels of the axes.
@@ -219,7 +219,7 @@ def plot_results(
 
 
 def _tiles(count: int, tiling: str) -> tuple[int, int]:
-    """Rows and columns for `count` panels."""
+    """Choose rows and columns for `count` panels."""
     if tiling not in TILINGS:
         raise unknown("tiling", tiling, TILINGS)
     if tiling == "symmetric":
@@ -229,7 +229,7 @@ def _tiles(count: int, tiling: str) -> tuple[int, int]:
 
 
 def _draw_each(axis: Any, curves: list, color: str, resample: int, smooth_step: float) -> Any:
-    """Every curve of a group; returns the last line, for the legend."""
+    """Draw every curve of a group; return the last line for the legend."""
     for x, y in curves:
         if resample:
             x, y, _ = symmetric_ema(x, y, x[0], x[-1], resample, decay_steps=smooth_step)
@@ -240,7 +240,7 @@ def _draw_each(axis: Any, curves: list, color: str, resample: int, smooth_step: 
 def _draw_mean(
     axis: Any, curves: list, color: str, resample: int, smooth_step: float, shaded_std: bool, shaded_err: bool
 ) -> Any:
-    """The mean of a group's curves and its bands; returns the line."""
+    """Draw the mean of a group's curves and its bands; return the line."""
     if resample:
         low, high = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
         grid = np.linspace(low, high, resample)

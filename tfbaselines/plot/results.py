@@ -1,4 +1,4 @@
-"""Learning curves from log directories: which runs there are, which belong together, and their numbers."""
+"""Learning curves from log directories: find runs, group seeds of one experiment, read their numbers."""
 
 import json
 import os
@@ -19,24 +19,23 @@ from tfbaselines.plot.smoothing import moving_average
 if TYPE_CHECKING:
     import pandas
 
-# What the algorithms call the steps so far and the return, in order of preference. `steps` and `r` are of monitor
-# files.
+# The algorithms' columns of steps and returns, in order of preference; `steps` and `r` are columns of monitor files.
 XAXES = (*STEPS, "Epoch")
 TIMES = ("misc/time_elapsed", "time_elapsed", "TimeElapsed", "Time", "total/duration", "t")
 EPISODES = ("total/episodes", "EpisodesSoFar", "episodes")
-# Short names of what may be at the bottom of a plot.
+# Short names of x-axes.
 SHORT_XAXES = {"steps": STEPS, "time": TIMES, "episodes": EPISODES}
 RETURNS = (
     *("eprewmean", "EpTrueRewMean", "EpRewMean", "AverageTestEpRet", "AverageEpRet", "mean 100 episode reward"),
     *("mean_episode_reward", "eval/return", "rollout/return", "test/success_rate", "test_reward", "r"),
 )
-# Spinning Up's name for "how well it does".
+# Spinning Up's name for the mean return.
 PERFORMANCE = "Performance"
 
 # The seed at the end of a directory's name: pong-2, pong_s2, seed2.
 SEED = re.compile(r"(^|[-_.])(s|seed|run)?[-_.]?\d+$")
 
-# A value per episode is noise; this many episodes are averaged unless the user chooses another number.
+# Single episodes are noisy: average this many, unless the user chooses another number.
 EPISODES_SMOOTHED = 21
 MAX_POINTS = 1000
 READERS: dict[str, Callable[..., "pandas.DataFrame"]] = {
@@ -50,11 +49,11 @@ class Run(NamedTuple):
     """One directory with logs.
 
     Attributes:
-        dirname: the directory.
-        group: runs of one group are repetitions of one experiment; the parts of its path, or its name alone.
-        tables: frames by kind ('progress' before 'monitor'), those with rows only.
-        env: the environment's id; empty when no file names it.
-        label: the group's name among others; see `labelled`.
+        dirname: path of the directory.
+        group: parts of the experiment's path, or its name alone; runs of one group are its seeds.
+        tables: frames with rows, by kind ('progress' before 'monitor').
+        env: id of the environment; empty if no file has it.
+        label: shortest distinct name of the group; see `labelled`.
     """
 
     dirname: str
@@ -65,7 +64,7 @@ class Run(NamedTuple):
 
 
 class Series(NamedTuple):
-    """One run's numbers: [N] x ascending, [N] y, and the names of their columns."""
+    """Numbers of one run: [N] x ascending, [N] y, and the names of their columns."""
 
     x: np.ndarray
     y: np.ndarray
@@ -77,11 +76,10 @@ class Curve(NamedTuple):
     """One line of a plot.
 
     Attributes:
-        label: of the legend.
-        x, y: [N] each.
-        low, high: the band around it, [N] each.
-        experiment: whose curve it is, which looks the same in every panel, whatever else is in the label; empty when
-            the label is its name.
+        label: entry of the legend.
+        x, y: points, [N] each.
+        low, high: band around the line, [N] each.
+        experiment: name that decides the line's color and style in all panels; empty for the label.
     """
 
     label: str
@@ -93,7 +91,7 @@ class Curve(NamedTuple):
 
 
 def expand(path: str) -> list[str]:
-    """A directory itself, or all directories whose path begins with what is given (as Spinning Up completes them)."""
+    """Return a directory itself, or all directories with this prefix, as Spinning Up completes them."""
     path = os.path.expanduser(path)
     if os.path.isdir(path):
         return [path]
@@ -102,12 +100,12 @@ def expand(path: str) -> list[str]:
     found = [os.path.join(parent, name) for name in names if prefix and name.startswith(prefix)]
     found = [name for name in found if os.path.isdir(name)]
     if not found:
-        raise UsageError(f"{path} is not a directory, nor do any begin with it")
+        raise UsageError(f"{path} is not a directory, and no directory begins with it")
     return found
 
 
 def find_runs(root: str, legend: str | None = None) -> list[Run]:
-    """The runs in `root` and below it; `legend` is their group, by default the experiment's name."""
+    """Find the runs in `root` and below it; `legend` names their group, by default the experiment."""
     runs = []
     for dirname, subdirs, files in os.walk(root):
         subdirs.sort()
@@ -127,7 +125,7 @@ def _read_progress(dirname: str, files: Sequence[str]) -> "pandas.DataFrame | No
 
 
 def _read_monitor(dirname: str) -> "pandas.DataFrame | None":
-    """Episodes with the steps taken up to each one's end."""
+    """Read the episodes, with the number of steps up to the end of each."""
     if not any(map(os.path.getsize, get_monitor_files(dirname))):
         return None
     episodes = load_monitor(dirname)
@@ -137,7 +135,7 @@ def _read_monitor(dirname: str) -> "pandas.DataFrame | None":
 
 
 def _config(dirname: str) -> dict[str, Any]:
-    """A run's config.json; empty when there is none that can be read."""
+    """Read a run's config.json; empty if it is missing or damaged."""
     try:
         config = json.loads(Path(dirname, "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -146,7 +144,7 @@ def _config(dirname: str) -> dict[str, Any]:
 
 
 def _environment(dirname: str, tables: dict[str, "pandas.DataFrame"]) -> str:
-    """What config.json or the monitor files name."""
+    """Find the environment's id in config.json or in the monitor files."""
     env = _config(dirname).get("env")
     names = [env.get("env") if isinstance(env, dict) else None]
     if "monitor" in tables:
@@ -155,7 +153,7 @@ def _environment(dirname: str, tables: dict[str, "pandas.DataFrame"]) -> str:
 
 
 def group_of(dirname: str) -> tuple[str, ...]:
-    """The experiment a run belongs to: exp_name of its config.json, or the parts of its path without the seed.
+    """Find a run's experiment: exp_name of its config.json, or the parts of its path without the seed.
 
     `logs/pong-2`, `logs/pong_s2`, `logs/pong/seed2`, `logs/pong/2` and `logs/seed2/pong` are all `logs/pong`.
     """
@@ -163,19 +161,19 @@ def group_of(dirname: str) -> tuple[str, ...]:
     if isinstance(name, str):
         return (name,)
     path = Path(dirname).resolve()
-    # Of the directories above only those that are nothing but a seed's are left out: 'lr-3' is a setting.
+    # A parent directory is dropped only if its whole name is a seed: 'lr-3' is a setting.
     parts = [part for part in path.parent.parts[1:] if SEED.sub("", part)]
     return tuple(part for part in (*parts, SEED.sub("", path.name)) if part) or (path.name,)
 
 
 def labelled(runs: Sequence[Run]) -> list[Run]:
-    """Runs with labels: the last part of their group's path, with as many before it as tell it from other groups."""
+    """Label runs by the shortest end of their group's path that no other group has."""
     labels = _told_apart({run.group for run in runs})
     return [run._replace(label=labels[run.group]) for run in runs]
 
 
 def labelled_each(runs: Sequence[Run], named: bool) -> list[Run]:
-    """Runs with a label of its own each: the last parts of its path, after its group's label if that was `named`."""
+    """Label each run by the shortest distinct end of its path, after its group's label if that was `named`."""
     paths = [Path(run.dirname).resolve().parts for run in runs]
     labels = _told_apart(set(paths))
     return [
@@ -185,7 +183,7 @@ def labelled_each(runs: Sequence[Run], named: bool) -> list[Run]:
 
 
 def _told_apart(paths: set[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
-    """For each path the fewest parts at its end that no other path ends in."""
+    """Map each path to the shortest end that no other path has."""
 
     def ending(path: tuple[str, ...]) -> str:
         for count in range(1, len(path) + 1):
@@ -197,19 +195,19 @@ def _told_apart(paths: set[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
 
 
 def check_column(runs: Sequence[Run], name: str, option: str) -> None:
-    """ValueError that names the nearest column unless some run has one called `name`."""
+    """Check that some run has a column; the error suggests the nearest."""
     columns = {str(column): None for run in runs for table in run.tables.values() for column in table.columns}
     if name not in columns:
         raise unknown(f"column in {option}", name, columns)
 
 
 def series(run: Run, xaxes: Sequence[str], values: Sequence[str], smooth: int | None = None) -> Series | None:
-    """A run's curve; None when no table of the run has numbers for it.
+    """Read a run's curve; None if no table of the run has numbers for it.
 
     Args:
         run: the run.
-        xaxes: columns for x; the first that stands beside the value is taken.
-        values: columns for y; the first that the run has is taken.
+        xaxes: columns for x; the first in the value's table is used.
+        values: columns for y; the first in the run's tables is used.
         smooth: width of a moving average; None smooths single episodes only.
     """
     for value in values:
@@ -218,7 +216,7 @@ def series(run: Run, xaxes: Sequence[str], values: Sequence[str], smooth: int | 
             if value not in table.columns or x_name is None:
                 continue
             x, y = (_numbers(table[name], run.dirname) for name in (x_name, value))
-            # Before the first episode ends there is no mean return yet.
+            # The mean return is NaN until the first episode ends.
             kept = np.isfinite(x) & np.isfinite(y)
             if kept.any():
                 x, y = x[kept], y[kept]
@@ -236,12 +234,12 @@ def _numbers(column: Any, dirname: str) -> np.ndarray:
 
 
 def merge(label: str, curves: Sequence[Series], estimate: str = "mean") -> Curve:
-    """One curve from those of several seeds, with a band of one standard deviation around their mean.
+    """Merge the curves of several seeds, with a band of one standard deviation around their mean.
 
     Args:
-        label: its name.
-        curves: one of each seed; their x may differ, and some may be shorter.
-        estimate: 'mean', 'max' or 'min' over the seeds that have come so far is the line.
+        label: name of the curve.
+        curves: one curve for each seed; their x may differ, and some may be shorter.
+        estimate: 'mean', 'max' or 'min' over the seeds that have a value at x.
     """
     xs = [curve.x for curve in curves]
     same = all(np.array_equal(x, xs[0]) for x in xs[1:])
@@ -249,7 +247,7 @@ def merge(label: str, curves: Sequence[Series], estimate: str = "mean") -> Curve
     if len(grid) > MAX_POINTS and not same:
         grid = np.linspace(grid[0], grid[-1], MAX_POINTS)
     ys = np.array([c.y if same else np.interp(grid, c.x, c.y, left=np.nan, right=np.nan) for c in curves])
-    # Between the end of one run and the start of another there may be nothing.
+    # There may be a gap between the end of one run and the start of another.
     covered = np.isfinite(ys).any(axis=0)
     grid, ys = grid[covered], ys[:, covered]
     mean, std = np.nanmean(ys, axis=0), np.nanstd(ys, axis=0)

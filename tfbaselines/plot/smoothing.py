@@ -8,17 +8,17 @@ MODES = ("two_sided", "causal")
 
 
 def smooth(y: np.ndarray, radius: int, mode: str = "two_sided", valid_only: bool = False) -> np.ndarray:
-    """Moving average of `y`; near the ends the mean of the values that there are.
+    """Compute the moving average of `y`; near the ends, of the values within the window.
 
     Args:
         y: [N] values.
         radius: two_sided: the window is [i - radius, i + radius]; causal: the `radius` values up to and
-            including i (a radius of 1 gives an empty array, as in the original, whose numbers are kept).
+            including i. As in the original, a causal radius of 1 gives an empty array.
         mode: 'two_sided' or 'causal'.
         valid_only: NaN where the window does not fit.
 
     Returns:
-        [N] values; all equal to the mean of `y` when that is shorter than 2 * radius + 1.
+        [N] values; all equal to the mean of `y` if it is shorter than 2 * radius + 1.
     """
     if mode not in MODES:
         raise unknown("smoothing mode", mode, MODES)
@@ -42,7 +42,7 @@ def smooth(y: np.ndarray, radius: int, mode: str = "two_sided", valid_only: bool
 
 
 def moving_average(y: np.ndarray, width: int) -> np.ndarray:
-    """Centred moving average over `width` values, near the ends over those that there are; keeps the length."""
+    """Compute the centered moving average over `width` values; near the ends, of the values within the window."""
     if width <= 1 or len(y) == 0:
         return np.asarray(y, dtype=np.float64)
     y = np.asarray(y, dtype=np.float64)
@@ -62,7 +62,7 @@ def one_sided_ema(
     decay_steps: float = 1.0,
     low_counts_threshold: float = 1e-8,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Causal exponential moving average of uneven data (x, y) on an even grid.
+    """Compute the causal exponential moving average of uneven data (x, y) on an even grid.
 
     Each point weighs exp(-(x_new - x_old) / (decay_steps * grid step)); the recursion over the grid is
     S_i = exp(-1 / decay_steps) S_(i-1) + the weighted points between the grid's points i-1 and i.
@@ -106,7 +106,7 @@ def symmetric_ema(
     decay_steps: float = 1.0,
     low_counts_threshold: float = 1e-8,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The exponential moving averages from the left and from the right, together; arguments as in one_sided_ema."""
+    """Combine exponential moving averages from the left and from the right; arguments as in one_sided_ema."""
     xolds, yolds = np.asarray(xolds, dtype=np.float64), np.asarray(yolds, dtype=np.float64)
     low, high = _checked_range(xolds, yolds, low, high, n)
     grid, y_left, count_left = one_sided_ema(xolds, yolds, low, high, n, decay_steps, 0.0)
@@ -126,7 +126,7 @@ def _ratio(sums: np.ndarray, counts: np.ndarray, threshold: float) -> np.ndarray
 def _checked_range(
     xolds: np.ndarray, yolds: np.ndarray, low: float | None, high: float | None, n: int
 ) -> tuple[float, float]:
-    """The ends of the grid, which must lie within the data."""
+    """Check that the ends of the grid lie within the data, and return them."""
     if len(xolds) != len(yolds):
         raise UsageError(f"xolds has {len(xolds)} elements and yolds {len(yolds)}: their lengths must be equal")
     if not len(xolds):
