@@ -12,7 +12,7 @@ import pytest
 
 from tfbaselines.bench import table
 from tfbaselines.bench.__main__ import main
-from tfbaselines.bench.table import Suite
+from tfbaselines.bench.table import SUITES, Suite
 
 SMALL = {"small": Suite(512, ("CartPole-v1", "Nowhere-v0"), {"a2c": {"CartPole-v1": 12.5}})}
 
@@ -81,8 +81,6 @@ def test_the_interquartile_mean_leaves_out_extremes():
 
 
 def test_published_scores_are_those_of_the_originals():
-    from tfbaselines.bench.table import SUITES
-
     assert SUITES["mujoco1m"].published["trpo_mpi"]["Reacher-v5"] == -4.82
     assert SUITES["atari10m"].published["deepq"]["PongNoFrameskip-v4"] == 16.49
 
