@@ -7,13 +7,13 @@ import paths; see compat/table.py.
 
 from typing import Any
 
-from tfbaselines.algs.registry import ALGORITHMS as _REGISTRY
+from tfbaselines.algs import NAMES as _NAMES
 from tfbaselines.compat import find as _find
 from tfbaselines.compat import public as _public
 
 __version__ = "0.1.0"
 
-ALGORITHMS = tuple(_REGISTRY)
+ALGORITHMS = _NAMES
 
 
 def load(path: str, env: Any = None, checkpoint: str = "last", trust: bool = False) -> Any:

@@ -13,11 +13,12 @@ from small_environments import Seeing, box
 from small_runs import DEMONSTRATIONS, demonstrations_for, learn, samples, table, train
 
 from tfbaselines.algs import gail
+from tfbaselines.algs.gail.returns import LearnedReturns
 from tfbaselines.config.options import RunOptions
 from tfbaselines.demos.cloning import Cloning
 from tfbaselines.demos.demonstrations import load_demonstrations
 from tfbaselines.envs.make import make_vec_env
-from tfbaselines.rewards.adversary import Adversary, Discriminator, LearntReturns, adversarial_loss, adversarial_reward
+from tfbaselines.rewards.adversary import Adversary, Discriminator, adversarial_loss, adversarial_reward
 from tfbaselines.training.callbacks import StopAt
 from tfbaselines.training.testing import even_episodes
 from tfbaselines.training.trust_region import TrustRegionUpdate
@@ -106,13 +107,13 @@ def test_returns_of_learnt_rewards_go_on_from_rollout_to_rollout():
             return [episodes]
 
     env = box(2)
-    returns = LearntReturns(env, 40, Alone())
+    returns = LearnedReturns(env, 40, Alone())
     returns.add(Part)
     assert returns.mean == 10.0
     Part.ended = np.array([[True, False], [False, True]])
     returns.add(Part)
     assert returns.mean == pytest.approx((10 + 4 + 50) / 3)
-    other = LearntReturns(env, 40, Alone())
+    other = LearnedReturns(env, 40, Alone())
     other.restore(returns.state())
     assert other.mean == returns.mean
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras import layers
 
 from tfbaselines.algs.acktr.kronecker import KroneckerFactors, preconditioned
-from tfbaselines.policy.networks import layers_of
+from tfbaselines.policy.layers import layers_of
 from tfbaselines.policy.precision import in_full, set_precision
 
 RNG = np.random.default_rng(0)

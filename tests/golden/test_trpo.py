@@ -17,7 +17,7 @@ from tfbaselines.learn.natural_gradient import conjugate_gradient
 from tfbaselines.learn.optimizers import Adam
 from tfbaselines.learn.update import Update
 from tfbaselines.policy.policy import build_policy
-from tfbaselines.rollout.rollout import gae, standardized
+from tfbaselines.rollout.returns import gae, standardized
 from tfbaselines.training.trust_region import ADAM_EPSILON, make_step
 
 CASES = cases("trpo_*")

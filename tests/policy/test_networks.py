@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbaselines.policy.networks import NETWORKS, get_network_builder, has_convolutions, mlp, register
+from tfbaselines.policy.layers import has_convolutions
+from tfbaselines.policy.networks import NETWORKS, get_network_builder, mlp, register
 
 IMAGE, VECTOR = (44, 40, 2), (5,)
 RECURRENT = ["lstm", "cnn_lstm", "cnn_lnlstm", "impala_cnn_lstm"]

@@ -9,7 +9,8 @@ from gymnasium import spaces
 from tfbaselines.envs.vec.action_mask import MASK
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.policy.encoding import encode, encoded_shape
-from tfbaselines.policy.networks import get_network_builder, has_convolutions
+from tfbaselines.policy.layers import has_convolutions
+from tfbaselines.policy.networks import get_network_builder
 from tfbaselines.policy.trunk import NetworkTrunk, Trunk
 
 BOX = spaces.Box(-3, 3, (3,), np.float32)

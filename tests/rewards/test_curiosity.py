@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from tfbaselines.config.signals import Curiosity as Arguments
 from tfbaselines.policy.distributions import make_pdtype
-from tfbaselines.rewards.curiosity import Curiosity, forward_error, inverse_error
+from tfbaselines.rewards.novelty import Curiosity, forward_error, inverse_error
 
 # The first number is what actions change; the second is noise.
 WORLD = spaces.Box(-np.inf, np.inf, (2,), np.float32)

@@ -7,7 +7,7 @@ import pytest
 from gymnasium import spaces
 
 from tfbaselines.config.signals import Rnd as Arguments
-from tfbaselines.rewards.rnd import Rnd
+from tfbaselines.rewards.novelty import Rnd
 
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
 ARGUMENTS = Arguments(encoding_size=16, learning_rate=1e-2)

@@ -1,13 +1,12 @@
 """Each reward signal has returns of its own discount; advantages are summed by strength."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 from tfbaselines.config.signals import parse_signals
 from tfbaselines.rewards.streams import ValueStreams
-from tfbaselines.rollout.rollout import GO_ON, TIME_OUT, Rollout, gae
+from tfbaselines.rollout.returns import gae
+from tfbaselines.rollout.rollout import GO_ON, TIME_OUT, Rollout
 
 T, N, LAM = 7, 3, 0.8
 
@@ -59,10 +58,10 @@ def rollout():
 
 
 def streams(signal, reward_signal_num_update=None):
-    config = SimpleNamespace(reward_signal_num_update=reward_signal_num_update)
-    run = SimpleNamespace(config=config, rng=np.random.default_rng(0), check=lambda row: row)
     given = {"extrinsic": {"strength": 2.0, "gamma": 0.9}, "rnd": {"strength": 0.25, "gamma": 0.5}}
-    return ValueStreams(run, parse_signals(given), [signal])
+    return ValueStreams(
+        parse_signals(given), [signal], np.random.default_rng(0), lambda row: row, reward_signal_num_update
+    )
 
 
 def returns_of(rollout, gamma):

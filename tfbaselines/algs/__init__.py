@@ -4,6 +4,11 @@ import importlib
 import importlib.util
 from types import ModuleType
 
+NAMES = (
+    *("a2c", "acer", "acktr", "bc", "ddpg", "deepq", "es", "her", "gail"),
+    *("qlearning", "ppo", "vpg", "ppo2", "sac", "td3", "ppo1", "trpo", "trpo_mpi"),
+)
+
 
 def __getattr__(name: str) -> ModuleType:
     if name.startswith("_") or importlib.util.find_spec(f"{__name__}.{name}") is None:

@@ -1,13 +1,9 @@
-"""The registry of algorithms. To add one, write its folder and its name here."""
+"""The registry of algorithms. To add one, write its folder and add its name to NAMES in algs/__init__.py."""
 
 import importlib
 
+from tfbaselines.algs import NAMES
 from tfbaselines.config.algorithm import Algorithm, named
-
-NAMES = (
-    *("a2c", "acer", "acktr", "bc", "ddpg", "deepq", "es", "her", "gail"),
-    *("qlearning", "ppo", "vpg", "ppo2", "sac", "td3", "ppo1", "trpo", "trpo_mpi"),
-)
 
 ALGORITHMS: dict[str, Algorithm] = {
     name: importlib.import_module(f"tfbaselines.algs.{name}").ALGORITHM for name in NAMES

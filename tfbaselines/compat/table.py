@@ -10,14 +10,14 @@ from tfbaselines.config.stable_baselines3 import TWINS
 SPINNING_UP = ("vpg", "trpo", "ppo", "ddpg", "td3", "sac")
 
 KERAS = "write the network with Keras layers, see README, 'Add a network'"
-RETURNS = "returns are tfbaselines.rollout.rollout.n_step_returns"
+RETURNS = "returns are tfbaselines.rollout.returns.n_step_returns"
 NO_SESSION = "TensorFlow 2 has no sessions and placeholders: call the model (step, act, value, save, load)"
 NO_MPI_ADAM = (
     "the algorithms average gradients over the ranks of mpirun themselves; see tfbaselines.learn.update.Update"
 )
 SAVED = "tfbaselines.load(path) loads the run's model"
 RUNNER = "tfbaselines.rollout.rollout.Runner(env, policy, actor, nsteps, rng)"
-RETURNS_OR_RUNNER = "tfbaselines.rollout.rollout collects, tfbaselines.rollout.rollout.gae estimates advantages"
+RETURNS_OR_RUNNER = "tfbaselines.rollout.rollout collects, tfbaselines.rollout.returns.gae estimates advantages"
 HINDSIGHT = "tfbaselines.replay.hindsight.HindsightReplay"
 REGISTRY = "python -m tfbaselines.bench table --suite atari10m runs the published tables"
 
@@ -62,7 +62,7 @@ CONSOLE = {"fmt_row": "logger.logkv and logger.dumpkvs print tables", "timed": "
 DATA_SET = instead("Dataset iterbatches", "tfbaselines.training.on_policy.minibatches(rng, rows, size, epochs)")
 MATH = {
     "discount_with_boundaries": RETURNS,
-    "explained_variance_2d": "tfbaselines.rollout.rollout.explained_variance of each column",
+    "explained_variance_2d": "tfbaselines.rollout.returns.explained_variance of each column",
 }
 MISC = {
     "zipsame": "zip(..., strict=True)",
@@ -188,7 +188,7 @@ BASELINES: dict[str, Port] = {
     ),
     "common": Port(
         names={
-            "rollout.rollout": "explained_variance discount",
+            "rollout.returns": "explained_variance discount",
             "logs.epoch_logger": "colorize",
             "compat.baselines": "set_global_seeds boolean_flag",
         },
@@ -197,7 +197,7 @@ BASELINES: dict[str, Port] = {
     "common.cg": Port(instead={"cg": "tfbaselines.learn.natural_gradient.conjugate_gradient"}),
     "common.console_util": Port(names={"logs.epoch_logger": "colorize"}, instead=CONSOLE),
     "common.dataset": Port(instead=DATA_SET),
-    "common.math_util": Port(names={"rollout.rollout": "explained_variance discount"}, instead=MATH),
+    "common.math_util": Port(names={"rollout.returns": "explained_variance discount"}, instead=MATH),
     "common.misc_util": Port(names={"compat.baselines": "set_global_seeds boolean_flag"}, instead=MISC),
     "common.plot_util": Port(same="plot.plot_util"),
     "common.atari_wrappers": Port(

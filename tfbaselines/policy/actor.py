@@ -18,8 +18,8 @@ from tfbaselines.envs.vec.observations import parts_of_obs
 from tfbaselines.envs.vec.packed import unpacked
 from tfbaselines.policy.base import ActingPolicy, SamplingActor, Step
 from tfbaselines.policy.encoding import FORBIDDEN, encode_numpy, observation_spec
+from tfbaselines.policy.layers import has_convolutions
 from tfbaselines.policy.mirror import NumpyCopies, takes_rows
-from tfbaselines.policy.networks import has_convolutions
 from tfbaselines.policy.precision import RoundedKernels
 from tfbaselines.policy.recurrent import cell_of
 

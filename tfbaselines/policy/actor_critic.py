@@ -14,14 +14,9 @@ from tfbaselines.errors import bad_argument
 from tfbaselines.policy.base import BasePolicy, Head, Outputs, memory_tensors
 from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.encoding import FORBIDDEN, seen_in_numpy, without_mask
+from tfbaselines.policy.layers import flat_width, run_network
 from tfbaselines.policy.mirror import Mirror
-from tfbaselines.policy.networks import (
-    NetworkFn,
-    NetworkSpec,
-    flat_width,
-    get_network_builder,
-    run_network,
-)
+from tfbaselines.policy.networks import NetworkFn, NetworkSpec, get_network_builder
 from tfbaselines.policy.precision import in_full
 from tfbaselines.policy.trunk import NetworkTrunk, Trunk, takes_observations, trunk_maker
 

@@ -18,8 +18,8 @@ from tfbaselines.envs.vec.packed import opened
 from tfbaselines.errors import UsageError
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.encoding import describe_space, encode, spaces_differ
+from tfbaselines.policy.layers import has_convolutions, layers_of
 from tfbaselines.policy.mirror import Mirror
-from tfbaselines.policy.networks import has_convolutions, layers_of
 from tfbaselines.policy.normalizer import DictNormalizer, Normalizer, make_normalizer, numeric_parts
 
 

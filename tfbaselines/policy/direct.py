@@ -13,10 +13,12 @@ from tfbaselines.envs.vec.packed import opened
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.base import BasePolicy, Outputs, memory_tensors
 from tfbaselines.policy.distributions import make_pdtype
-from tfbaselines.policy.encoding import FORBIDDEN, network_over, networks_part, seen_in_numpy, without_mask
+from tfbaselines.policy.encoding import FORBIDDEN, networks_part, seen_in_numpy, without_mask
+from tfbaselines.policy.layers import flat_width, run_network
 from tfbaselines.policy.mirror import Mirror
-from tfbaselines.policy.networks import NetworkFn, flat_width, run_network
+from tfbaselines.policy.networks import NetworkFn
 from tfbaselines.policy.precision import in_full
+from tfbaselines.policy.trunk import network_over
 
 # Of the output layer's initialisation.
 GAIN = 0.01

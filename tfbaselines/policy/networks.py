@@ -1,7 +1,7 @@
-"""Networks by name.
+"""Networks by name, and functions that stand for networks.
 
-A builder takes the network's own arguments and returns ``network_fn(input_shape) -> keras.Model``. One more function
-adds a network:
+A builder takes the network's arguments and returns ``network_fn(input_shape) -> keras.Model``. One function adds a
+network:
 
     @register("two_towers")
     def two_towers(width=32):
@@ -18,18 +18,24 @@ import importlib
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from tfbaselines.arrays import require_memory
 from tfbaselines.errors import UsageError, bad_argument, nearest, unknown
 from tfbaselines.limits import limit_of
-from tfbaselines.policy.image_features import convolved, dense_layer, impala_features, nature_cnn, simple_cnn, small_cnn
-from tfbaselines.policy.network_forms import builder_of, network_function, of_shape_or_tensor
+from tfbaselines.policy.layers import (
+    Dense,
+    convolved,
+    dense_layer,
+    impala_features,
+    nature_cnn,
+    simple_cnn,
+    small_cnn,
+)
 from tfbaselines.policy.recurrent import MaskedLSTM
 
 NetworkFn = Callable[[tuple[int, ...]], keras.Model]
@@ -39,15 +45,18 @@ NetworkSpec = str | Builder
 
 NETWORKS: dict[str, Builder] = {}
 
-# The epsilon of the layer norm that the original's mlp uses.
+# The argument of functions that build a network from its input's shape has one of these names.
+SHAPE_NAMES = ("input_shape", "shape")
+
+# The original's mlp uses this epsilon in its layer norm.
 MLP_LAYER_NORM_EPSILON = 1e-12
 
-# float32: the weight itself, its gradient, and two slots of the optimiser.
+# Training holds four float32 numbers per weight: the weight, its gradient, and two slots of the optimizer.
 BYTES_PER_WEIGHT = 4 * 4
 
 
 def register(name: str) -> Callable[[Builder], Builder]:
-    """Decorator that registers a builder as `name`."""
+    """Register the decorated builder as `name`."""
 
     def add(builder: Builder) -> Builder:
         NETWORKS[name] = builder
@@ -57,18 +66,19 @@ def register(name: str) -> Callable[[Builder], Builder]:
 
 
 def get_network_builder(name: NetworkSpec) -> Builder:
-    """The builder registered as `name`, with a check of its arguments' names.
+    """Look up a builder; it checks the names of its arguments.
 
     Args:
-        name: a registered name; 'module:name' imports the module that registers it; a function without required
-            arguments is a builder itself, one of a tensor the network itself, as in baselines (see network_function).
+        name: a registered name; 'module:name', which imports the module that registers it; a builder; or a function
+            from a tensor to the latent, as in baselines.
     """
     if callable(name):
-        return builder_of(name)
+        return _builder_of(name)
     if not isinstance(name, str):
         raise bad_argument("network", name, "the name of a network, such as mlp, or a function that builds one")
     if ":" in name:
-        whole, (module, name) = name, name.split(":", 1)
+        whole = name
+        module, name = name.split(":", 1)
         try:
             imported = importlib.import_module(module)
         except (ImportError, TypeError) as error:
@@ -81,13 +91,13 @@ def get_network_builder(name: NetworkSpec) -> Builder:
     @functools.wraps(NETWORKS[name])
     def checked(**kwargs: Any) -> NetworkFn:
         check_network_kwargs(name, kwargs)
-        return network_function(NETWORKS[name](**kwargs))
+        return _network_function(NETWORKS[name](**kwargs))
 
     return checked
 
 
 def check_network_kwargs(name: str, kwargs: dict[str, Any]) -> None:
-    """ValueError naming the nearest argument when the network has no argument of some name."""
+    """Raise an error that names the nearest argument if the network lacks an argument."""
     parameters = inspect.signature(NETWORKS[name]).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return
@@ -100,7 +110,7 @@ def check_network_kwargs(name: str, kwargs: dict[str, Any]) -> None:
 
 
 def check_sizes(**sizes: int | Sequence[int]) -> None:
-    """ValueError for sizes, or lists of them, that are not whole numbers from 1 to the limit of their name."""
+    """Raise an error unless the sizes, or lists of sizes, are whole numbers from 1 to the limit of their name."""
     for name, given in sizes.items():
         several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
         whole = [isinstance(n, int | np.integer) and 1 <= n <= limit_of(name) for n in (given if several else [given])]
@@ -110,54 +120,27 @@ def check_sizes(**sizes: int | Sequence[int]) -> None:
 
 
 def require_weights(argument: str, input_shape: tuple[int, ...], widths: Sequence[int]) -> None:
-    """ValueError when dense layers, with what trains them, exceed the free memory."""
+    """Raise an error if training dense layers of these widths would exceed the free memory."""
     weights = sum(before * after for before, after in itertools.pairwise([math.prod(input_shape), *widths]))
     require_memory(weights * BYTES_PER_WEIGHT, argument, "the network")
-
-
-def layers_of(*modules: Any) -> Iterator[keras.layers.Layer]:
-    """All layers of networks and layers, those of nested networks included; anything else has none."""
-    for module in modules:
-        if isinstance(module, keras.Model):
-            yield from layers_of(*module.layers)
-        elif isinstance(module, keras.layers.Layer):
-            yield module
-
-
-def has_convolutions(*modules: Any) -> bool:
-    """Whether a network or layer convolves images."""
-    return any(isinstance(layer, keras.layers.Conv2D) for layer in layers_of(*modules))
-
-
-def run_network(network: keras.Model, x: tf.Tensor) -> tf.Tensor:
-    """The output of a network without memory, as rows [B, width]."""
-    latent = network(x)
-    return latent if len(latent.shape) == 2 else tf.reshape(latent, (-1, flat_width(network)))
-
-
-def flat_width(network: keras.Model) -> int:
-    """Numbers in one row of a network's output."""
-    shape = network.output_shape
-    shape = shape[0] if isinstance(shape, list) or isinstance(shape[0], tuple) else shape
-    return int(np.prod(shape[1:]))
 
 
 @register("mlp")
 def mlp(
     num_layers: int = 2, num_hidden: int = 64, activation: str | Callable = "tanh", layer_norm: bool = False
 ) -> NetworkFn:
-    """Fully connected layers.
+    """Build fully connected layers.
 
     Args:
         num_layers: number of layers.
         num_hidden: units in each layer.
         activation: a Keras activation's name, or a function.
-        layer_norm: normalise each layer before its activation.
+        layer_norm: normalize each layer before its activation.
     """
     check_sizes(num_layers=num_layers, num_hidden=num_hidden)
     activation = _activation(activation)
 
-    @of_shape_or_tensor
+    @_of_shape_or_tensor
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
         require_weights("num_hidden", input_shape, [num_hidden] * num_layers)
         x = inputs = keras.Input(input_shape)
@@ -175,23 +158,24 @@ def mlp(
 
 @register("dense")
 def dense(hidden_sizes: Sequence[int] = (256, 256), activation: str | Callable = "relu") -> NetworkFn:
-    """Fully connected layers as in Spinning Up, with Glorot initialisation.
+    """Build fully connected layers as in Spinning Up, with Glorot initialization.
 
     Args:
         hidden_sizes: units in each layer.
         activation: a Keras activation's name, or a function.
     """
     check_sizes(hidden_sizes=hidden_sizes)
-    sizes, activation = tuple(hidden_sizes), _activation(activation)
+    sizes = tuple(hidden_sizes)
+    activation = _activation(activation)
 
-    @of_shape_or_tensor
+    @_of_shape_or_tensor
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
         require_weights("hidden_sizes", input_shape, sizes)
         x = inputs = keras.Input(input_shape)
         if len(input_shape) != 1:
             x = keras.layers.Flatten()(x)
         for k, size in enumerate(sizes):
-            x = keras.layers.Dense(size, activation, name=f"dense_{k}")(x)
+            x = Dense(size, activation, name=f"dense_{k}")(x)
         return keras.Model(inputs, x)
 
     return network_fn
@@ -199,35 +183,35 @@ def dense(hidden_sizes: Sequence[int] = (256, 256), activation: str | Callable =
 
 @register("cnn")
 def cnn(pad: str = "VALID", one_dim_bias: bool = False) -> NetworkFn:
-    """The network of Mnih et al. 2015: three convolutions and 512 units.
+    """Build the network of Mnih et al. 2015: three convolutions and 512 units.
 
     Args:
         pad: 'VALID', or 'SAME' to pad the image in every convolution.
-        one_dim_bias: accepted for compatibility: biases have one dimension either way, the numbers are the same.
+        one_dim_bias: accepted for compatibility; biases have one dimension either way.
     """
     return _image_network(lambda x: nature_cnn(x, pad))
 
 
 @register("cnn_small")
 def cnn_small(pad: str = "VALID", one_dim_bias: bool = False) -> NetworkFn:
-    """Two small convolutions and 128 units.
+    """Build two small convolutions and 128 units.
 
     Args:
-        pad: as for cnn.
-        one_dim_bias: as for cnn.
+        pad: 'VALID', or 'SAME' to pad the image in every convolution.
+        one_dim_bias: accepted for compatibility; biases have one dimension either way.
     """
     return _image_network(lambda x: small_cnn(x, pad))
 
 
 @register("cnn_simple")
 def cnn_simple() -> NetworkFn:
-    """Two convolutions and 256 units: an encoder of small images."""
+    """Build two convolutions and 256 units: an encoder for small images."""
     return _image_network(simple_cnn)
 
 
 @register("conv_only")
 def conv_only(convs: Sequence[tuple[int, int, int]] = ((32, 8, 4), (64, 4, 2), (64, 3, 1))) -> NetworkFn:
-    """Padded convolutions alone; the output is an image, not flattened.
+    """Build padded convolutions alone; the output is an image, not flattened.
 
     Args:
         convs: (number of filters, their size, stride) of each layer.
@@ -240,7 +224,7 @@ def conv_only(convs: Sequence[tuple[int, int, int]] = ((32, 8, 4), (64, 4, 2), (
 
 @register("impala_cnn")
 def impala_cnn(depths: Sequence[int] = (16, 32, 32)) -> NetworkFn:
-    """The residual network of Espeholt et al. 2018.
+    """Build the residual network of Espeholt et al. 2018.
 
     Args:
         depths: number of filters of each block.
@@ -251,7 +235,7 @@ def impala_cnn(depths: Sequence[int] = (16, 32, 32)) -> NetworkFn:
 
 @register("lstm")
 def lstm(nlstm: int = 128, layer_norm: bool = False) -> NetworkFn:
-    """LSTM over the observation itself.
+    """Build an LSTM over the observation itself.
 
     Args:
         nlstm: units.
@@ -262,7 +246,7 @@ def lstm(nlstm: int = 128, layer_norm: bool = False) -> NetworkFn:
 
 @register("cnn_lstm")
 def cnn_lstm(nlstm: int = 128, layer_norm: bool = False, conv_fn: str | Callable = "nature_cnn") -> NetworkFn:
-    """LSTM over the features of a convolutional network.
+    """Build an LSTM over the features of a convolutional network.
 
     Args:
         nlstm: units.
@@ -277,7 +261,7 @@ def cnn_lstm(nlstm: int = 128, layer_norm: bool = False, conv_fn: str | Callable
 
 @register("cnn_lnlstm")
 def cnn_lnlstm(nlstm: int = 128) -> NetworkFn:
-    """cnn_lstm with layer_norm.
+    """Build cnn_lstm with layer_norm.
 
     Args:
         nlstm: units.
@@ -287,7 +271,7 @@ def cnn_lnlstm(nlstm: int = 128) -> NetworkFn:
 
 @register("impala_cnn_lstm")
 def impala_cnn_lstm(nlstm: int = 256, layer_norm: bool = False) -> NetworkFn:
-    """LSTM over the features of impala_cnn.
+    """Build an LSTM over the features of impala_cnn.
 
     Args:
         nlstm: units.
@@ -298,7 +282,7 @@ def impala_cnn_lstm(nlstm: int = 256, layer_norm: bool = False) -> NetworkFn:
 
 @register("table")
 def table() -> NetworkFn:
-    """No network, but a value for each cell of the observations and each action: of qlearning alone."""
+    """Choose a table of values, one for each observation cell and action; only qlearning has one."""
 
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
         raise bad_argument("network", "table", "a table is for --alg=qlearning")
@@ -307,7 +291,7 @@ def table() -> NetworkFn:
 
 
 def _image_network(features: Callable[[Any], Any]) -> NetworkFn:
-    @of_shape_or_tensor
+    @_of_shape_or_tensor
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
         inputs = keras.Input(input_shape)
         return keras.Model(inputs, features(inputs))
@@ -335,3 +319,72 @@ def _activation(activation: str | Callable) -> Callable:
     except ValueError:
         known = [key for key in dir(keras.activations) if key.islower() and not key.startswith("_")]
         raise unknown("activation", str(activation), known) from None
+
+
+def _builder_of(function: Callable[..., Any]) -> Builder:
+    """Make a builder from a function that is a builder or a network."""
+    if isinstance(function, keras.Layer):
+        accepted = "a function that makes the layers: every network that is built from it has layers of its own"
+        raise bad_argument("network", type(function).__name__, accepted)
+
+    @functools.wraps(function)
+    def builder(**kwargs: Any) -> NetworkFn:
+        # Arguments given by name belong to a builder; a network still lacks its input.
+        is_network = set(_required(function)) - kwargs.keys()
+        return _network_function(function if is_network else function(**kwargs))
+
+    return builder
+
+
+def _network_function(function: Callable[[Any], Any]) -> NetworkFn:
+    """Make a function of the input's shape that returns a Keras model.
+
+    Args:
+        function: either such a function, with an argument called `input_shape` or `shape`, or a function from the
+            tensor of observations to the latent, as in baselines.
+    """
+    required = _required(function) if callable(function) else []
+    if len(required) != 1:
+        accepted = "a function of one tensor, or a builder; recurrent networks have names, such as 'lstm'"
+        raise bad_argument("network", getattr(function, "__name__", function), accepted)
+    name = getattr(function, "__name__", function)
+    if required[0] in SHAPE_NAMES:
+
+        @functools.wraps(function)
+        def checked(input_shape: tuple[int, ...]) -> keras.Model:
+            made = function(input_shape)
+            if not callable(made) or not hasattr(made, "output_shape"):
+                raise bad_argument("network", name, f"it returns a Keras model, not {type(made).__name__}")
+            return made
+
+        return checked
+
+    def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
+        inputs = keras.Input(input_shape)
+        latent = function(inputs)
+        if not isinstance(latent, keras.KerasTensor):
+            raise bad_argument("network", name, f"it returns the latent as a tensor, not {type(latent).__name__}")
+        return keras.Model(inputs, latent)
+
+    return network_fn
+
+
+def _of_shape_or_tensor(network_fn: NetworkFn) -> Callable[[Any], Any]:
+    """Let a network also be applied to a Keras tensor, as baselines allows for networks within networks."""
+
+    @functools.wraps(network_fn)
+    def applied(input_shape: Any) -> Any:
+        if isinstance(input_shape, keras.KerasTensor):
+            return network_fn(input_shape.shape[1:])(input_shape)
+        return network_fn(input_shape)
+
+    return applied
+
+
+def _required(function: Callable[..., Any]) -> list[str]:
+    """List the arguments that have no default."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(function).parameters.values()
+    return [
+        parameter.name for parameter in parameters if parameter.default is parameter.empty and parameter.kind in kinds
+    ]

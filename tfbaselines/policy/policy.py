@@ -17,10 +17,12 @@ from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.base import BasePolicy, Outputs, memory_tensors
 from tfbaselines.policy.distributions import make_pdtype
-from tfbaselines.policy.encoding import FORBIDDEN, network_over, networks_part, seen_in_numpy, without_mask
+from tfbaselines.policy.encoding import FORBIDDEN, networks_part, seen_in_numpy, without_mask
+from tfbaselines.policy.layers import flat_width, run_network
 from tfbaselines.policy.mirror import Mirror
-from tfbaselines.policy.networks import NetworkFn, NetworkSpec, flat_width, get_network_builder, run_network
+from tfbaselines.policy.networks import NetworkFn, NetworkSpec, get_network_builder
 from tfbaselines.policy.precision import in_full
+from tfbaselines.policy.trunk import network_over
 
 
 class Policy(BasePolicy):

@@ -4,19 +4,16 @@ Acting in bfloat16: wide dense layers with copies of their kernels that are roun
 """
 
 import functools
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-import keras
 import tensorflow as tf
 
 from tfbaselines.compiling import compiled
 from tfbaselines.errors import warn
 from tfbaselines.policy.base import BasePolicy
-from tfbaselines.policy.networks import layers_of
+from tfbaselines.policy.layers import Dense, layers_of, replaced_kernels
 
 OPTION = "auto_mixed_precision_onednn_bfloat16"
 
@@ -116,36 +113,33 @@ def _flags() -> frozenset[str]:
 # Weights of a kernel from which a copy is worth its memory.
 WIDE = 2**18
 
-# The copies in use, by layer: workers that are threads trace functions of the same layers at the same time.
-_here = threading.local()
-
 
 class RoundedKernels:
-    """Copies in bfloat16 of the kernels of wide dense layers; none in float32.
+    """bfloat16 copies of the kernels of wide Dense layers; there are none in float32.
 
-    TensorFlow would round a kernel in every call, which for the cnn and eight images is a quarter of the time.
+    TensorFlow would round a kernel in every call, which takes a quarter of the time of the cnn with eight images.
 
     Args:
-        modules: networks and layers, whose variables have their first numbers.
+        modules: built networks and layers.
     """
 
     def __init__(self, modules: Sequence[Any]) -> None:
         layers = layers_of(*modules) if in_bfloat16() else []
-        self._copies = [
-            (layer, tf.Variable(tf.zeros(layer.kernel.shape, tf.bfloat16), trainable=False))
-            for layer in layers
-            if type(layer) is keras.layers.Dense and layer.kernel.shape.num_elements() >= WIDE
+        self._layers = [
+            layer for layer in layers if isinstance(layer, Dense) and layer.kernel.shape.num_elements() >= WIDE
         ]
-        for layer, _ in self._copies:
-            layer.call = partial(_call, layer)
-        self._round, self._outdated = compiled(self._assign), True
+        self._copies = {
+            id(layer): tf.Variable(tf.zeros(layer.kernel.shape, tf.bfloat16), trainable=False) for layer in self._layers
+        }
+        self._round = compiled(self._assign)
+        self._outdated = True
 
     def refresh(self) -> None:
-        """Let the kernels' present numbers be rounded before they are needed."""
+        """Round the kernels' present values before the copies are used next."""
         self._outdated = True
 
     def up_to_date(self, function: Callable) -> Callable:
-        """A function that computes with the copies, after they were rounded anew where that is due."""
+        """Wrap a function that computes with the copies: round outdated copies before each call."""
         if not self._copies:
             return function
 
@@ -157,24 +151,10 @@ class RoundedKernels:
 
         return call
 
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Whatever this thread traces meanwhile takes the copies for the kernels."""
-        _here.copies = {id(layer): copy for layer, copy in self._copies}
-        try:
-            yield
-        finally:
-            _here.copies = {}
+    def in_use(self) -> AbstractContextManager:
+        """Use the copies in everything that this thread traces inside the context."""
+        return replaced_kernels(self._copies)
 
     def _assign(self) -> None:
-        for layer, copy in self._copies:
-            copy.assign(tf.cast(layer.kernel.value, tf.bfloat16))
-
-
-def _call(layer: keras.layers.Dense, inputs: tf.Tensor, **kwargs: Any) -> tf.Tensor:
-    """What a dense layer computes: with the copy of its kernel that is in use in this thread, or with the kernel."""
-    copy = getattr(_here, "copies", {}).get(id(layer))
-    if copy is None:
-        return type(layer).call(layer, inputs, **kwargs)
-    outputs = tf.cast(tf.matmul(tf.cast(inputs, tf.bfloat16), copy), tf.float32)
-    return layer.activation(outputs + layer.bias.value if layer.use_bias else outputs)
+        for layer in self._layers:
+            self._copies[id(layer)].assign(tf.cast(layer.kernel.value, tf.bfloat16))

@@ -11,7 +11,8 @@ from gymnasium import spaces
 from tfbaselines.envs.vec.observations import ONLY, is_image, parts_of, parts_of_obs
 from tfbaselines.errors import UsageError, bad_argument, unknown
 from tfbaselines.policy.encoding import encoded_shape
-from tfbaselines.policy.networks import NetworkFn, flat_width, get_network_builder, has_convolutions, run_network
+from tfbaselines.policy.layers import flat_width, has_convolutions, run_network
+from tfbaselines.policy.networks import NetworkFn, get_network_builder
 from tfbaselines.policy.recurrent import MaskedLSTM
 
 # Image encoders: from ML-Agents' names to registered networks.
@@ -158,3 +159,58 @@ def takes_observations(network_fn: NetworkFn, space: spaces.Space) -> bool:
             "it, memory_size (of sac and td3) their memory"
         )
     return whole
+
+
+def network_over(network_fn: NetworkFn, space: spaces.Space) -> keras.Model:
+    """Build a network over encoded observations; Dict observations make it take a dictionary.
+
+    Each image of a Dict passes through an encoder: the network itself if it has convolutions, the default encoder
+    otherwise. In the second case the network takes the features and the other parts side by side.
+
+    Args:
+        network_fn: builds the network.
+        space: of observations, without an action mask.
+    """
+    if not isinstance(space, spaces.Dict):
+        return network_fn(encoded_shape(space))
+    convolves = _convolves(network_fn)
+    encoder_fn = network_fn if convolves else get_network_builder(ENCODERS[DEFAULT_ENCODER])()
+    inputs = {
+        # Keras takes no slashes in names.
+        name: keras.Input(encoded_shape(part), name=name.replace("/", "."))
+        for name, part in space.spaces.items()
+    }
+    rows = [_row(inputs[name], encoder_fn if is_image(part) else None) for name, part in space.spaces.items()]
+    features = rows[0] if len(rows) == 1 else keras.layers.Concatenate()(rows)
+    if convolves:
+        return keras.Model(inputs, features)
+    network = network_fn((features.shape[-1],))
+    state_size = getattr(network, "state_size", None)
+    if not state_size:
+        return keras.Model(inputs, _flat(network(features), network))
+    memory = [keras.Input(()), keras.Input((state_size,))]
+    model = keras.Model([inputs, *memory], network([features, *memory]))
+    model.state_size = state_size
+    return model
+
+
+def _row(part: keras.KerasTensor, encoder_fn: Callable | None) -> keras.KerasTensor:
+    """A part as a row of features."""
+    if encoder_fn is None:
+        return part if len(part.shape) == 2 else keras.layers.Reshape((int(np.prod(part.shape[1:])),))(part)
+    encoder = encoder_fn(tuple(part.shape[1:]))
+    if getattr(encoder, "state_size", None):
+        raise UsageError("Dict observations with images and memory need network='lstm', which encodes images itself")
+    return _flat(encoder(part), encoder)
+
+
+def _flat(latent: keras.KerasTensor, network: keras.Model) -> keras.KerasTensor:
+    return latent if len(latent.shape) == 2 else keras.layers.Reshape((flat_width(network),))(latent)
+
+
+def _convolves(network_fn: NetworkFn) -> bool:
+    """Whether a network has convolutions, which refuse rows of numbers."""
+    try:
+        return has_convolutions(network_fn((1,)))
+    except ValueError:
+        return True

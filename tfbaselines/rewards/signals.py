@@ -1,26 +1,38 @@
-"""Learnt reward signals, such as curiosity or a discriminator's, added to the environment's rewards or in their place.
+"""Learned reward signals, such as curiosity or a discriminator's, added to the environment's rewards or replacing them.
 
 A run without signals has no RewardSignals, and its rewards stay as the environment gave them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+from gymnasium import spaces
 
+from tfbaselines.config.signals import Signal
+from tfbaselines.envs.normalize import VecNormalize
+from tfbaselines.envs.vec import VecEnv, find_wrapper
+from tfbaselines.envs.vec.packed import PackedSpace
 from tfbaselines.errors import UsageError
+from tfbaselines.parallel import mpi
+from tfbaselines.policy.base import BasePolicy
 from tfbaselines.rollout.rollout import Rollout
+
+# Name of the environment's own rewards among the signals.
+EXTRINSIC = "extrinsic"
+# Entropy weight of the discriminator, as in gail.
+ENTROPY_WEIGHT = 1e-3
 
 
 class RewardSignal(Protocol):
-    """A reward that is computed from transitions and learnt beside the policy.
+    """A reward that is computed from transitions and learned beside the policy.
 
     Attributes:
-        name: prefix of its statistics, key of its state; unique in a run.
-        statistics: names of what `update` gives.
+        name: prefix of its statistics and key of its state; unique in a run.
+        statistics: names of the statistics that `update` returns.
         strength: factor of its rewards.
         gamma: discount of its returns, for algorithms that estimate a value of each signal.
-        ends: what the end of an episode does to such returns, one of rollout.ENDS.
+        ends: effect of an episode's end on these returns, one of rollout.ENDS.
     """
 
     name: str
@@ -30,24 +42,24 @@ class RewardSignal(Protocol):
     ends: str
 
     def rewards(self, obs: Any, actions: np.ndarray, next_obs: Any, episode_start: np.ndarray | None) -> np.ndarray:
-        """Rewards [..] of transitions, before the factor `strength`.
+        """Compute rewards [..] of transitions, without the factor `strength`.
 
         Args:
             obs: [.., *observation shape] before the steps.
             actions: [.., *action shape].
-            next_obs: as obs, after the steps; at an episode's end the real last observation.
+            next_obs: observations after the steps, in the shape of obs; at an episode's end its real last one.
             episode_start: [..] whether obs is the first of an episode; None for single transitions of a replay.
         """
 
     def take_in(self, batch: dict[str, Any]) -> None:
-        """Merge new experience, whose rewards are computed next, into running statistics; every rank calls it.
+        """Merge new experience into running statistics before its rewards are computed; every rank calls it.
 
         Args:
             batch: obs, actions and next_obs [B, ...].
         """
 
     def update(self, batch: dict[str, Any], indices: np.ndarray | None = None) -> dict[str, float]:
-        """Learn from a batch; statistics.
+        """Learn from a batch and return statistics.
 
         Args:
             batch: arrays [B, ...].
@@ -55,10 +67,10 @@ class RewardSignal(Protocol):
         """
 
     def state(self) -> dict[str, Any]:
-        """Everything learnt, for a checkpoint."""
+        """Save everything learned, for a checkpoint."""
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load what `state` returned."""
+        """Load a state that `state` returned."""
 
 
 class RewardSignals:
@@ -76,22 +88,23 @@ class RewardSignals:
         self._extrinsic_strength = extrinsic_strength
 
     def apply_to_rollout(self, rollout: Rollout) -> dict[str, float]:
-        """Replace a rollout's rewards by the weighted sum of all signals; the mean reward of each.
+        """Replace a rollout's rewards by the weighted sum of all signals; return the mean reward of each.
 
         Args:
             rollout: of a Runner with keep_next_obs.
         """
         steps = rollout.obs, rollout.actions, rollout.next_obs, rollout.episode_start
-        total, means = np.float32(self._extrinsic_strength) * rollout.rewards, {}
+        total = np.float32(self._extrinsic_strength) * rollout.rewards
+        means = {}
         for name, signal in self._signals.items():
-            learnt = np.float32(signal.strength) * signal.rewards(*steps)
-            total += learnt
-            means[f"{name}/reward"] = float(np.mean(learnt))
+            rewards = np.float32(signal.strength) * signal.rewards(*steps)
+            total += rewards
+            means[f"{name}/reward"] = float(np.mean(rewards))
         rollout.rewards[...] = total
         return means
 
     def update(self, batch: dict[str, Any], indices: np.ndarray | None = None) -> dict[str, float]:
-        """Let every signal learn from a batch; their statistics as 'signal/statistic'. Arguments as for a signal."""
+        """Let every signal learn from a batch; return statistics as 'signal/statistic'. See RewardSignal."""
         return {
             f"{name}/{statistic}": value
             for name, signal in self._signals.items()
@@ -99,10 +112,62 @@ class RewardSignals:
         }
 
     def state(self) -> dict[str, Any]:
-        """The state of every signal, by name."""
+        """Save the state of every signal, by name."""
         return {name: signal.state() for name, signal in self._signals.items()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load what `state` returned."""
+        """Load a state that `state` returned."""
         for name, signal in self._signals.items():
             signal.restore(state[name])
+
+
+def make_signals(
+    arguments: Mapping[str, Signal],
+    policy: BasePolicy,
+    env: VecEnv,
+    rng: np.random.Generator,
+    comm: mpi.Communicator | None = None,
+) -> list[Any]:
+    """Make all signals except the environment's rewards, in their order; see RewardSignal.
+
+    Args:
+        arguments: of each signal, by name.
+        policy: has the spaces.
+        env: normalizes demonstrations like observations.
+        rng: generator that draws demonstrated steps.
+        comm: communicator of the ranks that train together.
+    """
+    # Runs without signals do not load them.
+    from tfbaselines.rewards.novelty import Curiosity, Rnd
+
+    signals = []
+    for name, own in arguments.items():
+        if name == "gail":
+            signals.append(_make_adversary(own, policy, env, rng, comm))
+        elif name != EXTRINSIC:
+            signals.append({Curiosity.name: Curiosity, Rnd.name: Rnd}[name](policy, own, comm))
+    return signals
+
+
+def _make_adversary(
+    arguments: Any, policy: BasePolicy, env: VecEnv, rng: np.random.Generator, comm: mpi.Communicator | None
+) -> RewardSignal:
+    from tfbaselines.demos.demonstrations import load_demonstrations
+    from tfbaselines.rewards.adversary import Adversary, Discriminator
+
+    observation_space, action_space = policy.observation_space, policy.action_space
+    if isinstance(observation_space, PackedSpace | spaces.Dict):
+        raise UsageError("reward_signals: gail takes neither action masks nor observations of several parts")
+    normalizing = find_wrapper(env, VecNormalize)
+    return Adversary(
+        Discriminator(observation_space, action_space, arguments.encoding_size, comm, arguments.use_actions),
+        load_demonstrations(arguments.demo_path, observation_space, action_space),
+        action_space,
+        entcoeff=ENTROPY_WEIGHT,
+        lr=arguments.learning_rate,
+        rng=rng,
+        comm=comm,
+        strength=arguments.strength,
+        gamma=arguments.gamma,
+        **({} if normalizing is None else {"normalize": normalizing.scaled}),
+    )

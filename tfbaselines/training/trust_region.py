@@ -13,7 +13,8 @@ from tfbaselines.learn.update import Batch
 from tfbaselines.logs import logger
 from tfbaselines.policy.policy import Policy
 from tfbaselines.policy.precision import compile_with_xla
-from tfbaselines.rollout.rollout import Rollout, explained_variance, minibatches, standardized
+from tfbaselines.rollout.returns import explained_variance, standardized
+from tfbaselines.rollout.rollout import Rollout, minibatches
 from tfbaselines.training.on_policy import BatchRun
 
 ADAM_EPSILON = 1e-8

@@ -23,7 +23,8 @@ from tfbaselines.learn.optimizers import RMSProp
 from tfbaselines.learn.update import Batch
 from tfbaselines.policy.policy import Policy
 from tfbaselines.rewards.streams import value_streams
-from tfbaselines.rollout.rollout import Rollout, explained_variance
+from tfbaselines.rollout.returns import explained_variance
+from tfbaselines.rollout.rollout import Rollout
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.on_policy import OnPolicyRun
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.algs.gail import Config
+from tfbaselines.algs.gail.returns import LearnedReturns
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.demos.cloning import Cloning, CloningOptions, pretrain
@@ -22,7 +23,7 @@ from tfbaselines.demos.demonstrations import Demonstrations, load_demonstrations
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.packed import PackedSpace
 from tfbaselines.errors import UsageError
-from tfbaselines.rewards.adversary import Adversary, Discriminator, LearntReturns
+from tfbaselines.rewards.adversary import Adversary, Discriminator
 from tfbaselines.rewards.signals import RewardSignals
 from tfbaselines.rollout.rollout import Rollout, minibatches
 from tfbaselines.training.model import PolicyModel
@@ -54,7 +55,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
         run.model.parts = [adversary]
         signals = RewardSignals([adversary], extrinsic_strength=0.0)
         improve = TrustRegionUpdate(run, "entcoeff", VALUE_BATCH)
-        returns = LearntReturns(env, EPISODES_IN_MEAN, run.comm)
+        returns = LearnedReturns(env, EPISODES_IN_MEAN, run.comm)
 
         def begin() -> None:
             run.acts(returns)

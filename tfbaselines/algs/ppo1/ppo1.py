@@ -22,7 +22,8 @@ from tfbaselines.learn.optimizers import Adam
 from tfbaselines.learn.update import Batch
 from tfbaselines.policy.policy import Policy
 from tfbaselines.policy.precision import compile_with_xla
-from tfbaselines.rollout.rollout import explained_variance, minibatches, standardized
+from tfbaselines.rollout.returns import explained_variance, standardized
+from tfbaselines.rollout.rollout import minibatches
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.on_policy import BatchRun
 

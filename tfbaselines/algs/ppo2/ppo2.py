@@ -28,7 +28,8 @@ from tfbaselines.logs.rows import misc_columns
 from tfbaselines.policy.policy import Policy
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.rewards.streams import value_streams
-from tfbaselines.rollout.rollout import Rollout, explained_variance, shuffled
+from tfbaselines.rollout.returns import explained_variance
+from tfbaselines.rollout.rollout import Rollout, shuffled
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.on_policy import OnPolicyRun, minibatch_by_minibatch
 from tfbaselines.training.pretraining import cloning_beside

@@ -27,8 +27,7 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import given
 from tfbaselines.learn.losses import Batch, mean, spread, targets
 from tfbaselines.policy.actor_critic import ActorCritic, View
-from tfbaselines.rewards.signals import RewardSignals
-from tfbaselines.rewards.streams import EXTRINSIC, make_signals
+from tfbaselines.rewards.signals import EXTRINSIC, RewardSignals, make_signals
 from tfbaselines.rollout.rollout import GO_ON, TERMINATE
 from tfbaselines.training.off_policy import OffPolicyRun
 
