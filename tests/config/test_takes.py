@@ -110,7 +110,9 @@ def test_the_documentation_has_every_argument(config):
 
 def test_schedules_are_explained_where_there_are_some():
     assert "schedule" not in decorated(Config).__doc__
-    assert list(inspect.signature(decorated(Config)).parameters) == ["network", "env", "network_kwargs"]
+    assert list(inspect.signature(decorated(Config)).parameters) == [
+        *("network", "env", "total_timesteps", "seed", "load_path", "comm", "run", "network_kwargs")
+    ]
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

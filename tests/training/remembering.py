@@ -6,7 +6,7 @@ import os
 import keras
 import numpy as np
 
-from tfbaselines.config.bases import RunConfig
+from tfbaselines.config.config import Config
 from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.training.plan import Plan
 from tfbaselines.training.run import Run
@@ -78,7 +78,7 @@ class SecondOfTwo(Communicator):
 
 
 def make_run(updates=3, comm=None, options=None, **arguments):
-    config = RunConfig(seed=0, comm=comm, run=options, **arguments)
+    config = Config(seed=0, comm=comm, run=options, **arguments)
     return Run("small", Place(), config, Plan(total_timesteps=10 * updates, steps_per_update=10))
 
 

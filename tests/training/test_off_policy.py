@@ -8,7 +8,7 @@ from gymnasium import spaces
 from small_environments import CYCLE, counting, still, taken
 from small_runs import EPOCH, joined, learn, rows, train
 
-from tfbaselines.config.bases import OffPolicyConfig
+from tfbaselines.algs import td3
 from tfbaselines.learn.blocks import BlockUpdate
 from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.training import off_policy
@@ -303,11 +303,11 @@ def test_a_replay_larger_than_the_memory_is_refused():
 
 
 def test_the_course_over_several_environments():
-    course = Course.of(OffPolicyConfig(steps_per_epoch=4000, update_every=50), 4)
+    course = Course.of(td3.Config(steps_per_epoch=4000, update_every=50), 4)
     # Fifty does not divide by four: twelve of each, 48 in a cycle, and as many gradient steps.
     assert (course.collected, course.gradient_steps, course.cycles_per_epoch) == (12, 48, 83)
-    assert (course.steps, Course.of(OffPolicyConfig(total_timesteps=7.0), 4).steps) == (400_000, 7)
-    assert Course.of(OffPolicyConfig(num_update=3, save_freq=2), 4).gradient_steps == 3
+    assert (course.steps, Course.of(td3.Config(total_timesteps=7.0), 4).steps) == (400_000, 7)
+    assert Course.of(td3.Config(num_update=3, save_freq=2), 4).gradient_steps == 3
     # Shorter than a cycle: an epoch has at least one, and a cycle one step of each.
-    short = Course.of(OffPolicyConfig(steps_per_epoch=1, update_every=1), 4)
+    short = Course.of(td3.Config(steps_per_epoch=1, update_every=1), 4)
     assert (short.collected, short.gradient_steps, short.cycles_per_epoch) == (1, 4, 1)

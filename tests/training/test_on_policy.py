@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from helpers import vec
 
-from tfbaselines.config.bases import OnPolicyConfig
+from tfbaselines.config.bases import OnPolicyConfig, PolicyConfig
 from tfbaselines.config.config import Schedule, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
@@ -23,8 +23,8 @@ ROWS = ENVS * STEPS
 COLUMNS = {"nupdates", "total_timesteps", "fps", "eprewmean", "eplenmean", "value_loss", "rows", "lr"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config(OnPolicyConfig):
+@dataclass(kw_only=True)
+class Config(OnPolicyConfig, PolicyConfig):
     """Arguments of an algorithm that only learns values."""
 
     lr: Schedule = arg("linear_0.1", "learning rate")

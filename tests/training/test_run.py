@@ -10,7 +10,7 @@ from helpers import vec
 from remembering import Place, Remembering, SecondOfTwo, go, make_run
 
 from tfbaselines.algs import ppo2
-from tfbaselines.config.bases import RunConfig
+from tfbaselines.config.config import Config
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.normalize import VecNormalize
@@ -328,7 +328,7 @@ def test_experience_is_saved_less_often_than_the_model(tmp_path):
     logger.configure(str(tmp_path), ["csv"])
     kept = Kept()
     plan = Plan(total_timesteps=90, steps_per_update=10, save_interval=1, replay_interval=4)
-    run = Run("small", Place(), RunConfig(seed=0), plan)
+    run = Run("small", Place(), Config(seed=0), plan)
     go(run, Remembering(), replay=kept)
     assert kept.saved == [4, 8, 9] and kept.loaded == []
     logger.configure(str(tmp_path), ["csv"], resume=True)

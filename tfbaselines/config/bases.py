@@ -1,15 +1,15 @@
-"""Arguments that families of algorithms share."""
+"""Arguments that several algorithms share.
+
+A family has a Config below `Config`; what only some of its members take is a class of its own beside it.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tfbaselines.config.config import Coefficient, Config, NetworkSpec, Schedule, arg
-from tfbaselines.config.options import RunOptions
+from tfbaselines.config.config import DEFAULT_TIMESTEPS, Coefficient, Config, Declared, NetworkSpec, Schedule, arg
 from tfbaselines.errors import bad_argument
-
-DEFAULT_TIMESTEPS = 1e6
 
 OWN_VALUE_NETWORK = (
     "'copy' for a network of its own of the policy's kind, None or 'shared' for a value head on the policy's "
@@ -17,27 +17,9 @@ OWN_VALUE_NETWORK = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunConfig(Config):
-    """Every algorithm's."""
-
-    total_timesteps: float = arg(DEFAULT_TIMESTEPS, "environment steps of this rank; whole updates only", at_least=0)
-    seed: int | None = arg(None, "seed of everything random; None for a different run each time", at_least=0)
-    load_path: str | None = arg(None, "saved model to start from")
-    comm: Any = arg(None, "MPI communicator of the ranks that train together; None for all of mpirun's")
-    run: RunOptions | None = arg(None, "options of the run: resume, checkpoints, callback, progress, precision")
-
-    @property
-    def options(self) -> RunOptions:
-        """The run's options."""
-        if self.run is not None and not isinstance(self.run, RunOptions):
-            raise bad_argument("run", self.run, "a RunOptions, of tfbaselines.config.options")
-        return self.run or RunOptions()
-
-
-@dataclass(frozen=True, kw_only=True)
-class RolloutConfig(RunConfig):
-    """Of algorithms with a policy and a value function, whose updates begin with a rollout of the policy."""
+@dataclass(kw_only=True)
+class RolloutConfig(Declared):
+    """Arguments of algorithms with a policy and a value function, whose updates begin with a rollout."""
 
     gamma: Coefficient = arg(0.99, "discount per step", at_least=0, at_most=1)
     value_network: NetworkSpec | None = arg(
@@ -50,18 +32,18 @@ class RolloutConfig(RunConfig):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class PolicyConfig(RolloutConfig):
-    """Of algorithms whose rollouts have nsteps steps of each environment."""
+@dataclass(kw_only=True)
+class PolicyConfig(RolloutConfig, Config):
+    """Arguments of algorithms whose rollouts have nsteps steps of each environment."""
 
     nsteps: int = arg(128, "steps of each environment in an update", at_least=1)
     log_interval: int = arg(1, "updates between rows of the logs", at_least=1)
     save_interval: int = arg(0, "updates between checkpoints; 0 for only the last", at_least=0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class OnPolicyConfig(PolicyConfig):
-    """Of algorithms that learn from these rollouts alone."""
+@dataclass(kw_only=True)
+class OnPolicyConfig(Declared):
+    """Arguments of those that learn from these rollouts alone."""
 
     eval_env: Any = arg(None, "environments on which the policy is also run, for the logs")
     max_total_reward: float | None = arg(
@@ -69,9 +51,9 @@ class OnPolicyConfig(PolicyConfig):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class BatchConfig(RolloutConfig, ABC):
-    """Of baselines' algorithms whose updates take a batch of steps, and whose run ends at the first of its limits."""
+@dataclass(kw_only=True)
+class BatchConfig(RolloutConfig, Config, ABC):
+    """Arguments of baselines' algorithms whose updates take a batch; the first limit ends a run."""
 
     total_timesteps: float | None = arg(
         None,
@@ -103,7 +85,7 @@ class BatchConfig(RolloutConfig, ABC):
         return self.total_timesteps
 
     def most_timesteps(self, steps_per_update: int) -> int | None:
-        """Environment steps of this rank after which the run ends; None for no limit.
+        """Return the environment steps of this rank after which the run ends; None for no limit.
 
         Args:
             steps_per_update: environment steps of this rank in an update.
@@ -115,9 +97,9 @@ class BatchConfig(RolloutConfig, ABC):
         return min([*limits, *([self.max_iters * steps_per_update] if self.max_iters else [])], default=None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrustRegionConfig(BatchConfig):
-    """Of baselines' algorithms whose policy takes TRPO's step."""
+@dataclass(kw_only=True)
+class TrustRegionConfig(Declared):
+    """Arguments of TRPO's step in baselines' algorithms, beside BatchConfig."""
 
     timesteps_per_batch: int = arg(1024, "steps of all environments of this rank in a step of the policy", at_least=1)
     max_kl: float = arg(1e-3, "KL divergence of a step", above=0)
@@ -128,13 +110,12 @@ class TrustRegionConfig(BatchConfig):
 
     @property
     def batch_steps(self) -> int:
-        """See BatchConfig."""
         return self.timesteps_per_batch
 
 
-@dataclass(frozen=True, kw_only=True)
-class EpochConfig(RolloutConfig):
-    """Of Spinning Up's on-policy algorithms, which learn once an epoch."""
+@dataclass(kw_only=True)
+class EpochConfig(RolloutConfig, Config):
+    """Arguments of Spinning Up's on-policy algorithms, which learn once an epoch."""
 
     total_timesteps: float | None = arg(None, "environment steps of this rank; None for all epochs", at_least=0)
     eval_env: Any = arg(None, "environments for tests; the command line makes them itself")
@@ -155,9 +136,9 @@ class EpochConfig(RolloutConfig):
     value_network: NetworkSpec | None = arg("copy", OWN_VALUE_NETWORK)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReplayConfig(RunConfig):
-    """Of algorithms that learn from a replay of single steps.
+@dataclass(kw_only=True)
+class ReplayConfig(Config):
+    """Arguments of algorithms that learn from a replay of single steps.
 
     The run also reads `replay_size`, `start_steps`, `update_after` and `num_test_episodes`: arguments, or properties
     where an algorithm has other names for them.
@@ -172,31 +153,25 @@ class ReplayConfig(RunConfig):
     save_replay_buffer: bool = arg(True, "save the replay beside the checkpoints")
 
 
-@dataclass(frozen=True, kw_only=True)
-class StepReplayConfig(ReplayConfig):
-    """Of those whose replay returns the rewards of several steps."""
-
-    num_test_episodes: int = arg(10, "episodes of a test at an epoch's end; 0 for no tests", at_least=0)
-    n_step: int = arg(1, "steps of reward in a return before it bootstraps", at_least=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpinupReplayConfig(StepReplayConfig):
-    """Spinning Up's names for the replay's size and for when learning begins."""
+@dataclass(kw_only=True)
+class SpinupReplayConfig(Declared):
+    """Spinning Up's names for the replay's size and for when learning begins, beside ReplayConfig."""
 
     total_timesteps: float | None = arg(None, "environment steps of this rank; None for all epochs", at_least=0)
+    num_test_episodes: int = arg(10, "episodes of a test at an epoch's end; 0 for no tests", at_least=0)
+    n_step: int = arg(1, "steps of reward in a return before it bootstraps", at_least=1)
     replay_size: float = arg(1e6, "transitions kept in the replay", at_least=1)
     start_steps: int = arg(10000, "environment steps with random actions", at_least=0)
     update_after: int = arg(1000, "transitions in the replay before the first gradient step", at_least=0)
 
     def check(self) -> None:
-        """See Config."""
+        super().check()
         if self.update_after > self.replay_size:
-            accepted = f"at most replay_size={int(self.replay_size)}, or nothing is learnt"
+            accepted = f"at most replay_size={int(self.replay_size)}, or nothing is learned"
             raise bad_argument("update_after", self.update_after, accepted)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class OffPolicyConfig(SpinupReplayConfig):
     """Spinning Up's names for the course of a run, and what actor and critics are built from."""
 
@@ -239,7 +214,6 @@ class OffPolicyConfig(SpinupReplayConfig):
     )
 
     def check(self) -> None:
-        """See Config."""
         super().check()
         if self.replay_k is not None and self.replay != "hindsight":
             raise bad_argument("replay_k", self.replay_k, "needs replay='hindsight'")
@@ -249,19 +223,15 @@ class OffPolicyConfig(SpinupReplayConfig):
             raise bad_argument("n_step", self.n_step, "1 with replay='hindsight', which changes rewards step by step")
 
     def check_offline(self, *names: str) -> None:
-        """ValueError when arguments that only count offline are given without it.
-
-        Args:
-            names: of the arguments, None where they are not given.
-        """
+        """Refuse arguments that only count offline when they are given without it; None means not given."""
         for name in names:
             if self.offline is None and getattr(self, name) is not None:
                 raise bad_argument(name, getattr(self, name), "needs offline")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SearchConfig(RunConfig):
-    """Of algorithms whose iterations are whole episodes."""
+@dataclass(kw_only=True)
+class SearchConfig(Config):
+    """Arguments of algorithms whose iterations are whole episodes."""
 
     total_timesteps: float | None = arg(
         None, "environment steps of this rank, after which no iteration begins; None for all iterations", at_least=0
@@ -284,9 +254,9 @@ class SearchConfig(RunConfig):
     save_interval: int = arg(0, "updates between checkpoints; 0 for only the last", at_least=0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DemonstrationConfig(Config):
-    """Of algorithms that learn from demonstrations."""
+@dataclass(kw_only=True)
+class DemonstrationConfig(Declared):
+    """Arguments of algorithms that learn from demonstrations."""
 
     demo_path: str | None = arg(
         None, "demonstrations: a file of `python -m tfbaselines.record`, baselines' expert npz, or minari:ID"

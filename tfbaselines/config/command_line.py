@@ -23,7 +23,7 @@ from tfbaselines.errors import UsageError, bad_argument, nearest
 from tfbaselines.parallel.threads import usable_cores
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Flags(Declared):
     """The flags, checked."""
 

@@ -1,4 +1,4 @@
-"""Arguments declared once: name, type, default, bounds and meaning are a field of a frozen dataclass.
+"""Arguments declared once: name, type, default, bounds and meaning are a field of a dataclass.
 
 Every algorithm's file has a ``Config`` built on the classes of config/bases.py. From it come the signature and the
 documentation of ``learn`` (config/takes.py), ``--help``, the errors for wrong values, and what config.json keeps.
@@ -8,6 +8,8 @@ Arguments in groups: a dict of them, or that as JSON text, becomes an object of 
 
 import copy
 import dataclasses
+import functools
+import inspect
 import json
 import typing
 from collections.abc import Callable, Mapping
@@ -27,6 +29,8 @@ Coefficient = Annotated[float | str | Callable[[float], float], "schedule", "coe
 NetworkSpec = str | Callable[..., Any]
 # What the command line takes and `make_vec_env`, but not `learn`.
 OF_ENVIRONMENTS = ("num_env", "env_type", "env_kwargs", "reward_scale", "worker", "step_timeout", "restart_workers")
+
+DEFAULT_TIMESTEPS = 1e6
 
 C = TypeVar("C", bound="Config")
 
@@ -54,33 +58,44 @@ def arg(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(kw_only=True)
 class Declared:
-    """Arguments declared as fields. Values are checked, and whole numbers given as 1e6 become integers."""
+    """Arguments declared as fields. Values are checked, and whole numbers given as 1e6 become integers.
 
-    # Names in the order of positions; the others follow.
-    order: ClassVar[str] = ""
+    The fields of a class stand in the order of its arguments' positions, those of its bases follow. An annotation alone
+    (``gamma: Coefficient``) gives an inherited argument its place.
+    """
 
     def __post_init__(self) -> None:
         for argument in self.arguments().values():
-            object.__setattr__(self, argument.name, argument.checked(getattr(self, argument.name)))
+            setattr(self, argument.name, argument.checked(getattr(self, argument.name)))
         self.check()
 
     def check(self) -> None:
-        """ValueError for arguments that do not go together."""
+        """Raise a UsageError for arguments that do not go together."""
 
     @classmethod
     def arguments(cls) -> dict[str, Argument]:
-        """The declared arguments by name, in the order of positions."""
-        if "_arguments" not in cls.__dict__:
-            declared = {field.name: _argument(field) for field in dataclasses.fields(cls) if field.metadata}
-            cls._arguments = {name: declared[name] for name in (*cls.order.split(), *declared)}
-        return cls._arguments
+        """Return the declared arguments by name, in the order of positions."""
+        return _arguments(cls)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@functools.cache
+def _arguments(cls: type[Declared]) -> dict[str, Argument]:
+    fields = cls.__dataclass_fields__
+    names = [*inspect.get_annotations(cls), *fields]
+    return {name: _argument(fields[name], _metadata(cls, name)) for name in names if _metadata(cls, name)}
+
+
+def _metadata(cls: type[Declared], name: str) -> Mapping[str, Any]:
+    """Return what `arg` declared: an annotation alone leaves it to a base."""
+    fields = [base.__dict__["__dataclass_fields__"].get(name) for base in cls.__mro__ if issubclass(base, Declared)]
+    return next((field.metadata for field in fields if field is not None and field.metadata), {})
+
+
+@dataclasses.dataclass(kw_only=True)
 class Config(Declared):
-    """The arguments of an algorithm; `order` is that in which `learn` takes them after network and env."""
+    """The arguments that every algorithm has, and the names of those that a network takes."""
 
     # Defaults by type of environment, and 'all' for every type; 'network' among them.
     env_defaults: ClassVar[dict[str, dict[str, Any]]] = {}
@@ -91,7 +106,19 @@ class Config(Declared):
     # What stands here for arguments of the original, for the error that meets these.
     instead: ClassVar[Mapping[str, str]] = {}
 
+    total_timesteps: float = arg(DEFAULT_TIMESTEPS, "environment steps of this rank; whole updates only", at_least=0)
+    seed: int | None = arg(None, "seed of everything random; None for a different run each time", at_least=0)
+    load_path: str | None = arg(None, "saved model to start from")
+    comm: Any = arg(None, "MPI communicator of the ranks that train together; None for all of mpirun's")
+    run: RunOptions | None = arg(None, "options of the run: resume, checkpoints, callback, progress, precision")
     network_kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def options(self) -> RunOptions:
+        """The run's options."""
+        if self.run is not None and not isinstance(self.run, RunOptions):
+            raise bad_argument("run", self.run, "a RunOptions, of tfbaselines.config.options")
+        return self.run or RunOptions()
 
     @classmethod
     def of(cls: type[C], arguments: Mapping[str, Any]) -> C:
@@ -129,7 +156,7 @@ class Config(Declared):
         """
         present = copy.copy(self)
         for name in self.schedulable().keys() & values.keys():
-            object.__setattr__(present, name, values[name])
+            setattr(present, name, values[name])
         return present
 
     def check_network(self, network: str, accepted: Mapping[str, Any], open_ended: bool = False) -> None:
@@ -173,12 +200,9 @@ def _is_given_to_updates(argument: Argument, value: Any) -> bool:
     return not argument.coefficient or isinstance(value, str) or callable(value)
 
 
-def _argument(field: dataclasses.Field) -> Argument:
-    of = field.metadata
+def _argument(field: dataclasses.Field, declared: Mapping[str, Any]) -> Argument:
     coefficient = Coefficient in (field.type, *typing.get_args(field.type))
-    return Argument(
-        field.name, kinds_of(field.type), field.default, of["meaning"], of["bounds"], of["choices"], coefficient
-    )
+    return Argument(field.name, kinds_of(field.type), field.default, coefficient=coefficient, **declared)
 
 
 D = TypeVar("D", bound=Declared)

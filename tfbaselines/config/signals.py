@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tfbaselines.config.config import Config, Declared, arg, declared_of, mapping_of
+from tfbaselines.config.config import Declared, arg, declared_of, mapping_of
 from tfbaselines.errors import bad_argument, unknown
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Signal(Declared):
     """Arguments of every signal."""
 
@@ -19,12 +19,12 @@ class Signal(Declared):
     gamma: float = arg(0.99, "discount per step of its returns", at_least=0, at_most=1)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Extrinsic(Signal):
     """The environment's rewards."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class LearntSignal(Signal):
     """Arguments of every signal with networks."""
 
@@ -32,17 +32,17 @@ class LearntSignal(Signal):
     learning_rate: float = arg(3e-4, "of its networks", at_least=0)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Rnd(LearntSignal):
     """Random network distillation: the error of a network that learns the outputs of a random one."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Curiosity(LearntSignal):
     """The error of a model that predicts the encoding of what follows an action."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Gail(LearntSignal):
     """How much a discriminator takes what the agent does for demonstrations."""
 
@@ -60,8 +60,8 @@ SIGNALS: dict[str, type[Signal]] = {"extrinsic": Extrinsic, "curiosity": Curiosi
 EXAMPLE = '{"extrinsic": {"strength": 1.0, "gamma": 0.99}, "rnd": {"strength": 0.1}}'
 
 
-@dataclass(frozen=True, kw_only=True)
-class SignalsConfig(Config):
+@dataclass(kw_only=True)
+class SignalsConfig(Declared):
     """Of algorithms that learn from reward signals."""
 
     reward_signals: str | dict[str, Any] | None = arg(
@@ -83,17 +83,6 @@ class SignalsConfig(Config):
     def signals(self) -> dict[str, Signal] | None:
         """The signals by name; None for the environment's rewards alone, with one value."""
         return None if self.reward_signals is None else parse_signals(self.reward_signals)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReplaySignalsConfig(SignalsConfig):
-    """Of those that learn from a replay."""
-
-    def check(self) -> None:
-        """See Config."""
-        super().check()
-        if self.signals is not None and self.n_step != 1:
-            raise bad_argument("n_step", self.n_step, "1 with reward_signals, which are discounted step by step")
 
 
 def parse_signals(given: Any) -> dict[str, Signal]:
@@ -125,7 +114,7 @@ def _parse_signal(name: Any, arguments: Any) -> Signal:
 CLONING_EXAMPLE = '{"demo_path": "demo.npz", "strength": 1.0, "steps": 20000}'
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Pretraining(Declared):
     """Arguments of behaviour cloning beside reinforcement learning."""
 
@@ -141,8 +130,8 @@ class Pretraining(Declared):
             raise bad_argument("demo_path", self.demo_path, "a file of demonstrations, or minari:ID")
 
 
-@dataclass(frozen=True, kw_only=True)
-class PretrainingConfig(Config):
+@dataclass(kw_only=True)
+class PretrainingConfig(Declared):
     """Of algorithms that can learn from demonstrations beside rewards."""
 
     pretraining: str | dict[str, Any] | None = arg(

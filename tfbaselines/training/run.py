@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tfbaselines.config.bases import RunConfig
+from tfbaselines.config.config import Config
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import InUseError, NotFiniteError
 from tfbaselines.learn import exchange
@@ -81,7 +81,7 @@ class Run:
         self,
         name: str,
         env: Any,
-        config: RunConfig,
+        config: Config,
         plan: Plan,
         wrap: Callable[[VecEnv], VecEnv] = lambda env: env,
     ) -> None:

@@ -5,20 +5,22 @@ This half loads no TensorFlow: the arguments, and what the command knows of the 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any
 
 from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
-from tfbaselines.config.bases import OnPolicyConfig
-from tfbaselines.config.config import Coefficient, Schedule, arg
+from tfbaselines.config.bases import OnPolicyConfig, PolicyConfig
+from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
+from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
 from tfbaselines.config.signals import SignalsConfig
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config(SignalsConfig, OnPolicyConfig):
+@dataclass(kw_only=True)
+class Config(SignalsConfig, OnPolicyConfig, PolicyConfig):
     """Arguments of A2C."""
 
+    seed: int | None
     nsteps: int = arg(5, "steps of each environment in an update", at_least=1)
     total_timesteps: float = arg(80e6, "environment steps of this rank; whole updates only", at_least=0)
     vf_coef: Coefficient = arg(0.5, "weight of the value loss", at_least=0)
@@ -32,14 +34,19 @@ class Config(SignalsConfig, OnPolicyConfig):
     )
     epsilon: float = arg(1e-5, "RMSProp's epsilon, inside the square root", at_least=0)
     alpha: float = arg(0.99, "decay of RMSProp's mean square", at_least=0, at_most=1)
+    gamma: Coefficient
     log_interval: int = arg(100, "updates between rows of the logs", at_least=1)
+    load_path: str | None
+    save_interval: int
+    value_network: NetworkSpec | None
+    normalize_observations: bool
     normalize_advantages: bool = arg(False, "standardise the advantages of each update")
-
-    order: ClassVar = """
-        seed nsteps total_timesteps vf_coef ent_coef max_grad_norm lr lrschedule epsilon alpha gamma log_interval
-        load_path save_interval value_network normalize_observations normalize_advantages max_total_reward eval_env
-        comm run reward_signals reward_signal_num_update
-    """
+    max_total_reward: float | None
+    eval_env: Any
+    comm: Any
+    run: RunOptions | None
+    reward_signals: str | dict[str, Any] | None
+    reward_signal_num_update: int | None
 
 
 ALGORITHM = Algorithm(

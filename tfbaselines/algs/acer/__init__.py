@@ -5,12 +5,13 @@ This half loads no TensorFlow: the arguments, and what the command knows of the 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import PolicyConfig
-from tfbaselines.config.config import Coefficient, Schedule, arg
+from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
+from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
 from tfbaselines.errors import UsageError, bad_argument
 
@@ -18,12 +19,13 @@ from tfbaselines.errors import UsageError, bad_argument
 BATCH_SIZE = 32
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Config(PolicyConfig):
     """Arguments of ACER."""
 
-    total_timesteps: float = arg(80e6, "environment steps of this rank, over all workers", at_least=0)
+    seed: int | None
     nsteps: int = arg(20, "steps of each environment in an update, and in a sequence of the replay", at_least=1)
+    total_timesteps: float = arg(80e6, "environment steps of this rank, over all workers", at_least=0)
     q_coef: Coefficient = arg(0.5, "weight of the loss of Q", at_least=0)
     ent_coef: Coefficient = arg(0.01, "weight of the policy's entropy")
     max_grad_norm: float | None = arg(10.0, "bound of the gradient's global norm; None for none", above=0)
@@ -35,6 +37,7 @@ class Config(PolicyConfig):
     )
     rprop_epsilon: float = arg(1e-5, "RMSProp's epsilon, inside the square root", at_least=0)
     rprop_alpha: float = arg(0.99, "decay of RMSProp's mean square", at_least=0, at_most=1)
+    gamma: Coefficient
     log_interval: int = arg(100, "updates from new experience between rows of the logs", at_least=1)
     buffer_size: int = arg(50000, "steps of each environment kept in the replay", at_least=1)
     replay_ratio: float = arg(4, "updates from the replay for each one from new experience, on average", at_least=0)
@@ -48,6 +51,10 @@ class Config(PolicyConfig):
     )
     alpha: float = arg(0.99, "share of the averaged policy kept in each update", at_least=0, at_most=1)
     delta: float = arg(1.0, "bound of the trust region", at_least=0)
+    load_path: str | None
+    save_interval: int
+    value_network: NetworkSpec | None
+    normalize_observations: bool
     reward_clip: float | None = arg(None, "rewards are clipped to [-this, this]; None for not at all", at_least=0)
     buffer_len: int | None = arg(None, "episodes kept in the replay, in place of buffer_size (trace mode)", at_least=1)
     batch_size: int = arg(BATCH_SIZE, "traces in a batch of the replay, in trace mode", at_least=1)
@@ -56,13 +63,9 @@ class Config(PolicyConfig):
         1, "threads that collect and learn into one model; several do not repeat bitwise", at_least=1
     )
     lock: bool = arg(True, "one worker changes the parameters at a time; False lets all at once (Hogwild)")
+    comm: Any
+    run: RunOptions | None
 
-    order: ClassVar = """
-        seed nsteps total_timesteps q_coef ent_coef max_grad_norm lr lrschedule rprop_epsilon rprop_alpha gamma
-        log_interval buffer_size replay_ratio replay_start c trust_region alpha delta load_path save_interval
-        value_network normalize_observations reward_clip buffer_len batch_size trace_length num_workers lock
-        comm run
-    """
     env_defaults: ClassVar = {
         "atari": {"lrschedule": "constant"},
         # Continuous control, which the original lacks: a critic of its own, and steps that reach its scale in time.

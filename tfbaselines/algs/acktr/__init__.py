@@ -5,20 +5,23 @@ This half loads no TensorFlow: the arguments, and what the command knows of the 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
-from tfbaselines.config.bases import OnPolicyConfig
-from tfbaselines.config.config import Coefficient, Schedule, arg
+from tfbaselines.config.bases import OnPolicyConfig, PolicyConfig
+from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
+from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config(OnPolicyConfig):
+@dataclass(kw_only=True)
+class Config(OnPolicyConfig, PolicyConfig):
     """Arguments of ACKTR."""
 
+    seed: int | None
     total_timesteps: float = arg(40e6, "environment steps of this rank; whole updates only", at_least=0)
+    gamma: Coefficient
     log_interval: int = arg(100, "updates between rows of the logs", at_least=1)
     nprocs: int = arg(32, "most threads that decompose factors side by side; no more than there are cores", at_least=1)
     nsteps: int = arg(20, "steps of each environment in an update", at_least=1)
@@ -36,15 +39,17 @@ class Config(OnPolicyConfig):
         "shape of the learning rate over training, unless lr is a schedule itself",
         choices=tuple(FRACTION_SCHEDULES),
     )
+    load_path: str | None
     is_async: bool = arg(True, "decompose the factors in the background; False waits, and is repeatable")
     stats_update: int = arg(1, "updates between those from which factors are computed", at_least=1)
     kfac_update: int = arg(1, "updates between decompositions of the factors", at_least=1)
+    value_network: NetworkSpec | None
+    normalize_observations: bool
+    max_total_reward: float | None
+    eval_env: Any
+    comm: Any
+    run: RunOptions | None
 
-    order: ClassVar = """
-        seed total_timesteps gamma log_interval nprocs nsteps ent_coef vf_coef vf_fisher_coef lr max_grad_norm kfac_clip
-        save_interval lrschedule load_path is_async stats_update kfac_update value_network normalize_observations
-        max_total_reward eval_env comm run
-    """
     env_defaults: ClassVar = {"mujoco": {"nsteps": 2500, "value_network": "copy"}}
 
 

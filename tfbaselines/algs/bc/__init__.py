@@ -4,26 +4,25 @@ This half loads no TensorFlow: the arguments, and what the command knows of the 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.bases import DemonstrationConfig, SearchConfig
 from tfbaselines.config.config import Schedule, arg
+from tfbaselines.config.options import RunOptions
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Config(DemonstrationConfig, SearchConfig):
     """Arguments of behaviour cloning."""
 
-    total_timesteps: float | None = arg(
-        None, "demonstrated steps learnt from, after which no pass begins; None for all passes", at_least=0
-    )
+    demo_path: str | None
+    traj_limitation: int | None
+    subsample: int
     num_iterations: int = arg(
         500, "passes over the demonstrations, unless total_timesteps (--num_timesteps) is given", at_least=0
     )
-    test_every: int = arg(50, "passes between tests; another test comes at the end", at_least=1)
-    num_test_episodes: int = arg(10, "episodes of a test; 0 for no tests", at_least=0)
     lr: Schedule = arg(1e-3, "learning rate", at_least=0)
     batch_size: int = arg(128, "demonstrated steps in a gradient step", at_least=1)
     held_out: float = arg(0.1, "share of the demonstrations that is not learnt from", at_least=0, at_most=0.5)
@@ -31,15 +30,25 @@ class Config(DemonstrationConfig, SearchConfig):
         20, "passes without a smaller loss of the held-out part after which the run ends; 0 for no such end", at_least=0
     )
     weight_decay: float = arg(0.0, "factor of the penalty of half the squared parameters", at_least=0, at_most=1)
-    sequence_length: int = arg(64, "steps of the sequences that a recurrent policy learns from", at_least=1)
     normalize_observations: bool = arg(
         False, "scale observations by the mean and deviation of the demonstrations', kept inside the policy"
     )
+    seed: int | None
+    total_timesteps: float | None = arg(
+        None, "demonstrated steps learnt from, after which no pass begins; None for all passes", at_least=0
+    )
+    load_path: str | None
+    comm: Any
+    run: RunOptions | None
+    eval_env: Any
+    test_every: int = arg(50, "passes between tests; another test comes at the end", at_least=1)
+    num_test_episodes: int = arg(10, "episodes of a test; 0 for no tests", at_least=0)
+    stop_max_score: float | None
+    max_ep_len: int | None
+    log_interval: int
+    save_interval: int
+    sequence_length: int = arg(64, "steps of the sequences that a recurrent policy learns from", at_least=1)
 
-    order: ClassVar = """
-        demo_path traj_limitation subsample num_iterations lr batch_size held_out patience weight_decay
-        normalize_observations seed total_timesteps
-    """
     env_defaults: ClassVar = {"mujoco": {"normalize_observations": True}}
 
 

@@ -4,19 +4,22 @@ This half loads no TensorFlow: the arguments, and what the command knows of the 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any
 
 from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import Algorithm
-from tfbaselines.config.bases import SpinupReplayConfig
+from tfbaselines.config.bases import ReplayConfig, SpinupReplayConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
+from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import bad_argument
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config(SpinupReplayConfig):
+@dataclass(kw_only=True)
+class Config(SpinupReplayConfig, ReplayConfig):
     """Arguments of DDPG: baselines', and Spinning Up's where they differ."""
 
+    seed: int | None
+    total_timesteps: float | None
     nb_epochs: int | None = arg(None, "number of epochs; None for 500, unless total_timesteps is given", at_least=0)
     nb_epoch_cycles: int = arg(20, "cycles in an epoch, at whose end a row is logged", at_least=1)
     nb_rollout_steps: int = arg(100, "steps of each environment in a cycle", at_least=1)
@@ -33,13 +36,16 @@ class Config(SpinupReplayConfig):
     actor_lr: Schedule = arg(1e-4, "the actor's learning rate (Spinning Up's pi_lr)", at_least=0)
     critic_lr: Schedule = arg(1e-3, "the critics' learning rate (Spinning Up's q_lr)", at_least=0)
     popart: bool = arg(False, "with normalize_returns, rescale critics so that predictions stay as statistics change")
+    gamma: float
     clip_norm: float | None = arg(None, "bound of the norm of each variable's gradient; None for none", above=0)
     nb_train_steps: int = arg(50, "gradient steps in a cycle", at_least=0)
     nb_eval_steps: int = arg(100, "steps of eval_env in a cycle", at_least=0)
     batch_size: int = arg(64, "transitions in a gradient step", at_least=1)
     tau: float = arg(0.01, "how far the targets move towards the parameters in each step", at_least=0, at_most=1)
+    eval_env: Any
     param_noise_adaption_interval: int = arg(50, "gradient steps between adaptations of parameter noise", at_least=1)
     return_range: tuple[float, float] | None = arg(None, "range to which the critics' predictions are clipped")
+    replay_size: float
     act_noise: float | None = arg(None, "Spinning Up's noise_type=normal_X, X in units of the bounds", at_least=0)
     polyak: float | None = arg(
         None, "Spinning Up's 1 - tau; then the critic steps before the actor, not with it", at_least=0, at_most=1
@@ -60,15 +66,11 @@ class Config(SpinupReplayConfig):
         0.0, "deviation of noise on the target's actions, unit their bounds (TD3: 0.2)", at_least=0
     )
     noise_clip: Coefficient = arg(0.5, "bound of that noise", at_least=0)
-
-    order: ClassVar = """
-        seed total_timesteps nb_epochs nb_epoch_cycles nb_rollout_steps reward_scale render render_eval
-        noise_type normalize_returns normalize_observations critic_l2_reg actor_lr critic_lr popart gamma
-        clip_norm nb_train_steps nb_eval_steps batch_size tau eval_env param_noise_adaption_interval
-        return_range replay_size act_noise polyak start_steps update_after update_every num_test_episodes
-        max_ep_len save_interval twin_q delay_policy_update target_noise noise_clip n_step save_replay_buffer
-        load_path comm run
-    """
+    n_step: int
+    save_replay_buffer: bool
+    load_path: str | None
+    comm: Any
+    run: RunOptions | None
 
     def check(self) -> None:
         """See Config."""

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import Algorithm
-from tfbaselines.config.bases import StepReplayConfig
+from tfbaselines.config.bases import ReplayConfig
 from tfbaselines.config.config import Schedule, arg
+from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import LinearSchedule
 from tfbaselines.errors import bad_argument
 
@@ -33,12 +34,13 @@ ATARI: dict[str, Any] = {
 Callback = Callable[[dict[str, Any], dict[str, Any]], Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config(StepReplayConfig):
+@dataclass(kw_only=True)
+class Config(ReplayConfig):
     """Arguments of DQN: baselines', then those that make it Rainbow."""
 
-    total_timesteps: float = arg(1e5, "environment steps of this rank", at_least=0)
+    seed: int | None
     lr: Schedule = arg(5e-4, "learning rate", at_least=0)
+    total_timesteps: float = arg(1e5, "environment steps of this rank", at_least=0)
     buffer_size: float = arg(5e4, "transitions kept in the replay", at_least=1)
     exploration_fraction: float = arg(
         0.1, "share of the run over which epsilon falls from 1; 0 for no such time", at_least=0, at_most=1
@@ -74,6 +76,7 @@ class Config(StepReplayConfig):
         "called before each step as callback(locals, globals), with t, episode_rewards and others in locals; training "
         "stops when it returns True",
     )
+    load_path: str | None
     hiddens: Sequence[int] = arg((256,), "hidden layers of each branch above the network")
     dueling: bool = arg(True, "a branch for the state's value beside that for the actions' advantages")
     layer_norm: bool = arg(False, "normalise these hidden layers")
@@ -82,6 +85,7 @@ class Config(StepReplayConfig):
         10.0, "bound of the norm of each variable's gradient; None for none", above=0
     )
     adam_epsilon: float = arg(1e-8, "Adam's epsilon", above=0)
+    n_step: int = arg(1, "steps of reward in a return before it bootstraps", at_least=1)
     distributional: str | None = arg(
         None,
         "learn distributions of returns: categorical (C51) or quantile (QR-DQN); None for expectations",
@@ -100,33 +104,29 @@ class Config(StepReplayConfig):
     vis_encode_type: str = arg(
         "simple", "encoder of images below a dense network", choices=("simple", "nature_cnn", "resnet")
     )
+    eval_env: Any
     num_test_episodes: int = arg(
         0, "episodes of the greedy policy with each row of the logs; 0 for no tests", at_least=0
     )
     max_ep_len: int | None = arg(
         None, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
     )
+    save_replay_buffer: bool
     gradient_steps: int = arg(
         1,
         "gradient steps of a training, taken in one compiled call: train_freq=8, gradient_steps=8 is several times as "
         "fast as 1 and 1 for a small network",
         at_least=1,
     )
+    comm: Any
+    run: RunOptions | None
 
-    order: ClassVar = """
-        seed lr total_timesteps buffer_size exploration_fraction exploration_final_eps train_freq batch_size
-        print_freq checkpoint_freq checkpoint_path learning_starts gamma target_network_update_freq
-        prioritized_replay prioritized_replay_alpha prioritized_replay_beta0 prioritized_replay_beta_iters
-        prioritized_replay_eps param_noise callback load_path hiddens dueling layer_norm double_q
-        grad_norm_clipping adam_epsilon n_step distributional num_atoms v_min v_max noisy vis_encode_type eval_env
-        num_test_episodes max_ep_len save_replay_buffer gradient_steps comm run
-    """
     env_defaults: ClassVar = {"atari": ATARI, "retro": ATARI}
     own_names: ClassVar = ("layer_norm",)
 
     def check(self) -> None:
         """See Config."""
-        object.__setattr__(self, "hiddens", tuple(self.hiddens))
+        self.hiddens = tuple(self.hiddens)
         if self.distributional == "categorical" and not self.v_min < self.v_max:
             raise bad_argument("v_min", self.v_min, f"below v_max={self.v_max}")
         for name in ("v_min", "v_max"):

@@ -4,16 +4,17 @@ This half loads no TensorFlow: the arguments, and what the command knows of the 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any
 
 from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import SearchConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
+from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import bad_argument
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Config(SearchConfig):
     """Arguments of evolution strategies."""
 
@@ -24,20 +25,26 @@ class Config(SearchConfig):
     lr: Schedule = arg(0.03, "learning rate", at_least=0)
     sigma: Coefficient = arg(0.1, "standard deviation of the members' noise", above=0)
     test_every: int = arg(50, "iterations between tests; another test comes at the end", at_least=1)
+    num_test_episodes: int
+    max_ep_len: int | None
+    stop_max_score: float | None
     normalize_observations: bool = arg(
         False, "scale observations by a running mean and deviation kept inside the policy"
     )
+    seed: int | None
+    total_timesteps: float | None
+    load_path: str | None
+    comm: Any
+    run: RunOptions | None
+    eval_env: Any
+    log_interval: int
+    save_interval: int
     mirrored: bool = arg(True, "every second member has the negative noise of the one before it")
     returns: str = arg(
         "standardised", "what stands for the members' returns in the sum", choices=("standardised", "ranks")
     )
     optimizer: str = arg("sgd", "plain steps of gradient ascent, or Adam's", choices=("sgd", "adam"))
     weight_decay: float = arg(0.0, "share of the parameters that a step of size 1 takes off", at_least=0, at_most=1)
-
-    order: ClassVar = """
-        num_agents num_iterations lr sigma test_every num_test_episodes max_ep_len stop_max_score
-        normalize_observations seed total_timesteps
-    """
 
     def check(self) -> None:
         """See Config."""

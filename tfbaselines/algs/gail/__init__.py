@@ -3,41 +3,53 @@
 This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in gail.py.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
-from tfbaselines.config.bases import DemonstrationConfig, TrustRegionConfig
-from tfbaselines.config.config import Coefficient, arg
+from tfbaselines.config.bases import BatchConfig, DemonstrationConfig, TrustRegionConfig
+from tfbaselines.config.config import Coefficient, NetworkSpec, arg
+from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import bad_argument
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config(DemonstrationConfig, TrustRegionConfig):
+@dataclass(kw_only=True)
+class Config(DemonstrationConfig, TrustRegionConfig, BatchConfig):
     """Arguments of GAIL."""
 
+    demo_path: str | None
     g_step: int = arg(3, "steps of the policy in an update", at_least=1)
     d_step: int = arg(1, "steps of the discriminator in an update", at_least=1)
     entcoeff: Coefficient = arg(0.0, "weight of the policy's entropy in its objective")
     adversary_entcoeff: float = arg(1e-3, "weight of the discriminator's entropy in its objective")
     adversary_hidden_size: int = arg(100, "units of each layer of the discriminator", at_least=1)
-    d_stepsize: float = arg(3e-4, "learning rate of the discriminator", at_least=0)
-    pretrained: bool = arg(False, "begin with behaviour cloning of the demonstrations, unless load_path is given")
-    BC_max_iter: int = arg(10000, "the most gradient steps of that", at_least=1)
+    timesteps_per_batch: int
     max_kl: float = arg(0.01, "KL divergence of a step", above=0)
+    cg_iters: int
     cg_damping: float = arg(0.1, "added to the diagonal of the Fisher matrix", at_least=0)
     gamma: Coefficient = arg(0.995, "discount per step", at_least=0, at_most=1)
     lam: Coefficient = arg(0.97, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
-    vf_stepsize: Coefficient = arg(1e-3, "learning rate of the value function", at_least=0)
     vf_iters: int = arg(5, "passes of the value function over each batch", at_least=0)
+    vf_stepsize: Coefficient = arg(1e-3, "learning rate of the value function", at_least=0)
+    d_stepsize: float = arg(3e-4, "learning rate of the discriminator", at_least=0)
+    pretrained: bool = arg(False, "begin with behaviour cloning of the demonstrations, unless load_path is given")
+    BC_max_iter: int = arg(10000, "the most gradient steps of that", at_least=1)
+    traj_limitation: int | None
+    subsample: int
+    total_timesteps: float | None
+    max_episodes: int
+    max_iters: int
+    seed: int | None
+    callback: Callable[[dict[str, Any], dict[str, Any]], Any] | None
+    load_path: str | None
+    save_interval: int
+    value_network: NetworkSpec | None
+    normalize_observations: bool
+    comm: Any
+    run: RunOptions | None
 
-    order: ClassVar = """
-        demo_path g_step d_step entcoeff adversary_entcoeff adversary_hidden_size timesteps_per_batch max_kl cg_iters
-        cg_damping gamma lam vf_iters vf_stepsize d_stepsize pretrained BC_max_iter traj_limitation subsample
-        total_timesteps max_episodes max_iters seed callback load_path save_interval value_network
-        normalize_observations comm run
-    """
     instead: ClassVar = {
         "expert_path": "give demo_path=, the same file",
         "expert_dataset": "give demo_path=, the data set or its file",

@@ -10,13 +10,17 @@ from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import ReplayConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
+from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import bad_argument, unknown
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Config(ReplayConfig):
     """Arguments of HER; those of DDPG, which baselines keeps among its parameters, are arguments too."""
 
+    total_timesteps: float
+    seed: int | None
+    eval_env: Any
     replay_strategy: str = arg(
         "future", "'future': goals that the episode achieves later; 'none': no new goals", choices=("future", "none")
     )
@@ -24,9 +28,18 @@ class Config(ReplayConfig):
     clip_return: bool = arg(True, "the critic's targets are at least -1 / (1 - gamma)")
     demo_file: str | None = arg(None, "npz file of demonstrations, for bc_loss")
     override_params: dict[str, Any] | None = arg(None, "arguments by name, which win over those given themselves")
+    load_path: str | None
     save_path: str | None = arg(
         None, "file for the model of the epoch with the best success rate; of the command line for the last model"
     )
+    comm: Any
+    run: RunOptions | None
+    gamma: float | None = arg(None, "discount per step; None for 1 - 1 / steps of an episode", at_least=0, at_most=1)
+    batch_size: int = arg(256, "transitions in a gradient step", at_least=1)
+    max_ep_len: int | None = arg(
+        None, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
+    )
+    save_replay_buffer: bool
     layers: int = arg(3, "hidden layers of 'dense' and 'mlp', unless these are given their own arguments", at_least=1)
     hidden: int = arg(256, "units of each of these layers", at_least=1)
     Q_lr: Schedule = arg(1e-3, "the critic's learning rate", at_least=0)
@@ -41,7 +54,6 @@ class Config(ReplayConfig):
         None, "environments, one episode of each in a cycle; None for those given, on the command line 2", at_least=1
     )
     n_batches: int = arg(40, "gradient steps in a cycle", at_least=0)
-    batch_size: int = arg(256, "transitions in a gradient step", at_least=1)
     n_test_rollouts: int = arg(10, "episodes of each environment in a test at an epoch's end; 0 for none", at_least=0)
     test_with_polyak: bool = arg(False, "test the targets' actor")
     random_eps: Coefficient = arg(0.3, "share of random actions", at_least=0, at_most=1)
@@ -57,16 +69,8 @@ class Config(ReplayConfig):
     demo_batch_size: int = arg(128, "transitions of a batch that are demonstrations", at_least=1)
     prm_loss_weight: float = arg(0.001, "weight of the actor's other losses beside that of demonstrations", at_least=0)
     aux_loss_weight: float = arg(0.0078, "weight of the loss of demonstrations", at_least=0)
-    gamma: float | None = arg(None, "discount per step; None for 1 - 1 / steps of an episode", at_least=0, at_most=1)
     clip_pos_returns: bool = arg(True, "the critic's targets are at most 0, as where rewards are -1 and 0")
-    max_ep_len: int | None = arg(
-        None, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
-    )
 
-    order: ClassVar = """
-        total_timesteps seed eval_env replay_strategy policy_save_interval clip_return demo_file override_params
-        load_path save_path
-    """
     env_defaults: ClassVar = {"all": {"network": "dense"}}
     sizes_networks: ClassVar = True
 
@@ -75,7 +79,7 @@ class Config(ReplayConfig):
         for name, value in (self.override_params or {}).items():
             if name not in self.arguments():
                 raise unknown("parameter of override_params", name, self.arguments())
-            object.__setattr__(self, name, self.arguments()[name].checked(value))
+            setattr(self, name, self.arguments()[name].checked(value))
         super().check()
         if self.q_filter and not self.bc_loss:
             raise bad_argument("q_filter", self.q_filter, "needs bc_loss=True, whose demonstrations it is about")

@@ -4,28 +4,42 @@ This half loads no TensorFlow: the arguments, and what the command knows of the 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.bases import EpochConfig
-from tfbaselines.config.config import Coefficient, Schedule, arg
+from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
+from tfbaselines.config.options import RunOptions
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Config(EpochConfig):
     """Arguments of Spinning Up's PPO."""
 
+    seed: int | None
+    steps_per_epoch: int
+    epochs: int
+    gamma: Coefficient
     clip_ratio: Coefficient = arg(0.2, "how far the probability ratio may go from 1", at_least=0)
     pi_lr: Schedule = arg(3e-4, "the policy's learning rate", at_least=0)
+    vf_lr: Schedule
     train_pi_iters: int = arg(80, "gradient steps of the policy in an epoch, at most", at_least=1)
+    train_v_iters: int
+    lam: Coefficient
+    max_ep_len: int | None
     target_kl: float = arg(0.01, "KL divergence of an update; its steps end where it is 1.5 times this", at_least=0)
+    logger_kwargs: dict[str, Any] | None
+    save_freq: int
+    total_timesteps: float | None
+    eval_env: Any
+    num_test_episodes: int
+    value_network: NetworkSpec | None
+    normalize_observations: bool
+    load_path: str | None
+    comm: Any
+    run: RunOptions | None
 
-    order: ClassVar = """
-        seed steps_per_epoch epochs gamma clip_ratio pi_lr vf_lr train_pi_iters train_v_iters lam max_ep_len target_kl
-        logger_kwargs save_freq total_timesteps eval_env num_test_episodes value_network normalize_observations
-        load_path comm run
-    """
     env_defaults: ClassVar = {
         "all": {"network": "dense", "hidden_sizes": [64, 64], "activation": "tanh"},
         "atari": {"network": "cnn"},

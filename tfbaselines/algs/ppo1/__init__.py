@@ -3,17 +3,19 @@
 This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in ppo1.py.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any
 
 from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.bases import BatchConfig
-from tfbaselines.config.config import Coefficient, arg
+from tfbaselines.config.config import Coefficient, NetworkSpec, arg
+from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import bad_argument
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Config(BatchConfig):
     """Arguments of PPO1."""
 
@@ -23,21 +25,27 @@ class Config(BatchConfig):
     optim_epochs: int = arg(10, "passes over each batch", at_least=1)
     optim_stepsize: float = arg(3e-4, "learning rate", at_least=0)
     optim_batchsize: int = arg(64, "rows in a minibatch of this rank", at_least=1)
+    gamma: Coefficient
     lam: Coefficient = arg(0.95, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
     max_timesteps: float = arg(0, "total_timesteps by the original's name; 0 for that", at_least=0)
+    max_episodes: int
+    max_iters: int
     max_seconds: float = arg(0.0, "seconds after which the run ends; 0 for no limit", at_least=0)
+    callback: Callable[[dict[str, Any], dict[str, Any]], Any] | None
     adam_epsilon: float = arg(1e-5, "epsilon of Adam", above=0)
     schedule: str = arg(
         "linear",
         "of stepsize and clip_param together: 'linear' falls to 0 over training",
         choices=("linear", "constant"),
     )
-
-    order: ClassVar = """
-        timesteps_per_actorbatch clip_param entcoeff optim_epochs optim_stepsize optim_batchsize gamma lam
-        max_timesteps max_episodes max_iters max_seconds callback adam_epsilon schedule total_timesteps seed load_path
-        save_interval value_network normalize_observations comm run
-    """
+    total_timesteps: float | None
+    seed: int | None
+    load_path: str | None
+    save_interval: int
+    value_network: NetworkSpec | None
+    normalize_observations: bool
+    comm: Any
+    run: RunOptions | None
 
     @property
     def batch_steps(self) -> int:

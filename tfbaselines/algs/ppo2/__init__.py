@@ -9,42 +9,51 @@ from typing import Any, ClassVar
 
 from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
-from tfbaselines.config.bases import OnPolicyConfig
-from tfbaselines.config.config import Coefficient, Schedule, arg
+from tfbaselines.config.bases import OnPolicyConfig, PolicyConfig
+from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
+from tfbaselines.config.options import RunOptions
 from tfbaselines.config.signals import PretrainingConfig, SignalsConfig
 from tfbaselines.errors import bad_argument
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config(SignalsConfig, PretrainingConfig, OnPolicyConfig):
+@dataclass(kw_only=True)
+class Config(SignalsConfig, PretrainingConfig, OnPolicyConfig, PolicyConfig):
     """Arguments of PPO2."""
 
+    total_timesteps: float
+    eval_env: Any
+    seed: int | None
     nsteps: int = arg(2048, "steps of each environment in an update", at_least=1)
     ent_coef: Coefficient = arg(0.0, "weight of the policy's entropy in the loss")
     lr: Schedule = arg(3e-4, "learning rate", at_least=0)
     vf_coef: Coefficient = arg(0.5, "weight of the value loss", at_least=0)
     max_grad_norm: float | None = arg(0.5, "bound of the gradient's global norm; None for none", above=0)
+    gamma: Coefficient
     lam: Coefficient = arg(0.95, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
     log_interval: int = arg(10, "updates between rows of the logs", at_least=1)
     nminibatches: int = arg(4, "minibatches of an epoch; recurrent policies: groups of environments", at_least=1)
     noptepochs: int = arg(4, "passes over each rollout", at_least=1)
     cliprange: Schedule = arg(0.2, "how far the probability ratio may go from 1", at_least=0)
-    cliprange_vf: Schedule | bool = arg(
-        True, "how far values may go from the rollout's; True for cliprange, False for no bound", at_least=0
-    )
-    use_gae: bool = arg(True, "estimate advantages with GAE; False takes n-step returns minus values")
-    normalize_advantages: bool = arg(True, "standardise the advantages of each minibatch")
+    save_interval: int
+    load_path: str | None
     model_fn: Callable[..., Any] | None = arg(None, "makes the model in place of Model; train() then takes minibatches")
     update_fn: Callable[[int], None] | None = arg(None, "called with the update's number after each update")
     init_fn: Callable[[], None] | None = arg(None, "called once before training")
     mpi_rank_weight: float = arg(1.0, "this rank's weight when gradients are averaged over ranks", at_least=0)
+    comm: Any
+    value_network: NetworkSpec | None
+    normalize_observations: bool
+    use_gae: bool = arg(True, "estimate advantages with GAE; False takes n-step returns minus values")
+    cliprange_vf: Schedule | bool = arg(
+        True, "how far values may go from the rollout's; True for cliprange, False for no bound", at_least=0
+    )
+    normalize_advantages: bool = arg(True, "standardise the advantages of each minibatch")
+    max_total_reward: float | None
+    run: RunOptions | None
+    reward_signals: str | dict[str, Any] | None
+    reward_signal_num_update: int | None
+    pretraining: str | dict[str, Any] | None
 
-    order: ClassVar = """
-        total_timesteps eval_env seed nsteps ent_coef lr vf_coef max_grad_norm gamma lam log_interval
-        nminibatches noptepochs cliprange save_interval load_path model_fn update_fn init_fn mpi_rank_weight
-        comm value_network normalize_observations use_gae cliprange_vf normalize_advantages max_total_reward run
-        reward_signals reward_signal_num_update
-    """
     env_defaults: ClassVar = {
         "atari": {"nsteps": 128, "log_interval": 1, "ent_coef": 0.01, "lr": "linear_2.5e-4", "cliprange": 0.1},
         "mujoco": {

@@ -4,17 +4,18 @@ This half loads no TensorFlow: the arguments, and what the command knows of the 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import SearchConfig
 from tfbaselines.config.config import Schedule, arg
+from tfbaselines.config.options import RunOptions
 
 NETWORK = "table"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Config(SearchConfig):
     """Arguments of Q-learning."""
 
@@ -27,6 +28,18 @@ class Config(SearchConfig):
     epsilon_decay: float = arg(0.9999, "factor of that probability for each episode", at_least=0, at_most=1)
     epsilon_min: float = arg(0.01, "smallest probability of a random action", at_least=0, at_most=1)
     grid_size: int | list = arg(20, "cells along each dimension of Box observations, or a list for each", at_least=1)
+    test_every: int
+    num_test_episodes: int
+    max_ep_len: int | None
+    stop_max_score: float | None
+    seed: int | None
+    total_timesteps: float | None
+    load_path: str | None
+    comm: Any
+    run: RunOptions | None
+    eval_env: Any
+    log_interval: int = arg(10, "updates between rows of the logs", at_least=1)
+    save_interval: int
     low: float | list | None = arg(
         None, "where the grid begins, in every dimension or a list for each; None for the observation space's bounds"
     )
@@ -35,12 +48,7 @@ class Config(SearchConfig):
         1000, "random steps of each environment whose range bounds dimensions that are unbounded", at_least=1
     )
     initial_value: float = arg(0.0, "of actions not tried yet; large ones make every action be tried")
-    log_interval: int = arg(10, "updates between rows of the logs", at_least=1)
 
-    order: ClassVar = """
-        num_iterations lr discount epsilon_greedy epsilon_decay epsilon_min grid_size test_every num_test_episodes
-        max_ep_len stop_max_score seed total_timesteps
-    """
     env_defaults: ClassVar = {"all": {"network": NETWORK}}
 
 

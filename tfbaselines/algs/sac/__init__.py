@@ -5,59 +5,63 @@ This half loads no TensorFlow: the arguments, and what the command knows of the 
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import Algorithm
-from tfbaselines.config.bases import OffPolicyConfig
+from tfbaselines.config.bases import OffPolicyConfig, ReplayConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
-from tfbaselines.config.config import Config as BaseConfig
+from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import is_schedule, parse_schedule
-from tfbaselines.config.signals import PretrainingConfig, ReplaySignalsConfig
+from tfbaselines.config.signals import PretrainingConfig, SignalsConfig
 from tfbaselines.errors import bad_argument
 
 
-@dataclass(frozen=True, kw_only=True)
-class TemperatureConfig(BaseConfig):
-    """Of algorithms that maximise entropy beside rewards; see algs/sac/loss.py."""
+@dataclass(kw_only=True)
+class Config(PretrainingConfig, SignalsConfig, OffPolicyConfig, ReplayConfig):
+    """Arguments of SAC."""
 
+    seed: int | None
+    total_timesteps: float | None
+    eval_env: Any
+    steps_per_epoch: int
+    epochs: int
+    replay_size: float
+    gamma: float
+    polyak: float
+    lr: Schedule = arg(1e-3, "learning rate", at_least=0)
     alpha: Coefficient | str = arg(0.2, "weight of the entropy; 'auto' learns it, 'auto_0.1' from there", at_least=0)
+    batch_size: int
+    start_steps: int
+    update_after: int
+    update_every: int
+    num_test_episodes: int
+    max_ep_len: int | None
+    logger_kwargs: dict[str, Any] | None
+    save_freq: int
     target_entropy: float | None = arg(
         None,
         "entropy that alpha='auto' aims at; None for minus the number of continuous actions, or 0.2 of the largest "
         "entropy of discrete ones",
     )
-
-    def check(self) -> None:
-        """See Config."""
-        super().check()
-        if not 0.0 <= self.first_alpha < math.inf or (self.learns_alpha and self.first_alpha == 0):
-            raise bad_argument("alpha", self.alpha, "a number of at least 0, 'auto', or such as 'auto_0.1'")
-
-    @property
-    def learns_alpha(self) -> bool:
-        """Whether the temperature is learnt."""
-        return isinstance(self.alpha, str) and self.alpha.startswith("auto")
-
-    @property
-    def first_alpha(self) -> float:
-        """The temperature at the start; NaN for what is none."""
-        if is_schedule(self.alpha):
-            return parse_schedule(self.alpha, "alpha")(1.0)
-        try:
-            return float(str(self.alpha).removeprefix("auto").removeprefix("_") or 1.0)
-        except ValueError:
-            return math.nan
-
-
-@dataclass(frozen=True, kw_only=True)
-class Config(TemperatureConfig, PretrainingConfig, ReplaySignalsConfig, OffPolicyConfig):
-    """Arguments of SAC."""
-
-    lr: Schedule = arg(1e-3, "learning rate", at_least=0)
+    num_update: int | None
     train_interval: int | None = arg(None, "ML-Agents' name for update_every", at_least=1)
     buffer_init_steps: int | None = arg(None, "ML-Agents' name for start_steps and update_after in one", at_least=0)
-
+    n_step: int
+    memory_size: int | None
+    sequence_length: int
+    vis_encode_type: str
+    normalize_observations: bool
+    save_replay_buffer: bool
+    load_path: str | None
+    comm: Any
+    run: RunOptions | None
+    replay: str
+    replay_k: float | None
+    reward_signals: str | dict[str, Any] | None
+    reward_signal_num_update: int | None
+    offline: str | None
+    pretraining: str | dict[str, Any] | None
     cql_weight: float | None = arg(
         None, "offline: weight of the critics' penalty, where it is learnt at the start; None for 5", at_least=0
     )
@@ -66,13 +70,6 @@ class Config(TemperatureConfig, PretrainingConfig, ReplaySignalsConfig, OffPolic
         None, "offline: actions of the policy, and uniform ones, that estimate the penalty; None for 10", at_least=1
     )
 
-    order: ClassVar = """
-        seed total_timesteps eval_env steps_per_epoch epochs replay_size gamma polyak lr alpha batch_size
-        start_steps update_after update_every num_test_episodes max_ep_len logger_kwargs save_freq
-        target_entropy num_update train_interval buffer_init_steps n_step memory_size sequence_length
-        vis_encode_type normalize_observations save_replay_buffer load_path comm run replay replay_k
-        reward_signals reward_signal_num_update
-    """
     env_defaults: ClassVar = {
         "all": {"network": "dense"},
         # A game is longer than max_ep_len, and its frames are many: learn from it less often.
@@ -92,16 +89,35 @@ class Config(TemperatureConfig, PretrainingConfig, ReplaySignalsConfig, OffPolic
             if self.buffer_init_steps > self.replay_size:
                 accepted = f"at most replay_size={int(self.replay_size)}, or nothing is learnt"
                 raise bad_argument("buffer_init_steps", self.buffer_init_steps, accepted)
-            object.__setattr__(self, "start_steps", self.buffer_init_steps)
-            object.__setattr__(self, "update_after", self.buffer_init_steps)
+            self.start_steps = self.buffer_init_steps
+            self.update_after = self.buffer_init_steps
         if self.train_interval is not None:
-            object.__setattr__(self, "update_every", self.train_interval)
+            self.update_every = self.train_interval
         super().check()
+        if not 0.0 <= self.first_alpha < math.inf or (self.learns_alpha and self.first_alpha == 0):
+            raise bad_argument("alpha", self.alpha, "a number of at least 0, 'auto', or such as 'auto_0.1'")
+        if self.signals is not None and self.n_step != 1:
+            raise bad_argument("n_step", self.n_step, "1 with reward_signals, which are discounted step by step")
         if self.offline is not None and self.signals is not None:
             raise bad_argument("reward_signals", self.reward_signals, "None with offline: the data set has its rewards")
         self.check_offline("cql_weight", "cql_threshold", "cql_actions")
         if self.cql_threshold is not None and self.cql_weight == 0:
             raise bad_argument("cql_weight", self.cql_weight, "above 0 with cql_threshold, which multiplies it")
+
+    @property
+    def learns_alpha(self) -> bool:
+        """Whether the temperature is learned."""
+        return isinstance(self.alpha, str) and self.alpha.startswith("auto")
+
+    @property
+    def first_alpha(self) -> float:
+        """The temperature at the start; NaN for what is none."""
+        if is_schedule(self.alpha):
+            return parse_schedule(self.alpha, "alpha")(1.0)
+        try:
+            return float(str(self.alpha).removeprefix("auto").removeprefix("_") or 1.0)
+        except ValueError:
+            return math.nan
 
 
 ALGORITHM = Algorithm(

@@ -116,7 +116,7 @@ class ReplaySignals:
         columns: names of the statistics beside those of the critics.
 
     Args:
-        run: with ReplaySignalsConfig.
+        run: with reward signals.
         policy: an actor with two critics for each signal.
         target: its targets.
         env: the environments.
@@ -188,7 +188,7 @@ def replay_signals(run: OffPolicyRun, policy: ActorCritic, target: ActorCritic, 
     """The reward signals of a run, which it then learns from; None where it learns from rewards alone.
 
     Args:
-        run: of an algorithm with ReplaySignalsConfig.
+        run: of an algorithm with reward signals.
         policy: an actor with two critics for each signal.
         target: its targets.
         env: the environments.

@@ -4,35 +4,58 @@ This half loads no TensorFlow: the arguments, and what the command knows of the 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import Algorithm
-from tfbaselines.config.bases import OffPolicyConfig
+from tfbaselines.config.bases import OffPolicyConfig, ReplayConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
+from tfbaselines.config.options import RunOptions
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config(OffPolicyConfig):
+@dataclass(kw_only=True)
+class Config(OffPolicyConfig, ReplayConfig):
     """Arguments of TD3."""
 
+    seed: int | None
+    total_timesteps: float | None
+    eval_env: Any
+    steps_per_epoch: int
+    epochs: int
+    replay_size: float
+    gamma: float
+    polyak: float
     pi_lr: Schedule = arg(1e-3, "the actor's learning rate", at_least=0)
     q_lr: Schedule = arg(1e-3, "the critics' learning rate", at_least=0)
+    batch_size: int
+    start_steps: int
+    update_after: int
+    update_every: int
     act_noise: Coefficient = arg(0.1, "standard deviation of the noise on actions", at_least=0)
     target_noise: Coefficient = arg(0.2, "standard deviation of the noise on the target's actions", at_least=0)
     noise_clip: Coefficient = arg(0.5, "bound of the target's noise", at_least=0)
     policy_delay: int = arg(2, "critic steps for each step of the actor and the targets", at_least=1)
-    bc_alpha: float | None = arg(None, "offline: weight of values beside the data's actions; None for 2.5", at_least=0)
+    num_test_episodes: int
+    max_ep_len: int | None
+    logger_kwargs: dict[str, Any] | None
+    save_freq: int
+    num_update: int | None
+    n_step: int
+    memory_size: int | None
+    sequence_length: int
+    vis_encode_type: str
     normalize_observations: bool | None = arg(
         None, "scale observations by a running mean and deviation, offline by the data's; None: offline only"
     )
+    save_replay_buffer: bool
+    load_path: str | None
+    comm: Any
+    run: RunOptions | None
+    replay: str
+    replay_k: float | None
+    offline: str | None
+    bc_alpha: float | None = arg(None, "offline: weight of values beside the data's actions; None for 2.5", at_least=0)
 
-    order: ClassVar = """
-        seed total_timesteps eval_env steps_per_epoch epochs replay_size gamma polyak pi_lr q_lr batch_size
-        start_steps update_after update_every act_noise target_noise noise_clip policy_delay num_test_episodes
-        max_ep_len logger_kwargs save_freq num_update n_step memory_size sequence_length vis_encode_type
-        normalize_observations save_replay_buffer load_path comm run replay replay_k
-    """
     env_defaults: ClassVar = {"all": {"network": "dense"}}
 
     def check(self) -> None:
@@ -40,7 +63,7 @@ class Config(OffPolicyConfig):
         super().check()
         self.check_offline("bc_alpha")
         if self.normalize_observations is None:
-            object.__setattr__(self, "normalize_observations", self.offline is not None)
+            self.normalize_observations = self.offline is not None
 
 
 ALGORITHM = Algorithm(

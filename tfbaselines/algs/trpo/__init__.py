@@ -4,30 +4,44 @@ This half loads no TensorFlow: the arguments, and what the command knows of the 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.bases import EpochConfig
-from tfbaselines.config.config import arg
+from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
+from tfbaselines.config.options import RunOptions
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Config(EpochConfig):
     """Arguments of Spinning Up's TRPO."""
 
+    seed: int | None
+    steps_per_epoch: int
+    epochs: int
+    gamma: Coefficient
     delta: float = arg(0.01, "KL divergence of an update", above=0)
+    vf_lr: Schedule
+    train_v_iters: int
     damping_coeff: float = arg(0.1, "added to the diagonal of the Hessian", at_least=0)
     cg_iters: int = arg(10, "iterations of the conjugate gradient", at_least=1)
     backtrack_iters: int = arg(10, "lengths of the step that are tried", at_least=1)
     backtrack_coeff: float = arg(0.8, "each length tried is this part of the one before", above=0, at_most=1)
+    lam: Coefficient
+    max_ep_len: int | None
+    logger_kwargs: dict[str, Any] | None
+    save_freq: int
     algo: str = arg("trpo", "'trpo' shortens the step until it is accepted, 'npg' takes it", choices=("trpo", "npg"))
+    total_timesteps: float | None
+    value_network: NetworkSpec | None
+    normalize_observations: bool
+    load_path: str | None
+    comm: Any
+    run: RunOptions | None
+    eval_env: Any
+    num_test_episodes: int
 
-    order: ClassVar = """
-        seed steps_per_epoch epochs gamma delta vf_lr train_v_iters damping_coeff cg_iters backtrack_iters
-        backtrack_coeff lam max_ep_len logger_kwargs save_freq algo total_timesteps value_network
-        normalize_observations load_path comm run
-    """
     env_defaults: ClassVar = {
         "all": {"network": "dense", "hidden_sizes": [64, 64], "activation": "tanh"},
         "atari": {"network": "cnn"},

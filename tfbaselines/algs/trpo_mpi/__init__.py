@@ -3,25 +3,42 @@
 This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in trpo_mpi.py.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
-from tfbaselines.config.bases import TrustRegionConfig
-from tfbaselines.config.config import Coefficient, arg
+from tfbaselines.config.bases import BatchConfig, TrustRegionConfig
+from tfbaselines.config.config import Coefficient, NetworkSpec, arg
+from tfbaselines.config.options import RunOptions
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config(TrustRegionConfig):
+@dataclass(kw_only=True)
+class Config(TrustRegionConfig, BatchConfig):
     """Arguments of TRPO."""
 
+    total_timesteps: float | None
+    timesteps_per_batch: int
+    max_kl: float
+    cg_iters: int
+    gamma: Coefficient
+    lam: Coefficient
+    seed: int | None
     ent_coef: Coefficient = arg(0.0, "weight of the policy's entropy in the objective")
+    cg_damping: float
+    vf_stepsize: Coefficient
+    vf_iters: int
+    max_episodes: int
+    max_iters: int
+    callback: Callable[[dict[str, Any], dict[str, Any]], Any] | None
+    load_path: str | None
+    save_interval: int
+    value_network: NetworkSpec | None
+    normalize_observations: bool
+    comm: Any
+    run: RunOptions | None
 
-    order: ClassVar = """
-        total_timesteps timesteps_per_batch max_kl cg_iters gamma lam seed ent_coef cg_damping vf_stepsize vf_iters
-        max_episodes max_iters callback load_path save_interval value_network normalize_observations comm run
-    """
     env_defaults: ClassVar = {
         "atari": {
             "network": "cnn_small",

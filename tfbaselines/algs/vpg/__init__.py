@@ -4,24 +4,39 @@ This half loads no TensorFlow: the arguments, and what the command knows of the 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.bases import EpochConfig
-from tfbaselines.config.config import Schedule, arg
+from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
+from tfbaselines.config.options import RunOptions
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Config(EpochConfig):
     """Arguments of Spinning Up's VPG."""
 
+    seed: int | None
+    steps_per_epoch: int
+    epochs: int
+    gamma: Coefficient
     pi_lr: Schedule = arg(3e-4, "the policy's learning rate", at_least=0)
+    vf_lr: Schedule
+    train_v_iters: int
+    lam: Coefficient
+    max_ep_len: int | None
+    logger_kwargs: dict[str, Any] | None
+    save_freq: int
+    total_timesteps: float | None
+    eval_env: Any
+    num_test_episodes: int
+    value_network: NetworkSpec | None
+    normalize_observations: bool
+    load_path: str | None
+    comm: Any
+    run: RunOptions | None
 
-    order: ClassVar = """
-        seed steps_per_epoch epochs gamma pi_lr vf_lr train_v_iters lam max_ep_len logger_kwargs save_freq
-        total_timesteps eval_env num_test_episodes value_network normalize_observations load_path comm run
-    """
     env_defaults: ClassVar = {
         "all": {"network": "dense", "hidden_sizes": [64, 64], "activation": "tanh"},
         "atari": {"network": "cnn"},
