@@ -10,7 +10,7 @@ from tfbaselines.training.guards import heed
 
 HERE = Path(__file__).parent
 # Helpers that tests share: commands, golden cases, small runs, and those of one room.
-ROOMS = [*(path for path in sorted(HERE.iterdir()) if path.is_dir()), HERE / "envs" / "vec"]
+ROOMS = [path for path in sorted([*HERE.iterdir(), *HERE.glob("algs/*"), HERE / "envs" / "vec"]) if path.is_dir()]
 sys.path[:0] = [str(path) for path in (HERE, *ROOMS)]
 
 # Workers side by side share the cores, and so do the processes that they start. TensorFlow is not imported yet.

@@ -16,7 +16,7 @@ from tfbaselines.logs.logger import read_csv
 from tfbaselines.run import main
 
 OLD_RUNS = Path(__file__).parent / "data/old_runs"
-STEPS = {"ppo2": 64, "acer": 64, "sac": 80, "ddpg": 160}
+STEPS = {"ppo2": 64, "sac": 80, "ddpg": 160}
 # Columns that depend on the machine's speed.
 TIMES = ["Time", "fps", "misc/time_elapsed", "total/duration", "total/steps_per_second"]
 

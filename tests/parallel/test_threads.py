@@ -7,7 +7,8 @@ from contextlib import suppress
 
 import pytest
 
-from tfbaselines.parallel.threads import Crew, Together
+from tfbaselines.algs.acer.workers import Crew
+from tfbaselines.parallel.threads import Together
 from tfbaselines.training.checkpoint import load_tree, save_tree
 
 # What takes longer than this has hung.

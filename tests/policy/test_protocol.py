@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.algs.acer.dueling import DuelingPolicy
+from tfbaselines.algs.acer.continuous import DuelingPolicy
 from tfbaselines.envs.vec.action_mask import MASK
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor

@@ -1,105 +1,16 @@
-"""Threads that work side by side: each does its own job over and over, and all can be held still between two turns.
-
-Threads of numpy's matrix products.
+"""Threads of numpy's matrix products.
 
 The cores of the machine that this process may use.
 """
 
 import functools
 import os
-import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np  # noqa: F401 (its libraries are looked for)
 from threadpoolctl import ThreadpoolController
-
-
-class Crew:
-    """Does each of some jobs over and over: one in the caller's thread, several in threads of their own.
-
-    Args:
-        jobs: functions without arguments.
-    """
-
-    def __init__(self, jobs: Sequence[Callable[[], Any]]) -> None:
-        self._jobs = list(jobs)
-        self._threads: list[threading.Thread] = []
-        self._change = threading.Condition()
-        self._results: deque[tuple[int, Any, BaseException | None]] = deque()
-        self._turns = self._busy = 0
-        self._held = False
-
-    def __enter__(self) -> "Crew":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        with self._change:
-            self._turns, self._held = 0, False
-            self._change.notify_all()
-        for thread in self._threads:
-            thread.join()
-
-    def results(self, turns: int) -> Iterator[tuple[int, Any]]:
-        """The number of a job and what it returned, `turns` times, in the order in which they finish.
-
-        What a job raises is raised here.
-        """
-        if len(self._jobs) == 1:
-            for _ in range(turns):
-                yield 0, self._jobs[0]()
-            return
-        self._turns = turns
-        self._threads = [threading.Thread(target=self._work, args=(i,), daemon=True) for i in range(len(self._jobs))]
-        for thread in self._threads:
-            thread.start()
-        for _ in range(turns):
-            with self._change:
-                self._change.wait_for(lambda: self._results)
-                number, result, error = self._results.popleft()
-                self._change.notify_all()
-            if error is not None:
-                raise error
-            yield number, result
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Waits until every thread has ended its turn, and lets none begin another inside of the context."""
-        with self._change:
-            self._held = True
-            self._change.wait_for(lambda: self._busy == 0)
-        try:
-            yield
-        finally:
-            with self._change:
-                self._held = False
-                self._change.notify_all()
-
-    def _work(self, number: int) -> None:
-        while self._begin():
-            result, error = None, None
-            try:
-                result = self._jobs[number]()
-            except BaseException as caught:
-                error = caught
-            with self._change:
-                self._busy -= 1
-                self._results.append((number, result, error))
-                self._change.notify_all()
-            if error is not None:
-                return
-
-    def _begin(self) -> bool:
-        with self._change:
-            # Nobody runs ahead of a reader who is slow.
-            self._change.wait_for(lambda: self._turns == 0 or (not self._held and len(self._results) < len(self._jobs)))
-            if self._turns == 0:
-                return False
-            self._turns -= 1
-            self._busy += 1
-            return True
 
 
 class Together:

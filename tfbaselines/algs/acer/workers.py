@@ -1,39 +1,69 @@
-"""Workers that collect rollouts, learn from them, and then from a replay of them; several are threads side by side.
-
-The rows of ACER's logs, under the original's names.
-"""
+"""Several workers of ACER: threads that collect trajectories and learn from them into one model."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tfbaselines.algs.acer.replay import RolloutReplay, TraceReplay, TraceRunner
+from tfbaselines.algs.acer import Config
+from tfbaselines.algs.acer.acer import make_replay, make_runner, row, times_to_replay
+from tfbaselines.algs.acer.model import Model
+from tfbaselines.algs.acer.replay import ReplayFile, Trajectory, observations_of
+from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.normalize import share_normalization
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.packed import with_packed_observations
 from tfbaselines.errors import UsageError, bad_argument, check_at_least
-from tfbaselines.logs import logger
 from tfbaselines.logs.rows import Episodes
 from tfbaselines.parallel import mpi
+from tfbaselines.parallel.threads import Together
 from tfbaselines.policy.actor import make_actor
+from tfbaselines.training.plan import Plan
 from tfbaselines.training.run import Run
+
+
+def learn_with_workers(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], config: Config) -> Model:
+    """Train a policy with several workers.
+
+    Args:
+        network: the network's name or builder.
+        env: one worker's environments, or a list with the environments of every worker.
+        config: the arguments.
+    """
+    comm = mpi.wrap(config.comm)
+    with workers_environments(env, config.num_workers, config.options, comm) as given:
+        envs = [with_packed_observations(own) for own in given]
+        with Run("acer", Team(envs), config, Plan.of(config, envs[0].num_envs), with_packed_observations) as run:
+            model = Model(network, envs[0], config, comm, run.rng)
+            workers = make_workers(run, model, envs)
+            with Crew([worker.turn for worker in workers]) as crew:
+                run.start(model, normalized=envs[0], replay=replays_file(workers), paused=crew.paused)
+                run.acts(*workers)
+                rows = WorkerRows(run, len(workers))
+                turns = crew.results(run.num_updates - run.update)
+                for _, (number, (statistics, episodes)) in zip(run.updates(), turns, strict=False):
+                    run.episodes.extend(episodes)
+                    rows.add(number, run.check(statistics), episodes)
+                    run.finish_update(rows)
+    return model
 
 
 @contextmanager
 def workers_environments(
     env: VecEnv | Sequence[VecEnv], num_workers: int, run: RunOptions, comm: mpi.Communicator
 ) -> Iterator[list[VecEnv]]:
-    """The environments of each worker; those that are made here are closed at the end.
+    """Provide the environments of each worker, and close those that were made here at the end.
 
     Args:
-        env: one worker's environments, or a list with every worker's.
-        num_workers: how many workers there are; with a list, 1 stands for its length.
-        run: its make_env makes what is missing.
-        comm: ranks do not go together with several workers.
+        env: one worker's environments, or a list with the environments of every worker.
+        num_workers: number of workers; with a list, 1 stands for its length.
+        run: its make_env makes missing environments.
+        comm: the ranks; several ranks cannot have several workers.
     """
     envs = list(env) if isinstance(env, list | tuple) else [env]
     check_at_least(1, num_workers=num_workers, workers=len(envs))
@@ -41,116 +71,112 @@ def workers_environments(
     if count > 1 and comm.size > 1:
         raise bad_argument("num_workers", num_workers, "several workers are threads of one process: run without mpirun")
     if len(envs) != count and (len(envs) > 1 or run.make_env is None):
-        raise bad_argument(
-            "num_workers", num_workers, f"env has the environments of {len(envs)}: give a list of each's"
-        )
+        accepted = f"env holds the environments of {len(envs)}: give a list with the environments of every worker"
+        raise bad_argument("num_workers", num_workers, accepted)
     with ExitStack() as stack:
         for number in range(len(envs), count):
             envs.append(run.make_env(number))
             stack.callback(envs[-1].close)
-        if any(one.num_envs != envs[0].num_envs for one in envs):
-            raise UsageError(f"every worker needs as many environments, not {[one.num_envs for one in envs]}")
+        counts = [own.num_envs for own in envs]
+        if len(set(counts)) > 1:
+            raise UsageError(f"all workers need the same number of environments, not {counts}")
         share_normalization(envs)
         yield envs
 
 
-@dataclass
 class Worker:
-    """Environments, a replay of what happened in them, and the learning from both into a model.
+    """Collects trajectories with its own copy of the parameters, and learns from them into the shared model.
 
-    Attributes:
-        run: its model, which other workers may share, and its config: nsteps, replay_ratio, replay_start, reward_clip.
-        env: the environments.
-        replay: keeps their experience, or None.
-        rng: generator of actions' noise and of what is replayed.
-        own_actor: act by a copy of the parameters of this worker's own.
+    Args:
+        run: the run.
+        model: the model that all workers share.
+        env: environments of this worker.
+        rng: generator of the actions' noise and of the replay.
         lock: held while the model changes.
     """
 
-    run: Run
-    env: VecEnv
-    replay: RolloutReplay | TraceReplay | None
-    rng: np.random.Generator
-    own_actor: bool
-    lock: AbstractContextManager
-
-    def __post_init__(self) -> None:
-        model = self.run.model
-        self._actor = make_actor(model.policy) if self.own_actor else model.actor
-        self.runner = TraceRunner(self.env, model.policy, self._actor, self.run.config.nsteps, self.rng)
+    def __init__(
+        self, run: Run, model: Model, env: VecEnv, rng: np.random.Generator, lock: AbstractContextManager
+    ) -> None:
+        self._run = run
+        self._model = model
+        self._actor = make_actor(model.policy)
+        self.lock = lock
+        self.rng = rng
+        self.replay = make_replay(env, run.config)
+        self.runner = make_runner(env, model.policy, self._actor, run.config, rng)
 
     def turn(self) -> tuple[dict[str, float], list[dict[str, Any]]]:
-        """Collect and learn; the statistics of learning from what was collected, and the episodes that ended."""
-        config, comm = self.run.config, self.run.comm
-        if self.own_actor:
-            # Other workers have changed the parameters since, and may be changing them now.
-            with self.lock:
-                self._actor.refresh()
-        batch = self.runner.run()
-        if config.reward_clip is not None:
-            batch["rewards"] = np.clip(batch["rewards"], -config.reward_clip, config.reward_clip)
-        statistics = self._train(batch)
-        seen = batch["obs"][:, :-1]
+        """Learn from new experience, then from the replay; return the former's statistics, and episodes that ended."""
+        run, rng, replay = self._run, self.rng, self.replay
         with self.lock:
-            self.run.model.observe(lambda: seen.reshape(-1, *seen.shape[2:]))
-        if self.replay is not None:
-            words = self.replay.put(batch)
-            if words:
-                logger.info(words)
-            # Every rank replays or none does: their gradients are averaged.
-            if all(comm.gather(self.replay.has_atleast(config.replay_start))):
-                for _ in range(comm.broadcast_object(int(self.rng.poisson(config.replay_ratio)))):
-                    self._train(self.replay.sample(self.rng), replayed=True)
+            # Other workers have changed the parameters since, and may be changing them now.
+            self._actor.refresh()
+        trajectory = self.runner.run()
+        statistics = self._train(trajectory)
+        with self.lock:
+            self._model.observe(partial(observations_of, trajectory))
+        if replay is not None:
+            replay.put(trajectory)
+            for _ in range(times_to_replay(replay, run.config, run.comm, rng)):
+                self._train(replay.sample(rng), replayed=True)
         return statistics, self.runner.episodes
 
     def state(self) -> dict[str, Any]:
-        """Where the runner and the generator stand."""
+        """Return the state of the runner and of the generator."""
         return self.runner.state() | {"rng": self.rng.bit_generator.state}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from there; an older version's checkpoint lacks the generator."""
+        """Continue from a state; a run with one worker saved no generator."""
         self.runner.restore({name: value for name, value in state.items() if name != "rng"})
         if "rng" in state:
             self.rng.bit_generator.state = state["rng"]
 
-    def _train(self, batch: dict[str, np.ndarray], replayed: bool = False) -> dict[str, float]:
+    def _train(self, batch: Trajectory, replayed: bool = False) -> dict[str, float]:
         with self.lock:
-            return self.run.model.train(batch=batch, rng=self.rng, replayed=replayed, **self.run.rates())
+            return self._model.train(batch=batch, rng=self.rng, replayed=replayed, **self._run.rates())
 
 
-def make_replay(env: VecEnv, config: Any) -> RolloutReplay | TraceReplay:
-    """A replay of rollouts, or of buffer_len whole episodes where that is given.
-
-    Args:
-        env: the environments of one worker.
-        config: with nsteps, buffer_size, buffer_len, batch_size, trace_length and comm.
-    """
-    if config.buffer_len is None:
-        return RolloutReplay(env, config.buffer_size, config.nsteps)
-    return TraceReplay(env, config.buffer_len, config.batch_size, config.trace_length, config.comm)
+def make_workers(run: Run, model: Model, envs: list[VecEnv]) -> list[Worker]:
+    """Make a worker for the environments of each list entry."""
+    lock = threading.Lock() if run.config.lock else nullcontext()
+    return [Worker(run, model, env, np.random.default_rng(run.rng.integers(2**63)), lock) for env in envs]
 
 
-def make_workers(run: Run, envs: list[VecEnv], replays: list[RolloutReplay | TraceReplay | None]) -> list[Worker]:
-    """A worker for each list entry; one alone acts through the model and draws from the run's generator."""
-    alone = len(envs) == 1
-    lock = threading.Lock() if run.config.lock and not alone else nullcontext()
+class Team(Together):
+    """The environments or the replays of all workers, saved and restored as one.
 
-    def worker(env: VecEnv, replay: RolloutReplay | TraceReplay | None) -> Worker:
-        rng = run.rng if alone else np.random.default_rng(run.rng.integers(2**63))
-        return Worker(run, env, replay, rng, own_actor=not alone, lock=lock)
-
-    return [worker(env, replay) for env, replay in zip(envs, replays, strict=True)]
-
-
-class ACERRows:
-    """Collects what every worker had last.
-
-    Args:
-        run: the run, whose counters and episodes these are.
-        workers: how many workers learn side by side.
+    The state is that of the first part, as in a run with one worker, and holds the other parts' states by number.
     """
 
-    def __init__(self, run: Any, workers: int) -> None:
+    def state(self) -> dict[str, Any]:
+        first, *others = super().state().items()
+        return first[1] | dict(others)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore({"0": state} | state)
+
+    def forget_unfinished(self) -> None:
+        """Drop the unfinished episodes of every replay."""
+        for replay in self._parts:
+            replay.forget_unfinished()
+
+
+def replays_file(workers: list[Worker]) -> ReplayFile | None:
+    """Make the file of all workers' replays; None when they have none."""
+    replays = [worker.replay for worker in workers]
+    return None if replays[0] is None else ReplayFile(Team(replays))
+
+
+class WorkerRows:
+    """Rows of the logs: the latest turn, and the latest turn of each worker in columns of its own.
+
+    Args:
+        run: the run; its counters and episodes are logged.
+        workers: number of workers.
+    """
+
+    def __init__(self, run: Run, workers: int) -> None:
         self._run = run
         self._episodes = [Episodes() for _ in range(workers)]
         self._latest: dict[int, dict[str, float]] = {}
@@ -158,19 +184,101 @@ class ACERRows:
 
     def add(self, number: int, statistics: dict[str, float], episodes: list[dict[str, Any]]) -> None:
         """Remember a turn of one worker: its statistics, and the infos' 'episode' entries of episodes that ended."""
-        self._episodes[number].extend(episodes)
+        own = self._episodes[number]
+        own.extend(episodes)
         self._statistics = statistics
-        self._latest[number] = statistics | _of_episodes(self._episodes[number])
+        means = {"mean_episode_length": own.mean_length, "mean_episode_reward": own.mean_reward}
+        self._latest[number] = statistics | means
 
     def __call__(self) -> dict[str, Any]:
-        """A row: the latest turn, and with several workers what each of them had last."""
-        run, own = self._run, self._latest if len(self._latest) > 1 else {}
-        counters = {"total_timesteps": run.timesteps, "fps": run.fps} | _of_episodes(run.episodes)
-        workers = {
-            f"worker{number}/{name}": value for number, row in sorted(own.items()) for name, value in row.items()
-        }
-        return self._statistics | counters | workers
+        """Return the row."""
+        latest = sorted(self._latest.items()) if len(self._latest) > 1 else []
+        columns = {f"worker{number}/{name}": value for number, turn in latest for name, value in turn.items()}
+        return row(self._run, self._statistics) | columns
 
 
-def _of_episodes(episodes: Episodes) -> dict[str, float]:
-    return {"mean_episode_length": episodes.mean_length, "mean_episode_reward": episodes.mean_reward}
+class Crew:
+    """Threads that repeat one job each; all can be paused between two turns.
+
+    Args:
+        jobs: functions without arguments; a single job runs in the caller's thread.
+    """
+
+    def __init__(self, jobs: Sequence[Callable[[], Any]]) -> None:
+        self._jobs = list(jobs)
+        self._threads: list[threading.Thread] = []
+        self._change = threading.Condition()
+        self._results: deque[tuple[int, Any, BaseException | None]] = deque()
+        self._turns = 0
+        self._busy = 0
+        self._held = False
+
+    def __enter__(self) -> "Crew":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        with self._change:
+            self._turns = 0
+            self._held = False
+            self._change.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def results(self, turns: int) -> Iterator[tuple[int, Any]]:
+        """Yield the number of a job and its result, `turns` times, in the order in which the jobs finish.
+
+        An exception in a job is raised here.
+        """
+        if len(self._jobs) == 1:
+            for _ in range(turns):
+                yield 0, self._jobs[0]()
+            return
+        self._turns = turns
+        self._threads = [threading.Thread(target=self._work, args=(i,), daemon=True) for i in range(len(self._jobs))]
+        for thread in self._threads:
+            thread.start()
+        for _ in range(turns):
+            with self._change:
+                self._change.wait_for(lambda: self._results)
+                number, result, error = self._results.popleft()
+                self._change.notify_all()
+            if error is not None:
+                raise error
+            yield number, result
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Wait until every thread has ended its turn, and let none begin another inside the context."""
+        with self._change:
+            self._held = True
+            self._change.wait_for(lambda: self._busy == 0)
+        try:
+            yield
+        finally:
+            with self._change:
+                self._held = False
+                self._change.notify_all()
+
+    def _work(self, number: int) -> None:
+        while self._begin():
+            result, error = None, None
+            try:
+                result = self._jobs[number]()
+            except BaseException as caught:
+                error = caught
+            with self._change:
+                self._busy -= 1
+                self._results.append((number, result, error))
+                self._change.notify_all()
+            if error is not None:
+                return
+
+    def _begin(self) -> bool:
+        with self._change:
+            # No thread runs ahead of a slow reader.
+            self._change.wait_for(lambda: self._turns == 0 or (not self._held and len(self._results) < len(self._jobs)))
+            if self._turns == 0:
+                return False
+            self._turns -= 1
+            self._busy += 1
+            return True

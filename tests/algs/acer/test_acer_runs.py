@@ -20,7 +20,9 @@ from commands import interrupt, run, start
 from helpers import mean_return, vec
 
 from tfbaselines.algs import acer
-from tfbaselines.algs.acer.replay import TraceReplay
+from tfbaselines.algs.acer.replay import ReplayFile
+from tfbaselines.algs.acer.traces import TraceReplay
+from tfbaselines.algs.acer.workers import Team
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.parallel import mpi
@@ -111,8 +113,8 @@ def test_a_replay_goes_on_with_episodes_if_the_environments_do(continues, tmp_pa
     steps = dict.fromkeys(("actions", "rewards", "terminated", "truncated"), np.zeros(3, np.int64))
     piece = steps | {"obs": np.zeros((4, 1)), "episode_start": np.zeros(4), "mus": np.zeros((3, 2))}
     workers = [replay_of([]), replay_of([])]
-    acer.ReplayFile([replay_of([piece]), replay_of([piece, piece])]).save(tmp_path / "replay")
-    acer.ReplayFile(workers).load(tmp_path / "replay", episodes_continue=continues)
+    ReplayFile(Team([replay_of([piece]), replay_of([piece, piece])])).save(tmp_path / "replay")
+    ReplayFile(Team(workers)).load(tmp_path / "replay", episodes_continue=continues)
     assert [replay.state()["open"].tolist() for replay in workers] == ([[1], [2]] if continues else [[0], [0]])
 
 
@@ -152,7 +154,7 @@ def test_ctrl_c_stops_workers_with_a_checkpoint_from_which_they_go_on(tmp_path):
     assert after["total_timesteps"].tolist() == list(range(NSTEPS, total + 1, NSTEPS))
     assert after[: len(before)].equals(before)
     assert np.isfinite(after.iloc[-1]).all()
-    assert load_tree(tmp_path / "log/replay/000").keys() >= {"0", "1"}
+    assert load_tree(tmp_path / "log/replay/000").keys() >= {"layout", "1"}
     assert "starts empty" not in (tmp_path / "log/log.txt").read_text()
     for worker in (0, 1):
         assert (tmp_path / f"log/{worker}.0.monitor.csv").read_text().count("t_start") == 1

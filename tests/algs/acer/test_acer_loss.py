@@ -18,16 +18,11 @@ from acer_by_hand import (
     tensors,
 )
 
-from tfbaselines.algs.acer.loss import (
-    EPSILON,
-    SAMPLED_ACTIONS,
-    Coefficients,
-    continuous_terms,
-    discrete_terms,
-    divergence,
-    gradients,
-)
-from tfbaselines.algs.acer.replay import between, padded, part_of, stack
+from tfbaselines.algs.acer.continuous import SAMPLED_ACTIONS, continuous_terms
+from tfbaselines.algs.acer.exact import divergence
+from tfbaselines.algs.acer.loss import EPSILON, Coefficients, discrete_terms, gradients
+from tfbaselines.algs.acer.replay import part_of, stack
+from tfbaselines.algs.acer.traces import between, padded
 from tfbaselines.learn.average import AveragedPolicy
 
 COEFFICIENTS = Coefficients(q_coef=0.5, ent_coef=0.1, gamma=0.9, c=1.2, delta=0.1, trust_region=True)

@@ -16,16 +16,16 @@ from trace_replays import (
     make,
     numbers_drawn,
     rollout,
-    run_of,
     samples,
     saved_and_loaded,
     spaces_of,
 )
 
 from tfbaselines import arrays as memory
-from tfbaselines.algs.acer import replay as traces
-from tfbaselines.algs.acer.replay import RolloutReplay, TraceReplay, part_of
-from tfbaselines.algs.acer.storage import FramePacker, PlainPacker
+from tfbaselines.algs.acer import replay as rollouts
+from tfbaselines.algs.acer.frames import FramePacker, PlainPacker, make_packer
+from tfbaselines.algs.acer.replay import RolloutReplay, part_of
+from tfbaselines.algs.acer.traces import TraceReplay
 from tfbaselines.envs.vec import DummyVecEnv, VecFrameStack
 from tfbaselines.policy.actor import GraphActor, NumpyActor
 
@@ -169,12 +169,14 @@ def test_of_the_states_the_first_is_kept():
 
 
 def test_the_memory_of_a_full_replay_is_announced_once(monkeypatch):
-    checked = []
-    monkeypatch.setattr(traces, "require_memory", lambda nbytes, *_: checked.append(nbytes))
+    checked, lines = [], []
+    monkeypatch.setattr(rollouts, "require_memory", lambda nbytes, *_: checked.append(nbytes))
+    monkeypatch.setattr(rollouts.logger, "info", lines.append)
     replay = RolloutReplay(spaces_of(), 13, 4)
-    words = [replay.put(rollout(number)) for number in range(4)]
-    assert words[1:] == [None] * 3
-    assert re.fullmatch(r"replay: about 0\.\d+ MiB when full, 12 steps of each environment", words[0])
+    for number in range(4):
+        replay.put(rollout(number))
+        assert len(lines) == 1
+    assert re.fullmatch(r"replay: about 0\.\d+ MiB when full, 12 steps of each environment", lines[0])
     assert checked == [bytes_of(replay)]
 
 
@@ -215,26 +217,6 @@ def test_a_restored_replay_draws_the_same(tmp_path, rollouts, states):
     for one in (replay, other):
         one.put(rollout(9, states=states))
     np.testing.assert_equal(samples(other), samples(replay))
-
-
-OLD = {"episode_start": "masks", "terminated": "ended", "truncated": "cut"}
-
-
-def of_an_older_version(state):
-    """What older versions saved: the same under their names."""
-    parts = {
-        part: {OLD.get(name, name): array for name, array in state[part].items()} for part in ("arrays", "lengths")
-    }
-    return state | parts
-
-
-def test_replays_of_older_versions_load(tmp_path):
-    episodes, _ = run_of((3, 4))
-    for replay, other in ((filled(), RolloutReplay(spaces_of(), 12, 4)), (episodes, run_of((2,))[0])):
-        old = of_an_older_version(saved_and_loaded(replay, tmp_path / "replay"))
-        assert {"masks", "ended", "cut"} < old["arrays"].keys() == old["lengths"].keys()
-        other.restore(old)
-        np.testing.assert_equal(samples(other, 3), samples(replay, 3))
 
 
 @pytest.mark.parametrize(("size", "kept"), [(4, {2}), (8, {1, 2}), (40, {0, 1, 2})])
@@ -289,7 +271,7 @@ def test_a_replay_of_a_real_run_gives_what_was_collected(tmp_path, space, nstack
 def test_a_packer_fits_the_environments_observations():
     def packer_of(space, nstack=1):
         env = DummyVecEnv([lambda: Diary(observation_space=space)])
-        return traces.make_packer(VecFrameStack(env, nstack) if nstack > 1 else env)
+        return make_packer(VecFrameStack(env, nstack) if nstack > 1 else env)
 
     assert isinstance(packer_of(NUMBERS), PlainPacker) and isinstance(packer_of(NUMBERS, 4), PlainPacker)
     assert isinstance(packer_of(PIXELS), FramePacker) and isinstance(packer_of(PIXELS, 4), FramePacker)

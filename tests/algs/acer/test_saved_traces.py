@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from tfbaselines.algs.acer.replay import FENCES, RolloutReplay, TraceReplay
-from tfbaselines.algs.acer.storage import FramePacker
-from tfbaselines.errors import UsageError
+from tfbaselines.algs.acer.frames import FramePacker
+from tfbaselines.algs.acer.replay import RolloutReplay
+from tfbaselines.algs.acer.saved import FENCES
+from tfbaselines.algs.acer.traces import TraceReplay
 from tfbaselines.training.checkpoint import TreeFile, save_tree
 
 BOX = spaces.Box(-np.inf, np.inf, (2,), np.float32)
@@ -65,7 +66,7 @@ def test_wrong_parts_are_refused_and_leave_the_replay_as_it_was(kind, tmp_path):
             save_tree(tmp_path / "replay", with_part(state, path, wrong))
             try:
                 TreeFile(other).load(tmp_path / "replay")
-            except UsageError as error:
+            except ValueError as error:
                 refused += 1
                 assert len(str(error).splitlines()) == 1
                 np.testing.assert_equal(other.sample(rng()), before)
@@ -91,7 +92,7 @@ def test_wrong_parts_are_refused_and_leave_the_replay_as_it_was(kind, tmp_path):
 def test_arrays_of_other_environments_are_refused(name, change):
     state = filled("episodes").state()
     state["arrays"][name] = change(state["arrays"][name])
-    with pytest.raises(UsageError, match="the saved replay is damaged"):
+    with pytest.raises(ValueError, match="the saved replay is damaged"):
         filled("episodes").restore(state)
 
 
@@ -104,5 +105,5 @@ def test_a_bomb_in_the_place_of_frames_is_refused_before_it_is_decompressed(nsta
     assert packer.unpack(whole, np.zeros(3)).shape == (3, 4, 4, 4)
     bomb = np.frombuffer(zlib.compress(bytes(2**27), 9), np.uint8)
     for damaged in (bomb, whole[:-8], whole[:0], np.zeros(20, np.uint8)):
-        with pytest.raises(UsageError, match="packed frames are damaged"):
+        with pytest.raises(ValueError, match="packed frames are damaged"):
             packer.unpack(damaged, np.zeros(3))

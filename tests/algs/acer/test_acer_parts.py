@@ -10,19 +10,20 @@ from gymnasium import spaces
 from helpers import vec
 
 from tfbaselines.algs import acer
-from tfbaselines.algs.acer import replay as traces
-from tfbaselines.algs.acer.replay import Parts, Trace, TraceReplay, TraceRunner
+from tfbaselines.algs.acer import traces
+from tfbaselines.algs.acer.replay import TrajectoryRunner, part_of
+from tfbaselines.algs.acer.traces import Parts, Trace, TraceReplay
 from tfbaselines.envs import tiny
 from tfbaselines.learn.update import Update
 
 
 def traces_of(env, model, lengths, nsteps=40, seed=0):
     """Traces of a real rollout, of these lengths."""
-    batch = TraceRunner(env, model.policy, model.actor, nsteps, np.random.default_rng(seed)).run()
+    batch = TrajectoryRunner(env, model.policy, model.actor, nsteps, np.random.default_rng(seed)).run()
     rng = np.random.default_rng(seed)
     for i in range(len(batch["rewards"])):
         batch["rewards"][i] = rng.normal(size=nsteps)
-    return [Trace([traces.between(traces.part_of(batch, 0), 0, nsteps)], 3, length) for length in lengths]
+    return [Trace([traces.between(part_of(batch, 0), 0, nsteps)], 3, length) for length in lengths]
 
 
 def models(make_env, network, **kwargs):
@@ -74,7 +75,7 @@ def test_parts_give_the_step_of_the_whole(make_env, network, region, eager, monk
 def test_only_large_batches_are_cut(monkeypatch):
     env = identity()
     model = acer.Model("mlp", env, acer.Config(**SMALL, network_kwargs=MLP))
-    runner = TraceRunner(env, model.policy, model.actor, 8, np.random.default_rng(0))
+    runner = TrajectoryRunner(env, model.policy, model.actor, 8, np.random.default_rng(0))
     replay = TraceReplay(env, 5, 6)
     for _ in range(6):
         replay.put(runner.run())

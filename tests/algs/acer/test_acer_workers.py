@@ -9,6 +9,7 @@ from acer_small import NSTEPS, Counting, counting, identity, learn, recorded_upd
 from helpers import vec
 
 from tfbaselines.algs import acer
+from tfbaselines.algs.acer import workers
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.parallel.mpi import Communicator
@@ -67,7 +68,7 @@ def test_each_worker_has_a_replay_and_a_random_stream_of_its_own(seen, tmp_path)
         assert len(own) > len(set(own))
     tree = load_tree(tmp_path / "replay/000")
     for number in range(3):
-        kept = tree[str(number)]["arrays"]["rewards"]
+        kept = (tree[str(number)] if number else tree)["arrays"]["rewards"]
         assert set(kept // 1000) == {number} and len(kept) % NSTEPS == 0
     first = [next(batch for _, batch in seen if batch["obs"][0, 0, 0] == 1000 * number) for number in range(3)]
     assert len({tuple(batch["actions"][0]) for batch in first}) == 3
@@ -85,7 +86,7 @@ def test_the_lock_lets_one_worker_learn_at_a_time(lock, most, monkeypatch):
             inside.pop()
             return {}
 
-    monkeypatch.setattr(acer, "Model", Slow)
+    monkeypatch.setattr(workers, "Model", Slow)
     learn([counting(), counting()], 20, lock=lock)
     assert max(largest) == most
 
@@ -110,7 +111,7 @@ def test_workers_stand_still_while_a_checkpoint_is_written(tmp_path, monkeypatch
         def train(self, lr, batch, rng=None, replayed=False):
             return {}
 
-    monkeypatch.setattr(acer, "Model", Idle)
+    monkeypatch.setattr(workers, "Model", Idle)
     monkeypatch.setattr(Counting, "step", watched_step)
     monkeypatch.setattr(Checkpoints, "save", slow_save)
     train(tmp_path, [counting(), counting()], 12, save_interval=2)

@@ -8,7 +8,9 @@ from gymnasium import spaces
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tfbaselines.algs.acer.replay import FENCES, RolloutReplay, TraceReplay, TraceRunner, between, part_of
+from tfbaselines.algs.acer.replay import RolloutReplay, TrajectoryRunner, part_of
+from tfbaselines.algs.acer.saved import FENCES
+from tfbaselines.algs.acer.traces import TraceReplay, between
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv, VecFrameStack
 from tfbaselines.policy.actor import make_actor
@@ -59,7 +61,7 @@ def make(network="mlp", nsteps=6, diaries=None, nstack=1, maker=make_actor, seed
     env = VecFrameStack(env, nstack) if nstack > 1 else env
     policy = build_policy(env, network, **({"num_hidden": 8} if network == "mlp" else {"nlstm": 4}), **kwargs)
     actor = maker(policy)
-    runner = TraceRunner(env, policy, actor, nsteps, np.random.default_rng(seed))
+    runner = TrajectoryRunner(env, policy, actor, nsteps, np.random.default_rng(seed))
     return SimpleNamespace(runner=runner, env=env, policy=policy, actor=actor, diaries=diaries)
 
 

@@ -6,7 +6,8 @@ import tensorflow_probability as tfp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfbaselines.algs.acer.loss import bounded_gradient, gaussian_kl_gradient
+from tfbaselines.algs.acer.continuous import gaussian_kl_gradient
+from tfbaselines.algs.acer.loss import bounded_gradient
 
 
 def rows(seed, count=6, width=3):
@@ -32,12 +33,12 @@ def test_the_bounded_gradient_is_the_nearest_within_the_bound(seed, delta):
 
 def test_each_row_is_bounded_by_itself():
     g, k = tf.constant([[3.0, 1.0], [3.0, 1.0], [3.0, 1.0]]), tf.constant([[1.0, 0.0], [-1.0, 0.0], [0.0, 0.5]])
-    z, (norm_k, norm_g, k_dot_g, adjustment) = bounded_gradient(g, k, 1.0)
+    z, sizes = bounded_gradient(g, k, 1.0)
     np.testing.assert_allclose(z, [[1.0, 1.0], [3.0, 1.0], [3.0, 1.0]], rtol=1e-5)
-    np.testing.assert_allclose(norm_k, [1.0, 1.0, 0.5])
-    np.testing.assert_allclose(norm_g, [np.sqrt(10.0)] * 3)
-    np.testing.assert_allclose(k_dot_g, [3.0, 3.0, 0.5])
-    np.testing.assert_allclose(adjustment, [2.0, 0.0, 0.0], rtol=1e-5)
+    np.testing.assert_allclose(sizes["avg_norm_k"], [1.0, 1.0, 0.5])
+    np.testing.assert_allclose(sizes["avg_norm_g"], [np.sqrt(10.0)] * 3)
+    np.testing.assert_allclose(sizes["avg_norm_k_dot_g"], [3.0, 3.0, 0.5])
+    np.testing.assert_allclose(sizes["avg_norm_adj"], [2.0, 0.0, 0.0], rtol=1e-5)
 
 
 def test_a_gradient_within_the_bound_is_not_touched():

@@ -7,7 +7,7 @@ import pytest
 from helpers import vec
 
 from tfbaselines.algs import acer
-from tfbaselines.algs.acer.workers import make_replay, make_workers, workers_environments
+from tfbaselines.algs.acer.workers import make_workers, workers_environments
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.normalize import VecNormalize
@@ -78,11 +78,11 @@ def test_no_worker_is_refused():
 
 
 def test_workers_without_environments_are_refused():
-    assert "num_workers=2 is not valid: env has the environments of 1: give a list" in refused(plain(), 2)
+    assert "num_workers=2 is not valid: env holds the environments of 1: give a list" in refused(plain(), 2)
     # Which of the others' a further worker's should be like is not clear.
     for make_env in (None, pytest.fail):
         for num_workers in (2, 4):
-            assert f"num_workers={num_workers} is not valid: env has the environments of 3" in refused(
+            assert f"num_workers={num_workers} is not valid: env holds the environments of 3" in refused(
                 [plain(), plain(), plain()], num_workers, make_env
             )
 
@@ -156,17 +156,16 @@ def make_team(count, **arguments):
 
     run.model.train = train
     envs = [env, *(plain(seed=seed) for seed in range(1, count))]
-    return run, make_workers(run, envs, [make_replay(one, config) for one in envs])
+    return run, make_workers(run, run.model, envs)
 
 
-def test_one_worker_alone_acts_and_draws_as_the_run_does():
-    run, (worker,) = make_team(1, replay_ratio=3)
-    assert worker.rng is run.rng and not worker.own_actor
+def test_a_worker_learns_from_new_experience_then_from_the_replay():
+    run, (worker,) = make_team(1, replay_ratio=30)
     statistics, _ = worker.turn()
     # Of learning from what was just collected, not of what was replayed after it.
     assert statistics == {"loss": 1.0}
     first, *replayed = run.model.learnt
-    assert first[0] == 0.5 and first[1].shape == (1, 4) and first[2] is run.rng and not first[3]
+    assert first[0] == 0.5 and first[1].shape == (1, 4) and first[2] is worker.rng and not first[3]
     assert replayed and all(one[3] for one in replayed)
 
 
@@ -174,7 +173,7 @@ def test_several_workers_have_generators_and_actors_of_their_own_and_share_a_loc
     run, workers = make_team(3)
     assert len({id(worker.rng) for worker in workers} | {id(run.rng)}) == 4
     assert len({worker.rng.random() for worker in workers}) == 3
-    assert all(worker.own_actor and worker.lock is workers[0].lock for worker in workers)
+    assert all(worker.lock is workers[0].lock for worker in workers)
     assert hasattr(workers[0].lock, "acquire")
     _, free = make_team(2, lock=False)
     assert not hasattr(free[0].lock, "acquire")

@@ -22,7 +22,7 @@ from acer_small import (
 from helpers import vec
 
 from tfbaselines.algs import acer
-from tfbaselines.algs.acer.replay import TraceRunner
+from tfbaselines.algs.acer.replay import TrajectoryRunner
 from tfbaselines.envs import tiny
 
 
@@ -271,7 +271,7 @@ def test_images_are_learnt_from_in_the_same_way_whether_replayed_or_not():
     for replayed in (False, True):
         tf.keras.utils.set_random_seed(0)
         model = acer.Model("cnn_small", env, acer.Config())
-        batch = batch or TraceRunner(env, model.policy, model.actor, NSTEPS, np.random.default_rng(0)).run()
+        batch = batch or TrajectoryRunner(env, model.policy, model.actor, NSTEPS, np.random.default_rng(0)).run()
         statistics = [model.train(1e-3, batch, replayed=replayed) for _ in range(2)]
         assert set(BOUNDED) & set(statistics[0]) == (set() if replayed else set(BOUNDED))
         learnt.append((weights(model.policy), weights(model.averaged.policy), statistics[1]["loss"]))

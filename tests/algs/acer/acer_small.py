@@ -8,6 +8,8 @@ from small_environments import box, identity  # noqa: F401
 from small_runs import rows, stop_after, table, weights  # noqa: F401
 
 from tfbaselines.algs import acer
+from tfbaselines.algs.acer import acer as learning
+from tfbaselines.algs.acer import workers
 from tfbaselines.envs import tiny
 
 NSTEPS = 8
@@ -66,7 +68,8 @@ def recorded_updates(monkeypatch):
             seen.append((lr, batch))
             return dict.fromkeys(("loss", "norm_grads", "avg_norm_g"), float(replayed))
 
-    monkeypatch.setattr(acer, "Model", Recording)
+    monkeypatch.setattr(learning, "Model", Recording)
+    monkeypatch.setattr(workers, "Model", Recording)
     return seen
 
 

@@ -1,0 +1,231 @@
+"""The replay memory of whole episodes (buffer_len): batches of traces, large batches in parts."""
+
+import itertools
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfbaselines.algs.acer.frames import FramePacker, make_packer, pack, unpack
+from tfbaselines.algs.acer.replay import part_of, size_of, stack, valid_steps
+from tfbaselines.algs.acer.saved import FENCES, Trajectory, check_layout, counts_of, flatten, unflatten
+from tfbaselines.arrays import in_units, require_memory
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.errors import UsageError
+from tfbaselines.logs import logger
+from tfbaselines.parallel import mpi
+from tfbaselines.policy.encoding import observation_dtype
+
+EPISODES = "whole episodes"
+
+# A batch of traces with more bytes of observations is learned from in parts. Each observation counts at least LEAST_ROW
+# bytes, because networks compute larger arrays from a small one.
+PART_BYTES = 2**26
+LEAST_ROW = 2**10
+# Memory while a part is learned from, in units of its observations.
+LEARNING_FACTOR = 8
+
+
+class Trace(NamedTuple):
+    """Steps start to start + length - 1 of an episode that is kept in pieces."""
+
+    episode: list[Trajectory]
+    start: int
+    length: int
+
+
+class Parts:
+    """A batch of traces in parts; every pass over it unpacks the traces again.
+
+    Args:
+        parts: the traces of each part.
+        stacked: makes a batch of traces.
+    """
+
+    def __init__(self, parts: list[list[Trace]], stacked: Callable[[list[Trace]], Trajectory]) -> None:
+        self._parts = parts
+        self._stacked = stacked
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __iter__(self) -> Iterator[Trajectory]:
+        return map(self._stacked, self._parts)
+
+    def weighted(self, prepare: Callable[[Trajectory], Trajectory]) -> Iterator[tuple[Trajectory, float]]:
+        """Yield each prepared part with the number of its valid steps."""
+        return ((prepare(part), valid_steps(part)) for part in self)
+
+
+class TraceReplay:
+    """The latest whole episodes; a batch has some of them, drawn independently.
+
+    Episodes are kept in the pieces that rollouts cut them into, and a batch unpacks only the pieces that it needs.
+
+    Args:
+        env: the environments.
+        capacity: number of episodes to keep.
+        batch_size: number of traces in a batch.
+        length: steps to which each trace is cut, from a random start; None takes whole episodes.
+        comm: ranks that sample together; None for all.
+    """
+
+    def __init__(
+        self,
+        env: VecEnv,
+        capacity: int,
+        batch_size: int,
+        length: int | None = None,
+        comm: mpi.Communicator | None = None,
+    ) -> None:
+        space = env.observation_space
+        self._packer = make_packer(env)
+        self._spaces = space, env.action_space
+        self._count = env.num_envs
+        self._row = max(LEAST_ROW, math.prod(space.shape) * np.dtype(observation_dtype(space)).itemsize)
+        self._batch_size = batch_size
+        self._length = length
+        self._comm = mpi.wrap(comm)
+        self._episodes: deque[list[Trajectory]] = deque(maxlen=capacity)
+        # Pieces of the unfinished episodes, by environment.
+        self._open: list[list[Trajectory]] = [[] for _ in range(self._count)]
+        self._seen = 0
+        self._announced = False
+
+    def put(self, batch: Trajectory) -> None:
+        """Store a rollout of all environments, and log the memory of the full replay after the first episode."""
+        self._seen += batch["rewards"].size
+        for i in range(self._count):
+            sequence = part_of(batch, i)
+            ends = np.flatnonzero(sequence["terminated"] + sequence["truncated"]) + 1
+            borders = [0, *ends, len(sequence["rewards"])]
+            for number, (start, end) in enumerate(itertools.pairwise(borders)):
+                if start < end:
+                    self._open[i].append(pack(between(sequence, start, end), self._packer))
+                if number < len(ends):
+                    self._episodes.append(self._open[i])
+                    self._open[i] = []
+        if self._episodes and not self._announced:
+            self._announced = True
+            logger.info(self._announcement(self._episodes[0]))
+
+    def _announcement(self, episode: list[Trajectory]) -> str:
+        """Describe the memory of the replay and of a batch; UsageError when there is not enough."""
+        kept = sum(map(size_of, episode)) * self._episodes.maxlen
+        steps = sum(len(piece["rewards"]) for piece in episode)
+        trace = self._nbytes(self._padded_length(min(steps, self._length or steps)))
+        batch = trace * self._batch_size
+        require_memory(kept, "buffer_len")
+        require_memory(trace * LEARNING_FACTOR, "trace_length", f"learning from a trace of {steps} steps")
+        parts = f", in parts of at most {in_units(max(trace, PART_BYTES))}" if batch > PART_BYTES else ""
+        return (
+            f"replay: about {in_units(kept)} when full of episodes like the first, {self._episodes.maxlen}; "
+            f"a batch of {self._batch_size} is {in_units(batch)}{parts}"
+        )
+
+    def has_atleast(self, steps: int) -> bool:
+        """Return whether this many steps of every environment were stored and an episode has ended."""
+        return bool(self._episodes) and self._seen >= steps * self._count
+
+    def sample(self, rng: np.random.Generator) -> Trajectory | Parts:
+        """Draw a batch [batch_size, ...], padded at the end to one length by steps that are truncated.
+
+        Returns:
+            The batch, in parts of different lengths if it has more than PART_BYTES of observations. Every rank has
+            the same shape, or parts (perhaps a single one), because otherwise the ranks' messages would differ.
+        """
+        numbers = rng.integers(len(self._episodes), size=self._batch_size)
+        traces = [self._drawn(self._episodes[number], rng) for number in numbers]
+        length = int(self._comm.max([self._padded_length(max(trace.length for trace in traces))])[0])
+        if self._nbytes(length) * len(traces) > PART_BYTES:
+            return Parts(self._cut(traces), self._stacked)
+        return self._stacked(traces, length)
+
+    def _cut(self, traces: list[Trace]) -> list[list[Trace]]:
+        """Split the traces into parts of similar length."""
+        parts = []
+        rest = sorted(traces, key=lambda trace: -trace.length)
+        while rest:
+            count = max(1, PART_BYTES // self._nbytes(self._padded_length(rest[0].length)))
+            parts.append(rest[:count])
+            rest = rest[count:]
+        return parts
+
+    def _padded_length(self, steps: int) -> int:
+        """Round up to a power of two, because the update is compiled once for each length."""
+        return self._length or 1 << (steps - 1).bit_length()
+
+    def _nbytes(self, steps: int) -> int:
+        """Return the bytes of the unpacked observations of this many steps."""
+        return (steps + 1) * self._row
+
+    def _stacked(self, traces: list[Trace], length: int | None = None) -> Trajectory:
+        length = length or self._padded_length(max(trace.length for trace in traces))
+        return stack([padded(self._unpacked(trace), length) for trace in traces])
+
+    def state(self) -> dict[str, Any]:
+        """Return all episodes, the unfinished ones last."""
+        pieces = [piece for episode in (*self._episodes, *self._open) for piece in episode]
+        finished, unfinished = (
+            np.array([len(episode) for episode in episodes], np.int64) for episodes in (self._episodes, self._open)
+        )
+        return flatten(pieces) | {"pieces": finished, "open": unfinished, "seen": self._seen, "layout": EPISODES}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Load the result of `state`; UsageError when it does not hold episodes."""
+        check_layout(state, EPISODES)
+        pieces = unflatten(state, *self._spaces, packed=isinstance(self._packer, FramePacker))
+        finished, unfinished = counts_of(state, len(pieces))
+        seen = state.get("seen")
+        if type(seen) is not int or seen < 0:
+            raise UsageError("the saved replay is damaged: the number of steps is missing")
+        rest = iter(pieces)
+        self._episodes.clear()
+        self._episodes.extend([next(rest) for _ in range(count)] for count in finished)
+        self.forget_unfinished()
+        if len(unfinished) == self._count:
+            self._open = [[next(rest) for _ in range(count)] for count in unfinished]
+        self._seen = seen
+
+    def forget_unfinished(self) -> None:
+        """Drop the unfinished episodes, for environments that do not continue them."""
+        self._open = [[] for _ in range(self._count)]
+
+    def _drawn(self, episode: list[Trajectory], rng: np.random.Generator) -> Trace:
+        total = sum(len(piece["rewards"]) for piece in episode)
+        length = min(total, self._length or total)
+        return Trace(episode, int(rng.integers(total - length + 1)), length)
+
+    def _unpacked(self, trace: Trace) -> Trajectory:
+        """Unpack the pieces that the trace needs."""
+        borders = np.cumsum([0, *(len(piece["rewards"]) for piece in trace.episode)])
+        end = trace.start + trace.length
+        first = int(np.searchsorted(borders, trace.start, side="right")) - 1
+        last = int(np.searchsorted(borders, end, side="left"))
+        pieces = [unpack(piece, self._packer) for piece in trace.episode[first:last]]
+        return between(joined(pieces), trace.start - int(borders[first]), end - int(borders[first]))
+
+
+def between(sequence: Trajectory, start: int, end: int) -> Trajectory:
+    """Cut out the steps start to end - 1."""
+    return {name: array[start : end + (name in FENCES)] for name, array in sequence.items()}
+
+
+def joined(pieces: list[Trajectory]) -> Trajectory:
+    """Join successive pieces of one episode."""
+    without_last = [
+        {name: array[:-1] if name in FENCES else array for name, array in piece.items()} for piece in pieces[:-1]
+    ]
+    return {name: np.concatenate([piece[name] for piece in [*without_last, pieces[-1]]]) for name in pieces[0]}
+
+
+def padded(sequence: Trajectory, length: int) -> Trajectory:
+    """Lengthen a sequence by repetitions of its last step, marked as truncated so that losses skip them."""
+    missing = length - len(sequence["rewards"])
+    if missing == 0:
+        return sequence
+    longer = {name: np.concatenate([array, np.repeat(array[-1:], missing, 0)]) for name, array in sequence.items()}
+    longer["truncated"][-missing:] = 1.0
+    return longer
