@@ -7,9 +7,9 @@ from gymnasium import spaces
 from weights import assert_close, assert_equal, assign
 
 from tfbaselines.algs import deepq
+from tfbaselines.algs.deepq.q_network import QNetwork
 from tfbaselines.learn.average import with_targets
 from tfbaselines.policy.networks import mlp
-from tfbaselines.policy.q_network import QNetwork
 
 
 def make(arrays, hyper):

@@ -4,6 +4,7 @@ import pytest
 from acting import ACTIONS, BOX, DISCRETE, OBSERVATIONS, PIXELS, batch, make, masked, noise_of
 from gymnasium import spaces
 
+from tfbaselines.algs.deepq.q_network import QNetwork
 from tfbaselines.envs.vec.action_mask import MASK
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.envs.vec.packed import PackedSpace
@@ -11,7 +12,6 @@ from tfbaselines.policy.actor import FEW_IMAGES, GraphActor, ImageActor, NumpyAc
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.networks import get_network_builder
-from tfbaselines.policy.q_network import QNetwork
 
 VARIANTS = {
     "copy": {"value_network": "copy"},

@@ -8,6 +8,8 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.algs.acer.continuous import DuelingPolicy
+from tfbaselines.algs.deepq.q_head import QuantileReturn
+from tfbaselines.algs.deepq.q_network import QNetwork
 from tfbaselines.envs.vec.action_mask import MASK
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
@@ -17,8 +19,6 @@ from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.networks import mlp
 from tfbaselines.policy.policy import Policy, build_policy
-from tfbaselines.policy.q_head import QuantileReturn
-from tfbaselines.policy.q_network import QNetwork
 from tfbaselines.training.model import PolicyModel
 
 BOX = spaces.Box(-3, 3, (3,), np.float32)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from tfbaselines.algs.deepq.prioritized import PrioritisedReplay
+from tfbaselines.algs.deepq.prioritized import PrioritizedReplay
 from tfbaselines.errors import UsageError
 from tfbaselines.replay.uniform import Replay
 
@@ -127,7 +127,7 @@ def test_mutations_are_refused_or_harmless(saved, tmp_path):
 
 @pytest.mark.parametrize("largest", [None, "1", -1.0, 0, float("nan"), float("inf")])
 def test_damaged_priorities_are_replaced(tmp_path, largest):
-    replay = PrioritisedReplay(environment(), 60, GAMMA)
+    replay = PrioritizedReplay(environment(), 60, GAMMA)
     fill(replay, 20)
     replay.save(tmp_path / "replay")
     about = json.loads((tmp_path / "replay/replay.json").read_text()) | {"largest_priority": largest}
@@ -135,7 +135,7 @@ def test_damaged_priorities_are_replaced(tmp_path, largest):
     priorities = np.load(tmp_path / "replay/priorities.npy")
     priorities[3, 1], priorities[4, 0], priorities[5, 2] = np.nan, -1.0, np.inf
     np.save(tmp_path / "replay/priorities.npy", priorities)
-    other = PrioritisedReplay(environment(), 60, GAMMA)
+    other = PrioritizedReplay(environment(), 60, GAMMA)
     other.load(tmp_path / "replay")
     batch = other.sample(np.random.default_rng(0), 2, 20)
     assert np.isfinite(batch["weights"]).all()

@@ -6,7 +6,7 @@ import tensorflow as tf
 from helpers import vec
 
 from tfbaselines.algs import td3
-from tfbaselines.algs.deepq.prioritized import PrioritisedReplay
+from tfbaselines.algs.deepq.prioritized import PrioritizedReplay
 from tfbaselines.envs import tiny
 from tfbaselines.learn.average import with_targets
 from tfbaselines.replay.uniform import Replay
@@ -49,23 +49,23 @@ class Learning:
                     block["noise"] = np.zeros((*block["rewards"].shape, policy.head.width), np.float32)
                     self.blocks.append(dict(block))
                     self.statistics.append(run.train(block))
-                    if isinstance(self.replay, PrioritisedReplay):
+                    if isinstance(self.replay, PrioritizedReplay):
                         self.priorities.append(self.replay._arrays["priorities"].copy())
 
 
 def prioritised(env):
-    return PrioritisedReplay(env, 100, 0.99, alpha=ALPHA, epsilon=EPSILON)
+    return PrioritizedReplay(env, 100, 0.99, alpha=ALPHA, epsilon=EPSILON)
 
 
 def test_new_errors_become_the_priorities_of_their_rows(monkeypatch):
     reported = []
-    own = PrioritisedReplay.update_priorities
+    own = PrioritizedReplay.update_priorities
 
     def reporting(replay, rows, errors):
         reported.append((rows, errors))
         own(replay, rows, errors)
 
-    monkeypatch.setattr(PrioritisedReplay, "update_priorities", reporting)
+    monkeypatch.setattr(PrioritizedReplay, "update_priorities", reporting)
     learning = Learning(prioritised)
     assert len(reported) == len(learning.blocks) == 3
     for block, (rows, errors), statistics, priorities in zip(
@@ -83,7 +83,7 @@ def test_new_errors_become_the_priorities_of_their_rows(monkeypatch):
 
 def test_errors_are_the_first_critics_distances_from_its_targets(monkeypatch):
     reported = []
-    monkeypatch.setattr(PrioritisedReplay, "update_priorities", lambda _, rows, errors: reported.append(errors))
+    monkeypatch.setattr(PrioritizedReplay, "update_priorities", lambda _, rows, errors: reported.append(errors))
     learning = Learning(prioritised, lr=0.0, polyak=1.0, cycles=1)
     model, (block,), (errors,) = learning.model, learning.blocks, reported
     for k in range(4):
@@ -96,13 +96,13 @@ def test_errors_are_the_first_critics_distances_from_its_targets(monkeypatch):
 def test_importance_weights_reach_the_critics_loss(monkeypatch):
     """With all weights halved it is half as large."""
     whole = Learning(prioritised, lr=0.0, cycles=1).statistics[0]["LossQ"]
-    own = PrioritisedReplay.sample
+    own = PrioritizedReplay.sample
 
     def halved(replay, *arguments):
         batch = own(replay, *arguments)
         return batch | {"weights": batch["weights"] / 2}
 
-    monkeypatch.setattr(PrioritisedReplay, "sample", halved)
+    monkeypatch.setattr(PrioritizedReplay, "sample", halved)
     np.testing.assert_allclose(Learning(prioritised, lr=0.0, cycles=1).statistics[0]["LossQ"], whole / 2, rtol=1e-5)
 
 

@@ -15,8 +15,7 @@ from tfbaselines.errors import bad_argument
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.actor_critic import ActorCritic
-from tfbaselines.policy.base import SamplingActor
-from tfbaselines.policy.q_network import QNetwork
+from tfbaselines.policy.base import BasePolicy, SamplingActor
 
 KINDS = "'adaptive-param_X', 'ou_X', 'normal_X' or 'none', several with commas between them, X a standard deviation"
 
@@ -180,14 +179,6 @@ def action_distance(
     return tf.sqrt(tf.reduce_mean(tf.square(moved - own)))
 
 
-def policy_divergence(
-    policy: QNetwork, perturbed: QNetwork, obs: Any, episode_start: tf.Tensor | None, states: tf.Tensor | None
-) -> tf.Tensor:
-    """Mean KL divergence [] between softmax(Q) and softmax(Q with noise)."""
-    own, moved = (tf.nn.log_softmax(one.forward(obs).flat) for one in (policy, perturbed))
-    return tf.reduce_mean(tf.reduce_sum(tf.exp(own) * (own - moved), axis=-1))
-
-
 class PerturbedActor:
     """A copy of an actor with noise in some parameters, those that the policy's `perturbed_variables` lists.
 
@@ -209,8 +200,8 @@ class PerturbedActor:
 
     def __init__(
         self,
-        policy: ActorCritic | QNetwork,
-        copies: tuple[ActorCritic, ActorCritic] | tuple[QNetwork, QNetwork],
+        policy: BasePolicy,
+        copies: tuple[BasePolicy, BasePolicy],
         spec: AdaptiveParamNoiseSpec,
         rng: np.random.Generator,
         comm: Any = None,
@@ -265,7 +256,7 @@ class PerturbedActor:
         self.spec.adapt(distance)
         return distance
 
-    def _perturb(self, copy: ActorCritic | QNetwork) -> None:
+    def _perturb(self, copy: BasePolicy) -> None:
         noisy = {id(variable) for variable in self._policy.perturbed_variables}
         # The acting copy of an actor also computes the critics' recurrent states that the replay stores.
         for target, variable in zip(copy.trainable_variables, self._policy.trainable_variables, strict=False):

@@ -19,7 +19,9 @@ from tfbaselines.algs.deepq import Config
 from tfbaselines.algs.deepq.buffers import MinSegmentTree, PrioritizedReplayBuffer, ReplayBuffer, SumSegmentTree
 from tfbaselines.algs.deepq.exploration import EpsilonGreedy, ParameterNoise
 from tfbaselines.algs.deepq.loss import return_loss, return_targets
-from tfbaselines.algs.deepq.prioritized import PrioritisedReplay
+from tfbaselines.algs.deepq.prioritized import PrioritizedReplay
+from tfbaselines.algs.deepq.q_head import make_returns
+from tfbaselines.algs.deepq.q_network import QNetwork, build_q_network
 from tfbaselines.algs.deepq.rows import BestPolicy, DeepQRows, model_in
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.schedules import ConstantSchedule, LinearSchedule, PiecewiseSchedule
@@ -32,8 +34,6 @@ from tfbaselines.learn.blocks import Batch, BlockUpdate, Phase, Statistics
 from tfbaselines.learn.losses import weighted_mean
 from tfbaselines.learn.optimizers import Adam
 from tfbaselines.policy.precision import compile_with_xla
-from tfbaselines.policy.q_head import make_returns
-from tfbaselines.policy.q_network import QNetwork, build_q_network
 from tfbaselines.training.build import check_network
 from tfbaselines.training.off_policy import Course, OffPolicyModel, OffPolicyRun
 from tfbaselines.training.plan import UNLIMITED
@@ -166,11 +166,11 @@ def _make_model(network: NetworkSpec, env: VecEnv, run: OffPolicyRun) -> tuple[A
     return model, best
 
 
-def _make_replay(env: VecEnv, config: Config) -> PrioritisedReplay | None:
+def _make_replay(env: VecEnv, config: Config) -> PrioritizedReplay | None:
     """The prioritised replay; None for the run's own."""
     if not config.prioritized_replay:
         return None
-    return PrioritisedReplay(
+    return PrioritizedReplay(
         env,
         int(config.buffer_size),
         config.gamma,

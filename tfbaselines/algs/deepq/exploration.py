@@ -5,10 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
+from tfbaselines.algs.deepq.q_network import QNetwork
 from tfbaselines.policy.actor import make_actor
-from tfbaselines.policy.noise import AdaptiveParamNoiseSpec, PerturbedActor, policy_divergence
-from tfbaselines.policy.q_network import QNetwork
+from tfbaselines.policy.noise import AdaptiveParamNoiseSpec, PerturbedActor
 
 # Of noise in the parameters, at the start.
 FIRST_STDDEV = 0.01
@@ -52,6 +53,14 @@ class EpsilonGreedy:
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what `state` gave."""
         self.steps = state["steps"]
+
+
+def policy_divergence(
+    policy: QNetwork, perturbed: QNetwork, obs: Any, episode_start: tf.Tensor | None, states: tf.Tensor | None
+) -> tf.Tensor:
+    """Compute the mean KL divergence [] between softmax(Q) and softmax(Q with noise)."""
+    log_p, log_q = (tf.nn.log_softmax(network.forward(obs).flat) for network in (policy, perturbed))
+    return tf.reduce_mean(tf.reduce_sum(tf.exp(log_p) * (log_p - log_q), axis=-1))
 
 
 class ParameterNoise:

@@ -18,7 +18,7 @@ from tfbaselines.replay.storage import reshaped
 from tfbaselines.replay.uniform import Replay
 
 
-class PrioritisedReplay(Replay):
+class PrioritizedReplay(Replay):
     """A replay that draws surprising rows more often; sequences are drawn uniformly.
 
     Attributes:

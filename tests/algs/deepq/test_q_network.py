@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.algs.deepq.q_head import SIGMA_ZERO, CategoricalReturn, NoisyDense, QuantileReturn
+from tfbaselines.algs.deepq.q_network import EpsilonGreedyHead, QNetwork, build_q_network
 from tfbaselines.envs.vec.action_mask import MASK
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.policy.actor import GraphActor, ImageActor, NumpyActor, make_actor
-from tfbaselines.policy.q_head import SIGMA_ZERO, CategoricalReturn, NoisyDense, QuantileReturn
-from tfbaselines.policy.q_network import EpsilonGreedyHead, QNetwork, build_q_network
 
 BOX, ACTIONS = spaces.Box(-3, 3, (3,), np.float32), spaces.Discrete(4, start=-1)
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}

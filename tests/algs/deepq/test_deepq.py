@@ -11,7 +11,8 @@ from small_runs import learn, rows, train, weights
 
 import tfbaselines
 from tfbaselines.algs import deepq, registry
-from tfbaselines.algs.deepq.prioritized import PrioritisedReplay
+from tfbaselines.algs.deepq.prioritized import PrioritizedReplay
+from tfbaselines.algs.deepq.q_head import NoisyDense
 from tfbaselines.config.command_line import parse, split
 from tfbaselines.config.options import RunOptions
 from tfbaselines.config.sections import tuned_sections
@@ -19,7 +20,6 @@ from tfbaselines.envs import tiny
 from tfbaselines.envs.vec.action_mask import MASK
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.learn.average import with_targets
-from tfbaselines.policy.q_head import NoisyDense
 from tfbaselines.replay.uniform import Replay
 
 THREE = spaces.Discrete(3)
@@ -246,7 +246,7 @@ def test_weights_of_a_prioritised_replay_are_annealed(seen):
     learn("deepq", counting(actions=THREE), 6, **PRIORITISED, train_freq=1)
     assert all("weights" in one.block for one in seen)
     model = learn("deepq", counting(actions=THREE), 6, **PRIORITISED, train_freq=1)
-    assert isinstance(model.replay, PrioritisedReplay) and model.replay.beta == pytest.approx(1.0)
+    assert isinstance(model.replay, PrioritizedReplay) and model.replay.beta == pytest.approx(1.0)
     assert type(learn("deepq", counting(actions=THREE), 6).replay) is Replay
 
 

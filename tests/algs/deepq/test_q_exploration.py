@@ -8,9 +8,9 @@ import pytest
 from gymnasium import spaces
 
 from tfbaselines.algs.deepq.exploration import FIRST_STDDEV, EpsilonGreedy, ParameterNoise
+from tfbaselines.algs.deepq.q_network import QNetwork
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.networks import mlp
-from tfbaselines.policy.q_network import QNetwork
 
 OBS = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
 START, GOES_ON = np.ones(4, bool), np.zeros(4, bool)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from tfbaselines.algs.deepq.prioritized import PrioritisedReplay
+from tfbaselines.algs.deepq.prioritized import PrioritizedReplay
 from tfbaselines.envs.vec import VecFrameStack
 from tfbaselines.replay.uniform import Replay
 
@@ -16,7 +16,7 @@ ALPHA, EPSILON = 0.7, 0.01
 
 def make(count=2, size=20, **kwargs):
     env = SimpleNamespace(num_envs=count, observation_space=BOX, action_space=BOX)
-    return PrioritisedReplay(env, size, **{"alpha": ALPHA, "epsilon": EPSILON} | kwargs)
+    return PrioritizedReplay(env, size, **{"alpha": ALPHA, "epsilon": EPSILON} | kwargs)
 
 
 def fill(replay, steps):
@@ -125,7 +125,7 @@ def test_stacks_of_frames_that_are_no_longer_stored_are_not_drawn():
             self.observation_space = spaces.Box(0, 255, (1, 1, 4), np.uint8)
 
     Pixels.__abstractmethods__ = frozenset()
-    replay, frames = PrioritisedReplay(Pixels(), 10), np.zeros((1, 1, 1, 4), np.uint8)
+    replay, frames = PrioritizedReplay(Pixels(), 10), np.zeros((1, 1, 1, 4), np.uint8)
     for t in range(1, 60):
         following = np.concatenate([frames[..., 1:], np.full((1, 1, 1, 1), t, np.uint8)], -1)
         replay.put(frames, np.zeros(1), np.zeros(1), following, np.array([False]), [{}])

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.algs.deepq.q_head import ExpectedReturn, QHead, ReturnDistribution, ValuesInNumpy
 from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of
 from tfbaselines.errors import bad_argument
@@ -18,7 +19,6 @@ from tfbaselines.policy.encoding import FORBIDDEN, seen_in_numpy, without_mask
 from tfbaselines.policy.layers import flat_width, run_network
 from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import NetworkFn, NetworkSpec, get_network_builder
-from tfbaselines.policy.q_head import ExpectedReturn, QHead, ReturnDistribution, ValuesInNumpy
 from tfbaselines.policy.trunk import NetworkTrunk, Trunk, takes_observations, trunk_maker
 
 # Larger than any difference of values, smaller than what forbids an action.
