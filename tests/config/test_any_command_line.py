@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.config.argument import Argument
 from tfbaselines.config.command_line import FLAGS, parse, parse_value, split
-from tfbaselines.config.networks import networks
+from tfbaselines.config.networks import NETWORKS
 from tfbaselines.errors import UsageError
 
 # The arguments of everything, but not those whose text names modules to import.
 ARGUMENTS = {name: one for algorithm in ALGORITHMS.values() for name, one in algorithm.config.arguments().items()}
-ARGUMENTS |= {name: argument for network in networks().values() for name, argument in network.arguments.items()}
+ARGUMENTS |= {name: argument for network in NETWORKS.values() for name, argument in network.arguments.items()}
 NAMES = sorted({*FLAGS, *ARGUMENTS} - {"env", "network"})
 KINDS = sorted({argument.kinds for argument in [*FLAGS.values(), *ARGUMENTS.values()]})
 TYPES = {"bool": {bool}, "int": {int}, "float": {float}, "str": {str}, "None": {types.NoneType}}

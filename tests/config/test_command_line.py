@@ -9,7 +9,7 @@ from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.config.argument import Argument, kinds_of
 from tfbaselines.config.command_line import FLAGS, OF_THE_RUN, parse, parse_value, split
 from tfbaselines.config.config import NetworkSpec, Schedule
-from tfbaselines.config.networks import ACTIVATIONS, networks
+from tfbaselines.config.networks import ACTIVATIONS, NETWORKS
 from tfbaselines.errors import UsageError
 from tfbaselines.parallel.threads import usable_cores
 from tfbaselines.policy import networks as built
@@ -150,7 +150,7 @@ def test_defaults_of_an_environments_type(alg, env_type):
     args, config = arguments(f"--alg={alg}", f"--env_type={env_type}"), ALGORITHMS[alg].config
     assert args.algorithm is ALGORITHMS[alg]
     # Those of a network that this type of environment does not have are left out.
-    known = config.arguments().keys() | networks()[args.network].arguments.keys() | {"network"}
+    known = config.arguments().keys() | NETWORKS[args.network].arguments.keys() | {"network"}
     own = {name: value for name, value in config.defaults_for(env_type).items() if name in known}
     assert args.learn | {"network": args.network} == {"network": "cnn" if env_type == "atari" else "mlp", **own}
     assert args.num_env == (len(usable_cores()) if env_type == "atari" else ALGORITHMS[alg].num_env)

@@ -9,7 +9,7 @@ from tfbaselines import ALGORITHMS
 from tfbaselines.algs.registry import get
 from tfbaselines.config.command_line import FLAGS
 from tfbaselines.config.config import OF_ENVIRONMENTS, Coefficient, Config, Schedule, arg
-from tfbaselines.config.networks import networks
+from tfbaselines.config.networks import NETWORKS
 from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
 from tfbaselines.envs.make import make_vec_env
@@ -133,7 +133,7 @@ def test_rates_are_those_of_the_algorithms():
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_networks_and_algorithms_share_no_name(name):
     config = get(name).config()
-    for network in networks().values():
+    for network in NETWORKS.values():
         config.check_network(network.name, network.arguments)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tfbaselines import ALGORITHMS
 from tfbaselines.algs.registry import get
-from tfbaselines.config.networks import networks
+from tfbaselines.config.networks import NETWORKS
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -35,7 +35,7 @@ def test_defaults_for_environments_are_of_arguments_there_are(name):
     config = get(name).config
     for env_type, values in config.env_defaults.items():
         # Of that type's network too.
-        network = networks()[config.defaults_for(env_type).get("network", "mlp")]
+        network = NETWORKS[config.defaults_for(env_type).get("network", "mlp")]
         assert values.keys() <= config.arguments().keys() | {"network"} | network.arguments.keys()
         config.of({key: value for key, value in config.defaults_for(env_type).items() if key != "network"})
 

@@ -8,7 +8,7 @@ import tfbaselines
 from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.config import help as page
 from tfbaselines.config.command_line import FLAGS
-from tfbaselines.config.networks import networks
+from tfbaselines.config.networks import NETWORKS
 from tfbaselines.errors import UsageError
 
 HEAVY = {"tensorflow", "keras", "tensorflow_probability", "tf_keras", "pandas", "matplotlib", "mpi4py", "cv2", "scipy"}
@@ -70,7 +70,7 @@ def test_a_mistake_is_found_before_tensorflow_is_loaded(words):
 
 def test_everything_there_is_is_mentioned():
     text = help_text()
-    assert entries(text).keys() == {*(f"--{name}" for name in FLAGS), *ALGORITHMS, *networks()}
+    assert entries(text).keys() == {*(f"--{name}" for name in FLAGS), *ALGORITHMS, *NETWORKS}
     flat = " ".join(text.split())
     for flag in FLAGS.values():
         assert flag.meaning in flat and all(choice in flat for choice in flag.choices)
@@ -93,24 +93,24 @@ def test_an_algorithms_help_has_every_argument_that_can_be_set_and_no_others(nam
     text = help_text(name)
     flat = " ".join(text.split())
     settable = [one for one in arguments_of(name) if one.settable]
-    assert entries(text).keys() == {*(f"--{one.name}" for one in settable), *networks()}
+    assert entries(text).keys() == {*(f"--{one.name}" for one in settable), *NETWORKS}
     for one in settable:
         assert f"--{one.name} {one.meaning} (" in flat
     only_python = [one.name for one in ALGORITHMS[name].config.arguments().values() if not one.settable]
     assert f"From Python only: {', '.join(only_python)}." in flat
-    for network in networks().values():
+    for network in NETWORKS.values():
         defaults = [f"--{one.name}={one.default}".replace(" ", "") for one in network.arguments.values()]
         assert f" {network.name} {' '.join(defaults) or 'none'} " in flat
 
 
 @pytest.mark.parametrize("alg", [None, "ppo2"])
-@pytest.mark.parametrize("name", networks())
+@pytest.mark.parametrize("name", NETWORKS)
 def test_a_networks_help_has_its_arguments(alg, name):
     text = help_text(alg, name)
-    own = {f"--{one}" for one in networks()[name].arguments}
+    own = {f"--{one}" for one in NETWORKS[name].arguments}
     of_algorithm = {f"--{one.name}" for one in arguments_of(alg) if one.settable} if alg else set()
     assert entries(text).keys() - {"none"} == own | of_algorithm
-    for one in networks()[name].arguments.values():
+    for one in NETWORKS[name].arguments.values():
         assert f"--{one.name} {one.meaning} (" in " ".join(text.split())
 
 

@@ -1,4 +1,4 @@
-"""What is read from the source text of networks is what the loaded functions have."""
+"""The networks that are declared without TensorFlow are those that policy/networks.py builds."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from tfbaselines.config.argument import kinds_of
-from tfbaselines.config.networks import ACTIVATIONS, network_named, networks
+from tfbaselines.config.networks import ACTIVATIONS, NETWORKS, network_named
 from tfbaselines.errors import UsageError
 from tfbaselines.policy import networks as built
 
@@ -21,12 +21,12 @@ def any_towers(width=32, **more):
 
 def test_all_networks_are_found():
     own = {name for name, builder in built.NETWORKS.items() if builder.__module__ == built.__name__}
-    assert networks().keys() == own
+    assert NETWORKS.keys() == own
 
 
-@pytest.mark.parametrize("name", networks())
+@pytest.mark.parametrize("name", NETWORKS)
 def test_networks(name):
-    read, builder = networks()[name], built.NETWORKS[name]
+    read, builder = NETWORKS[name], built.NETWORKS[name]
     parameters = inspect.signature(builder).parameters
     assert list(read.arguments) == list(parameters)
     for key, parameter in parameters.items():
@@ -34,16 +34,17 @@ def test_networks(name):
         assert argument.name == key and argument.default == parameter.default
         assert argument.kinds == kinds_of(parameter.annotation)
         assert argument.checked(argument.default) == argument.default
-        assert argument.meaning and argument.meaning in " ".join(builder.__doc__.split()), key
-    assert read.name == name and read.summary == builder.__doc__.splitlines()[0] and not read.open_ended
+        assert argument.meaning and not argument.meaning.endswith("."), key
+        assert f"{key}: " in builder.__doc__
+    assert read.name == name and read.summary and not read.open_ended
     assert network_named(name) is read
 
 
 def test_types_of_networks_arguments():
-    kinds = {key: argument.kinds for network in networks().values() for key, argument in network.arguments.items()}
+    kinds = {key: argument.kinds for network in NETWORKS.values() for key, argument in network.arguments.items()}
     assert kinds["activation"] == kinds_of(str | Callable) == ("str", "function")
     assert kinds["convs"] == kinds_of(Sequence[tuple[int, int, int]]) == ("list",)
-    assert networks()["mlp"].arguments["activation"].choices == ACTIVATIONS
+    assert NETWORKS["mlp"].arguments["activation"].choices == ACTIVATIONS
 
 
 def test_an_unknown_network_names_the_nearest():

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 from tfbaselines.config.schedules import is_schedule, parse_schedule
 from tfbaselines.errors import bad_argument, unknown
-from tfbaselines.limits import LONGEST_LIST, limit_of
+from tfbaselines.limits import LONGEST_LIST
 
 # The types that annotations are reduced to, in words; 'object' is anything else.
 KINDS = {
@@ -58,6 +58,7 @@ class Argument(NamedTuple):
         bounds: of numbers; of a schedule's value at the start.
         choices: the accepted texts; empty for any.
         coefficient: updates have it as a constant, unless it follows a schedule.
+        limit: largest number that is accepted, also in a list; generous, so that --help does not show it.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Argument(NamedTuple):
     bounds: Bounds = Bounds()
     choices: tuple[str, ...] = ()
     coefficient: bool = False
+    limit: float = math.inf
 
     @property
     def settable(self) -> bool:
@@ -102,14 +104,14 @@ class Argument(NamedTuple):
 
     def _checked_number(self, value: float) -> int | float:
         if isinstance(value, int) and abs(value) > sys.float_info.max:
-            raise bad_argument(self.name, "a number of many digits", f"at most {shown(limit_of(self.name))}")
+            raise bad_argument(self.name, "a number of many digits", f"at most {shown(self.limit)}")
         whole = "int" in self.kinds and math.isfinite(value) and value == int(value)
         if not whole and "float" not in self.kinds:
             raise bad_argument(self.name, value, accepted(self.kinds))
         if not self.bounds.hold(value):
             raise bad_argument(self.name, value, str(self.bounds))
-        if value > limit_of(self.name):
-            raise bad_argument(self.name, value, f"at most {shown(limit_of(self.name))}")
+        if value > self.limit:
+            raise bad_argument(self.name, value, f"at most {shown(self.limit)}")
         return int(value) if "float" not in self.kinds else value
 
     def _check_list(self, values: Sequence[Any]) -> None:
@@ -119,8 +121,8 @@ class Argument(NamedTuple):
         for value in values:
             if isinstance(value, list | tuple):
                 self._check_list(value)
-            elif isinstance(value, int | float) and not value <= limit_of(self.name):
-                raise bad_argument(self.name, values, f"numbers of at most {shown(limit_of(self.name))}")
+            elif isinstance(value, int | float) and not value <= self.limit:
+                raise bad_argument(self.name, values, f"numbers of at most {shown(self.limit)}")
 
     def _checked_schedule(self, value: Any) -> Any:
         start = parse_schedule(value, self.name)(1.0)

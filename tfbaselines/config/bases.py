@@ -10,6 +10,7 @@ from typing import Any
 
 from tfbaselines.config.config import DEFAULT_TIMESTEPS, Coefficient, Config, Declared, NetworkSpec, Schedule, arg
 from tfbaselines.errors import bad_argument
+from tfbaselines.limits import COUNT, PASSES, ROWS, SEED, STEPS, UNITS
 
 OWN_VALUE_NETWORK = (
     "'copy' for a network of its own of the policy's kind, None or 'shared' for a value head on the policy's "
@@ -36,7 +37,7 @@ class RolloutConfig(Declared):
 class PolicyConfig(RolloutConfig, Config):
     """Arguments of algorithms whose rollouts have nsteps steps of each environment."""
 
-    nsteps: int = arg(128, "steps of each environment in an update", at_least=1)
+    nsteps: int = arg(128, "steps of each environment in an update", at_least=1, limit=STEPS)
     log_interval: int = arg(1, "updates between rows of the logs", at_least=1)
     save_interval: int = arg(0, "updates between checkpoints; 0 for only the last", at_least=0)
 
@@ -101,12 +102,14 @@ class BatchConfig(RolloutConfig, Config, ABC):
 class TrustRegionConfig(Declared):
     """Arguments of TRPO's step in baselines' algorithms, beside BatchConfig."""
 
-    timesteps_per_batch: int = arg(1024, "steps of all environments of this rank in a step of the policy", at_least=1)
+    timesteps_per_batch: int = arg(
+        1024, "steps of all environments of this rank in a step of the policy", at_least=1, limit=STEPS
+    )
     max_kl: float = arg(1e-3, "KL divergence of a step", above=0)
-    cg_iters: int = arg(10, "iterations of the conjugate gradient", at_least=1)
+    cg_iters: int = arg(10, "iterations of the conjugate gradient", at_least=1, limit=PASSES)
     cg_damping: float = arg(1e-2, "added to the diagonal of the Fisher matrix", at_least=0)
     vf_stepsize: Coefficient = arg(3e-4, "learning rate of the value function", at_least=0)
-    vf_iters: int = arg(3, "passes of the value function over each batch", at_least=0)
+    vf_iters: int = arg(3, "passes of the value function over each batch", at_least=0, limit=COUNT)
 
     @property
     def batch_steps(self) -> int:
@@ -120,12 +123,14 @@ class EpochConfig(RolloutConfig, Config):
     total_timesteps: float | None = arg(None, "environment steps of this rank; None for all epochs", at_least=0)
     eval_env: Any = arg(None, "environments for tests; the command line makes them itself")
     num_test_episodes: int = arg(10, "episodes of a test at an epoch's end; 0 for no tests", at_least=0)
-    seed: int | None = arg(0, "seed of everything random; None for a different run each time", at_least=0)
-    steps_per_epoch: int = arg(4000, "environment steps of all ranks in an epoch", at_least=1)
-    epochs: int = arg(50, "number of epochs, unless total_timesteps (--num_timesteps) is given", at_least=0)
+    seed: int | None = arg(0, "seed of everything random; None for a different run each time", at_least=0, limit=SEED)
+    steps_per_epoch: int = arg(4000, "environment steps of all ranks in an epoch", at_least=1, limit=10**9)
+    epochs: int = arg(
+        50, "number of epochs, unless total_timesteps (--num_timesteps) is given", at_least=0, limit=10**9
+    )
     lam: Coefficient = arg(0.97, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
     vf_lr: Schedule = arg(1e-3, "learning rate of the value function", at_least=0)
-    train_v_iters: int = arg(80, "gradient steps of the value function in an epoch", at_least=0)
+    train_v_iters: int = arg(80, "gradient steps of the value function in an epoch", at_least=0, limit=COUNT)
     max_ep_len: int | None = arg(
         1000, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
     )
@@ -146,7 +151,7 @@ class ReplayConfig(Config):
 
     eval_env: Any = arg(None, "environments for tests; the command line makes them itself")
     gamma: float = arg(0.99, "discount per step", at_least=0, at_most=1)
-    batch_size: int = arg(100, "transitions, or sequences, in a gradient step", at_least=1)
+    batch_size: int = arg(100, "transitions, or sequences, in a gradient step", at_least=1, limit=ROWS)
     max_ep_len: int | None = arg(
         1000, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
     )
@@ -159,7 +164,7 @@ class SpinupReplayConfig(Declared):
 
     total_timesteps: float | None = arg(None, "environment steps of this rank; None for all epochs", at_least=0)
     num_test_episodes: int = arg(10, "episodes of a test at an epoch's end; 0 for no tests", at_least=0)
-    n_step: int = arg(1, "steps of reward in a return before it bootstraps", at_least=1)
+    n_step: int = arg(1, "steps of reward in a return before it bootstraps", at_least=1, limit=PASSES)
     replay_size: float = arg(1e6, "transitions kept in the replay", at_least=1)
     start_steps: int = arg(10000, "environment steps with random actions", at_least=0)
     update_after: int = arg(1000, "transitions in the replay before the first gradient step", at_least=0)
@@ -175,22 +180,29 @@ class SpinupReplayConfig(Declared):
 class OffPolicyConfig(SpinupReplayConfig):
     """Spinning Up's names for the course of a run, and what actor and critics are built from."""
 
-    seed: int | None = arg(0, "seed of everything random; None for a different run each time", at_least=0)
-    steps_per_epoch: int = arg(4000, "environment steps between tests and rows of the logs", at_least=1)
-    epochs: int = arg(100, "number of epochs, unless total_timesteps (--num_timesteps) is given", at_least=0)
+    seed: int | None = arg(0, "seed of everything random; None for a different run each time", at_least=0, limit=SEED)
+    steps_per_epoch: int = arg(4000, "environment steps between tests and rows of the logs", at_least=1, limit=10**9)
+    epochs: int = arg(
+        100, "number of epochs, unless total_timesteps (--num_timesteps) is given", at_least=0, limit=10**9
+    )
     polyak: float = arg(0.995, "share of the targets kept in each of their steps", at_least=0, at_most=1)
-    update_every: int = arg(50, "environment steps between blocks of gradient steps", at_least=1)
+    update_every: int = arg(50, "environment steps between blocks of gradient steps", at_least=1, limit=ROWS)
     num_update: int | None = arg(
-        None, "gradient steps in a block; None for as many as there were environment steps", at_least=0
+        None,
+        "gradient steps in a block; None for as many as there were environment steps",
+        at_least=0,
+        limit=COUNT,
     )
     logger_kwargs: dict[str, Any] | None = arg(
         None, "output_dir, output_fname and exp_name of Spinning Up's table; by default the log directory"
     )
     save_freq: int = arg(1, "epochs between checkpoints; 0 for only the last", at_least=0)
     memory_size: int | None = arg(
-        None, "width of the memory of the actor and of the critics, two for every unit of an LSTM; None for no memory"
+        None,
+        "width of the memory of the actor and of the critics, two for every unit of an LSTM; None for no memory",
+        limit=UNITS,
     )
-    sequence_length: int = arg(64, "steps of the replayed sequences, with memory", at_least=1)
+    sequence_length: int = arg(64, "steps of the replayed sequences, with memory", at_least=1, limit=COUNT)
     vis_encode_type: str = arg(
         "simple", "encoder of images below a dense network", choices=("simple", "nature_cnn", "resnet")
     )
@@ -210,7 +222,10 @@ class OffPolicyConfig(SpinupReplayConfig):
         choices=("uniform", "hindsight"),
     )
     replay_k: float | None = arg(
-        None, "of replay='hindsight': transitions with a new goal for each with its own; None for 4", at_least=0
+        None,
+        "of replay='hindsight': transitions with a new goal for each with its own; None for 4",
+        at_least=0,
+        limit=COUNT,
     )
 
     def check(self) -> None:

@@ -20,6 +20,7 @@ from tfbaselines.config.stable_baselines3 import name_here
 from tfbaselines.envs.ids import ENV_TYPES
 from tfbaselines.envs.make import WORKERS, check_worker, env_type_of
 from tfbaselines.errors import UsageError, bad_argument, nearest
+from tfbaselines.limits import SEED
 from tfbaselines.parallel.threads import usable_cores
 
 
@@ -30,7 +31,9 @@ class Flags(Declared):
     env: str = arg("CartPole-v1", "environment id; 'module:id' imports the module first")
     env_type: str | None = arg(None, "type of environment, where the registry does not have it", choices=ENV_TYPES)
     env_kwargs: dict[str, Any] | None = arg(None, "arguments of the environment, each as --env_kwargs.NAME=VALUE")
-    seed: int | None = arg(None, "seed of everything random; None draws one and keeps it in config.json", at_least=0)
+    seed: int | None = arg(
+        None, "seed of everything random; None draws one and keeps it in config.json", at_least=0, limit=SEED
+    )
     alg: str = arg("ppo2", "algorithm")
     tuned: bool | str = arg(
         False,
@@ -44,7 +47,10 @@ class Flags(Declared):
     network: str | None = arg(None, "network; 'module:name' imports the module first; None for the algorithm's default")
     gamestate: str | None = arg(None, "game state to load (retro only)")
     num_env: int | None = arg(
-        None, "copies of the environment; None for the number of cores for atari, for her 2, else 1", at_least=1
+        None,
+        "copies of the environment; None for the number of cores for atari, for her 2, else 1",
+        at_least=1,
+        limit=10**4,
     )
     reward_scale: float = arg(1.0, "rewards are multiplied by this")
     save_path: str | None = arg(None, "file for the trained model")

@@ -20,6 +20,7 @@ from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import FractionSchedule, is_schedule, parse_schedule
 from tfbaselines.config.stable_baselines3 import name_here
 from tfbaselines.errors import UsageError, bad_argument, nearest
+from tfbaselines.limits import NUMBER, SEED, WHOLE
 
 # A rate: a number, text such as linear_3e-4, or a function of the fraction of training left.
 Schedule = Annotated[float | str | Callable[[float], float], "schedule"]
@@ -43,6 +44,7 @@ def arg(
     above: float | None = None,
     at_most: float | None = None,
     choices: tuple[str, ...] = (),
+    limit: float | None = None,
 ) -> Any:
     """A field of a Config.
 
@@ -53,8 +55,9 @@ def arg(
         above: numbers must be larger than this.
         at_most: largest number accepted.
         choices: the accepted texts.
+        limit: largest number accepted that is no bound of the method, so --help does not show it; see limits.py.
     """
-    metadata = {"meaning": meaning, "bounds": Bounds(at_least, above, at_most), "choices": choices}
+    metadata = {"meaning": meaning, "bounds": Bounds(at_least, above, at_most), "choices": choices, "limit": limit}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -107,7 +110,9 @@ class Config(Declared):
     instead: ClassVar[Mapping[str, str]] = {}
 
     total_timesteps: float = arg(DEFAULT_TIMESTEPS, "environment steps of this rank; whole updates only", at_least=0)
-    seed: int | None = arg(None, "seed of everything random; None for a different run each time", at_least=0)
+    seed: int | None = arg(
+        None, "seed of everything random; None for a different run each time", at_least=0, limit=SEED
+    )
     load_path: str | None = arg(None, "saved model to start from")
     comm: Any = arg(None, "MPI communicator of the ranks that train together; None for all of mpirun's")
     run: RunOptions | None = arg(None, "options of the run: resume, checkpoints, callback, progress, precision")
@@ -202,7 +207,9 @@ def _is_given_to_updates(argument: Argument, value: Any) -> bool:
 
 def _argument(field: dataclasses.Field, declared: Mapping[str, Any]) -> Argument:
     coefficient = Coefficient in (field.type, *typing.get_args(field.type))
-    return Argument(field.name, kinds_of(field.type), field.default, coefficient=coefficient, **declared)
+    kinds = kinds_of(field.type)
+    limit = declared["limit"] or (WHOLE if "int" in kinds else NUMBER)
+    return Argument(field.name, kinds, field.default, **declared | {"coefficient": coefficient, "limit": limit})
 
 
 D = TypeVar("D", bound=Declared)

@@ -8,7 +8,7 @@ from typing import Any
 from tfbaselines.config.algorithm import Algorithm, named
 from tfbaselines.config.argument import Argument, shown
 from tfbaselines.config.command_line import FLAGS, OF_THE_RUN
-from tfbaselines.config.networks import Network, network_named, networks
+from tfbaselines.config.networks import NETWORKS, Network, network_named
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
 from tfbaselines.envs.ids import ENV_TYPES
 
@@ -81,7 +81,7 @@ def _general(page: _Page, algorithms: Mapping[str, Algorithm]) -> Iterable[str]:
         summary = f"{algorithm.summary}. Actions: {', '.join(algorithm.actions)}. Network: {_default(algorithm)}"
         yield page.entry(algorithm.name, summary)
     yield from ("", "Networks:")
-    yield from (page.entry(network.name, network.summary) for network in networks().values())
+    yield from (page.entry(network.name, network.summary) for network in NETWORKS.values())
     yield from ("", page.paragraph(MORE))
 
 
@@ -113,7 +113,7 @@ def _of_algorithm(page: _Page, algorithm: Algorithm, with_networks: bool) -> Ite
             "",
             page.paragraph(f"Arguments of networks (--alg={algorithm.name} --network=NAME --help describes them):"),
         )
-        for network in networks().values():
+        for network in NETWORKS.values():
             own = [f"--{one.name}={shown(one.default).replace(' ', '')}" for one in network.arguments.values()]
             yield page.entry(network.name, " ".join(own) or "none")
 

@@ -1,57 +1,98 @@
-"""Names of Keras's activations, for checks and --help without TensorFlow.
+"""The networks and their arguments, without TensorFlow: policy/networks.py builds them."""
 
-What networks take, read from the source text of policy/networks.py, without TensorFlow.
-"""
-
-import ast
 import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from tfbaselines.config.argument import Argument
+from tfbaselines.config.config import Declared, arg
 from tfbaselines.errors import unknown
+from tfbaselines.limits import FILTERS, LAYERS, UNITS
 
+# Keras's activations.
 ACTIVATIONS = (
-    "celu",
-    "elu",
-    "exponential",
-    "gelu",
-    "hard_shrink",
-    "hard_sigmoid",
-    "hard_silu",
-    "hard_swish",
-    "hard_tanh",
-    "leaky_relu",
-    "linear",
-    "log_sigmoid",
-    "log_softmax",
-    "mish",
-    "relu",
-    "relu6",
-    "selu",
-    "sigmoid",
-    "silu",
-    "soft_shrink",
-    "softmax",
-    "softplus",
-    "softsign",
-    "sparse_plus",
-    "sparse_sigmoid",
-    "sparsemax",
-    "squareplus",
-    "swish",
-    "tanh",
-    "tanh_shrink",
+    *("celu", "elu", "exponential", "gelu", "hard_shrink", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh"),
+    *("leaky_relu", "linear", "log_sigmoid", "log_softmax", "mish", "relu", "relu6", "selu", "sigmoid", "silu"),
+    *("soft_shrink", "softmax", "softplus", "softsign", "sparse_plus", "sparse_sigmoid", "sparsemax", "squareplus"),
+    *("swish", "tanh", "tanh_shrink"),
 )
 
 
-NETWORKS = Path(__file__).parents[1] / "policy" / "networks.py"
+@dataclass(kw_only=True)
+class Mlp(Declared):
+    """Arguments of mlp."""
 
-# Types by the names that network builders write.
-_KINDS = {name: name for name in ("bool", "int", "float", "str", "None")}
-_KINDS |= {"Sequence": "list", "list": "list", "tuple": "list", "Callable": "function"}
+    num_layers: int = arg(2, "number of layers", limit=LAYERS)
+    num_hidden: int = arg(64, "units of each layer", limit=UNITS)
+    activation: str | Callable = arg("tanh", "a Keras activation's name, or a function", choices=ACTIVATIONS)
+    layer_norm: bool = arg(False, "normalize each layer before its activation")
+
+
+@dataclass(kw_only=True)
+class Dense(Declared):
+    """Arguments of dense."""
+
+    hidden_sizes: Sequence[int] = arg((256, 256), "units of each layer", limit=UNITS)
+    activation: str | Callable = arg("relu", "a Keras activation's name, or a function", choices=ACTIVATIONS)
+
+
+@dataclass(kw_only=True)
+class Cnn(Declared):
+    """Arguments of cnn and cnn_small."""
+
+    pad: str = arg("VALID", "'VALID', or 'SAME' to pad the image in every convolution")
+    one_dim_bias: bool = arg(False, "accepted for compatibility; biases have one dimension either way")
+
+
+@dataclass(kw_only=True)
+class ConvOnly(Declared):
+    """Arguments of conv_only."""
+
+    convs: Sequence[tuple[int, int, int]] = arg(
+        ((32, 8, 4), (64, 4, 2), (64, 3, 1)), "(number of filters, their size, stride) of each layer", limit=FILTERS
+    )
+
+
+@dataclass(kw_only=True)
+class ImpalaCnn(Declared):
+    """Arguments of impala_cnn."""
+
+    depths: Sequence[int] = arg((16, 32, 32), "number of filters of each block", limit=UNITS)
+
+
+@dataclass(kw_only=True)
+class CnnLnLstm(Declared):
+    """Arguments of cnn_lnlstm."""
+
+    nlstm: int = arg(128, "units", limit=UNITS)
+
+
+@dataclass(kw_only=True)
+class Lstm(CnnLnLstm):
+    """Arguments of lstm."""
+
+    nlstm: int
+    layer_norm: bool = arg(False, "normalize inside the cell")
+
+
+@dataclass(kw_only=True)
+class CnnLstm(Lstm):
+    """Arguments of cnn_lstm."""
+
+    nlstm: int
+    layer_norm: bool
+    conv_fn: str | Callable = arg(
+        "nature_cnn", "'nature_cnn', 'impala_cnn', or a function from a Keras tensor of pixels to features"
+    )
+
+
+@dataclass(kw_only=True)
+class ImpalaCnnLstm(Lstm):
+    """Arguments of impala_cnn_lstm."""
+
+    nlstm: int = arg(256, "units", limit=UNITS)
+    layer_norm: bool
 
 
 @dataclass(frozen=True)
@@ -60,7 +101,7 @@ class Network:
 
     Attributes:
         name: its registered name.
-        summary: the first line of its docstring.
+        summary: one line for --help.
         arguments: its own arguments.
         open_ended: it takes any argument.
     """
@@ -71,35 +112,36 @@ class Network:
     open_ended: bool = False
 
 
-@cache
-def networks() -> dict[str, Network]:
-    """The networks that policy/networks.py registers."""
-    tree = ast.parse(NETWORKS.read_text(encoding="utf-8"))
-    found = {}
-    for node in tree.body:
-        if not isinstance(node, ast.FunctionDef):
-            continue
-        for decorator in node.decorator_list:
-            if isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") == "register":
-                name = ast.literal_eval(decorator.args[0])
-                found[name] = Network(name, ast.get_docstring(node).splitlines()[0], _arguments(node))
-    return found
+NETWORKS = {
+    name: Network(name, summary, arguments.arguments())
+    for name, summary, arguments in (
+        ("mlp", "fully connected layers", Mlp),
+        ("dense", "fully connected layers as in Spinning Up, with Glorot initialization", Dense),
+        ("cnn", "three convolutions and 512 units (Mnih et al. 2015)", Cnn),
+        ("cnn_small", "two small convolutions and 128 units", Cnn),
+        ("cnn_simple", "two convolutions and 256 units: an encoder for small images", Declared),
+        ("conv_only", "padded convolutions alone; the output is an image, not flattened", ConvOnly),
+        ("impala_cnn", "the residual network of Espeholt et al. 2018", ImpalaCnn),
+        ("lstm", "LSTM over the observation itself", Lstm),
+        ("cnn_lstm", "LSTM over the features of a convolutional network", CnnLstm),
+        ("cnn_lnlstm", "cnn_lstm with layer_norm", CnnLnLstm),
+        ("impala_cnn_lstm", "LSTM over the features of impala_cnn", ImpalaCnnLstm),
+        ("table", "a value for each cell of the observations and each action, for qlearning alone", Declared),
+    )
+}
 
 
 def network_named(name: str) -> Network:
-    """The network of some name; 'module:name' imports the module, and TensorFlow with it.
-
-    ValueError names the nearest when there is none.
-    """
+    """Return the network of this name; 'module:name' imports the module, and TensorFlow with it."""
     if ":" in name:
         return _imported(name)
-    if name not in networks():
-        raise unknown("network", name, networks())
-    return networks()[name]
+    if name not in NETWORKS:
+        raise unknown("network", name, NETWORKS)
+    return NETWORKS[name]
 
 
 def _imported(name: str) -> Network:
-    """A network of the user's own: the types of its arguments are those of their defaults."""
+    """Describe a network of the user's own: its arguments have the types of their defaults."""
     from tfbaselines.policy.networks import get_network_builder
 
     arguments, open_ended = {}, False
@@ -108,48 +150,12 @@ def _imported(name: str) -> Network:
             open_ended = True
             continue
         default = None if parameter.default is parameter.empty else parameter.default
-        literal = isinstance(default, bool | int | float | str | list | tuple)
-        kinds = (_KINDS[type(default).__name__],) if literal else ("str", "float", "None")
-        arguments[parameter.name] = _argument(parameter.name, kinds, default, "")
+        choices = ACTIVATIONS if parameter.name == "activation" else ()
+        arguments[parameter.name] = Argument(parameter.name, _kinds(default), default, "", choices=choices)
     return Network(name, "", arguments, open_ended)
 
 
-def _argument(name: str, kinds: tuple[str, ...], default: Any, meaning: str) -> Argument:
-    return Argument(name, kinds, default, meaning, choices=ACTIVATIONS if name == "activation" else ())
-
-
-def _arguments(function: ast.FunctionDef) -> dict[str, Argument]:
-    meanings = _meanings(ast.get_docstring(function) or "")
-    arguments = function.args.args
-    defaults = zip(arguments, function.args.defaults, strict=True)
-    return {
-        one.arg: _argument(one.arg, _kinds(one.annotation), ast.literal_eval(default), meanings.get(one.arg, ""))
-        for one, default in defaults
-    }
-
-
-def _kinds(annotation: ast.expr) -> tuple[str, ...]:
-    """Names of the types in an annotation such as ``str | Callable``; see Argument."""
-    if isinstance(annotation, ast.BinOp):
-        return _kinds(annotation.left) + _kinds(annotation.right)
-    if isinstance(annotation, ast.Subscript):
-        return _kinds(annotation.value)
-    return (_KINDS.get(ast.unparse(annotation), "object"),)
-
-
-def _meanings(docstring: str) -> dict[str, str]:
-    """The entries of a docstring's 'Args:' section."""
-    meanings: dict[str, str] = {}
-    inside, current = False, None
-    for line in docstring.splitlines():
-        if not inside:
-            inside = line.strip() == "Args:"
-            continue
-        if line.strip() and not line.startswith("    "):
-            break
-        if line.startswith("    ") and not line.startswith("     "):
-            current, _, text = line.strip().partition(": ")
-            meanings[current] = text.removesuffix(".")
-        elif current and line.strip():
-            meanings[current] = f"{meanings[current]} {line.strip()}".removesuffix(".")
-    return meanings
+def _kinds(default: Any) -> tuple[str, ...]:
+    if isinstance(default, bool | int | float | str):
+        return (type(default).__name__,)
+    return ("list",) if isinstance(default, list | tuple) else ("str", "float", "None")

@@ -9,6 +9,7 @@ from typing import Any
 
 from tfbaselines.config.config import Declared, arg, declared_of, mapping_of
 from tfbaselines.errors import bad_argument, unknown
+from tfbaselines.limits import COUNT, ROWS, UNITS
 
 
 @dataclass(kw_only=True)
@@ -28,7 +29,7 @@ class Extrinsic(Signal):
 class LearntSignal(Signal):
     """Arguments of every signal with networks."""
 
-    encoding_size: int = arg(64, "units of its layers", at_least=1)
+    encoding_size: int = arg(64, "units of its layers", at_least=1, limit=UNITS)
     learning_rate: float = arg(3e-4, "of its networks", at_least=0)
 
 
@@ -70,7 +71,10 @@ class SignalsConfig(Declared):
         "None for the environment's alone",
     )
     reward_signal_num_update: int | None = arg(
-        None, "gradient steps of each signal in an update; None for as many as the policy takes", at_least=1
+        None,
+        "gradient steps of each signal in an update; None for as many as the policy takes",
+        at_least=1,
+        limit=COUNT,
     )
 
     def check(self) -> None:
@@ -121,8 +125,10 @@ class Pretraining(Declared):
     demo_path: str | None = arg(None, "demonstrations, as bc's --demo_path")
     strength: float = arg(1.0, "learning rate of cloning, as a share of the policy's", at_least=0)
     steps: int = arg(0, "environment steps in which the strength goes down to 0, linearly; 0 to keep it", at_least=0)
-    batch_size: int = arg(128, "demonstrated steps in a gradient step", at_least=1)
-    sequence_length: int = arg(64, "steps of the sequences that a policy with memory learns from", at_least=1)
+    batch_size: int = arg(128, "demonstrated steps in a gradient step", at_least=1, limit=ROWS)
+    sequence_length: int = arg(
+        64, "steps of the sequences that a policy with memory learns from", at_least=1, limit=COUNT
+    )
 
     def check(self) -> None:
         """See Declared."""

@@ -26,7 +26,7 @@ import numpy as np
 
 from tfbaselines.arrays import require_memory
 from tfbaselines.errors import UsageError, bad_argument, nearest, unknown
-from tfbaselines.limits import limit_of
+from tfbaselines.limits import FILTERS, LAYERS, UNITS
 from tfbaselines.policy.layers import (
     Dense,
     convolved,
@@ -109,14 +109,14 @@ def check_network_kwargs(name: str, kwargs: dict[str, Any]) -> None:
             raise UsageError(f"unknown argument '{key}' of network '{name}': {hint}")
 
 
-def check_sizes(**sizes: int | Sequence[int]) -> None:
+def check_sizes(limit: int, **sizes: int | Sequence[int]) -> None:
     """Raise an error unless the sizes, or lists of sizes, are whole numbers from 1 to the limit of their name."""
     for name, given in sizes.items():
         several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
-        whole = [isinstance(n, int | np.integer) and 1 <= n <= limit_of(name) for n in (given if several else [given])]
+        whole = [isinstance(n, int | np.integer) and 1 <= n <= limit for n in (given if several else [given])]
         if not whole or not all(whole):
             each = "at least one number, each " if several else ""
-            raise bad_argument(name, given, f"{each}at least 1, at most {limit_of(name)}, and whole")
+            raise bad_argument(name, given, f"{each}at least 1, at most {limit}, and whole")
 
 
 def require_weights(argument: str, input_shape: tuple[int, ...], widths: Sequence[int]) -> None:
@@ -137,7 +137,8 @@ def mlp(
         activation: a Keras activation's name, or a function.
         layer_norm: normalize each layer before its activation.
     """
-    check_sizes(num_layers=num_layers, num_hidden=num_hidden)
+    check_sizes(LAYERS, num_layers=num_layers)
+    check_sizes(UNITS, num_hidden=num_hidden)
     activation = _activation(activation)
 
     @_of_shape_or_tensor
@@ -164,7 +165,7 @@ def dense(hidden_sizes: Sequence[int] = (256, 256), activation: str | Callable =
         hidden_sizes: units in each layer.
         activation: a Keras activation's name, or a function.
     """
-    check_sizes(hidden_sizes=hidden_sizes)
+    check_sizes(UNITS, hidden_sizes=hidden_sizes)
     sizes = tuple(hidden_sizes)
     activation = _activation(activation)
 
@@ -218,7 +219,7 @@ def conv_only(convs: Sequence[tuple[int, int, int]] = ((32, 8, 4), (64, 4, 2), (
     """
     if not convs or any(not isinstance(layer, list | tuple) or len(layer) != 3 for layer in convs):
         raise bad_argument("convs", convs, "a list of (number of filters, their size, stride)")
-    check_sizes(convs=[number for layer in convs for number in layer])
+    check_sizes(FILTERS, convs=[number for layer in convs for number in layer])
     return _image_network(lambda x: convolved(x, convs))
 
 
@@ -229,7 +230,7 @@ def impala_cnn(depths: Sequence[int] = (16, 32, 32)) -> NetworkFn:
     Args:
         depths: number of filters of each block.
     """
-    check_sizes(depths=depths)
+    check_sizes(UNITS, depths=depths)
     return _image_network(lambda x: impala_features(x, depths))
 
 
@@ -300,7 +301,7 @@ def _image_network(features: Callable[[Any], Any]) -> NetworkFn:
 
 
 def _recurrent_network(features: Callable[[Any], Any], nlstm: int, layer_norm: bool) -> NetworkFn:
-    check_sizes(nlstm=nlstm)
+    check_sizes(UNITS, nlstm=nlstm)
 
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
         require_weights("nlstm", (), [nlstm, 4 * nlstm])

@@ -14,6 +14,7 @@ from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
 from tfbaselines.config.signals import SignalsConfig
+from tfbaselines.limits import STEPS
 
 
 @dataclass(kw_only=True)
@@ -21,7 +22,7 @@ class Config(SignalsConfig, OnPolicyConfig, PolicyConfig):
     """Arguments of A2C."""
 
     seed: int | None
-    nsteps: int = arg(5, "steps of each environment in an update", at_least=1)
+    nsteps: int = arg(5, "steps of each environment in an update", at_least=1, limit=STEPS)
     total_timesteps: float = arg(80e6, "environment steps of this rank; whole updates only", at_least=0)
     vf_coef: Coefficient = arg(0.5, "weight of the value loss", at_least=0)
     ent_coef: Coefficient = arg(0.01, "weight of the policy's entropy in the loss")

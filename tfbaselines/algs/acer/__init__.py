@@ -14,6 +14,7 @@ from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
 from tfbaselines.errors import UsageError, bad_argument
+from tfbaselines.limits import COUNT, ROWS, STEPS
 
 # Of replayed episodes, unless it is given.
 BATCH_SIZE = 32
@@ -24,7 +25,9 @@ class Config(PolicyConfig):
     """Arguments of ACER."""
 
     seed: int | None
-    nsteps: int = arg(20, "steps of each environment in an update, and in a sequence of the replay", at_least=1)
+    nsteps: int = arg(
+        20, "steps of each environment in an update, and in a sequence of the replay", at_least=1, limit=STEPS
+    )
     total_timesteps: float = arg(80e6, "environment steps of this rank, over all workers", at_least=0)
     q_coef: Coefficient = arg(0.5, "weight of the loss of Q", at_least=0)
     ent_coef: Coefficient = arg(0.01, "weight of the policy's entropy")
@@ -40,7 +43,9 @@ class Config(PolicyConfig):
     gamma: Coefficient
     log_interval: int = arg(100, "updates from new experience between rows of the logs", at_least=1)
     buffer_size: int = arg(50000, "steps of each environment kept in the replay", at_least=1)
-    replay_ratio: float = arg(4, "updates from the replay for each one from new experience, on average", at_least=0)
+    replay_ratio: float = arg(
+        4, "updates from the replay for each one from new experience, on average", at_least=0, limit=10**4
+    )
     replay_start: int = arg(10000, "steps of each environment in the replay before it is used", at_least=0)
     c: Coefficient = arg(10.0, "bound of the importance weights; the bias of truncation is corrected", at_least=0)
     trust_region: bool | str = arg(
@@ -57,10 +62,15 @@ class Config(PolicyConfig):
     normalize_observations: bool
     reward_clip: float | None = arg(None, "rewards are clipped to [-this, this]; None for not at all", at_least=0)
     buffer_len: int | None = arg(None, "episodes kept in the replay, in place of buffer_size (trace mode)", at_least=1)
-    batch_size: int = arg(BATCH_SIZE, "traces in a batch of the replay, in trace mode", at_least=1)
-    trace_length: int | None = arg(None, "steps to which replayed episodes are cut; None for whole ones", at_least=1)
+    batch_size: int = arg(BATCH_SIZE, "traces in a batch of the replay, in trace mode", at_least=1, limit=ROWS)
+    trace_length: int | None = arg(
+        None, "steps to which replayed episodes are cut; None for whole ones", at_least=1, limit=COUNT
+    )
     num_workers: int = arg(
-        1, "threads that collect and learn into one model; several do not repeat bitwise", at_least=1
+        1,
+        "threads that collect and learn into one model; several do not repeat bitwise",
+        at_least=1,
+        limit=256,
     )
     lock: bool = arg(True, "one worker changes the parameters at a time; False lets all at once (Hogwild)")
     comm: Any

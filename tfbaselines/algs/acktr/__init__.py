@@ -13,6 +13,7 @@ from tfbaselines.config.bases import OnPolicyConfig, PolicyConfig
 from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
+from tfbaselines.limits import STEPS
 
 
 @dataclass(kw_only=True)
@@ -24,7 +25,7 @@ class Config(OnPolicyConfig, PolicyConfig):
     gamma: Coefficient
     log_interval: int = arg(100, "updates between rows of the logs", at_least=1)
     nprocs: int = arg(32, "most threads that decompose factors side by side; no more than there are cores", at_least=1)
-    nsteps: int = arg(20, "steps of each environment in an update", at_least=1)
+    nsteps: int = arg(20, "steps of each environment in an update", at_least=1, limit=STEPS)
     ent_coef: Coefficient = arg(0.01, "weight of the policy's entropy in the loss")
     vf_coef: Coefficient = arg(0.5, "weight of the value loss", at_least=0)
     vf_fisher_coef: Coefficient = arg(1.0, "weight of the value's samples in the Fisher matrix", at_least=0)

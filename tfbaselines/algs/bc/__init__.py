@@ -11,6 +11,7 @@ from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.bases import DemonstrationConfig, SearchConfig
 from tfbaselines.config.config import Schedule, arg
 from tfbaselines.config.options import RunOptions
+from tfbaselines.limits import COUNT, ROWS
 
 
 @dataclass(kw_only=True)
@@ -24,7 +25,7 @@ class Config(DemonstrationConfig, SearchConfig):
         500, "passes over the demonstrations, unless total_timesteps (--num_timesteps) is given", at_least=0
     )
     lr: Schedule = arg(1e-3, "learning rate", at_least=0)
-    batch_size: int = arg(128, "demonstrated steps in a gradient step", at_least=1)
+    batch_size: int = arg(128, "demonstrated steps in a gradient step", at_least=1, limit=ROWS)
     held_out: float = arg(0.1, "share of the demonstrations that is not learnt from", at_least=0, at_most=0.5)
     patience: int = arg(
         20, "passes without a smaller loss of the held-out part after which the run ends; 0 for no such end", at_least=0
@@ -47,7 +48,9 @@ class Config(DemonstrationConfig, SearchConfig):
     max_ep_len: int | None
     log_interval: int
     save_interval: int
-    sequence_length: int = arg(64, "steps of the sequences that a recurrent policy learns from", at_least=1)
+    sequence_length: int = arg(
+        64, "steps of the sequences that a recurrent policy learns from", at_least=1, limit=COUNT
+    )
 
     env_defaults: ClassVar = {"mujoco": {"normalize_observations": True}}
 

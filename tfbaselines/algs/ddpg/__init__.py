@@ -12,6 +12,7 @@ from tfbaselines.config.bases import ReplayConfig, SpinupReplayConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import bad_argument
+from tfbaselines.limits import COUNT, ROWS
 
 
 @dataclass(kw_only=True)
@@ -20,8 +21,10 @@ class Config(SpinupReplayConfig, ReplayConfig):
 
     seed: int | None
     total_timesteps: float | None
-    nb_epochs: int | None = arg(None, "number of epochs; None for 500, unless total_timesteps is given", at_least=0)
-    nb_epoch_cycles: int = arg(20, "cycles in an epoch, at whose end a row is logged", at_least=1)
+    nb_epochs: int | None = arg(
+        None, "number of epochs; None for 500, unless total_timesteps is given", at_least=0, limit=10**9
+    )
+    nb_epoch_cycles: int = arg(20, "cycles in an epoch, at whose end a row is logged", at_least=1, limit=10**9)
     nb_rollout_steps: int = arg(100, "steps of each environment in a cycle", at_least=1)
     reward_scale: float = arg(1.0, "rewards are multiplied by this before learning")
     render: bool = arg(False, "show the training environments")
@@ -38,9 +41,9 @@ class Config(SpinupReplayConfig, ReplayConfig):
     popart: bool = arg(False, "with normalize_returns, rescale critics so that predictions stay as statistics change")
     gamma: float
     clip_norm: float | None = arg(None, "bound of the norm of each variable's gradient; None for none", above=0)
-    nb_train_steps: int = arg(50, "gradient steps in a cycle", at_least=0)
+    nb_train_steps: int = arg(50, "gradient steps in a cycle", at_least=0, limit=COUNT)
     nb_eval_steps: int = arg(100, "steps of eval_env in a cycle", at_least=0)
-    batch_size: int = arg(64, "transitions in a gradient step", at_least=1)
+    batch_size: int = arg(64, "transitions in a gradient step", at_least=1, limit=ROWS)
     tau: float = arg(0.01, "how far the targets move towards the parameters in each step", at_least=0, at_most=1)
     eval_env: Any
     param_noise_adaption_interval: int = arg(50, "gradient steps between adaptations of parameter noise", at_least=1)
@@ -53,7 +56,10 @@ class Config(SpinupReplayConfig, ReplayConfig):
     start_steps: int = arg(0, "environment steps with random actions", at_least=0)
     update_after: int = arg(0, "transitions in the replay before the first gradient step", at_least=0)
     update_every: int | None = arg(
-        None, "Spinning Up's cycle: environment steps, and gradient steps; None for baselines' two numbers", at_least=1
+        None,
+        "Spinning Up's cycle: environment steps, and gradient steps; None for baselines' two numbers",
+        at_least=1,
+        limit=ROWS,
     )
     num_test_episodes: int = arg(0, "episodes of the deterministic policy at an epoch's end; 0 for none", at_least=0)
     max_ep_len: int | None = arg(

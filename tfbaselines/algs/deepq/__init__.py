@@ -14,6 +14,7 @@ from tfbaselines.config.config import Schedule, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import LinearSchedule
 from tfbaselines.errors import bad_argument
+from tfbaselines.limits import COUNT, PASSES, ROWS, UNITS
 
 ATARI: dict[str, Any] = {
     "network": "conv_only",
@@ -47,7 +48,7 @@ class Config(ReplayConfig):
     )
     exploration_final_eps: float = arg(0.02, "epsilon afterwards", at_least=0, at_most=1)
     train_freq: int = arg(1, "environment steps from one training to the next", at_least=1)
-    batch_size: int = arg(32, "transitions in a gradient step", at_least=1)
+    batch_size: int = arg(32, "transitions in a gradient step", at_least=1, limit=ROWS)
     print_freq: int | None = arg(100, "episodes between rows of the logs; None for one row at the end", at_least=1)
     checkpoint_freq: int | None = arg(
         10_000,
@@ -77,7 +78,7 @@ class Config(ReplayConfig):
         "stops when it returns True",
     )
     load_path: str | None
-    hiddens: Sequence[int] = arg((256,), "hidden layers of each branch above the network")
+    hiddens: Sequence[int] = arg((256,), "hidden layers of each branch above the network", limit=UNITS)
     dueling: bool = arg(True, "a branch for the state's value beside that for the actions' advantages")
     layer_norm: bool = arg(False, "normalise these hidden layers")
     double_q: bool = arg(True, "the network itself chooses the action whose value the target network tells")
@@ -85,14 +86,17 @@ class Config(ReplayConfig):
         10.0, "bound of the norm of each variable's gradient; None for none", above=0
     )
     adam_epsilon: float = arg(1e-8, "Adam's epsilon", above=0)
-    n_step: int = arg(1, "steps of reward in a return before it bootstraps", at_least=1)
+    n_step: int = arg(1, "steps of reward in a return before it bootstraps", at_least=1, limit=PASSES)
     distributional: str | None = arg(
         None,
         "learn distributions of returns: categorical (C51) or quantile (QR-DQN); None for expectations",
         choices=("categorical", "quantile"),
     )
     num_atoms: int | None = arg(
-        None, "points of these distributions; None for 51 (categorical) or 200 (quantile)", at_least=1
+        None,
+        "points of these distributions; None for 51 (categorical) or 200 (quantile)",
+        at_least=1,
+        limit=PASSES,
     )
     v_min: float = arg(-10.0, "the smallest return of distributional='categorical'")
     v_max: float = arg(10.0, "the largest one")
@@ -117,6 +121,7 @@ class Config(ReplayConfig):
         "gradient steps of a training, taken in one compiled call: train_freq=8, gradient_steps=8 is several times as "
         "fast as 1 and 1 for a small network",
         at_least=1,
+        limit=COUNT,
     )
     comm: Any
     run: RunOptions | None

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.errors import bad_argument
+from tfbaselines.limits import UNITS
 from tfbaselines.policy.mirror import ArrayFunction, NumpyCopies
 from tfbaselines.policy.networks import MLP_LAYER_NORM_EPSILON, check_sizes, require_weights
 from tfbaselines.policy.precision import in_full
@@ -170,7 +171,7 @@ class QHead:
     ) -> None:
         self.returns, self.actions, self._noisy = returns, actions, noisy
         if hiddens:
-            check_sizes(hiddens=hiddens)
+            check_sizes(UNITS, hiddens=hiddens)
         make = NoisyDense if noisy else keras.layers.Dense
         widths = [inputs, *hiddens]
         self.action_layers = _branch("action", make, [*widths, actions * returns.atoms], layer_norm)

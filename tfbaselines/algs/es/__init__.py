@@ -12,13 +12,14 @@ from tfbaselines.config.bases import SearchConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import bad_argument
+from tfbaselines.limits import COUNT
 
 
 @dataclass(kw_only=True)
 class Config(SearchConfig):
     """Arguments of evolution strategies."""
 
-    num_agents: int = arg(30, "members of the population, of all ranks together", at_least=2)
+    num_agents: int = arg(30, "members of the population, of all ranks together", at_least=2, limit=COUNT)
     num_iterations: int = arg(
         300, "number of iterations, unless total_timesteps (--num_timesteps) is given", at_least=0
     )

@@ -13,6 +13,7 @@ from tfbaselines.config.bases import BatchConfig, DemonstrationConfig, TrustRegi
 from tfbaselines.config.config import Coefficient, NetworkSpec, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import bad_argument
+from tfbaselines.limits import COUNT, UNITS
 
 
 @dataclass(kw_only=True)
@@ -20,18 +21,18 @@ class Config(DemonstrationConfig, TrustRegionConfig, BatchConfig):
     """Arguments of GAIL."""
 
     demo_path: str | None
-    g_step: int = arg(3, "steps of the policy in an update", at_least=1)
-    d_step: int = arg(1, "steps of the discriminator in an update", at_least=1)
+    g_step: int = arg(3, "steps of the policy in an update", at_least=1, limit=COUNT)
+    d_step: int = arg(1, "steps of the discriminator in an update", at_least=1, limit=COUNT)
     entcoeff: Coefficient = arg(0.0, "weight of the policy's entropy in its objective")
     adversary_entcoeff: float = arg(1e-3, "weight of the discriminator's entropy in its objective")
-    adversary_hidden_size: int = arg(100, "units of each layer of the discriminator", at_least=1)
+    adversary_hidden_size: int = arg(100, "units of each layer of the discriminator", at_least=1, limit=UNITS)
     timesteps_per_batch: int
     max_kl: float = arg(0.01, "KL divergence of a step", above=0)
     cg_iters: int
     cg_damping: float = arg(0.1, "added to the diagonal of the Fisher matrix", at_least=0)
     gamma: Coefficient = arg(0.995, "discount per step", at_least=0, at_most=1)
     lam: Coefficient = arg(0.97, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
-    vf_iters: int = arg(5, "passes of the value function over each batch", at_least=0)
+    vf_iters: int = arg(5, "passes of the value function over each batch", at_least=0, limit=COUNT)
     vf_stepsize: Coefficient = arg(1e-3, "learning rate of the value function", at_least=0)
     d_stepsize: float = arg(3e-4, "learning rate of the discriminator", at_least=0)
     pretrained: bool = arg(False, "begin with behaviour cloning of the demonstrations, unless load_path is given")

@@ -12,6 +12,7 @@ from tfbaselines.config.bases import ReplayConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import bad_argument, unknown
+from tfbaselines.limits import COUNT, LAYERS, ROWS, UNITS
 
 
 @dataclass(kw_only=True)
@@ -35,13 +36,15 @@ class Config(ReplayConfig):
     comm: Any
     run: RunOptions | None
     gamma: float | None = arg(None, "discount per step; None for 1 - 1 / steps of an episode", at_least=0, at_most=1)
-    batch_size: int = arg(256, "transitions in a gradient step", at_least=1)
+    batch_size: int = arg(256, "transitions in a gradient step", at_least=1, limit=ROWS)
     max_ep_len: int | None = arg(
         None, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
     )
     save_replay_buffer: bool
-    layers: int = arg(3, "hidden layers of 'dense' and 'mlp', unless these are given their own arguments", at_least=1)
-    hidden: int = arg(256, "units of each of these layers", at_least=1)
+    layers: int = arg(
+        3, "hidden layers of 'dense' and 'mlp', unless these are given their own arguments", at_least=1, limit=LAYERS
+    )
+    hidden: int = arg(256, "units of each of these layers", at_least=1, limit=UNITS)
     Q_lr: Schedule = arg(1e-3, "the critic's learning rate", at_least=0)
     pi_lr: Schedule = arg(1e-3, "the actor's learning rate", at_least=0)
     buffer_size: float = arg(1e6, "transitions kept in the replay", at_least=1)
@@ -49,24 +52,27 @@ class Config(ReplayConfig):
     action_l2: float = arg(1.0, "weight of the squares of the actor's actions", at_least=0)
     clip_obs: float = arg(200.0, "bound of observations and goals before they are normalised", above=0)
     relative_goals: bool = arg(False, "the networks see the desired goal minus the one achieved")
-    n_cycles: int | None = arg(None, "cycles in an epoch; None for 50, of FetchReach 10", at_least=1)
+    n_cycles: int | None = arg(None, "cycles in an epoch; None for 50, of FetchReach 10", at_least=1, limit=COUNT)
     rollout_batch_size: int | None = arg(
-        None, "environments, one episode of each in a cycle; None for those given, on the command line 2", at_least=1
+        None,
+        "environments, one episode of each in a cycle; None for those given, on the command line 2",
+        at_least=1,
+        limit=10**4,
     )
-    n_batches: int = arg(40, "gradient steps in a cycle", at_least=0)
+    n_batches: int = arg(40, "gradient steps in a cycle", at_least=0, limit=COUNT)
     n_test_rollouts: int = arg(10, "episodes of each environment in a test at an epoch's end; 0 for none", at_least=0)
     test_with_polyak: bool = arg(False, "test the targets' actor")
     random_eps: Coefficient = arg(0.3, "share of random actions", at_least=0, at_most=1)
     noise_eps: Coefficient = arg(
         0.2, "standard deviation of the noise on the others, in units of the actions' bounds", at_least=0
     )
-    replay_k: float = arg(4, "replayed transitions with a new goal for each with its own", at_least=0)
+    replay_k: float = arg(4, "replayed transitions with a new goal for each with its own", at_least=0, limit=COUNT)
     norm_eps: float = arg(0.01, "smallest standard deviation in the normalisation", above=0)
     norm_clip: float = arg(5.0, "bound of normalised numbers", above=0)
     bc_loss: bool = arg(False, "learn from the demonstrations of demo_file too")
     q_filter: bool = arg(False, "only from those actions that the critic prefers to the actor's")
-    num_demo: int = arg(100, "episodes read from demo_file", at_least=1)
-    demo_batch_size: int = arg(128, "transitions of a batch that are demonstrations", at_least=1)
+    num_demo: int = arg(100, "episodes read from demo_file", at_least=1, limit=COUNT)
+    demo_batch_size: int = arg(128, "transitions of a batch that are demonstrations", at_least=1, limit=ROWS)
     prm_loss_weight: float = arg(0.001, "weight of the actor's other losses beside that of demonstrations", at_least=0)
     aux_loss_weight: float = arg(0.0078, "weight of the loss of demonstrations", at_least=0)
     clip_pos_returns: bool = arg(True, "the critic's targets are at most 0, as where rewards are -1 and 0")

@@ -11,6 +11,7 @@ from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.bases import EpochConfig
 from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.config.options import RunOptions
+from tfbaselines.limits import COUNT
 
 
 @dataclass(kw_only=True)
@@ -24,7 +25,7 @@ class Config(EpochConfig):
     clip_ratio: Coefficient = arg(0.2, "how far the probability ratio may go from 1", at_least=0)
     pi_lr: Schedule = arg(3e-4, "the policy's learning rate", at_least=0)
     vf_lr: Schedule
-    train_pi_iters: int = arg(80, "gradient steps of the policy in an epoch, at most", at_least=1)
+    train_pi_iters: int = arg(80, "gradient steps of the policy in an epoch, at most", at_least=1, limit=COUNT)
     train_v_iters: int
     lam: Coefficient
     max_ep_len: int | None

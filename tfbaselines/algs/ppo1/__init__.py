@@ -13,18 +13,21 @@ from tfbaselines.config.bases import BatchConfig
 from tfbaselines.config.config import Coefficient, NetworkSpec, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import bad_argument
+from tfbaselines.limits import PASSES, ROWS, STEPS
 
 
 @dataclass(kw_only=True)
 class Config(BatchConfig):
     """Arguments of PPO1."""
 
-    timesteps_per_actorbatch: int = arg(2048, "steps of all environments of this rank in an update", at_least=1)
+    timesteps_per_actorbatch: int = arg(
+        2048, "steps of all environments of this rank in an update", at_least=1, limit=STEPS
+    )
     clip_param: float = arg(0.2, "how far the probability ratio may go from 1", at_least=0)
     entcoeff: Coefficient = arg(0.0, "weight of the policy's entropy in the loss")
-    optim_epochs: int = arg(10, "passes over each batch", at_least=1)
+    optim_epochs: int = arg(10, "passes over each batch", at_least=1, limit=PASSES)
     optim_stepsize: float = arg(3e-4, "learning rate", at_least=0)
-    optim_batchsize: int = arg(64, "rows in a minibatch of this rank", at_least=1)
+    optim_batchsize: int = arg(64, "rows in a minibatch of this rank", at_least=1, limit=ROWS)
     gamma: Coefficient
     lam: Coefficient = arg(0.95, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
     max_timesteps: float = arg(0, "total_timesteps by the original's name; 0 for that", at_least=0)

@@ -14,6 +14,7 @@ from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.config.signals import PretrainingConfig, SignalsConfig
 from tfbaselines.errors import bad_argument
+from tfbaselines.limits import PASSES, STEPS
 
 
 @dataclass(kw_only=True)
@@ -23,7 +24,7 @@ class Config(SignalsConfig, PretrainingConfig, OnPolicyConfig, PolicyConfig):
     total_timesteps: float
     eval_env: Any
     seed: int | None
-    nsteps: int = arg(2048, "steps of each environment in an update", at_least=1)
+    nsteps: int = arg(2048, "steps of each environment in an update", at_least=1, limit=STEPS)
     ent_coef: Coefficient = arg(0.0, "weight of the policy's entropy in the loss")
     lr: Schedule = arg(3e-4, "learning rate", at_least=0)
     vf_coef: Coefficient = arg(0.5, "weight of the value loss", at_least=0)
@@ -31,8 +32,10 @@ class Config(SignalsConfig, PretrainingConfig, OnPolicyConfig, PolicyConfig):
     gamma: Coefficient
     lam: Coefficient = arg(0.95, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
     log_interval: int = arg(10, "updates between rows of the logs", at_least=1)
-    nminibatches: int = arg(4, "minibatches of an epoch; recurrent policies: groups of environments", at_least=1)
-    noptepochs: int = arg(4, "passes over each rollout", at_least=1)
+    nminibatches: int = arg(
+        4, "minibatches of an epoch; recurrent policies: groups of environments", at_least=1, limit=10**5
+    )
+    noptepochs: int = arg(4, "passes over each rollout", at_least=1, limit=PASSES)
     cliprange: Schedule = arg(0.2, "how far the probability ratio may go from 1", at_least=0)
     save_interval: int
     load_path: str | None

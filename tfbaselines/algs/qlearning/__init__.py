@@ -11,6 +11,7 @@ from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import SearchConfig
 from tfbaselines.config.config import Schedule, arg
 from tfbaselines.config.options import RunOptions
+from tfbaselines.limits import COUNT
 
 NETWORK = "table"
 
@@ -27,7 +28,9 @@ class Config(SearchConfig):
     epsilon_greedy: float = arg(0.9, "probability of a random action in the first episode", at_least=0, at_most=1)
     epsilon_decay: float = arg(0.9999, "factor of that probability for each episode", at_least=0, at_most=1)
     epsilon_min: float = arg(0.01, "smallest probability of a random action", at_least=0, at_most=1)
-    grid_size: int | list = arg(20, "cells along each dimension of Box observations, or a list for each", at_least=1)
+    grid_size: int | list = arg(
+        20, "cells along each dimension of Box observations, or a list for each", at_least=1, limit=COUNT
+    )
     test_every: int
     num_test_episodes: int
     max_ep_len: int | None

@@ -15,6 +15,7 @@ from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import is_schedule, parse_schedule
 from tfbaselines.config.signals import PretrainingConfig, SignalsConfig
 from tfbaselines.errors import bad_argument
+from tfbaselines.limits import ROWS
 
 
 @dataclass(kw_only=True)
@@ -45,7 +46,7 @@ class Config(PretrainingConfig, SignalsConfig, OffPolicyConfig, ReplayConfig):
         "entropy of discrete ones",
     )
     num_update: int | None
-    train_interval: int | None = arg(None, "ML-Agents' name for update_every", at_least=1)
+    train_interval: int | None = arg(None, "ML-Agents' name for update_every", at_least=1, limit=ROWS)
     buffer_init_steps: int | None = arg(None, "ML-Agents' name for start_steps and update_after in one", at_least=0)
     n_step: int
     memory_size: int | None
@@ -67,7 +68,10 @@ class Config(PretrainingConfig, SignalsConfig, OffPolicyConfig, ReplayConfig):
     )
     cql_threshold: float | None = arg(None, "offline: penalty for which its weight is learnt; None for a fixed weight")
     cql_actions: int | None = arg(
-        None, "offline: actions of the policy, and uniform ones, that estimate the penalty; None for 10", at_least=1
+        None,
+        "offline: actions of the policy, and uniform ones, that estimate the penalty; None for 10",
+        at_least=1,
+        limit=10**4,
     )
 
     env_defaults: ClassVar = {

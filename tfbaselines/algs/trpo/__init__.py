@@ -11,6 +11,7 @@ from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.bases import EpochConfig
 from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.config.options import RunOptions
+from tfbaselines.limits import PASSES
 
 
 @dataclass(kw_only=True)
@@ -25,8 +26,8 @@ class Config(EpochConfig):
     vf_lr: Schedule
     train_v_iters: int
     damping_coeff: float = arg(0.1, "added to the diagonal of the Hessian", at_least=0)
-    cg_iters: int = arg(10, "iterations of the conjugate gradient", at_least=1)
-    backtrack_iters: int = arg(10, "lengths of the step that are tried", at_least=1)
+    cg_iters: int = arg(10, "iterations of the conjugate gradient", at_least=1, limit=PASSES)
+    backtrack_iters: int = arg(10, "lengths of the step that are tried", at_least=1, limit=PASSES)
     backtrack_coeff: float = arg(0.8, "each length tried is this part of the one before", above=0, at_most=1)
     lam: Coefficient
     max_ep_len: int | None
