@@ -1,12 +1,10 @@
-"""The faults of `bench faults`, one run of each; on what they find when a run does lose something."""
+"""Each fault of tests/faults.py once, and its reports of losses."""
 
 import itertools
 import random
 
+import faults
 import pytest
-
-from tfbaselines.bench import faults
-from tfbaselines.bench.__main__ import main
 
 # In CI each has one algorithm, mostly those that start soon; the command has all of them.
 ALGORITHM_OF = dict(zip(faults.FAULTS, itertools.cycle(("qlearning", "es"))))
@@ -26,8 +24,8 @@ def test_a_loss_is_found_and_stands_in_the_table(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setitem(faults.FAULTS, "SIGKILL", losing)
     out = tmp_path / "faults.md"
-    given = ["faults", "--algs", "ppo2", "a2c", "--faults", "SIGKILL", "--repeats=2", "--out", str(out)]
-    assert main([*given, "--place", str(tmp_path / "runs")]) == 1
+    given = ["--algs", "ppo2", "a2c", "--faults", "SIGKILL", "--repeats=2", "--out", str(out)]
+    assert faults.main([*given, "--place", str(tmp_path / "runs")]) == 1
     assert "ppo2, SIGKILL: no checkpoint was left" in capsys.readouterr().out
     assert "| SIGKILL | 0/2 | 0/2 |" in out.read_text()
 
@@ -55,5 +53,5 @@ def test_what_root_lacks_is_named(tmp_path, monkeypatch):
 
 
 def test_a_wrong_name_is_one_line(capsys):
-    assert main(["faults", "--faults", "SIGKIL"]) == 2
+    assert faults.main(["--faults", "SIGKIL"]) == 2
     assert "did you mean 'SIGKILL'" in capsys.readouterr().err

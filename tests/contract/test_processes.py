@@ -22,7 +22,7 @@ GROUPS = [list(ALGORITHMS)[i : i + GROUP] for i in range(0, len(ALGORITHMS), GRO
 
 @EVERY
 def test_ctrl_c_saves_and_names_how_to_go_on(alg, eager, tmp_path, monkeypatch, capsys):
-    """In this process: bench faults does it to processes."""
+    """In this process: tests/faults.py does it to processes."""
     log, finish_update = tmp_path / "log", Run.finish_update
 
     def interrupted(run, row):

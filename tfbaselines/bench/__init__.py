@@ -1,4 +1,4 @@
-"""Speed, scores and faults; and baselines' bench, which has the Monitor."""
+"""Measure speed and collect scores; baselines' `bench.Monitor` is importable from here."""
 
 from tfbaselines.compat import names_of
 

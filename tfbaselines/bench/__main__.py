@@ -1,15 +1,10 @@
-"""`python -m tfbaselines.bench speed`, `scores`, `table` and `faults`: how fast, how well, and how safe."""
+"""`python -m tfbaselines.bench speed`, `scores` and `table`: measure speed, collect learning results."""
 
 import argparse
-import itertools
 import sys
-import tempfile
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from pathlib import Path
 
 from tfbaselines.bench.table import SUITES
-from tfbaselines.cli.command import Parser, exit_status, load_tensorflow
-from tfbaselines.errors import check_at_least, unknown
+from tfbaselines.cli.command import Parser, exit_status
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -40,13 +35,6 @@ def make_parser() -> argparse.ArgumentParser:
     table.add_argument("--num_timesteps", type=float, help="steps of a run; default: the suite's")
     table.add_argument("--logs", default="logs", metavar="DIR", help="of runs, DIR/ALG/ENV/SEED (default %(default)s)")
     table.add_argument("--out", metavar="NAME", help="writes NAME.csv and NAME.md; default: the suite's name")
-    faults = commands.add_parser("faults", help="do harm to real runs, and check what is left")
-    faults.add_argument("--algs", nargs="+", metavar="ALG", help="default: all")
-    faults.add_argument("--faults", nargs="+", metavar="FAULT", help="default: all; a wrong one names them")
-    faults.add_argument("--repeats", type=int, default=1, help="runs of each (default %(default)s)")
-    faults.add_argument("--jobs", type=int, default=1, help="faults at once (default %(default)s)")
-    faults.add_argument("--place", metavar="DIR", help="where the runs are left; default: a temporary directory")
-    faults.add_argument("--out", default="faults.md", metavar="FILE.md", help="the table (default %(default)s)")
     return parser
 
 
@@ -54,7 +42,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     parser = make_parser()
     args = parser.parse_args(argv)
-    command = {"speed": _speed, "scores": _scores, "table": _table, "faults": _faults}[args.command]
+    command = {"speed": _speed, "scores": _scores, "table": _table}[args.command]
     return exit_status(parser.prog, lambda: command(args))
 
 
@@ -99,40 +87,6 @@ def _table(args: argparse.Namespace) -> int:
     print(paths[1].read_text(encoding="utf-8"))
     print("Wrote", *paths)
     return 1 if failed else 0
-
-
-def _faults(args: argparse.Namespace) -> int:
-    from tfbaselines.algs.registry import ALGORITHMS, get
-    from tfbaselines.bench.faults import FAULTS, applies, inflict, write_table
-    from tfbaselines.training.guards import heed
-
-    algs, names = args.algs or sorted(ALGORITHMS), args.faults or list(FAULTS)
-    check_at_least(1, repeats=args.repeats, jobs=args.jobs)
-    for alg in algs:
-        get(alg)
-    for name in names:
-        if name not in FAULTS:
-            raise unknown("fault", name, FAULTS)
-    # Before there are threads, of which each could need it.
-    load_tensorflow()
-    # The runs are to stop at every signal, wherever this program was started from.
-    heed()
-    results = {}
-    with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(args.jobs) as pool:
-        place = Path(args.place or temporary)
-        cells = [(name, alg) for name, alg in itertools.product(names, algs) if applies(name, alg)]
-        futures = {pool.submit(inflict, alg, name, args.repeats, place): (name, alg) for name, alg in cells}
-        try:
-            for future in as_completed(futures):
-                (name, alg), problems = futures[future], future.result()
-                results[name, alg] = args.repeats - len(problems), args.repeats
-                write_table(results, args.out)
-                print(f"{alg}, {name}: {results[name, alg][0]} of {args.repeats}", *problems, sep="\n", flush=True)
-        except BaseException:
-            # Running cells end first, and their processes with them.
-            pool.shutdown(cancel_futures=True)
-            raise
-    return 1 if any(passed < of for passed, of in results.values()) else 0
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""Faults of real processes, for every algorithm: what a run loses, and whether it says so.
+"""Harm real runs of every algorithm, and check what they lose: `python tests/faults.py --jobs 2` writes a table.
 
-Each fault starts a run of the command line in a directory of its own, does it harm, and checks what is left. A check
-that fails says why. Runs save some three times a second.
+Each fault starts a run of the command line in its own directory, harms it, and checks what is left. Runs save about
+three times a second.
 """
 
+import argparse
 import contextlib
+import itertools
 import os
 import random
 import resource
@@ -12,41 +14,50 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import gymnasium
 import numpy as np
 
-from tfbaselines.algs.registry import get
+from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.cli.command import Parser, exit_status, load_tensorflow
+from tfbaselines.errors import check_at_least, unknown
 from tfbaselines.files import write_whole
 from tfbaselines.training.checkpoint import Checkpoints, load_tree
+from tfbaselines.training.guards import heed
 
 SECONDS_TO_START = 300
 SECONDS_TO_END = 10
 SAVE_MINUTES = 0.005
 TWO_RANKS = ("mpirun", "-np", "2")
-# Root may write where nobody may; without that right it is as any user.
+# Root may write to read-only directories; without that capability root is an ordinary user.
 ORDINARY_USER = ("setpriv", "--bounding-set=-dac_override") if os.geteuid() == 0 else ()
+# Runs import spoilt.py from here.
+TESTS = Path(__file__).resolve().parent
 
 
 class Trial:
-    """A run of an algorithm that something will happen to.
+    """A run of an algorithm, and checks of what it left.
 
     Args:
         alg: the algorithm.
-        place: directory of its own.
-        moments: when faults come.
+        place: the run's directory, which must not exist.
+        moments: draws the moments of faults.
     """
 
     def __init__(self, alg: str, place: Path, moments: random.Random) -> None:
-        self.alg, self.place, self.moments = alg, place, moments
+        self.alg = alg
+        self.place = place
+        self.moments = moments
         self.log = place / "log"
-        # A checkpoint that the fault spoilt; it stays until later ones push it out.
+        # A checkpoint that the fault damaged; later checkpoints replace it.
         self.damaged: Path | None = None
         place.mkdir(parents=True)
-        # What a run cannot do without, or would end by, and what is not kept for the one that goes on.
+        # Arguments that a run and its continuation need.
         self.own = []
         arguments = get(alg).config.arguments()
         if "demo_path" in arguments and not get(alg).goals:
@@ -57,14 +68,14 @@ class Trial:
 
     @property
     def env(self) -> str:
-        """An environment with actions that the algorithm takes."""
+        """Id of an environment that the algorithm accepts."""
         if get(self.alg).goals:
             return "tfbaselines.envs.tiny:tfbaselines/PointReach-v0"
         return "CartPole-v1" if "Discrete" in get(self.alg).actions else "Pendulum-v1"
 
     @contextlib.contextmanager
     def run(self, *flags: str, launcher: tuple[str, ...] = ()) -> Iterator[subprocess.Popen]:
-        """A run without end, which is ended with the block."""
+        """Start an endless run, and end it with the block."""
         words = [f"--alg={self.alg}", f"--env={self.env}", "--num_timesteps=1e9", f"--save_minutes={SAVE_MINUTES}"]
         if "num_test_episodes" in get(self.alg).config.arguments():
             words.append("--num_test_episodes=0")
@@ -73,11 +84,12 @@ class Trial:
 
     @contextlib.contextmanager
     def start(self, *words: str, launcher: tuple[str, ...] = ()) -> Iterator[subprocess.Popen]:
-        """A command in a process group of its own; what it writes goes to OUTPUT."""
+        """Start a command in its own process group; its output goes to output.txt."""
         with open(self.place / "output.txt", "ab") as output:
             process = subprocess.Popen(
                 [*launcher, sys.executable, "-m", "tfbaselines.run", *words],
                 cwd=self.place,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])},
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
@@ -90,16 +102,16 @@ class Trial:
             process.wait()
 
     def output(self) -> str:
-        """What the commands so far wrote."""
+        """Return the output of all commands so far."""
         return (self.place / "output.txt").read_text(errors="replace")
 
     def saved(self) -> int:
-        """The number of updates in the latest checkpoint; 0 without one."""
+        """Return the number of the latest checkpoint; 0 without one."""
         names = [path.name for path in (self.log / "checkpoints").glob("[0-9]*")]
         return max((int(name) for name in names if name.isdigit()), default=0)
 
     def until(self, condition: Callable[[], bool], process: subprocess.Popen, what: str) -> None:
-        """Wait for something that a running process will make true."""
+        """Wait for a condition that a running process fulfills."""
         end = time.monotonic() + SECONDS_TO_START
         while not condition():
             assert process.poll() is None, f"ended with status {process.poll()} before {what}: {self.output()[-300:]}"
@@ -107,12 +119,12 @@ class Trial:
             time.sleep(0.02)
 
     def until_saved(self, process: subprocess.Popen, more_than: int = 0) -> None:
-        """Wait for a checkpoint, and for a moment that nothing foresees."""
+        """Wait for a checkpoint, and then for a random time."""
         self.until(lambda: self.saved() > more_than, process, "a checkpoint")
         time.sleep(self.moments.uniform(0.0, 0.5))
 
     def ended(self, process: subprocess.Popen, status: int) -> None:
-        """Check that a process ends in time, and how."""
+        """Check that a process ends in time and with the exit status."""
         start = time.monotonic()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(10 * SECONDS_TO_END)
@@ -121,12 +133,12 @@ class Trial:
         assert seconds <= SECONDS_TO_END, f"took {seconds:.0f} s to end"
 
     def stop(self, process: subprocess.Popen) -> None:
-        """SIGTERM, and check that the process ends as it should."""
+        """Send SIGTERM, and check how the process ends."""
         os.kill(process.pid, signal.SIGTERM)
         self.ended(process, 128 + signal.SIGTERM)
 
     def goes_on(self) -> None:
-        """Check that the run is resumed where its latest checkpoint was, learns, and stops with finite parameters."""
+        """Check that the run resumes from its latest checkpoint, learns, and stops with finite parameters."""
         before = self.saved()
         assert before, "no checkpoint was left"
         with self.start(f"--resume={self.log}", *self.own, "--num_timesteps=1e9") as process:
@@ -171,7 +183,7 @@ def demonstrate(env_id: str, path: Path) -> None:
 
 
 def killed(trial: Trial) -> None:
-    """SIGKILL to the process, at a random moment."""
+    """Send SIGKILL to the process at a random moment."""
     with trial.run() as process:
         trial.until_saved(process)
         os.kill(process.pid, signal.SIGKILL)
@@ -180,7 +192,7 @@ def killed(trial: Trial) -> None:
 
 
 def stopped(number: int, group: bool = False) -> Callable[[Trial], None]:
-    """A signal to the process, or to its group with workers in it."""
+    """Return the fault of a signal to the process, or to its process group with workers."""
 
     def harm(trial: Trial) -> None:
         workers = ("--num_env=2", "--worker=subproc") if group else ()
@@ -196,7 +208,7 @@ def stopped(number: int, group: bool = False) -> Callable[[Trial], None]:
 
 
 def hindered(hindrance: Callable[[Trial, subprocess.Popen], None]) -> Callable[[Trial], None]:
-    """For some seconds nothing can be saved: training goes on, and later saves succeed."""
+    """Return the fault of some seconds without saving: training continues, and later saves succeed."""
 
     def harm(trial: Trial) -> None:
         lacking = [program for program in ORDINARY_USER[:1] if not shutil.which(program)]
@@ -214,14 +226,14 @@ def hindered(hindrance: Callable[[Trial, subprocess.Popen], None]) -> Callable[[
 
 
 def full_disk(trial: Trial, process: subprocess.Popen) -> None:
-    """No file can grow."""
+    """Let no file grow."""
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
     time.sleep(2.0)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
 def read_only(trial: Trial, process: subprocess.Popen) -> None:
-    """No file can be made in the log directory, until a save has failed."""
+    """Let no file be created in the log directory until a save has failed."""
     directories = [trial.log, *(path for path in trial.log.rglob("*") if path.is_dir())]
     for directory in directories:
         directory.chmod(0o555)
@@ -233,7 +245,7 @@ def read_only(trial: Trial, process: subprocess.Popen) -> None:
 
 
 def removed_directory(trial: Trial) -> None:
-    """The log directory goes while the run writes there."""
+    """Delete the log directory while the run writes there."""
     with trial.run() as process:
         trial.until_saved(process)
         before = trial.saved()
@@ -244,7 +256,7 @@ def removed_directory(trial: Trial) -> None:
 
 
 def damaged(trial: Trial) -> None:
-    """The latest checkpoint loses its end."""
+    """Cut the latest checkpoint short."""
     with trial.run() as process:
         trial.until_saved(process)
         trial.until_saved(process, trial.saved())
@@ -255,7 +267,7 @@ def damaged(trial: Trial) -> None:
 
 
 def two_runs(trial: Trial) -> None:
-    """A second run in the same directory is refused; the first goes on."""
+    """Start a second run in the same directory: it is refused, and the first continues."""
     with trial.run() as process:
         trial.until_saved(process)
         with trial.run("--overwrite") as other:
@@ -266,7 +278,7 @@ def two_runs(trial: Trial) -> None:
 
 
 def rank_killed(trial: Trial) -> None:
-    """One rank of two gets SIGKILL: the job ends, and is resumed."""
+    """Send SIGKILL to one rank of two: the job ends and can be resumed."""
     with trial.run(launcher=TWO_RANKS) as process:
         trial.until_saved(process)
         os.kill(max(_processes(trial.log)), signal.SIGKILL)
@@ -276,7 +288,7 @@ def rank_killed(trial: Trial) -> None:
 
 
 def rank_stopped(trial: Trial) -> None:
-    """SIGTERM to one rank of two: all of them save and end."""
+    """Send SIGTERM to one rank of two: all ranks save and end."""
     with trial.run(launcher=TWO_RANKS) as process:
         trial.until_saved(process)
         os.kill(max(_processes(trial.log)), signal.SIGTERM)
@@ -285,7 +297,7 @@ def rank_stopped(trial: Trial) -> None:
 
 
 def closed_output(trial: Trial) -> None:
-    """Who reads the output leaves after three lines."""
+    """Close the output after three lines."""
     with trial.run(launcher=("bash", "-o", "pipefail", "-c", '"$@" | head -n 3', "bash")) as process:
         trial.until_saved(process)
         trial.until_saved(process, trial.saved())
@@ -295,7 +307,7 @@ def closed_output(trial: Trial) -> None:
 
 
 def _processes(log: Path) -> list[int]:
-    """The Python processes of a run; its launcher's have the same words after other ones."""
+    """Return the Python processes of a run; the launcher's command line begins with another program."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -306,10 +318,10 @@ def _processes(log: Path) -> list[int]:
 
 
 def spoilt(environment: str, status: int, *flags: str) -> Callable[[Trial], None]:
-    """An environment that does harm ends the run with a line that names it; nothing that is saved is spoilt."""
+    """Return the fault of a harmful environment: an error line names it, and saved parameters stay finite."""
 
     def harm(trial: Trial) -> None:
-        env = f"tfbaselines.bench.spoilt:{environment}{trial.env.split('/')[-1]}"
+        env = f"spoilt:{environment}{trial.env.split('/')[-1]}"
         words = (f"--alg={trial.alg}", f"--env={env}", "--num_timesteps=1e9", f"--log_path={trial.log}", *flags)
         with trial.start(*words, *trial.own, "--env_type=classic_control") as process:
             found = process.wait(SECONDS_TO_START)
@@ -344,22 +356,22 @@ FAULTS: dict[str, Callable[[Trial], None]] = {
 
 
 def applies(fault: str, alg: str) -> bool:
-    """Whether a fault can happen to an algorithm: cloning takes no step of its environment."""
+    """Return whether a fault can happen to an algorithm; cloning does not step environments."""
     return alg != "bc" or fault not in ("NaN in rewards", "NaN in observations", "hanging worker", "crashing worker")
 
 
 def inflict(alg: str, fault: str, repeats: int, place: Path, seed: int = 0) -> list[str]:
-    """Do a fault to runs of an algorithm.
+    """Run a fault on an algorithm.
 
     Args:
         alg: the algorithm.
         fault: name in FAULTS.
-        repeats: runs, one after the other.
-        place: a directory that may be filled.
-        seed: of the moments at which faults come.
+        repeats: number of runs, one after the other.
+        place: directory for the runs.
+        seed: of the faults' random moments.
 
     Returns:
-        What went wrong, a line for each run that did not pass.
+        One line for each run that failed.
     """
     problems, moments = [], random.Random(f"{seed} {alg} {fault}")
     for number in range(repeats):
@@ -376,8 +388,8 @@ def write_table(results: dict[tuple[str, str], tuple[int, int]], out: str) -> No
     """Write faults x algorithms as Markdown.
 
     Args:
-        results: by fault and algorithm, how many runs passed, of how many.
-        out: file.
+        results: by fault and algorithm, the number of runs that passed and of all runs.
+        out: path of the file.
     """
     algs = sorted({alg for _, alg in results})
     lines = [f"| fault | {' | '.join(algs)} |", f"|---|{'---|' * len(algs)}"]
@@ -385,3 +397,59 @@ def write_table(results: dict[tuple[str, str], tuple[int, int]], out: str) -> No
         cells = (results.get((fault, alg)) for alg in algs)
         lines.append(f"| {fault} | {' | '.join('-' if c is None else f'{c[0]}/{c[1]}' for c in cells)} |")
     write_whole(Path(out), "\n".join(lines) + "\n")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = Parser(prog="python tests/faults.py", description="Harm real runs, and check what they lose.")
+    parser.add_argument("--algs", nargs="+", metavar="ALG", help="default: all")
+    parser.add_argument("--faults", nargs="+", metavar="FAULT", help="default: all; a wrong name lists them")
+    parser.add_argument("--repeats", type=int, default=1, help="runs of each fault (default %(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, help="faults at the same time (default %(default)s)")
+    parser.add_argument("--place", metavar="DIR", help="keep the runs here; default: a temporary directory")
+    parser.add_argument("--out", default="faults.md", metavar="FILE.md", help="the table (default %(default)s)")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    parser = make_parser()
+    args = parser.parse_args(argv)
+    return exit_status(parser.prog, lambda: run(args))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run every chosen fault on every chosen algorithm, and write the table after each."""
+    algs = args.algs or sorted(ALGORITHMS)
+    names = args.faults or list(FAULTS)
+    check_at_least(1, repeats=args.repeats, jobs=args.jobs)
+    for alg in algs:
+        get(alg)
+    for name in names:
+        if name not in FAULTS:
+            raise unknown("fault", name, FAULTS)
+    # Before the threads start, since each could need it.
+    load_tensorflow()
+    # Runs must stop at every signal, however this program was started.
+    heed()
+    results = {}
+    with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(args.jobs) as pool:
+        place = Path(args.place or temporary)
+        cells = [(name, alg) for name, alg in itertools.product(names, algs) if applies(name, alg)]
+        futures = {pool.submit(inflict, alg, name, args.repeats, place): (name, alg) for name, alg in cells}
+        try:
+            for future in as_completed(futures):
+                name, alg = futures[future]
+                problems = future.result()
+                results[name, alg] = args.repeats - len(problems), args.repeats
+                write_table(results, args.out)
+                print(f"{alg}, {name}: {results[name, alg][0]} of {args.repeats}", *problems, sep="\n", flush=True)
+        except BaseException:
+            # Current runs end before this program does.
+            pool.shutdown(cancel_futures=True)
+            raise
+    return 1 if any(passed < total for passed, total in results.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Environments that do harm after some hundred steps; see faults.py."""
+"""Environments that turn harmful after some hundred steps, for faults.py."""
 
 import os
 import time
@@ -10,7 +10,7 @@ GOOD_STEPS = 300
 
 
 class Spoilt(gymnasium.Wrapper):
-    """Behaves for GOOD_STEPS steps, then spoils what a step gives."""
+    """Behave for GOOD_STEPS steps, then spoil the results of steps."""
 
     count = 0
 
