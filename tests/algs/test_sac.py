@@ -15,7 +15,7 @@ from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv, VecFrameStack
-from tfbaselines.envs.vec.action_mask import MASK, with_action_masks
+from tfbaselines.envs.vec.packed import MASK, with_action_masks
 from tfbaselines.training.testing import even_episodes
 
 

@@ -163,7 +163,7 @@ def test_times_and_replacements_are_for_workers_in_processes():
 
 
 def test_the_replacement_of_an_environment_goes_on_with_its_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("tfbaselines.envs.vec.worker.warn", lambda _: None)
+    monkeypatch.setattr("tfbaselines.envs.vec.processes.warn", lambda _: None)
     options = {"logger_dir": str(tmp_path), "worker": "subproc", "restart_workers": 1}
     env = make_vec_env("CartPole-v1", "classic_control", 1, 0, **options)
     first = env.reset()

@@ -11,7 +11,7 @@ from tfbaselines.envs.make import build_env, env_type_of, make_env
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.state import episode_state, restore_episode
 from tfbaselines.envs.vec import DummyVecEnv, SubprocVecEnv, VecEnv, VecFrameStack, VecMonitor
-from tfbaselines.envs.vec.action_mask import with_action_masks
+from tfbaselines.envs.vec.packed import with_action_masks
 from tfbaselines.training.checkpoint import load_tree, save_tree, saved_file
 
 MUJOCO = (

@@ -5,9 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.action_mask import MASK
 from tfbaselines.envs.vec.observations import ONLY
-from tfbaselines.envs.vec.packed import PackedSpace
+from tfbaselines.envs.vec.packed import MASK, PackedSpace
 from tfbaselines.policy.encoding import observation_dtype
 from tfbaselines.policy.policy import build_policy
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tfbaselines import arrays as memory
 from tfbaselines.envs.vec import VecEnvWrapper, VecFrameStack
-from tfbaselines.envs.vec.action_mask import MASK, VecActionMask
 from tfbaselines.envs.vec.observations import ONLY
+from tfbaselines.envs.vec.packed import MASK, VecActionMask
 from tfbaselines.replay.uniform import Replay
 
 GAMMA = 0.5

@@ -9,8 +9,8 @@ from gymnasium import spaces
 from helpers import vec
 
 from tfbaselines.envs.vec import VecEnvWrapper
-from tfbaselines.envs.vec.action_mask import MASK, VecActionMask
 from tfbaselines.envs.vec.observations import ONLY
+from tfbaselines.envs.vec.packed import MASK, VecActionMask
 from tfbaselines.rollout.collector import Collector, random_actions
 
 NUMBER = spaces.Box(-np.inf, np.inf, (1,), np.float64)

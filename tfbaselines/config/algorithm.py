@@ -82,7 +82,7 @@ class Algorithm:
             return with_packed_observations(env)
         if not self.action_masks:
             return env
-        from tfbaselines.envs.vec.action_mask import with_action_masks
+        from tfbaselines.envs.vec.packed import with_action_masks
 
         return with_action_masks(env)
 

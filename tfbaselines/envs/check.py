@@ -11,10 +11,9 @@ from gymnasium import spaces
 
 from tfbaselines.envs.monitor import success_of
 from tfbaselines.envs.state import episode_state, in_words, restore_episode
-from tfbaselines.envs.vec.action_mask import choices_of, read_mask
-from tfbaselines.envs.vec.failures import EXAMINE, why
+from tfbaselines.envs.vec.checks import EXAMINE, why
 from tfbaselines.envs.vec.observations import MASK, named_parts_of
-from tfbaselines.errors import UsageError
+from tfbaselines.envs.vec.packed import choices_of, read_mask
 
 MISTAKE, ADVICE, RIGHT = "change", "advice", "right"
 

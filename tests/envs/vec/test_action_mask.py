@@ -8,8 +8,8 @@ from gymnasium import spaces
 from tfbaselines.envs.adapt import as_vec_env
 from tfbaselines.envs.tiny import BoxIdentityEnv, ConstantRewardEnv
 from tfbaselines.envs.vec import DummyVecEnv, SubprocVecEnv, VecEnvWrapper
-from tfbaselines.envs.vec.action_mask import MASK, VecActionMask, with_action_masks
 from tfbaselines.envs.vec.observations import ONLY
+from tfbaselines.envs.vec.packed import MASK, VecActionMask, with_action_masks
 
 KINDS = [DummyVecEnv, SubprocVecEnv]
 FOUR = spaces.Discrete(4, start=-2)

@@ -262,7 +262,7 @@ def test_environments_that_cannot_give_pictures_say_so():
         env.render_mode = "rgb_array"
         return env
 
-    with pytest.raises(ValueError, match=r"no pictures of .*: its render\(\) gives NoneType, not an array"):
+    with pytest.raises(ValueError, match=r"no pictures of .*: its render\(\) returns NoneType, not an array"):
         DummyVecEnv([blind]).render(mode="rgb_array")
     words = "no pictures of Plain-v0: it takes no render_mode"
     with pytest.raises(ValueError, match=words), making("Plain-v0", "own", {"render_mode": "rgb_array"}):

@@ -70,7 +70,7 @@ def test_a_reset_that_hangs_is_named():
 def warnings(monkeypatch):
     """What is logged as a warning."""
     said = []
-    monkeypatch.setattr("tfbaselines.envs.vec.worker.warn", said.append)
+    monkeypatch.setattr("tfbaselines.envs.vec.processes.warn", said.append)
     return said
 
 

@@ -7,7 +7,7 @@ import pytest
 from tfbaselines.envs.adapt import as_vec_env
 from tfbaselines.envs.tiny import ConstantRewardEnv
 from tfbaselines.envs.vec import DummyVecEnv, SubprocVecEnv
-from tfbaselines.envs.vec.failures import EnvironmentFault, begin
+from tfbaselines.envs.vec.checks import EnvironmentFault, begin
 from tfbaselines.errors import WorkerError
 
 

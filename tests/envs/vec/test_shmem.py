@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from gymnasium import spaces
+from worker_processes import KINDS
 
 from tfbaselines.envs.tiny import ConstantRewardEnv
 from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv
@@ -79,21 +80,27 @@ def test_every_space_fits_in_shared_memory(space):
     np.testing.assert_equal(*results)
 
 
-def test_the_first_environment_is_asked_for_spaces_unless_they_are_given():
-    made, closed = [], []
-
-    class Asked(ConstantRewardEnv):
-        def close(self):
-            closed.append(self)
+def test_no_environment_is_made_in_the_parent():
+    made = []
 
     def make():
-        made.append(Asked())
+        made.append(ConstantRewardEnv())
         return made[-1]
 
     ShmemVecEnv([make], context="fork").close()
-    assert len(made) == 1 and closed == made
-    ShmemVecEnv([make], (made[0].observation_space, made[0].action_space), context="fork").close()
-    assert len(made) == 1
+    assert not made
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pipes_carry_observations_where_memory_cannot_be_shared(kind, monkeypatch):
+    monkeypatch.setattr("tfbaselines.envs.vec.processes.shared_file", lambda _: None)
+    env = kind([picture(10 * i) for i in range(2)])
+    env.reset()
+    obs = env.step(np.zeros(2, np.int64))[0]
+    env._workers.send(0, "step", [0])
+    ((sent, *_),) = env._workers.receive(0)
+    env.close()
+    assert [np.unique(one).tolist() for one in obs] == [[1], [11]] and np.unique(sent).tolist() == [2]
 
 
 def test_spaces_may_be_given_as_the_environments_have_them():
@@ -104,8 +111,9 @@ def test_spaces_may_be_given_as_the_environments_have_them():
     assert {name: part.shape for name, part in obs.items()} == {"0": (1,), "1": (1, 3)}
 
 
-def test_the_pipe_carries_no_observations():
-    env = ShmemVecEnv([picture(0)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_pipe_carries_no_observations(kind):
+    env = kind([picture(0)])
     env.reset()
     env._workers.send(0, "step", [0])
     ((obs, reward, done, info),) = env._workers.receive(0)

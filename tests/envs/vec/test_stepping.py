@@ -6,7 +6,7 @@ from gymnasium.wrappers import TimeLimit
 
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.tiny import ConstantRewardEnv
-from tfbaselines.envs.vec.dummy import limited, random_state, restore_random_state, step_same
+from tfbaselines.envs.vec.worker import limited, random_state, restore_random_state, step_same
 from tfbaselines.envs.wrappers import RewardScaler
 
 

@@ -161,7 +161,7 @@ def test_environments_that_hang_are_killed_together(monkeypatch):
         env.step = lambda _: time.sleep(60)
         return env
 
-    monkeypatch.setattr("tfbaselines.envs.vec.worker.SECONDS_TO_END", 1.0)
+    monkeypatch.setattr("tfbaselines.envs.vec.processes.SECONDS_TO_END", 1.0)
     env = SubprocVecEnv([make] * 4)
     numbers = process_numbers(env)
     env.reset()

@@ -15,7 +15,7 @@ from tfbaselines.config.takes import takes
 from tfbaselines.demos.cloning import Cloning, CloningOptions
 from tfbaselines.demos.demonstrations import load_demonstrations
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.envs.vec.action_mask import refuse_action_masks
+from tfbaselines.envs.vec.packed import refuse_action_masks
 from tfbaselines.logs import logger
 from tfbaselines.logs.rows import columns_without_episodes
 from tfbaselines.training.build import make_direct_policy

@@ -8,8 +8,7 @@ from tfbaselines.envs.vec.base import (
     find_wrapper,
 )
 from tfbaselines.envs.vec.dummy import DummyVecEnv
-from tfbaselines.envs.vec.shmem import ShmemVecEnv
-from tfbaselines.envs.vec.subproc import SubprocVecEnv
+from tfbaselines.envs.vec.subproc import ShmemVecEnv, SubprocVecEnv
 from tfbaselines.envs.vec.video import VecVideoRecorder
 from tfbaselines.envs.vec.wrappers import VecExtractDictObs, VecFrameStack, VecMonitor
 from tfbaselines.errors import WorkerError

@@ -11,13 +11,13 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.failures import EXAMINE, EnvironmentFault
-from tfbaselines.errors import UsageError
-
 # The part of Dict observations, and the entry of infos, that says which actions are allowed.
 MASK = "action_mask"
 # The name of an observation that is not a Dict.
 ONLY = "all"
+
+# Bytes between the starts of arrays in one buffer.
+ALIGNMENT = 64
 
 
 # Spaces of observations, or of the parts of a Dict.
@@ -51,23 +51,43 @@ def in_a_row(mask: Any) -> np.ndarray:
     return np.concatenate([np.ravel(part) for part in parts] or [[]])
 
 
+def observation_bytes(num_envs: int, space: spaces.Space) -> int:
+    """Return the memory that Observations needs; ValueError for a space without arrays."""
+    return sum(_slot(num_envs, part) for part in _arrays_of(space).values())
+
+
+def _arrays_of(space: spaces.Space) -> dict[str, spaces.Space]:
+    named = parts_of(space)
+    if not named or not all(isinstance(part, ARRAYS) for part in named.values()):
+        raise unsupported(space)
+    return named
+
+
+def _slot(num_envs: int, part: spaces.Space) -> int:
+    nbytes = num_envs * math.prod(part.shape) * part.dtype.itemsize
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
 class Observations:
-    """Room for one observation of each environment.
+    """Arrays that hold one observation of each environment.
 
     Args:
-        num_envs: how many environments.
-        space: of one observation; a Dict gives a dictionary of arrays.
-        allocate: makes an array from shape and dtype; zeros by default.
+        num_envs: number of environments.
+        space: of one observation; a Dict makes a dictionary of arrays.
+        memory: a buffer of `observation_bytes` for the arrays; None allocates them.
     """
 
-    def __init__(self, num_envs: int, space: spaces.Space, allocate: Any = np.zeros) -> None:
-        self._dict = isinstance(space, spaces.Dict)
-        named = parts_of(space)
-        if not named or not all(isinstance(part, ARRAYS) for part in named.values()):
-            raise unsupported(space)
-        parts = space.spaces if self._dict else {None: space}
-        self._arrays = {key: allocate((num_envs, *part.shape), part.dtype) for key, part in parts.items()}
-        self._only = None if self._dict else self._arrays[None]
+    def __init__(self, num_envs: int, space: spaces.Space, memory: Any = None) -> None:
+        self._arrays: dict[str, np.ndarray] = {}
+        start = 0
+        for key, part in _arrays_of(space).items():
+            shape = (num_envs, *part.shape)
+            if memory is None:
+                self._arrays[key] = np.zeros(shape, part.dtype)
+            else:
+                self._arrays[key] = np.ndarray(shape, part.dtype, memory, start)
+                start += _slot(num_envs, part)
+        self._only = None if isinstance(space, spaces.Dict) else self._arrays[ONLY]
         self._floats = [(array, array.reshape(-1)) for array in self._arrays.values() if array.dtype.kind == "f"]
 
     def put(self, i: int, obs: Any) -> None:
@@ -140,17 +160,8 @@ def _leaves(value: Any, kinds: Any, name: str = "") -> Iterator[tuple[str, Any]]
         yield from _leaves(inner, kinds, f"{name}.{key}" if name else str(key))
 
 
-def check_spaces(env: gymnasium.Env) -> None:
-    """EnvironmentFault unless an environment has the spaces of its observations and actions."""
-    for name in ("observation_space", "action_space"):
-        if not isinstance(getattr(env, name, None), spaces.Space):
-            text = f"environment {type(env.unwrapped).__name__} has no {name}: give it one of gymnasium.spaces"
-            raise EnvironmentFault(f"{text}: {EXAMINE}")
-
-
 def with_named_parts(env: gymnasium.Env) -> gymnasium.Env:
     """The environment with NamedParts around it where its observations are a Tuple or nested."""
-    check_spaces(env)
     space = env.observation_space
     nested = isinstance(space, spaces.Dict) and any(
         isinstance(part, spaces.Dict | spaces.Tuple) for part in space.spaces.values()

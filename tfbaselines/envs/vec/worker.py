@@ -1,282 +1,291 @@
-"""The parent's side of environments in processes of their own: starting, asking, replacing and ending workers."""
+"""The worker of a vector environment: steps its environments, in this process or in a process of its own.
+
+A worker process obeys the commands of its parent (subproc.py) until the pipe between them closes. Observations travel
+through memory that both processes map, or through the pipe where the system cannot share memory.
+"""
 
 import contextlib
+import copy
+import mmap
 import multiprocessing
-import multiprocessing.util
+import multiprocessing.connection
 import os
-import sys
+import signal
+import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
+from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from typing import Any
 
 import gymnasium
+import numpy as np
+from gymnasium.wrappers import TimeLimit
 
+from tfbaselines.envs.monitor import Monitor
+from tfbaselines.envs.state import episode_state, restore_episode
 from tfbaselines.envs.vec.base import CloudpickleWrapper
-from tfbaselines.envs.vec.checks import environment_name
-from tfbaselines.envs.vec.serving import SECONDS_TO_END, send_quietly, serve
-from tfbaselines.errors import ObservationError, UsageError, WorkerError, warn
-from tfbaselines.parallel import mpi
+from tfbaselines.envs.vec.checks import (
+    AFTER_RESET,
+    Fit,
+    Misfit,
+    begin,
+    check_spaces,
+    environment_name,
+    id_of,
+    raise_fault,
+    why,
+)
+from tfbaselines.envs.vec.observations import Observations, with_named_parts
 
-ERRORS = {kind.__name__: kind for kind in (ObservationError, WorkerError)}
+SECONDS_TO_END = 5.0
 
-# Commands whose answers `step_timeout` bounds.
-TIMED = ("step", "reset")
+# Signals that reach the whole process group: the parent decides when its workers end.
+LEFT_TO_PARENT = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
 
-class Workers:
-    """The processes of a vector environment, each with a share of its environments.
+def prepared(env: gymnasium.Env) -> gymnasium.Env:
+    """Return the environment as workers step it: Tuple and nested observations become a Dict of named parts."""
+    check_spaces(env)
+    return with_named_parts(env)
+
+
+def step_same(env: gymnasium.Env, action: Any) -> tuple[Any, float, bool, dict[str, Any]]:
+    """Take a step and, if it ends the episode, begin the next episode at once.
+
+    Returns:
+        The observation to act on next, the reward, whether the episode ended, and the info. The info of an episode's
+        last step holds its real last observation and whether a time limit ended it.
+    """
+    try:
+        obs, reward, terminated, truncated, info = env.step(action)
+    except (TypeError, ValueError) as error:
+        raise_fault(error)
+    if terminated or truncated:
+        # Some environments return an array that reset() changes, or the same dictionary in every step.
+        info = dict(info)
+        info["final_observation"] = copy.deepcopy(obs)
+        info["TimeLimit.truncated"] = bool(truncated and not terminated)
+        obs, info["reset_info"] = env.reset()
+        return obs, reward, True, info
+    return obs, reward, False, info
+
+
+def limited(env: gymnasium.Env, steps: int) -> gymnasium.Env:
+    """Truncate episodes after `steps` steps. The limit goes inside the Monitor, so that the Monitor records the end."""
+    spec = env.spec
+    if spec is not None and spec.max_episode_steps is not None and spec.max_episode_steps <= steps:
+        return env
+    monitor = env
+    while isinstance(monitor, gymnasium.Wrapper) and not isinstance(monitor, Monitor):
+        monitor = monitor.env
+    limit = TimeLimit(monitor.env if isinstance(monitor, Monitor) else env, steps)
+    # The steps of an episode that has already begun count from here.
+    limit._elapsed_steps = 0
+    if not isinstance(monitor, Monitor):
+        return limit
+    monitor.env = limit
+    return env
+
+
+def picture(env: gymnasium.Env) -> np.ndarray:
+    """Render an environment that was made with render_mode='rgb_array', as [rows, columns, 3]."""
+    try:
+        image = env.render()
+    except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
+        raise ValueError(f"no pictures of {env.unwrapped}: {error}") from None
+    except NotImplementedError:
+        raise ValueError(f"no pictures of {env.unwrapped}: it cannot be rendered") from None
+    if not isinstance(image, np.ndarray):
+        reason = "make it with env_kwargs={'render_mode': 'rgb_array'}"
+        if env.render_mode == "rgb_array":
+            reason = f"its render() returns {type(image).__name__}, not an array"
+        raise ValueError(f"no pictures of {env.unwrapped}: {reason}")
+    return image
+
+
+def random_state(env: gymnasium.Env) -> dict[str, Any]:
+    """Return the states of the random generators of an environment and of its action space."""
+    generators = {"env": getattr(env.unwrapped, "_np_random", None), "actions": env.action_space._np_random}
+    return {name: rng.bit_generator.state for name, rng in generators.items() if isinstance(rng, np.random.Generator)}
+
+
+def restore_random_state(env: gymnasium.Env, state: dict[str, Any]) -> None:
+    """Restore the result of `random_state`."""
+    if "env" in state:
+        env.unwrapped.np_random.bit_generator.state = state["env"]
+    if "actions" in state:
+        env.action_space.np_random.bit_generator.state = state["actions"]
+
+
+def full_state(env: gymnasium.Env) -> dict[str, Any]:
+    """Return the random generators and the current episode of an environment; an episode without state is None."""
+    return {"random": random_state(env), "episode": episode_state(env)}
+
+
+def restore_full_state(env: gymnasium.Env, state: dict[str, Any]) -> bool:
+    """Restore the result of `full_state`; return whether the episode continues."""
+    restore_random_state(env, state.get("random", {}))
+    return state.get("episode") is not None and restore_episode(env, state["episode"])
+
+
+def joined_states(states: list[dict[str, Any]], steps: int) -> dict[str, Any]:
+    """Return the state of a vector environment from its environments' states and the number of steps taken."""
+    return {"random": [one["random"] for one in states], "episodes": [one["episode"] for one in states], "steps": steps}
+
+
+def separate_states(state: dict[str, Any], num_envs: int) -> list[dict[str, Any]]:
+    """Undo `joined_states`; a state of another number of environments leaves out the episodes."""
+    random, episodes = (state.get(name, []) for name in ("random", "episodes"))
+    return [
+        {"random": random[i] if i < len(random) else {}, "episode": episodes[i] if len(episodes) == num_envs else None}
+        for i in range(num_envs)
+    ]
+
+
+def shared_file(nbytes: int) -> int | None:
+    """Return the descriptor of a file without a name that processes can map; None where that is not possible."""
+    if not (reduction.HAVE_SEND_HANDLE and os.name == "posix"):
+        return None
+    try:
+        if hasattr(os, "memfd_create"):
+            descriptor = os.memfd_create("observations")
+        else:
+            descriptor, name = tempfile.mkstemp()
+            os.unlink(name)
+        os.truncate(descriptor, max(1, nbytes))
+    except OSError:
+        return None
+    return descriptor
+
+
+def serve(pipe: Connection, parents_end: Connection, makers: CloudpickleWrapper, first: int) -> None:
+    """Run a worker's environments until the pipe closes. It also closes when the parent is killed.
 
     Args:
-        env_fns: functions that make the environments; one with a method `again(number)` gives a function that makes
-            the environment of the worker that replaces it; with `example()`, one without files.
-        context: 'spawn', 'fork' or 'forkserver'.
-        in_series: environments in each process; must divide their number.
-        shared: for each process the arguments of its SharedDelivery, or None.
-        step_timeout: seconds after which a worker that has not answered a step or a reset counts as hung; None waits.
-        replacements: how many workers that crash, raise or hang are replaced, in all.
-
-    Attributes:
-        names: what errors call each environment.
-        steps: number of the present step, for errors.
+        pipe: carries (command, data) in and (None, answer) or (kind of error, text) out.
+        parents_end: of the pipe. A forked worker has a copy, which would keep the pipe open.
+        makers: functions that make the worker's environments.
+        first: number of the worker's first environment.
     """
-
-    def __init__(
-        self,
-        env_fns: Sequence[Callable[[], gymnasium.Env]],
-        context: str,
-        in_series: int = 1,
-        shared: Sequence[tuple] | None = None,
-        step_timeout: float | None = None,
-        replacements: int = 0,
-    ) -> None:
-        if in_series < 1 or len(env_fns) % in_series:
-            raise UsageError(f"in_series={in_series!r} is not valid: a divisor of the {len(env_fns)} environments")
-        self._in_series, self._shared, self._timeout = in_series, shared, step_timeout
-        self._replaced, self._replacements = 0, replacements
-        self._makers = self.shares(list(env_fns))
-        self._spawner = multiprocessing.get_context(context)
-        count = len(self._makers)
-        self._pipes: list[Any] = [None] * count
-        self._processes: list[Any] = [None] * count
-        # Called once at the latest when the program ends; only a finalizer with a priority comes before multiprocessing
-        # waits for its processes, and these would wait for their pipes to close.
-        self._ending = multiprocessing.util.Finalize(self, _end, (self._pipes, self._processes), exitpriority=0)
-        # The last command to each worker, its data, and when it was sent.
-        self._asked: list[tuple[str, Any, float]] = [("", None, 0.0)] * count
-        self._limit: list[int] | None = None
-        self.steps = 0
-        self.names = [environment_name(i, None) for i in range(len(env_fns))]
-        if getattr(multiprocessing.current_process(), "_inheriting", False):
-            # A worker runs the script again, which has no guard; its parent says so.
-            sys.exit(1)
-        with _outside_mpi():
-            for number, makers in enumerate(self._makers):
-                self._start(number, makers)
-        told = [self.receive(number) for number in range(count)]
-        self.spaces = told[0][:2]
-        ids = [env_id for _, _, share in told for env_id in share]
-        self.names = [environment_name(i, env_id) for i, env_id in enumerate(ids)]
-
-    def _start(self, number: int, makers: list[Callable]) -> None:
-        ours, theirs = self._spawner.Pipe()
-        shared = self._shared[number] if self._shared else None
-        arguments = (theirs, ours, CloudpickleWrapper(makers), number * self._in_series, shared)
-        process = self._spawner.Process(target=serve, args=arguments, daemon=True)
-        with _without_a_missing_script():
-            process.start()
-        self._pipes[number], self._processes[number] = ours, process
-        theirs.close()
-
-    def __len__(self) -> int:
-        return len(self._makers)
-
-    def example(self) -> gymnasium.Env:
-        """An environment like the workers', made in this process; it writes no files."""
-        make = self._makers[0][0]
-        return make.example() if hasattr(make, "example") else make()
-
-    def shares(self, values: Any) -> list[Any]:
-        """One value per environment, cut into one list per process."""
-        return [values[i : i + self._in_series] for i in range(0, len(values), self._in_series)]
-
-    def send(self, number: int, command: str, data: Any = None) -> None:
-        """Send a worker a command; that it has ended shows when it is asked for its answer."""
-        pipe = self._pipe(number)
-        self._asked[number] = command, data, time.monotonic()
-        send_quietly(pipe, (command, data))
-
-    def receive(self, number: int) -> Any:
-        """A worker's answer; when it failed, every worker is ended and the error names the environment and why."""
-        try:
-            return self._answer(number)
-        except tuple(ERRORS.values()):
-            self.end()
-            raise
-
-    def ask_all(self, command: str, data: list[Any] | None = None) -> list[Any]:
-        """Send every worker a command, then collect one answer per environment."""
-        for number in range(len(self)):
-            self.send(number, command, data[number] if data else None)
-        answers = [self.receive(number) for number in range(len(self))]
-        return [answer for share in answers for answer in (share or [])]
-
-    def limit(self, steps: int) -> None:
-        """Cut episodes off after `steps` steps."""
-        self._limit = [steps] * self._in_series
-        self.ask_all("limit", [self._limit] * len(self))
-
-    def reset(self, number: int) -> list[tuple[Any, dict[str, Any]]]:
-        """A worker's answer to 'reset', or that of the one that replaces it."""
-        try:
-            return self._answer(number)
-        except WorkerError as error:
-            return self._replace(number, error)
-        except ObservationError:
-            self.end()
-            raise
-
-    def step(self, number: int, last_seen: Callable[[int], Any]) -> list[tuple[Any, float, bool, dict[str, Any]]]:
-        """A worker's answer to 'step'; where it failed and is replaced, its episodes are truncated.
-
-        Args:
-            number: of the worker.
-            last_seen: gives the last observation of an environment.
-        """
-        try:
-            return self._answer(number)
-        except WorkerError as error:
-            begun, first = self._replace(number, error), number * self._in_series
-            return [
-                (obs, 0.0, True, _end_of_episode(last_seen(first + i), info, str(error)))
-                for i, (obs, info) in enumerate(begun)
-            ]
-        except ObservationError:
-            self.end()
-            raise
-
-    def _answer(self, number: int) -> Any:
-        pipe = self._pipe(number)
-        command, _, sent = self._asked[number]
-        if self._timeout is not None and command in TIMED and not pipe.poll(sent + self._timeout - time.monotonic()):
-            self._processes[number].kill()
-            raise WorkerError(f"{self._named(number)} failed: no answer to {self._doing(number)}")
-        try:
-            kind, answer = pipe.recv()
-        except (EOFError, ConnectionResetError, OSError):
-            self._processes[number].join(SECONDS_TO_END)
-            code = self._processes[number].exitcode
-            why = f"its process ended with exit code {code}"
-            if not command and code == 1:
-                why += '; a script that starts workers needs if __name__ == "__main__": before what it runs'
-            raise WorkerError(f"{self._named(number)} failed: {why}") from None
-        if kind is not None:
-            raise ERRORS[kind](answer)
-        return answer
-
-    def _named(self, number: int) -> str:
-        first = number * self._in_series
-        last = first + self._in_series - 1
-        return self.names[first] if first == last else f"one of environments {first} to {last}"
-
-    def _doing(self, number: int) -> str:
-        command, data, _ = self._asked[number]
-        if command == "step":
-            action = " ".join(str(data[0] if len(data) == 1 else data).split())
-            command = f"step {self.steps} with action {action}"
-        return f"{command} in {self._timeout:g} seconds"
-
-    def _replace(self, number: int, error: WorkerError) -> list[tuple[Any, dict[str, Any]]]:
-        """Start another process for a failed worker's environments, and reset them; the error when none is left."""
-        while self._replaced < self._replacements:
-            self._replaced += 1
-            left = self._replacements - self._replaced
-            warn(f"{error}; a new process replaces it, its episode is truncated (replacements left: {left})")
-            self._discard(number)
-            makers = [make.again(self._replaced) if hasattr(make, "again") else make for make in self._makers[number]]
-            try:
-                with _outside_mpi():
-                    self._start(number, makers)
-                self._asked[number] = "", None, 0.0
-                self._answer(number)
-                if self._limit is not None:
-                    self.send(number, "limit", self._limit)
-                    self._answer(number)
-                self.send(number, "reset")
-                return self._answer(number)
-            except WorkerError as again:
-                error = again
-        self.end()
-        raise error
-
-    def _discard(self, number: int) -> None:
-        self._pipes[number].close()
-        self._processes[number].kill()
-        self._processes[number].join()
-
-    def _pipe(self, number: int) -> Connection:
-        if self._pipes[number].closed:
-            raise WorkerError("the environment workers have ended, by close() or after an error")
-        return self._pipes[number]
-
-    def end(self) -> None:
-        """End every process, by force when it does not listen; a second call does nothing."""
-        self._ending()
-
-    @property
-    def ended(self) -> bool:
-        """Whether `end` was called, also because of an error."""
-        return not self._ending.still_active()
-
-
-def _end(pipes: list[Any], processes: list[Any]) -> None:
-    started = [number for number, process in enumerate(processes) if process is not None]
-    for number in started:
-        send_quietly(pipes[number], ("close", None))
-        # A worker whose answer nobody will read does not wait for a reader any longer.
-        pipes[number].close()
-    until = time.monotonic() + SECONDS_TO_END
-    for number in started:
-        processes[number].join(max(0.0, until - time.monotonic()))
-    hanging = [processes[number] for number in started if processes[number].is_alive()]
-    for process in hanging:
-        process.kill()
-    for process in hanging:
-        process.join()
-
-
-@contextlib.contextmanager
-def _outside_mpi() -> Iterator[None]:
-    """A worker must not take itself for a rank of the job that its parent belongs to."""
-    environment = dict(os.environ)
+    _leave_signals_to_parent()
+    _end_with_parent()
+    # A logger that an environment uses must not open a log of this process.
+    os.environ |= dict.fromkeys(("OPENAI_LOG_FORMAT", "OPENAI_LOG_FORMAT_MPI"), "")
+    parents_end.close()
+    share = _Share(pipe, first)
     try:
-        os.environ.clear()
-        os.environ.update(mpi.without_launcher(environment))
-        yield
+        share.make(makers.x)
+        pipe.send((None, share.describe()))
+        while True:
+            command, data = pipe.recv()
+            if command == "close":
+                break
+            pipe.send((None, getattr(share, command)(data)))
+    except Exception as error:
+        # Nobody reads this if the error is that the parent has ended.
+        send_quietly(pipe, share.describe_error(error))
     finally:
-        os.environ.update(environment)
+        for env in share.envs:
+            env.close()
+        pipe.close()
 
 
-@contextlib.contextmanager
-def _without_a_missing_script() -> Iterator[None]:
-    """A worker runs the program's script for what is defined there; what came through standard input is no file."""
-    main = sys.modules["__main__"]
-    path = getattr(main, "__file__", None)
-    if path is None or os.path.exists(path):
-        yield
-        return
-    del main.__file__
-    try:
-        yield
-    finally:
-        main.__file__ = path
+def send_quietly(pipe: Connection, message: Any) -> None:
+    """Send a message; a pipe that nobody reads is no error."""
+    with contextlib.suppress(BrokenPipeError, OSError):
+        pipe.send(message)
 
 
-def _end_of_episode(last: Any, reset_info: dict[str, Any], why: str) -> dict[str, Any]:
-    """The info of the step at which a worker was replaced."""
-    return {
-        "final_observation": last,
-        "TimeLimit.truncated": True,
-        "worker_replaced": why,
-        "reset_info": reset_info,
-    }
+def _leave_signals_to_parent() -> None:
+    for name in LEFT_TO_PARENT:
+        if hasattr(signal, name):
+            # Programs that an environment starts would inherit SIG_IGN.
+            signal.signal(getattr(signal, name), lambda *_: None)
+
+
+def _end_with_parent() -> None:
+    """End this process some seconds after its parent, even in the middle of a step that never ends."""
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        multiprocessing.connection.wait([parent.sentinel])
+        time.sleep(SECONDS_TO_END)
+        os._exit(1)
+
+    if parent is not None:
+        threading.Thread(target=watch, daemon=True).start()
+
+
+class _Share:
+    """The environments of one worker; the parent calls the methods from `map` on by name."""
+
+    def __init__(self, pipe: Connection, first: int) -> None:
+        self._pipe = pipe
+        self._first = first
+        # Number within the share of the environment that is being stepped, for errors.
+        self._present = 0
+        self.envs: list[gymnasium.Env] = []
+        self._fits: list[Fit] = []
+        self._shared: Observations | None = None
+
+    def make(self, makers: list[Callable[[], gymnasium.Env]]) -> None:
+        for i, make in enumerate(makers):
+            self._present = i
+            self.envs.append(prepared(make()))
+            self._fits.append(Fit(self.envs[-1].observation_space))
+
+    def describe(self) -> tuple[gymnasium.Space, gymnasium.Space, list[str]]:
+        return self.envs[0].observation_space, self.envs[0].action_space, [id_of(env) for env in self.envs]
+
+    def describe_error(self, error: Exception) -> tuple[str, str]:
+        i = self._present
+        name = environment_name(self._first + i, id_of(self.envs[i]) if i < len(self.envs) else None)
+        if isinstance(error, Misfit):
+            return "ObservationError", f"{name}: {error}"
+        return "WorkerError", f"{name} failed: {why(error)}"
+
+    def map(self, batch: tuple[int, gymnasium.Space]) -> None:
+        descriptor = reduction.recv_handle(self._pipe)
+        try:
+            self._shared = Observations(*batch, memory=mmap.mmap(descriptor, 0))
+        finally:
+            os.close(descriptor)
+
+    def step(self, actions: Any) -> list[tuple[Any, float, bool, dict[str, Any]]]:
+        results = []
+        for i, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
+            self._present = i
+            obs, reward, done, info = step_same(env, action)
+            self._fits[i].step(obs, done, info)
+            results.append((self._deliver(i, obs), float(reward), done, info))
+        return results
+
+    def reset(self, _: Any) -> list[tuple[Any, dict[str, Any]]]:
+        begun = []
+        for i, env in enumerate(self.envs):
+            self._present = i
+            obs, info = begin(env)
+            self._fits[i](obs, AFTER_RESET)
+            begun.append((self._deliver(i, obs), info))
+        return begun
+
+    def _deliver(self, i: int, obs: Any) -> Any:
+        """Write an observation where the parent reads it, or return it for the pipe."""
+        if self._shared is None:
+            return obs
+        self._shared.put(self._first + i, obs)
+        return None
+
+    def limit(self, steps: list[int]) -> None:
+        self.envs = [limited(env, most) for env, most in zip(self.envs, steps, strict=True)]
+
+    def render(self, _: Any) -> list[Any]:
+        return [picture(env) for env in self.envs]
+
+    def state(self, _: Any) -> list[dict[str, Any]]:
+        return [full_state(env) for env in self.envs]
+
+    def restore(self, states: list[dict[str, Any]]) -> list[bool]:
+        return [restore_full_state(env, state) for env, state in zip(self.envs, states, strict=True)]

@@ -1,0 +1,323 @@
+"""The processes of a vector environment: start workers, send them commands, replace failed ones and end them.
+
+worker.py has the other side, which runs in these processes.
+"""
+
+import contextlib
+import mmap
+import multiprocessing
+import multiprocessing.util
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import reduction
+from multiprocessing.connection import Connection
+from typing import Any
+
+import gymnasium
+from gymnasium import spaces
+
+from tfbaselines.envs.vec.base import CloudpickleWrapper
+from tfbaselines.envs.vec.checks import environment_name
+from tfbaselines.envs.vec.observations import observation_bytes
+from tfbaselines.envs.vec.worker import (
+    SECONDS_TO_END,
+    send_quietly,
+    serve,
+    shared_file,
+)
+from tfbaselines.errors import ObservationError, WorkerError, warn
+from tfbaselines.parallel import mpi
+
+ERRORS = {kind.__name__: kind for kind in (ObservationError, WorkerError)}
+
+# Commands with a time limit, `step_timeout`.
+TIMED = ("step", "reset")
+
+
+class Workers:
+    """The processes of a vector environment, each with a share of its environments.
+
+    Args:
+        env_fns: functions that make the environments. A method `again(number)` returns a function for the worker that
+            replaces this one; a method `example()` makes the environment without files.
+        context: 'spawn', 'fork' or 'forkserver'.
+        in_series: environments in each process; must divide their number.
+        step_timeout: seconds after which a worker without an answer to a step or reset counts as hung; None waits.
+        replacements: total number of workers that are replaced if they crash, raise or hang.
+
+    Attributes:
+        names: the environments' names in errors.
+        spaces: (observation_space, action_space).
+        steps: number of the current step, for errors.
+    """
+
+    def __init__(
+        self,
+        env_fns: Sequence[Callable[[], gymnasium.Env]],
+        context: str,
+        in_series: int = 1,
+        step_timeout: float | None = None,
+        replacements: int = 0,
+    ) -> None:
+        if in_series < 1 or len(env_fns) % in_series:
+            raise ValueError(f"in_series={in_series!r} is not valid: a divisor of the {len(env_fns)} environments")
+        self._in_series = in_series
+        self._timeout = step_timeout
+        self._replaced = 0
+        self._replacements = replacements
+        self._makers = self.shares(list(env_fns))
+        self._spawner = multiprocessing.get_context(context)
+        count = len(self._makers)
+        self._pipes: list[Any] = [None] * count
+        self._processes: list[Any] = [None] * count
+        self._memory: list[int] = []
+        self._batch: tuple[int, spaces.Space] | None = None
+        # Runs at the latest when the program ends. Only a finalizer with a priority precedes multiprocessing's wait for
+        # its processes, and these wait for their pipes to close.
+        self._ending = multiprocessing.util.Finalize(
+            self, _end, (self._pipes, self._processes, self._memory), exitpriority=0
+        )
+        # The last command to each worker, its data, and the time it was sent.
+        self._asked: list[tuple[str, Any, float]] = [("", None, 0.0)] * count
+        self._limit: list[int] | None = None
+        self.steps = 0
+        self.names = [environment_name(i, None) for i in range(len(env_fns))]
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            # A worker is running a script that has no guard; the parent reports it.
+            sys.exit(1)
+        with _outside_mpi():
+            for number, makers in enumerate(self._makers):
+                self._start(number, makers)
+        described = [self.receive(number) for number in range(count)]
+        self.spaces = described[0][:2]
+        ids = [env_id for _, _, share in described for env_id in share]
+        self.names = [environment_name(i, env_id) for i, env_id in enumerate(ids)]
+
+    def _start(self, number: int, makers: list[Callable]) -> None:
+        ours, theirs = self._spawner.Pipe()
+        arguments = (theirs, ours, CloudpickleWrapper(makers), number * self._in_series)
+        process = self._spawner.Process(target=serve, args=arguments, daemon=True)
+        with _without_a_missing_script():
+            process.start()
+        self._pipes[number] = ours
+        self._processes[number] = process
+        theirs.close()
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def example(self) -> gymnasium.Env:
+        """Make an environment like the workers' in this process; it writes no files."""
+        make = self._makers[0][0]
+        return make.example() if hasattr(make, "example") else make()
+
+    def shares(self, values: Any) -> list[Any]:
+        """Cut one value per environment into one list per process."""
+        return [values[i : i + self._in_series] for i in range(0, len(values), self._in_series)]
+
+    def share_memory(self, space: spaces.Space) -> mmap.mmap | None:
+        """Let the workers write observations into memory that this process maps; None where that is not possible."""
+        self._batch = len(self.names), space
+        descriptor = shared_file(observation_bytes(*self._batch))
+        if descriptor is None:
+            return None
+        self._memory.append(descriptor)
+        for number in range(len(self)):
+            self._send_memory(number)
+        for number in range(len(self)):
+            self.receive(number)
+        return mmap.mmap(descriptor, 0)
+
+    def _send_memory(self, number: int) -> None:
+        self.send(number, "map", self._batch)
+        # The answer shows if the worker has ended.
+        with contextlib.suppress(OSError):
+            reduction.send_handle(self._pipes[number], self._memory[0], self._processes[number].pid)
+
+    def send(self, number: int, command: str, data: Any = None) -> None:
+        """Send a command to a worker; the answer shows if the worker has ended."""
+        pipe = self._pipe(number)
+        self._asked[number] = command, data, time.monotonic()
+        send_quietly(pipe, (command, data))
+
+    def receive(self, number: int) -> Any:
+        """Return a worker's answer; if it failed, end every worker and name the environment and the reason."""
+        try:
+            return self._answer(number)
+        except tuple(ERRORS.values()):
+            self.end()
+            raise
+
+    def ask_all(self, command: str, data: list[Any] | None = None) -> list[Any]:
+        """Send every worker a command, then collect one answer per environment."""
+        for number in range(len(self)):
+            self.send(number, command, data[number] if data else None)
+        answers = [self.receive(number) for number in range(len(self))]
+        return [answer for share in answers for answer in (share or [])]
+
+    def limit(self, steps: int) -> None:
+        """Truncate episodes after `steps` steps."""
+        self._limit = [steps] * self._in_series
+        self.ask_all("limit", [self._limit] * len(self))
+
+    def reset(self, number: int) -> list[tuple[Any, dict[str, Any]]]:
+        """Return the answer to 'reset', of the worker or of its replacement."""
+        try:
+            return self._answer(number)
+        except WorkerError as error:
+            return self._replace(number, error)
+        except ObservationError:
+            self.end()
+            raise
+
+    def step(self, number: int, last_seen: Callable[[int], Any]) -> list[tuple[Any, float, bool, dict[str, Any]]]:
+        """Return a worker's answer to 'step'; if it failed and is replaced, its episodes are truncated.
+
+        Args:
+            number: of the worker.
+            last_seen: returns the last observation of an environment.
+        """
+        try:
+            return self._answer(number)
+        except WorkerError as error:
+            begun = self._replace(number, error)
+            first = number * self._in_series
+            return [
+                (obs, 0.0, True, _end_of_episode(last_seen(first + i), info, str(error)))
+                for i, (obs, info) in enumerate(begun)
+            ]
+        except ObservationError:
+            self.end()
+            raise
+
+    def _answer(self, number: int) -> Any:
+        pipe = self._pipe(number)
+        command, _, sent = self._asked[number]
+        if self._timeout is not None and command in TIMED and not pipe.poll(sent + self._timeout - time.monotonic()):
+            self._processes[number].kill()
+            raise WorkerError(f"{self._named(number)} failed: no answer to {self._doing(number)}")
+        try:
+            kind, answer = pipe.recv()
+        except (EOFError, ConnectionResetError, OSError):
+            self._processes[number].join(SECONDS_TO_END)
+            code = self._processes[number].exitcode
+            reason = f"its process ended with exit code {code}"
+            if not command and code == 1:
+                reason += '; a script that starts workers needs if __name__ == "__main__": before what it runs'
+            raise WorkerError(f"{self._named(number)} failed: {reason}") from None
+        if kind is not None:
+            raise ERRORS[kind](answer)
+        return answer
+
+    def _named(self, number: int) -> str:
+        first = number * self._in_series
+        last = first + self._in_series - 1
+        return self.names[first] if first == last else f"one of environments {first} to {last}"
+
+    def _doing(self, number: int) -> str:
+        command, data, _ = self._asked[number]
+        if command == "step":
+            action = " ".join(str(data[0] if len(data) == 1 else data).split())
+            command = f"step {self.steps} with action {action}"
+        return f"{command} in {self._timeout:g} seconds"
+
+    def _replace(self, number: int, error: WorkerError) -> list[tuple[Any, dict[str, Any]]]:
+        """Start and reset another process for a failed worker's environments; raise the error if none is left."""
+        while self._replaced < self._replacements:
+            self._replaced += 1
+            left = self._replacements - self._replaced
+            warn(f"{error}; a new process replaces it, its episode is truncated (replacements left: {left})")
+            self._pipes[number].close()
+            self._processes[number].kill()
+            self._processes[number].join()
+            try:
+                return self._started_again(number)
+            except WorkerError as again:
+                error = again
+        self.end()
+        raise error
+
+    def _started_again(self, number: int) -> list[tuple[Any, dict[str, Any]]]:
+        makers = [make.again(self._replaced) if hasattr(make, "again") else make for make in self._makers[number]]
+        with _outside_mpi():
+            self._start(number, makers)
+        self._asked[number] = "", None, 0.0
+        self._answer(number)
+        if self._memory:
+            self._send_memory(number)
+            self._answer(number)
+        if self._limit is not None:
+            self.send(number, "limit", self._limit)
+            self._answer(number)
+        self.send(number, "reset")
+        return self._answer(number)
+
+    def _pipe(self, number: int) -> Connection:
+        if self._pipes[number].closed:
+            raise WorkerError("the environment workers have ended, by close() or after an error")
+        return self._pipes[number]
+
+    def end(self) -> None:
+        """End every process, by force if it does not respond; a second call does nothing."""
+        self._ending()
+
+    @property
+    def ended(self) -> bool:
+        """Whether `end` was called, also because of an error."""
+        return not self._ending.still_active()
+
+
+def _end(pipes: list[Any], processes: list[Any], memory: list[int]) -> None:
+    started = [number for number, process in enumerate(processes) if process is not None]
+    for number in started:
+        send_quietly(pipes[number], ("close", None))
+        # A worker must not wait for a reader of its answer any longer.
+        pipes[number].close()
+    until = time.monotonic() + SECONDS_TO_END
+    for number in started:
+        processes[number].join(max(0.0, until - time.monotonic()))
+    hanging = [processes[number] for number in started if processes[number].is_alive()]
+    for process in hanging:
+        process.kill()
+    for process in hanging:
+        process.join()
+    for descriptor in memory:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _outside_mpi() -> Iterator[None]:
+    """Hide the MPI job, so that a worker does not take itself for one of its ranks."""
+    environment = dict(os.environ)
+    try:
+        os.environ.clear()
+        os.environ.update(mpi.without_launcher(environment))
+        yield
+    finally:
+        os.environ.update(environment)
+
+
+@contextlib.contextmanager
+def _without_a_missing_script() -> Iterator[None]:
+    """Keep workers from running a script that is no file, such as a program from standard input."""
+    main = sys.modules["__main__"]
+    path = getattr(main, "__file__", None)
+    if path is None or os.path.exists(path):
+        yield
+        return
+    del main.__file__
+    try:
+        yield
+    finally:
+        main.__file__ = path
+
+
+def _end_of_episode(last: Any, reset_info: dict[str, Any], reason: str) -> dict[str, Any]:
+    return {
+        "final_observation": last,
+        "TimeLimit.truncated": True,
+        "worker_replaced": reason,
+        "reset_info": reset_info,
+    }
