@@ -1,40 +1,52 @@
-"""What an environment of the user's own would do to a run, found by stepping it: mistakes, and advice."""
+"""Examine a user's environment: Gymnasium's own check, a random walk under the checks of training, and advice."""
 
-import contextlib
+import re
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.utils.env_checker import check_env
+from gymnasium.utils.passive_env_checker import env_reset_passive_checker, env_step_passive_checker
 
 from tfbaselines.envs.monitor import success_of
 from tfbaselines.envs.state import episode_state, in_words, restore_episode
-from tfbaselines.envs.vec.checks import EXAMINE, why
-from tfbaselines.envs.vec.observations import MASK, named_parts_of
-from tfbaselines.envs.vec.packed import choices_of, read_mask
+from tfbaselines.envs.vec.checks import EXAMINE, Fit, Misfit, why
+from tfbaselines.envs.vec.observations import MASK, named_parts, named_parts_of, parts_of, parts_of_obs
+from tfbaselines.envs.vec.packed import read_mask
 
 MISTAKE, ADVICE, RIGHT = "change", "advice", "right"
 
 OBSERVATIONS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Dict, spaces.Tuple)
 ACTIONS = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Box)
-# Those that a mask may forbid some of.
+# Action spaces that a mask can restrict.
 MASKED = (spaces.Discrete, spaces.MultiDiscrete)
-# Networks learn slowly from inputs that are much larger than one, and from returns that are.
+# Networks learn slowly from larger inputs and returns.
 LARGE_INPUT, LARGE_REWARD = 100.0, 100.0
 SEED = 0
 
+# Findings of Gymnasium that training does not depend on. Other exceptions are mistakes, and so are these warnings.
+HARMLESS = re.compile("share an object|truncates after 1 step|cannot be compared")
+WRONG_RESULT = re.compile("^(The reward|Expects|The result|Core environment|Current gymnasium)")
+OUTSIDE = "not within the observation space"
+# Its notice on wrappers, and on bounds of observations that no algorithm here needs.
+IGNORED = re.compile("different from the unwrapped|^A Box observation space m.*infin")
+# Before the texts of its warnings.
+PREFIX = re.compile(r"^\x1b\[\d+mWARN: |\x1b\[0m$|^WARN: ")
+
 
 class Finding(NamedTuple):
-    """One result: MISTAKE, ADVICE or RIGHT, and a line of text."""
+    """A result: MISTAKE, ADVICE or RIGHT, and a line of text."""
 
     kind: str
     text: str
 
 
 class Step(NamedTuple):
-    """What one step returned."""
+    """The results of one step."""
 
     obs: Any
     reward: Any
@@ -43,23 +55,27 @@ class Step(NamedTuple):
     info: Any
 
 
+class _Wrong(Exception):
+    """A mistake that ends the examination."""
+
+
 def check(make: Callable[[], gymnasium.Env], steps: int = 1000) -> Iterator[Finding]:
     """Examine an environment.
 
     Args:
-        make: makes it, twice.
-        steps: random steps that are taken.
+        make: makes it.
+        steps: number of random steps.
 
     Yields:
-        Findings; the first mistake that nothing can follow is the last of them.
+        Findings; a mistake that prevents further checks is the last of them.
     """
-    env, unclosed = make(), []
+    env, unclosed = _Watched(make()), []
     try:
-        yield from _findings(env, make, steps)
+        yield from _findings(env, steps)
     except _Wrong as wrong:
         yield Finding(MISTAKE, str(wrong))
     finally:
-        # Nothing can be yielded here, as nobody may listen any more.
+        # A generator that is closed early must not yield here.
         try:
             _called("close()", env.close)
         except _Wrong as wrong:
@@ -67,11 +83,12 @@ def check(make: Callable[[], gymnasium.Env], steps: int = 1000) -> Iterator[Find
     yield from unclosed
 
 
-class _Wrong(Exception):
-    """A mistake after which nothing more can be found."""
-
-
-def _findings(env: gymnasium.Env, make: Callable[[], gymnasium.Env], steps: int) -> Iterator[Finding]:
+def _findings(env: "_Watched", steps: int) -> Iterator[Finding]:
+    for finding in _gymnasiums(env, check_env, env, skip_render_check=True, skip_close_check=True)[1]:
+        yield finding
+        if finding.kind == MISTAKE:
+            return
+    yield Finding(RIGHT, "Gymnasium's check_env finds no mistake, and one seed gives one course")
     fatal = yield from _spaces(env)
     if fatal:
         return
@@ -79,76 +96,54 @@ def _findings(env: gymnasium.Env, make: Callable[[], gymnasium.Env], steps: int)
     yield Finding(RIGHT, f"{len(seen)} random steps fit the spaces, and no number is NaN or infinite")
     yield from _numbers(env, seen)
     yield from _episodes(env, seen, speed)
-    yield from _determinism(env, make)
-    yield from _going_on(env)
+    yield from _continuation(env.env)
 
 
-def _spaces(env: gymnasium.Env) -> Iterator[Finding]:
-    """Findings on the spaces; returns whether they rule every algorithm out."""
-    fatal = False
-    for name, accepted in (("observation_space", OBSERVATIONS), ("action_space", ACTIONS)):
-        space = getattr(env, name, None)
-        if not isinstance(space, accepted):
-            fatal = True
-            names = ", ".join(kind.__name__ for kind in accepted)
-            yield Finding(MISTAKE, f"{name} is {type(space).__name__}: it must be one of {names}")
-    if fatal:
-        return True
-    if not (space := env.observation_space).is_np_flattenable or (hasattr(space, "spaces") and not len(space.spaces)):
-        yield Finding(MISTAKE, f"observation_space {space!s:.100}: it must have parts, and none of unknown length")
-        return True
-    if isinstance(env.action_space, spaces.MultiDiscrete) and len(env.action_space.shape) != 1:
-        yield Finding(MISTAKE, f"action_space {' '.join(str(env.action_space).split())}: nvec must be of rank 1")
-        return True
-    yield Finding(RIGHT, f"observations {_shown(env.observation_space)}, actions {_shown(env.action_space)}")
-    for space in _boxes(env.observation_space):
-        if len(space.shape) == 3 and (space.dtype != np.uint8 or space.shape[-1] not in (1, 3, 4)):
-            text = f"observations {_shown(space)} are no images to a cnn: these are uint8, with channels last"
-            yield Finding(ADVICE, text)
-    yield from _of_actions(env.action_space)
-    yield from _of_masks(env)
-    return False
+def _gymnasiums(env: "_Watched", function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, list[Finding]]:
+    """Call a check of Gymnasium; return its result and its exceptions and warnings as findings."""
+    result = None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            result = function(*args, **kwargs)
+            failed = []
+        except _Wrong:
+            raise
+        except Exception as error:
+            failed = [_judged(env, " ".join(str(error).split()), HARMLESS.search(str(error)) is None)]
+    texts = [str(warning.message) for warning in caught if PREFIX.search(str(warning.message))]
+    texts = dict.fromkeys(PREFIX.sub("", text) for text in texts)
+    return result, [
+        *(_judged(env, text, WRONG_RESULT.match(text) is not None) for text in texts if not IGNORED.search(text)),
+        *failed,
+    ]
 
 
-def _of_actions(space: spaces.Space) -> Iterator[Finding]:
-    if not isinstance(space, spaces.Box):
-        return
-    if not space.is_bounded():
-        yield Finding(ADVICE, "actions without bounds: sac, td3 and ddpg need them: give the Box finite low and high")
-    elif not (np.allclose(space.low, -1.0) and np.allclose(space.high, 1.0)):
-        text = "actions are not between -1 and 1: ppo2, a2c, trpo_mpi and others begin with a deviation of 1 around 0"
-        yield Finding(ADVICE, f"{text} (gymnasium.wrappers.RescaleAction)")
+def _judged(env: "_Watched", text: str, wrong: bool) -> Finding:
+    """Make a finding of Gymnasium's text, with the reason for an observation that is not in its space."""
+    if OUTSIDE in text:
+        reason = _misfit(env.observation_space, env.obs)
+        wrong = reason is not None
+        text = f"{text.rstrip('.')}: {reason or 'its type differs'}"
+    return Finding(MISTAKE if wrong else ADVICE, text)
 
 
-def _of_masks(env: gymnasium.Env) -> Iterator[Finding]:
-    if isinstance(env.observation_space, spaces.Dict) and isinstance(env.action_space, MASKED):
-        part, count = named_parts_of(env.observation_space).spaces.get(MASK), choices_of(env.action_space)
-        if part is not None and part.shape != (count,):
-            text = f"observations have {part!s:.100} as '{MASK}'"
-            yield Finding(MISTAKE, f"{text}: it must have the {count} choices in a row, MultiBinary({count})")
-
-
-def _walk(env: gymnasium.Env, steps: int) -> tuple[list[Step], float]:
-    """Random steps from a seeded reset, and how many there were a second; _Wrong for one that does not fit."""
-    env.action_space.seed(SEED)
-    seen, taken = [], 0.0
-    mask = first = _mask(env, *_check_reset(env, _called("reset", env.reset, seed=SEED)), "reset")
-    for number in range(1, steps + 1):
-        what, action = f"step {number}", _sample(env.action_space, mask)
-        begun = time.perf_counter()
-        result = _called(f"{what} with action {action}", env.step, action)
-        taken += time.perf_counter() - begun
-        step = _check_step(env, result, what)
-        seen.append(step)
-        over = step.terminated or step.truncated
-        mask = _mask(env, step.obs, step.info, what, some=not over)
-        if over:
-            what = "reset after an end"
-            mask = _mask(env, *_check_reset(env, _called(what, env.reset)), what)
-        if (mask is None) != (first is None):
-            text = f"no '{MASK}', which was there before" if mask is None else f"an '{MASK}' for the first time"
-            raise _Wrong(f"after {what}: {text}: it is needed after every step and reset")
-    return seen, len(seen) / max(taken, 1e-9)
+def _misfit(space: spaces.Space, obs: Any) -> str | None:
+    """Return why training or the bounds of its space refuse an observation; None for one that fits."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        space, obs = named_parts_of(space), named_parts(obs)
+    try:
+        Fit(space)(obs)
+    except Misfit as misfit:
+        return str(misfit)
+    for name, part in parts_of(space).items():
+        array = np.asarray(parts_of_obs(obs)[name])
+        shown = f"observation, part '{name}'," if isinstance(space, spaces.Dict) else "observation"
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            return f"{shown} is NaN or infinite"
+        if isinstance(part, spaces.Box) and ((array < part.low).any() or (array > part.high).any()):
+            return f"{shown} is outside of its space's bounds: widen low and high of the Box, or clip"
+    return None
 
 
 def _called(what: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -159,85 +154,119 @@ def _called(what: str, function: Callable[..., Any], *args: Any, **kwargs: Any) 
         raise _Wrong(f"{what} failed: {' '.join(text.split())[:500]}") from None
 
 
-def _mask(env: gymnasium.Env, obs: Any, info: dict[str, Any], what: str, some: bool = True) -> np.ndarray | None:
-    """The actions that are allowed, as training reads them: 1 or 0 for each choice, those of all parts in a row.
+class _Watched(gymnasium.Wrapper):
+    """Name the call that failed, keep the latest observation, and replace actions that a mask forbids.
 
     Args:
-        env: the environment.
-        obs: an observation, which may have the mask as a part.
-        info: beside it, which may have the mask else.
-        what: returned them, for errors.
-        some: whether something must be allowed; nothing need be after the last step.
-
-    Returns:
-        The mask; None where there is none. _Wrong for one that training refuses.
+        env: the examined environment.
     """
-    space, in_obs = env.action_space, isinstance(obs, dict) and MASK in obs
-    if not in_obs and (MASK not in info or isinstance(space, spaces.Box)):
-        return None
-    try:
-        if not isinstance(space, MASKED):
-            raise UsageError(f"an '{MASK}' is for Discrete and MultiDiscrete actions, not {space!s:.100}")
-        return read_mask((obs if in_obs else info)[MASK], space, some)
-    except ValueError as error:
-        raise _Wrong(f"after {what}: {error}") from None
+
+    def __init__(self, env: gymnasium.Env) -> None:
+        super().__init__(env)
+        self.steps = 0
+        self.obs: Any = None
+        self._mask: np.ndarray | None = None
+        self._masked: bool | None = None
+
+    def reset(self, **kwargs: Any) -> Any:
+        result = _called("reset", self.env.reset, **kwargs)
+        if isinstance(result, tuple) and len(result) == 2:
+            self._watch("reset", *result)
+        return result
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        action = self._allowed(action)
+        result = _called(f"step {self.steps} with action {action}", self.env.step, action)
+        if isinstance(result, tuple) and len(result) == 5:
+            over = bool(result[2] or result[3])
+            self._watch(f"step {self.steps}", result[0], result[-1], some=not over)
+        return result
+
+    def _watch(self, what: str, obs: Any, info: Any, some: bool = True) -> None:
+        self.obs, space = obs, self.action_space
+        source = obs if isinstance(obs, dict) and MASK in obs else info
+        masked = isinstance(source, dict) and MASK in source and (source is obs or not isinstance(space, spaces.Box))
+        if self._masked is None:
+            self._masked = masked
+        if masked != self._masked:
+            text = f"no '{MASK}', which was there before" if self._masked else f"an '{MASK}' for the first time"
+            raise _Wrong(f"after {what}: {text}: it is needed after every step and reset")
+        if masked and not isinstance(space, MASKED):
+            text = f"an '{MASK}' is for Discrete and MultiDiscrete actions, not {space!s:.100}"
+            raise _Wrong(f"after {what}: {text}")
+        try:
+            self._mask = read_mask(source[MASK], space, some) if masked else None
+        except ValueError as error:
+            raise _Wrong(f"after {what}: {error}") from None
+
+    def _allowed(self, action: Any) -> Any:
+        """Replace forbidden choices by the next allowed ones."""
+        if self._mask is None or not self._mask.any():
+            return action
+        space = self.action_space
+        counts = np.ravel(space.nvec if isinstance(space, spaces.MultiDiscrete) else space.n)
+        choices = np.ravel(action - space.start)
+        for i, mask in enumerate(np.split(self._mask, np.cumsum(counts)[:-1])):
+            allowed = np.flatnonzero(mask)
+            choices[i] = allowed[np.searchsorted(allowed, choices[i]) % len(allowed)]
+        return space.dtype.type(choices.reshape(np.shape(action))) + space.start
 
 
-def _sample(space: spaces.Space, mask: np.ndarray | None) -> Any:
-    """A random action, of those that are allowed."""
-    if mask is None:
-        return space.sample()
-    parts = tuple(np.split(mask, np.cumsum(space.nvec)[:-1])) if isinstance(space, spaces.MultiDiscrete) else mask
-    return space.sample(mask=parts)
+def _spaces(env: gymnasium.Env) -> Iterator[Finding]:
+    """Yield findings on the spaces; return whether no algorithm accepts them."""
+    fatal = False
+    for name, accepted in (("observation_space", OBSERVATIONS), ("action_space", ACTIONS)):
+        space = getattr(env, name)
+        if not isinstance(space, accepted):
+            fatal = True
+            names = ", ".join(kind.__name__ for kind in accepted)
+            yield Finding(MISTAKE, f"{name} is {type(space).__name__}: it must be one of {names}")
+    if fatal:
+        return True
+    if not (space := env.observation_space).is_np_flattenable:
+        yield Finding(MISTAKE, f"observation_space {space!s:.100}: no part may have an unknown length")
+        return True
+    if isinstance(env.action_space, spaces.MultiDiscrete) and len(env.action_space.shape) != 1:
+        yield Finding(MISTAKE, f"action_space {' '.join(str(env.action_space).split())}: nvec must be of rank 1")
+        return True
+    yield Finding(RIGHT, f"observations {_shown(env.observation_space)}, actions {_shown(env.action_space)}")
+    for space in _boxes(env.observation_space):
+        if len(space.shape) == 3 and (space.dtype != np.uint8 or space.shape[-1] not in (1, 3, 4)):
+            text = f"observations {_shown(space)} are no images to a cnn: images are uint8 with channels last"
+            yield Finding(ADVICE, text)
+    if isinstance(env.action_space, spaces.Box) and not env.action_space.is_bounded():
+        yield Finding(ADVICE, "actions without bounds: sac, td3 and ddpg need them: give the Box finite low and high")
+    return False
 
 
-def _check_reset(env: gymnasium.Env, result: Any) -> tuple[Any, dict[str, Any]]:
-    if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)):
-        raise _Wrong("reset must return (observation, info), info being a dict")
-    _check_observation(env.observation_space, result[0], "reset's observation")
+def _walk(env: _Watched, steps: int) -> tuple[list[Step], float]:
+    """Take random steps from a seeded reset; return them and their number per second."""
+    env.action_space.seed(SEED)
+    env.steps = 0
+    seen, taken = [], 0.0
+    _examined(env, env_reset_passive_checker, env, seed=SEED)
+    for number in range(1, steps + 1):
+        action = env.action_space.sample()
+        begun = time.perf_counter()
+        step = Step(*_examined(env, env_step_passive_checker, env, action))
+        taken += time.perf_counter() - begun
+        try:
+            success_of(step.info)
+        except ValueError as error:
+            raise _Wrong(f"step {number}: {error}") from None
+        seen.append(step)
+        if step.terminated or step.truncated:
+            _examined(env, env_reset_passive_checker, env)
+    return seen, len(seen) / max(taken, 1e-9)
+
+
+def _examined(env: _Watched, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    result, findings = _gymnasiums(env, function, *args, **kwargs)
+    for finding in findings:
+        if finding.kind == MISTAKE:
+            raise _Wrong(f"step {env.steps}: {finding.text}")
     return result
-
-
-def _check_step(env: gymnasium.Env, result: Any, what: str) -> Step:
-    if not (isinstance(result, tuple) and len(result) == 5):
-        raise _Wrong("step must return (observation, reward, terminated, truncated, info)")
-    step = Step(*result)
-    _check_observation(env.observation_space, step.obs, f"the observation of {what}")
-    if not isinstance(step.reward, int | float | np.number):
-        raise _Wrong(f"the reward of {what} is of type {type(step.reward).__name__}: it must be a number")
-    if not np.isfinite(step.reward):
-        raise _Wrong(f"the reward of {what} is {step.reward}")
-    for name in ("terminated", "truncated"):
-        if not isinstance(getattr(step, name), bool | np.bool_):
-            raise _Wrong(f"{name} of {what} is {getattr(step, name)!r}: it must be True or False")
-    if not isinstance(step.info, dict):
-        raise _Wrong(f"the info of {what} is of type {type(step.info).__name__}: it must be a dict")
-    try:
-        success_of(step.info)
-    except ValueError as error:
-        raise _Wrong(f"{what}: {error}") from None
-    return step
-
-
-def _check_observation(space: spaces.Space, obs: Any, what: str) -> None:
-    """_Wrong for an observation that is not in its space; names the part, and in what it differs."""
-    if isinstance(space, spaces.Dict):
-        if not isinstance(obs, dict) or obs.keys() != space.spaces.keys():
-            raise _Wrong(f"{what} must be a dict with {', '.join(space.spaces)}")
-        for name, part in space.spaces.items():
-            _check_observation(part, obs[name], f"{what}['{name}']")
-    elif isinstance(space, spaces.Box):
-        array = np.asarray(obs)
-        if array.shape != space.shape:
-            raise _Wrong(f"{what} has shape {array.shape}, its space {space.shape}")
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise _Wrong(f"{what} is NaN or infinite")
-        if not np.can_cast(array.dtype, space.dtype, "same_kind"):
-            raise _Wrong(f"{what} is of type {array.dtype}, its space of {space.dtype}")
-        if (array < space.low).any() or (array > space.high).any():
-            raise _Wrong(f"{what} is outside of its space's bounds: widen low and high of the Box, or clip")
-    elif not space.contains(obs):
-        raise _Wrong(f"{what} ({str(obs)[:60]}) is not in {space}")
 
 
 def _numbers(env: gymnasium.Env, seen: list[Step]) -> Iterator[Finding]:
@@ -259,50 +288,13 @@ def _episodes(env: gymnasium.Env, seen: list[Step], speed: float) -> Iterator[Fi
     ends = sum(bool(step.terminated or step.truncated) for step in seen)
     limited = env.spec is not None and env.spec.max_episode_steps is not None
     if not ends and not limited:
-        text = f"no episode ended within {len(seen)} steps and there is no time limit: episodes are what returns are of"
+        text = f"no episode ended within {len(seen)} steps and there is no time limit: returns are sums over episodes"
         yield Finding(ADVICE, f"{text} (max_episode_steps in gymnasium.register)")
     yield Finding(RIGHT, f"{ends} episodes ended; {speed:,.0f} steps a second")
 
 
-def _determinism(env: gymnasium.Env, make: Callable[[], gymnasium.Env]) -> Iterator[Finding]:
-    """Whether two environments with one seed and the same actions show the same."""
-    other = make()
-    try:
-        same = _same_course(env, other)
-    finally:
-        # The first environment's close() is the same, and its failure a finding.
-        with contextlib.suppress(Exception):
-            other.close()
-    if same:
-        yield Finding(RIGHT, "one seed gives one course")
-    else:
-        text = "two environments with one seed differ: draw from self.np_random, after super().reset(seed=seed)"
-        yield Finding(MISTAKE, text)
-
-
-def _same_course(env: gymnasium.Env, other: gymnasium.Env, steps: int = 50) -> bool:
-    env.action_space.seed(SEED)
-    what = "reset"
-    one, two = (_check_reset(each, _called(what, each.reset, seed=SEED)) for each in (env, other))
-    for number in range(1, steps + 1):
-        if not _alike(one, two):
-            return False
-        action = _sample(env.action_space, _mask(env, one[0], one[-1], what))
-        what = f"step {number} of an episode begun again"
-        results = [_called(f"{what} with action {action}", each.step, action) for each in (env, other)]
-        one, two = (_check_step(env, result, what) for result in results)
-        if one.terminated or one.truncated:
-            break
-    return _alike(one, two)
-
-
-def _alike(one: tuple, two: tuple) -> bool:
-    """Whether two resets or steps returned the same; of the infos, their last parts, only masks count."""
-    return _equal((*one[:-1], one[-1].get(MASK)), (*two[:-1], two[-1].get(MASK)))
-
-
-def _going_on(env: gymnasium.Env) -> Iterator[Finding]:
-    """Whether an episode can be saved and taken up again."""
+def _continuation(env: gymnasium.Env) -> Iterator[Finding]:
+    """Find whether a resumed run can continue an episode."""
     failures: list[str] = []
 
     def failed(what: str, why: str) -> None:
@@ -316,14 +308,6 @@ def _going_on(env: gymnasium.Env) -> Iterator[Finding]:
     elif state is None:
         text = "a resumed run begins its episode anew: get_state() and set_state(state) would let it go on"
         yield Finding(ADVICE, f"{text} (every wrapper needs them too)")
-
-
-def _equal(one: Any, two: Any) -> bool:
-    if isinstance(one, dict):
-        return one.keys() == two.keys() and all(_equal(one[name], two[name]) for name in one)
-    if isinstance(one, list | tuple):
-        return len(one) == len(two) and all(map(_equal, one, two))
-    return bool(np.array_equal(one, two))
 
 
 def _boxes(space: spaces.Space) -> Iterator[spaces.Box]:

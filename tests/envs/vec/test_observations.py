@@ -71,7 +71,7 @@ def test_infinities_do_not_cancel_and_large_numbers_are_no_error():
 
 def test_memory_can_be_given():
     given_memory = np.zeros((3, 2), np.float32)
-    Observations(3, BOX, lambda shape, dtype: given_memory).put(2, [1, 2])
+    Observations(3, BOX, given_memory).put(2, [1, 2])
     assert given_memory.tolist() == [[0, 0], [0, 0], [1, 2]]
 
 
