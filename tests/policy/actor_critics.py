@@ -7,8 +7,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.observations import ONLY
-from tfbaselines.envs.vec.packed import MASK
+from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype

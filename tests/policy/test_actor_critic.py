@@ -30,8 +30,7 @@ from actor_critics import (
 )
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.observations import ONLY
-from tfbaselines.envs.vec.packed import MASK
+from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead

@@ -6,8 +6,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.observations import ONLY
-from tfbaselines.envs.vec.packed import MASK
+from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.policy.encoding import encode, encoded_shape
 from tfbaselines.policy.layers import has_convolutions
 from tfbaselines.policy.networks import get_network_builder

@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.compiling import compiled, prompt
+from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of_obs
-from tfbaselines.envs.vec.packed import MASK as ACTION_MASK
 from tfbaselines.envs.vec.packed import unpacked
 from tfbaselines.policy.base import ActingPolicy, SamplingActor, Step
 from tfbaselines.policy.encoding import FORBIDDEN, encode_numpy, observation_spec

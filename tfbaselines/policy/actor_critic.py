@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of
-from tfbaselines.envs.vec.packed import MASK as ACTION_MASK
 from tfbaselines.errors import bad_argument
 from tfbaselines.policy.base import BasePolicy, Head, Outputs, memory_tensors
 from tfbaselines.policy.distributions import make_pdtype

@@ -7,8 +7,8 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of
-from tfbaselines.envs.vec.packed import MASK as ACTION_MASK
 from tfbaselines.envs.vec.packed import opened
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.base import BasePolicy, Outputs, memory_tensors

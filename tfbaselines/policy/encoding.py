@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import ONLY, is_image, parts_of
-from tfbaselines.envs.vec.packed import MASK as ACTION_MASK
 from tfbaselines.envs.vec.packed import PackedSpace, opened
 from tfbaselines.errors import UsageError
 

@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import ONLY, is_image
-from tfbaselines.envs.vec.packed import MASK as ACTION_MASK
 from tfbaselines.errors import bad_argument
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.moments import MpiRunningMeanStd

@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of
-from tfbaselines.envs.vec.packed import MASK as ACTION_MASK
 from tfbaselines.envs.vec.packed import opened
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.parallel import mpi

@@ -8,8 +8,8 @@ from gymnasium import spaces
 
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.base import ended_episodes
+from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of, parts_of_obs
-from tfbaselines.envs.vec.packed import MASK as ACTION_MASK
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.encoding import observation_dtype
 from tfbaselines.replay.protocol import ReplayProtocol

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from tfbaselines.envs.vec.observations import MASK, named_parts, parts_of, parts_of_obs
 from tfbaselines.envs.vec.packed import PackedSpace, check_masks, opened, unpacked
-from tfbaselines.errors import NotFiniteError, bad_argument
+from tfbaselines.errors import NotFiniteError, UsageError, bad_argument
 from tfbaselines.learn.average import AveragedPolicy
 from tfbaselines.learn.optimizers import Optimizer, restore_slots, slots
 from tfbaselines.logs import logger

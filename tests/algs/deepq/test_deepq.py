@@ -17,8 +17,7 @@ from tfbaselines.config.command_line import parse, split
 from tfbaselines.config.options import RunOptions
 from tfbaselines.config.sections import tuned_sections
 from tfbaselines.envs import tiny
-from tfbaselines.envs.vec.observations import ONLY
-from tfbaselines.envs.vec.packed import MASK
+from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.learn.average import with_targets
 from tfbaselines.replay.uniform import Replay
 

@@ -28,6 +28,7 @@ from tfbaselines.config.schedules import ConstantSchedule, LinearSchedule, Piece
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.packed import with_action_masks
+from tfbaselines.errors import UsageError
 from tfbaselines.learn.average import AveragedPolicy, with_targets
 from tfbaselines.learn.blocks import Batch, BlockUpdate, Phase, Statistics
 from tfbaselines.learn.losses import weighted_mean

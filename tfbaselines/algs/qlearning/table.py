@@ -12,8 +12,8 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.arrays import require_memory
+from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of
-from tfbaselines.envs.vec.packed import MASK as ACTION_MASK
 from tfbaselines.envs.vec.packed import opened, unpacked
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.policy.base import BasePolicy, Outputs, Step

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.packed import MASK as ACTION_MASK
+from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.learn.losses import Batch, spread, targets, td_errors, weighted_mean
 from tfbaselines.policy.actor_critic import ActorCritic, View
 

@@ -23,6 +23,7 @@ from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.packed import with_action_masks
+from tfbaselines.errors import UsageError
 from tfbaselines.learn.average import AveragedPolicy, with_targets
 from tfbaselines.learn.blocks import Batch, BlockUpdate, Phase, Statistics
 from tfbaselines.learn.losses import mean, spread, views

@@ -172,7 +172,7 @@ PACKAGE = os.path.dirname(tfbaselines.__file__) + os.sep
 CALLERS = ("tfbaselines.", "gymnasium.")
 
 
-class EnvironmentFault(ValueError):
+class EnvironmentFault(UsageError):
     """An environment does not do what Gymnasium asks of it."""
 
 

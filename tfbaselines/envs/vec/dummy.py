@@ -19,7 +19,7 @@ from tfbaselines.envs.vec.worker import (
     separate_states,
     step_same,
 )
-from tfbaselines.errors import NotFiniteError, ObservationError, WorkerError
+from tfbaselines.errors import NotFiniteError, ObservationError, UsageError, WorkerError
 
 
 class DummyVecEnv(VecEnv):

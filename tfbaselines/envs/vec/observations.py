@@ -11,6 +11,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from tfbaselines.errors import UsageError
+
 # The part of Dict observations, and the entry of infos, that says which actions are allowed.
 MASK = "action_mask"
 # The name of an observation that is not a Dict.

@@ -21,6 +21,7 @@ from tfbaselines.envs.vec.base import (
     find_wrapper,
 )
 from tfbaselines.envs.vec.observations import MASK, ONLY, in_a_row, parts_of
+from tfbaselines.errors import UsageError
 
 
 class VecActionMask(VecEnvWrapper):
@@ -61,7 +62,7 @@ class VecActionMask(VecEnvWrapper):
         if MASK not in info:
             if final:
                 return np.ones(self._width, np.int8)
-            raise ValueError(f"environment {i}: an info has no '{MASK}': it is needed after every step and reset")
+            raise UsageError(f"environment {i}: an info has no '{MASK}': it is needed after every step and reset")
         # Nothing is chosen after the last step.
         return read_mask(info[MASK], self.action_space, some=not final, environment=i)
 
@@ -95,7 +96,7 @@ def read_mask(
     row, choices = in_a_row(mask), choices_of(actions)
     if row.size != choices:
         place = _place(environment)
-        raise ValueError(f"{place}an '{MASK}' has {row.size} entries, the actions have {choices} choices")
+        raise UsageError(f"{place}an '{MASK}' has {row.size} entries, the actions have {choices} choices")
     check_masks(row[None], actions, some, environment)
     return row.astype(np.int8)
 
@@ -128,7 +129,7 @@ def check_masks(
             return
         what = "allows nothing: an episode without anything to do has to end"
     first = int(np.argmax(wrong.any(axis=1)))
-    raise ValueError(f"{_place(None if environment is None else environment + first)}an '{MASK}' {what}")
+    raise UsageError(f"{_place(None if environment is None else environment + first)}an '{MASK}' {what}")
 
 
 def choices_of(space: spaces.Discrete | spaces.MultiDiscrete) -> int:
@@ -152,23 +153,23 @@ def with_action_masks(env: VecEnv) -> VecEnv:
     if not all(MASK in info for info in begun.reset_infos):
         return begun
     if not isinstance(actions, spaces.Discrete | spaces.MultiDiscrete):
-        raise ValueError(f"infos have an '{MASK}': masks are for Discrete and MultiDiscrete actions, not {actions}")
+        raise UsageError(f"infos have an '{MASK}': masks are for Discrete and MultiDiscrete actions, not {actions}")
     return VecActionMask(begun)
 
 
 def refuse_action_masks(env: VecEnv, algorithm: str) -> None:
     """ValueError when environments that were just reset have action masks, which an algorithm does not take."""
     if any(MASK in info for info in env.reset_infos) or MASK in parts_of(env.observation_space):
-        raise ValueError(f"{algorithm} takes no action masks, which the environments have: take deepq, ppo2 or sac")
+        raise UsageError(f"{algorithm} takes no action masks, which the environments have: take deepq, ppo2 or sac")
 
 
 def _check_part(part: spaces.Space, actions: spaces.Space) -> None:
     if not isinstance(actions, spaces.Discrete | spaces.MultiDiscrete):
-        raise ValueError(
+        raise UsageError(
             f"observations have an '{MASK}': masks are for Discrete and MultiDiscrete actions, not {actions}"
         )
     if part.shape != (choices_of(actions),):
-        raise ValueError(f"the observations' '{MASK}' is {part}: the actions have {choices_of(actions)} choices")
+        raise UsageError(f"the observations' '{MASK}' is {part}: the actions have {choices_of(actions)} choices")
 
 
 class _Begun(VecEnvWrapper):
@@ -189,7 +190,7 @@ class _Begun(VecEnvWrapper):
         self._first = None
         result = self.venv.step_wait()
         if not self._told and any(MASK in info for info in result[-1]):
-            raise ValueError(f"infos of steps have an '{MASK}', those of reset have none: it is needed after both")
+            raise UsageError(f"infos of steps have an '{MASK}', those of reset have none: it is needed after both")
         return result
 
     def restore(self, state: dict[str, Any]) -> None:

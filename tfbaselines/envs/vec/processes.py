@@ -27,7 +27,7 @@ from tfbaselines.envs.vec.worker import (
     serve,
     shared_file,
 )
-from tfbaselines.errors import ObservationError, WorkerError, warn
+from tfbaselines.errors import ObservationError, UsageError, WorkerError, warn
 from tfbaselines.parallel import mpi
 
 ERRORS = {kind.__name__: kind for kind in (ObservationError, WorkerError)}
@@ -62,7 +62,7 @@ class Workers:
         replacements: int = 0,
     ) -> None:
         if in_series < 1 or len(env_fns) % in_series:
-            raise ValueError(f"in_series={in_series!r} is not valid: a divisor of the {len(env_fns)} environments")
+            raise UsageError(f"in_series={in_series!r} is not valid: a divisor of the {len(env_fns)} environments")
         self._in_series = in_series
         self._timeout = step_timeout
         self._replaced = 0

@@ -38,6 +38,7 @@ from tfbaselines.envs.vec.checks import (
     why,
 )
 from tfbaselines.envs.vec.observations import Observations, with_named_parts
+from tfbaselines.errors import UsageError
 
 SECONDS_TO_END = 5.0
 
@@ -94,14 +95,14 @@ def picture(env: gymnasium.Env) -> np.ndarray:
     try:
         image = env.render()
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
-        raise ValueError(f"no pictures of {env.unwrapped}: {error}") from None
+        raise UsageError(f"no pictures of {env.unwrapped}: {error}") from None
     except NotImplementedError:
-        raise ValueError(f"no pictures of {env.unwrapped}: it cannot be rendered") from None
+        raise UsageError(f"no pictures of {env.unwrapped}: it cannot be rendered") from None
     if not isinstance(image, np.ndarray):
         reason = "make it with env_kwargs={'render_mode': 'rgb_array'}"
         if env.render_mode == "rgb_array":
             reason = f"its render() returns {type(image).__name__}, not an array"
-        raise ValueError(f"no pictures of {env.unwrapped}: {reason}")
+        raise UsageError(f"no pictures of {env.unwrapped}: {reason}")
     return image
 
 
