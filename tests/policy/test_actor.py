@@ -5,8 +5,7 @@ from acting import ACTIONS, BOX, DISCRETE, OBSERVATIONS, PIXELS, batch, make, ma
 from gymnasium import spaces
 
 from tfbaselines.algs.deepq.q_network import QNetwork
-from tfbaselines.envs.vec.action_mask import MASK
-from tfbaselines.envs.vec.observations import ONLY
+from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.envs.vec.packed import PackedSpace
 from tfbaselines.policy.actor import FEW_IMAGES, GraphActor, ImageActor, NumpyActor, make_actor
 from tfbaselines.policy.actor_critic import ActorCritic

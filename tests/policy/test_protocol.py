@@ -10,8 +10,7 @@ from gymnasium import spaces
 from tfbaselines.algs.acer.continuous import DuelingPolicy
 from tfbaselines.algs.deepq.q_head import QuantileReturn
 from tfbaselines.algs.deepq.q_network import QNetwork
-from tfbaselines.envs.vec.action_mask import MASK
-from tfbaselines.envs.vec.observations import ONLY
+from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.base import ActingPolicy, Actor, BasePolicy, BlockActor, Head, SamplingActor

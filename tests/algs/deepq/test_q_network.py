@@ -10,8 +10,7 @@ from gymnasium import spaces
 
 from tfbaselines.algs.deepq.q_head import SIGMA_ZERO, CategoricalReturn, NoisyDense, QuantileReturn
 from tfbaselines.algs.deepq.q_network import EpsilonGreedyHead, QNetwork, build_q_network
-from tfbaselines.envs.vec.action_mask import MASK
-from tfbaselines.envs.vec.observations import ONLY
+from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.policy.actor import GraphActor, ImageActor, NumpyActor, make_actor
 
 BOX, ACTIONS = spaces.Box(-3, 3, (3,), np.float32), spaces.Discrete(4, start=-1)

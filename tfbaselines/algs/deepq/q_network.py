@@ -11,7 +11,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.algs.deepq.q_head import ExpectedReturn, QHead, ReturnDistribution, ValuesInNumpy
-from tfbaselines.envs.vec.action_mask import MASK as ACTION_MASK
+from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of
 from tfbaselines.errors import bad_argument
 from tfbaselines.policy.base import ActionDistribution, BasePolicy, Outputs
