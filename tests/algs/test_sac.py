@@ -10,7 +10,6 @@ from small_environments import CYCLE, Counting, Masked, Seeing, box, counting, i
 from small_runs import learn, rows, train, weights
 
 from tfbaselines.algs import sac
-from tfbaselines.algs.sac.loss import default_target_entropy
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.monitor import Monitor
@@ -125,18 +124,6 @@ def test_a_learnt_temperature_starts_where_it_is_told(alpha, first, eager, tmp_p
 def test_the_temperature_goes_where_the_entropy_is_as_wanted(env, target, falls, eager, tmp_path):
     found = alphas(tmp_path, env(), alpha="auto", target_entropy=target, lr=0.1)
     assert np.all(np.diff(found) < 0) if falls else np.all(np.diff(found) > 0)
-
-
-@pytest.mark.parametrize(
-    ("space", "entropy"),
-    [
-        (spaces.Box(-1.0, 1.0, (2, 3), np.float32), -6.0),
-        (spaces.Discrete(5, start=3), 0.2 * np.log(5)),
-        (spaces.MultiDiscrete([[2, 3], [4, 5]]), 0.2 * np.log(2 * 3 * 4 * 5)),
-    ],
-)
-def test_the_entropy_that_is_wanted(space, entropy):
-    assert default_target_entropy(space) == pytest.approx(entropy)
 
 
 def test_without_entropy_there_is_none_in_the_targets(eager):

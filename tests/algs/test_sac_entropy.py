@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.algs.sac.loss import DISCRETE_ENTROPY, default_target_entropy, expectation
+from tfbaselines.algs.sac.discrete import DISCRETE_ENTROPY, Choices
+from tfbaselines.algs.sac.loss import SampledActions
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype
@@ -23,18 +24,18 @@ def make(space, head):
 def test_one_action_is_drawn_of_continuous_ones():
     policy, critics = (make(spaces.Box(-2.0, 1.0, (2,), np.float32), SquashedGaussianHead) for _ in range(2))
     view, noise = policy.view(tf.constant(OBS)), tf.constant(np.random.default_rng(1).normal(size=(6, 2)), tf.float32)
-    value, logp = expectation(policy, critics, view, noise)
+    value, logp = SampledActions(policy).value(critics, view, noise)
     actions, expected = policy.head.sample(policy.act(view), noise)
     np.testing.assert_allclose(logp, expected, rtol=1e-6)
     np.testing.assert_allclose(value, np.min([q.numpy() for q in critics.q(view, actions)], axis=0), rtol=1e-6)
-    other, _ = expectation(policy, critics, view, -noise)
+    other, _ = SampledActions(policy).value(critics, view, -noise)
     assert np.abs(value - other).max() > 1e-6
 
 
 def test_of_discrete_actions_the_expectation_is_exact():
     policy, critics = (make(spaces.Discrete(3, start=4), make_pdtype) for _ in range(2))
     view = policy.view(tf.constant(OBS))
-    value, logp = expectation(policy, critics, view, None)
+    value, logp = Choices(policy).value(critics, view, None)
     logits = policy.act(view).numpy().astype(float)
     logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     for row in range(len(OBS)):
@@ -53,8 +54,13 @@ def test_of_discrete_actions_the_expectation_is_exact():
     [
         (spaces.Box(-1, 1, (3, 2)), -6.0),
         (spaces.Discrete(5), DISCRETE_ENTROPY * np.log(5)),
+        (spaces.Box(-1.0, 1.0, (2, 3), np.float32), -6.0),
+        (spaces.Discrete(5, start=3), 0.2 * np.log(5)),
+        (spaces.MultiDiscrete([[2, 3], [4, 5]]), 0.2 * np.log(2 * 3 * 4 * 5)),
         (spaces.MultiDiscrete([3, 2]), DISCRETE_ENTROPY * np.log(6)),
     ],
 )
 def test_the_entropy_that_is_aimed_at(space, expected):
-    assert default_target_entropy(space) == pytest.approx(expected)
+    actions = SampledActions if isinstance(space, spaces.Box) else Choices
+    policy = SimpleNamespace(action_space=space)
+    assert actions(policy).default_target_entropy == pytest.approx(expected)

@@ -7,7 +7,9 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.algs.sac.signals import SignalCritics
+from tfbaselines.algs.sac.discrete import Choices
+from tfbaselines.algs.sac.loss import SampledActions, Temperature
+from tfbaselines.algs.sac.signals import SignalLosses
 from tfbaselines.learn.losses import views
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import SquashedGaussianHead
@@ -15,6 +17,7 @@ from tfbaselines.policy.distributions import make_pdtype
 
 RNG = np.random.default_rng(0)
 ROWS, ALPHA = 6, 0.3
+NAMES = ["extrinsic", "gail", "rnd"]
 STRENGTHS = [2.0, 0.5, 0.25]
 SPACES = [spaces.Box(-2.0, 1.0, (2,), np.float32), spaces.Discrete(3, start=4)]
 
@@ -29,10 +32,16 @@ def make(space):
     return build_actor_critic(env, "dense", head=head, critics=2, streams=3, hidden_sizes=(4,))
 
 
+def losses_of(policy, target, strengths, goes_on):
+    actions = Choices(policy) if policy.discrete else SampledActions(policy)
+    strengths = dict(zip(NAMES, strengths, strict=True))
+    return SignalLosses(policy, target, Temperature(ALPHA), actions, strengths=strengths, goes_on=goes_on)
+
+
 @pytest.fixture(params=SPACES, ids=["box", "discrete"])
 def given(request):
     policy, target = make(request.param), make(request.param)
-    critics = SignalCritics(policy, target, ["extrinsic", "gail", "rnd"], STRENGTHS, [False, False, True])
+    critics = losses_of(policy, target, STRENGTHS, [False, False, True])
     batch = {name: drawn(ROWS, 3) for name in ("obs", "next_obs", "following", "rewards")}
     batch |= {"discount": np.float32(RNG.random((ROWS, 3))), "noise_next": drawn(ROWS, 2)}
     batch["actions"] = np.array([request.param.sample() for _ in range(ROWS)])
@@ -56,7 +65,7 @@ def soft_value(policy, target, k, obs, noise):
 def test_each_signal_has_returns_of_its_own(given):
     """Those of the third go on in the next episode."""
     policy, target, critics, batch = given
-    found = critics.prepared(batch, tf.constant(ALPHA))["targets"]
+    found = critics.prepare(batch)["targets"]
     for k, after in enumerate(("next_obs", "next_obs", "following")):
         value = soft_value(policy, target, k, batch[after], batch["noise_next"])
         expected = batch["rewards"][:, k] + batch["discount"][:, k] * value
@@ -65,10 +74,10 @@ def test_each_signal_has_returns_of_its_own(given):
 
 def test_the_actor_ascends_the_sum_by_strength(given):
     policy, _, critics, batch = given
-    value, logp = critics.value(batch["now"], batch["noise_next"])
+    loss, _ = critics.actor_loss(batch | {"noise": batch["noise_next"]})
     own = [soft_value(policy, policy, k, batch["obs"], batch["noise_next"]) for k in range(3)]
     expected = sum(strength * one for strength, one in zip(STRENGTHS, own, strict=True))
-    np.testing.assert_allclose(value - ALPHA * logp, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(-loss, expected.mean(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("counted", [False, True])
@@ -82,20 +91,18 @@ def test_the_loss_is_of_all_critics(given, counted):
     q = np.array([one.numpy() for one in policy.q(batch["now"], batch["actions"])]).reshape(3, 2, ROWS)
     losses = 0.5 * (q - batch["targets"].numpy().T[:, None]) ** 2 * counts.T[:, None]
     losses = losses.sum(-1) / counts.sum(0)[:, None]
-    total, statistics = critics.loss(batch)
+    total, statistics = critics.critic_loss(batch)
     assert float(total) == pytest.approx(losses.sum(), rel=1e-4)
     assert float(statistics["LossQ1"]) == pytest.approx(losses[:, 0].sum(), rel=1e-4)
     assert float(statistics["gail/q_loss"]) == pytest.approx(losses[1].sum(), rel=1e-4)
     least = (q.min(1) * counts.T).sum(-1) / counts.sum(0)
-    assert [float(statistics[f"{name}/value"]) for name in ("extrinsic", "gail", "rnd")] == pytest.approx(
-        least, rel=1e-4
-    )
+    assert [float(statistics[f"{name}/value"]) for name in NAMES] == pytest.approx(least, rel=1e-4)
     assert float(statistics["Q1Vals"]) == pytest.approx(np.mean(STRENGTHS @ q[:, 0]), rel=1e-4)
     assert set(critics.columns) < set(statistics)
 
 
 def test_without_any_strength_there_is_no_share_of_the_entropy():
     policy = make(SPACES[1])
-    critics = SignalCritics(policy, make(SPACES[1]), ["extrinsic", "gail", "rnd"], [0.0] * 3, [False] * 3)
+    critics = losses_of(policy, make(SPACES[1]), [0.0] * 3, [False] * 3)
     batch = {name: tf.constant(drawn(ROWS, 3)) for name in ("obs", "next_obs", "rewards", "discount")}
-    assert np.isfinite(critics.prepared(batch | views(policy, batch), tf.constant(ALPHA))["targets"]).all()
+    assert np.isfinite(critics.prepare(batch)["targets"]).all()

@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.learn.losses import behaviour_regularized, conservative_gaps, sampled_actions
+from tfbaselines.algs.sac.offline import conservative_gaps, sampled_actions
+from tfbaselines.algs.td3.offline import behavior_regularized
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype
@@ -43,7 +44,7 @@ def test_td3s_term_against_a_loop():
             distance += ((a - b) / ((high - low) / 2)) ** 2 / (2 * ROWS)
     own, actor_values = tf.constant(own), tf.Variable(q)
     with tf.GradientTape() as tape:
-        found = behaviour_regularized(policy, {"actions": tf.constant(taken)}, actor_values, own, alpha)
+        found = behavior_regularized(policy, {"actions": tf.constant(taken)}, actor_values, own, alpha)
     np.testing.assert_allclose(found[0], distance - alpha / scale * value, rtol=1e-5)
     np.testing.assert_allclose(found[1], distance, rtol=1e-5)
     # The scale of the values is not part of the gradient.
@@ -53,7 +54,7 @@ def test_td3s_term_against_a_loop():
 def test_td3s_term_of_values_that_are_all_zero_is_the_distance():
     policy = policy_of(BOUNDED, DeterministicHead)
     taken, own = tf.zeros((ROWS, 1, 2)), tf.ones((ROWS, 1, 2))
-    loss, distance = behaviour_regularized(policy, {"actions": taken}, tf.zeros(ROWS), own, 2.5)
+    loss, distance = behavior_regularized(policy, {"actions": taken}, tf.zeros(ROWS), own, 2.5)
     assert loss == distance > 0
 
 
@@ -62,8 +63,8 @@ def test_td3s_term_counts_valid_rows_alone():
     taken, own = (np.random.default_rng(i).uniform(BOUNDED.low, BOUNDED.high, (4, 1, 2)) for i in range(2))
     taken, own, q = (tf.constant(x, tf.float32) for x in (taken, own, [1.0, -2.0, 5.0, 3.0]))
     valid = {"actions": taken, "valid": tf.constant([1.0, 1.0, 0.0, 0.0])}
-    some = behaviour_regularized(policy, valid, q, own, 2.0)
-    np.testing.assert_allclose(some, behaviour_regularized(policy, {"actions": taken[:2]}, q[:2], own[:2], 2.0), 1e-5)
+    some = behavior_regularized(policy, valid, q, own, 2.0)
+    np.testing.assert_allclose(some, behavior_regularized(policy, {"actions": taken[:2]}, q[:2], own[:2], 2.0), 1e-5)
 
 
 def test_the_penalty_of_continuous_actions_against_a_loop():

@@ -1,8 +1,6 @@
-"""The critics of SAC: what they are worth to the actor, and what they descend; see algs/sac.py.
+"""The losses of SAC with continuous actions (Haarnoja et al. 2018, arXiv:1801.01290, arXiv:1812.05905).
 
-Soft values: expectations over a policy's actions, and the entropy that a temperature is learnt for.
-
-The weight of the policy's entropy, which may be learnt for a given entropy (Haarnoja et al. 2018).
+Switches replace parts of this file: discrete.py the expectation over actions, offline.py and signals.py the critics.
 """
 
 from typing import Any
@@ -10,157 +8,144 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from gymnasium import spaces
 
-from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
-from tfbaselines.learn.losses import Batch, spread, targets, td_errors, weighted_mean
+from tfbaselines.learn.losses import Batch, Statistics, mean, spread, targets, td_errors, views, weighted_mean
 from tfbaselines.policy.actor_critic import ActorCritic, View
 
-# Share of the largest entropy of discrete actions that a temperature is learnt for.
-DISCRETE_ENTROPY = 0.2
 
-
-def expectation(
-    policy: ActorCritic, critics: ActorCritic, view: View, noise: tf.Tensor | None
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """The smallest of the critics' values [B] and log pi [B], expected over the policy's actions.
-
-    Critics of K reward signals have values [B, K]. Of continuous actions one is drawn, of discrete ones the expectation
-    is exact.
+class SampledActions:
+    """Estimate expectations over the policy's actions with one drawn action, as the paper does.
 
     Args:
-        policy: whose actions.
-        critics: who value them.
-        view: the observations.
-        noise: [B, n] to draw with; not used for discrete actions.
+        policy: actor with continuous actions.
     """
-    flat = policy.act(view)
-    if not policy.discrete:
-        actions, logp = policy.head.sample(flat, noise)
+
+    def __init__(self, policy: ActorCritic) -> None:
+        self._policy = policy
+
+    @property
+    def default_target_entropy(self) -> float:
+        """Minus the number of continuous actions."""
+        return -float(np.prod(self._policy.action_space.shape))
+
+    def noise(self, rng: np.random.Generator, rows: tuple[int, int]) -> dict[str, np.ndarray]:
+        """Draw the noise [K, B, n] of the actions a and a' of a block of batches."""
+        return {name: self._policy.head.draw_noise(rng, rows) for name in ("noise", "noise_next")}
+
+    def value(self, critics: ActorCritic, view: View, noise: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
+        """Draw a ~ pi(s) and return min_i q_i(s, a) and log pi(a|s), each [B]."""
+        actions, logp = self._policy.head.sample(self._policy.act(view), noise)
         return critics.least(critics.q(view, actions)), logp
-    logp = policy.log_probabilities(flat)
-    probabilities = tf.exp(logp)
-    values = critics.least(critics.q_all(view))
-    weights = probabilities if critics.streams is None else probabilities[:, :, None]
-    return tf.reduce_sum(weights * values, axis=1), tf.reduce_sum(probabilities * logp, axis=1)
+
+    def target_entropy(self, entropy: float, view: View) -> tf.Tensor | float:
+        """Return the target entropy of each row [B]: the same for all."""
+        return entropy
 
 
-def allowed_share(policy: ActorCritic, view: View) -> tf.Tensor | float:
-    """Largest entropy [B] of the actions that masks allow, as a share of the largest of all actions; 1 without masks.
-
-    A target entropy that counts actions which are not allowed cannot be reached, and a temperature learnt for it grows
-    without bound.
-    """
-    if not policy.masked:
-        return 1.0
-    space = policy.action_space
-    widths = [int(space.n)] if isinstance(space, spaces.Discrete) else space.nvec.ravel().tolist()
-    parts = tf.split(tf.cast(view.encoded[ACTION_MASK], tf.float32), widths, axis=-1)
-    allowed = [tf.math.log(tf.maximum(tf.reduce_sum(part, axis=-1), 1.0)) for part in parts]
-    return tf.add_n(allowed) / max(float(np.sum(np.log(widths))), 1e-6)
-
-
-def default_target_entropy(space: spaces.Space) -> float:
-    """Minus the number of continuous actions, or a part of the greatest entropy of discrete ones."""
-    if isinstance(space, spaces.Box):
-        return -float(np.prod(space.shape))
-    choices = [space.n] if isinstance(space, spaces.Discrete) else space.nvec.ravel()
-    return DISCRETE_ENTROPY * float(np.sum(np.log(choices)))
-
-
-Statistics = dict[str, tf.Tensor]
-
-
-class SoftCritics:
-    """Two critics of the environment's rewards. Subclasses have other critics, or descend on more.
+class Losses:
+    """What each optimizer of SAC minimizes.
 
     Attributes:
-        columns: names of statistics beside those of all critics, for the logs.
+        temperature: alpha.
+        columns: names of statistics that only these critics have, for the logs.
 
     Args:
-        policy: an actor with two critics.
-        target: its targets, of which the critics are used.
+        policy: an actor with critics q_1, q_2.
+        target: the target networks q_1', q_2'.
+        temperature: alpha.
+        actions: expectation over the policy's actions; None for SampledActions.
     """
 
     columns: tuple[str, ...] = ()
 
-    def __init__(self, policy: ActorCritic, target: ActorCritic) -> None:
-        self._policy, self._target = policy, target
+    def __init__(
+        self, policy: ActorCritic, target: ActorCritic, temperature: "Temperature", actions: Any = None
+    ) -> None:
+        self._policy = policy
+        self._target = target
+        self.temperature = temperature
+        self._actions = actions or SampledActions(policy)
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """What the critics' loss changes beside their networks."""
+        """Variables that the critics' loss trains in addition to their networks."""
         return []
 
-    def draw(self, rng: np.random.Generator, rows: tuple[int, int]) -> dict[str, np.ndarray]:
-        """What a block needs beside its experience, such as the noise of actions: arrays [K, B, ...].
+    def noise(self, rng: np.random.Generator, rows: tuple[int, int]) -> dict[str, np.ndarray]:
+        """Draw the random numbers [K, B, ...] that a block of K batches needs."""
+        return self._actions.noise(rng, rows)
 
-        Args:
-            rng: generator.
-            rows: [K, B], the rows of its batches.
-        """
-        if self._policy.discrete:
-            return {}
-        return {name: self._policy.head.draw_noise(rng, rows) for name in ("noise", "noise_next")}
+    def prepare(self, batch: Batch) -> Batch:
+        """Add y = r + gamma (1 - d) (min_i q_i'(s', a') - alpha log pi(a'|s')) with a' ~ pi(s')."""
+        batch = batch | views(self._policy, batch)
+        value, logp = self._actions.value(self._target, batch["next"], batch.get("noise_next"))
+        return batch | {"targets": targets(batch, value - self.temperature() * logp)}
 
-    def prepared(self, batch: Batch, temperature: tf.Tensor) -> dict[str, Any]:
-        """What is no part of a gradient: 'targets' at least.
+    def critic_loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
+        """Return sum_i E[0.5 (q_i(s, a) - y)^2]."""
+        return squared_errors(batch, *self._policy.q(batch["now"], batch["actions"]))
 
-        Args:
-            batch: with views 'now' and 'next', rewards and discount [B].
-            temperature: alpha.
-        """
-        value, logp = expectation(self._policy, self._target, batch["next"], batch.get("noise_next"))
-        return {"targets": targets(batch, value - temperature * logp)}
+    def actor_loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
+        """Return E[alpha log pi(a|s) - min_i q_i(s, a)] with a ~ pi(s)."""
+        value, logp = self._value(batch["now"], batch.get("noise"))
+        loss = mean(batch, self.temperature() * logp - value)
+        return loss, {"LossPi": loss} | spread("LogPi", batch, logp)
 
-    def value(self, view: View, noise: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
-        """What the actor ascends, without entropy [B], and log pi [B]; see `expectation`."""
-        return expectation(self._policy, self._policy, view, noise)
+    def temperature_loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
+        """Return -log alpha E[log pi(a|s) + target entropy] with a ~ pi(s)."""
+        _, logp = self._value(batch["now"], batch.get("noise"))
+        target_entropy = self._actions.target_entropy(self.temperature.target_entropy, batch["now"])
+        loss = self.temperature.loss(mean(batch, logp + target_entropy))
+        return loss, {"Alpha": self.temperature(), "LossAlpha": loss}
 
-    def loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
-        """What the critics descend, and its statistics.
+    def _value(self, view: View, noise: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
+        return self._actions.value(self._policy, view, noise)
 
-        Args:
-            batch: with what `prepared` gave.
-        """
-        return self._squared_errors(batch, self._policy.q(batch["now"], batch["actions"]))
 
-    def _squared_errors(self, batch: Batch, values: list[tf.Tensor]) -> tuple[tf.Tensor, Statistics]:
-        q1, q2 = values
-        loss1, loss2 = (0.5 * weighted_mean(batch, tf.square(q - batch["targets"])) for q in (q1, q2))
-        statistics = {"LossQ1": loss1, "LossQ2": loss2} | td_errors(batch, q1)
-        return loss1 + loss2, statistics | spread("Q1Vals", batch, q1) | spread("Q2Vals", batch, q2)
+def squared_errors(batch: Batch, q1: tf.Tensor, q2: tf.Tensor) -> tuple[tf.Tensor, Statistics]:
+    """Return E[0.5 (q1 - y)^2] + E[0.5 (q2 - y)^2], and the critics' statistics.
+
+    Args:
+        batch: prepared.
+        q1: values [B] of the batch's actions.
+        q2: values [B] of the other critic.
+    """
+    loss1, loss2 = (0.5 * weighted_mean(batch, tf.square(q - batch["targets"])) for q in (q1, q2))
+    statistics = {"LossQ1": loss1, "LossQ2": loss2} | td_errors(batch, q1)
+    return loss1 + loss2, statistics | spread("Q1Vals", batch, q1) | spread("Q2Vals", batch, q2)
 
 
 class Temperature:
-    """The weight of the entropy.
+    """The weight alpha of the entropy.
 
     Args:
-        alpha: its value at the start.
-        target_entropy: entropy for which it is learnt; None to leave it as it is.
+        alpha: initial value.
+        target_entropy: entropy for which alpha is learned; None for a given alpha.
     """
 
     def __init__(self, alpha: float, target_entropy: float | None = None) -> None:
-        self.learnt, self.target_entropy, self._alpha = target_entropy is not None, target_entropy, alpha
+        self.learned = target_entropy is not None
+        self.target_entropy = target_entropy
+        self._alpha = alpha
         self.log_alpha = keras.Variable(_log(alpha), name="log_alpha")
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """Its logarithm where it is learnt; a given one does not belong to the model."""
-        return [self.log_alpha] if self.learnt else []
+        """The logarithm of a learned alpha; a given alpha is not part of the model."""
+        return [self.log_alpha] if self.learned else []
 
     def __call__(self) -> tf.Tensor:
-        """alpha, cut off from gradients."""
+        """Return alpha, cut off from gradients."""
         return tf.stop_gradient(tf.exp(self.log_alpha.value))
 
     def follow(self, alpha: float) -> None:
-        """Take a new value, unless it is learnt."""
-        if not self.learnt and alpha != self._alpha:
+        """Take the present value of a schedule, unless alpha is learned."""
+        if not self.learned and alpha != self._alpha:
             self._alpha = alpha
             self.log_alpha.assign(_log(alpha))
 
     def loss(self, gap: tf.Tensor) -> tf.Tensor:
-        """-log alpha (log pi + target_entropy), given the mean of what is in brackets."""
+        """Return -log alpha (log pi + target entropy); the argument is the mean of the bracket."""
         return -self.log_alpha.value * tf.stop_gradient(gap)
 
 

@@ -8,19 +8,21 @@ and in every policy_delay-th step the actor ascends q1(s, pi(s)) and the targets
 Offline, from a data set alone, the actor stays near the data's actions as in TD3+BC; see learn/losses.py.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.algs.td3 import Config
+from tfbaselines.algs.td3 import Config, offline
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.learn.average import AveragedPolicy, with_targets
-from tfbaselines.learn.blocks import Batch, BlockUpdate, Phase, Statistics
+from tfbaselines.learn.blocks import BlockUpdate, Phase
 from tfbaselines.learn.losses import (
-    behaviour_regularized,
+    Batch,
+    Statistics,
     mean,
     spread,
     target_actions,
@@ -66,13 +68,11 @@ def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, c
     def actor_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
         actions = policy.head.mode(policy.act(batch["now"]))
         q1, _ = policy.q(batch["now"], actions)
-        if config.offline is not None:
-            alpha = BC_ALPHA if config.bc_alpha is None else config.bc_alpha
-            loss, distance = behaviour_regularized(policy, batch, q1, actions, alpha)
-            return loss, {"LossPi": loss, "LossBC": distance}
         loss = -mean(batch, q1)
         return loss, {"LossPi": loss}
 
+    if config.offline is not None:
+        actor_loss = partial(offline.actor_loss, policy, BC_ALPHA if config.bc_alpha is None else config.bc_alpha)
     phases = [
         Phase(critic_loss, policy.critic_variables, Adam(epsilon=ADAM_EPSILON), "q_lr"),
         Phase(actor_loss, policy.acting_variables, Adam(epsilon=ADAM_EPSILON), "pi_lr", delay),
