@@ -21,7 +21,7 @@ from tfbaselines.config.files import read_config
 from tfbaselines.config.sections import read_sections
 from tfbaselines.config.stored import given_again
 from tfbaselines.demos.demonstrations import load_demonstrations
-from tfbaselines.replay.uniform import Replay
+from tfbaselines.replay.replay import Replay
 
 COUNT = int(os.environ.get("TFBASELINES_FUZZ", 150))
 

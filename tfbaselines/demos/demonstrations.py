@@ -20,7 +20,7 @@ from tfbaselines.demos.foreign import MINARI, Episodes, of_baselines, of_minari
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.policy.encoding import describe_space, observation_dtype, spaces_differ
-from tfbaselines.replay.uniform import Replay
+from tfbaselines.replay.replay import Replay
 
 FORMAT = "tfbaselines-demonstrations-1"
 ARRAYS = ("obs", "actions", "rewards", "lengths", "terminated", "last_obs")
@@ -270,9 +270,9 @@ class DataSetReplay(Replay):
     Args:
         data: the episodes.
         env: has the spaces.
-        gamma: see Storage.
-        n_step: see Storage.
-        state_size: see Storage.
+        gamma: see Replay.
+        n_step: see Replay.
+        state_size: see Replay.
     """
 
     def __init__(

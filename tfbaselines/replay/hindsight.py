@@ -1,6 +1,6 @@
-"""Transitions with goals achieved later: hindsight experience replay (Andrychowicz et al. 2017, arXiv:1707.01495).
+"""Hindsight experience replay (Andrychowicz et al. 2017, arXiv:1707.01495).
 
-The strategy 'future': the new goal is what the same episode had achieved after this step or a later one.
+The strategy is 'future': the new goal is one that the same episode achieved after this step or a later one.
 """
 
 import os
@@ -12,28 +12,25 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.base import last_observation
 from tfbaselines.envs.wrappers import ACHIEVED, DESIRED, ComputeReward, check_goals
 from tfbaselines.policy.encoding import observation_dtype
-from tfbaselines.replay.protocol import Batch
-from tfbaselines.replay.storage import reshaped
-from tfbaselines.replay.uniform import Replay
+from tfbaselines.replay.replay import Batch, Replay, reshaped
 
-# Placeholder for the last step of an unfinished episode.
+# Stands for the last step of an unfinished episode.
 OPEN = np.iinfo(np.int64).max
 
 
 class HindsightReplay(Replay):
     """A replay of Dict observations with the keys observation, achieved_goal and desired_goal.
 
-    Unfinished episodes count as far as they are stored. Rewards and goals of sampled rows change, terminations
-    do not: it is meant for environments whose episodes end by their time limit.
+    Unfinished episodes count as far as they are stored. Rewards and goals of sampled rows change, terminations do not:
+    the replay is meant for environments with episodes that end by their time limit.
 
     Args:
         env: the environments.
         size: transitions to keep, over all environments.
         gamma: discount per step.
-        compute_reward: gives the rewards of steps from the goals achieved after them and the goals desired, scaled as
-            the stored rewards are.
-        replay_k: rows with a new goal for each row with its own.
-        keep_ends: see Storage.
+        compute_reward: function of achieved and desired goals that returns rewards, on the scale of the stored ones.
+        replay_k: number of rows with a new goal for each row with its original goal.
+        keep_ends: keep the last observation also after a termination, as in Replay.
     """
 
     def __init__(
@@ -48,10 +45,11 @@ class HindsightReplay(Replay):
     ) -> None:
         check_goals(env)
         space = env.observation_space[ACHIEVED]
-        # The goal achieved after each step: a later goal is never in another episode, nor missing at its end.
+        # The goal achieved after each step, at the end of an episode included.
         extra = {"achieved_after": (space.shape, observation_dtype(space))}
         super().__init__(env, size, gamma, extra=extra, keep_ends=keep_ends)
-        self._compute_reward, self._probability = compute_reward, 1.0 - 1.0 / (1.0 + replay_k)
+        self._compute_reward = compute_reward
+        self._probability = 1.0 - 1.0 / (1.0 + replay_k)
         self._episode_end = np.full((self._slots, self.num_envs), OPEN)
         self._episode_begin = np.zeros(self.num_envs, np.int64)
 
@@ -65,7 +63,6 @@ class HindsightReplay(Replay):
         infos: list[dict[str, Any]],
         states: np.ndarray | None = None,
     ) -> None:
-        """See Storage."""
         step, t = self.steps, self._head
         super().put(obs, actions, rewards, next_obs, dones, infos, states)
         achieved = self._arrays["achieved_after"]
@@ -77,17 +74,17 @@ class HindsightReplay(Replay):
             self._episode_begin[i] = step + 1
 
     def sample(self, rng: np.random.Generator, batches: int, batch_size: int) -> Batch:
-        """As Replay's, replay_k / (1 + replay_k) of the rows with a new goal."""
+        """Draw transitions; replay_k / (1 + replay_k) of the rows get a new goal."""
         return reshaped(self._in_hindsight(rng, self._draw(rng, batches * batch_size)), (batches, batch_size))
 
     def sample_latest(self, rng: np.random.Generator, steps: int) -> Batch:
-        """As many transitions [steps * N, ...] of the latest steps as these have, drawn as `sample` draws them."""
+        """Draw as many transitions [steps * N, ...] as the latest steps have, among these, in the way of `sample`."""
         count, steps = steps * self.num_envs, min(steps, self.reach)
         age = rng.integers(1, steps + 1, size=count)
         return self._in_hindsight(rng, (self.steps - age) * self.num_envs + rng.integers(self.num_envs, size=count))
 
     def _in_hindsight(self, rng: np.random.Generator, rows: np.ndarray) -> Batch:
-        """Transitions by their row numbers [B], most with a new goal."""
+        """Gather transitions by their row numbers [B], most with a new goal."""
         batch = self.gather(rows)
         slots, envs, age = self._locate(batch["rows"])
         step, end = self.steps - age, np.minimum(self._episode_end[slots, envs], self.steps - 1)
@@ -101,12 +98,11 @@ class HindsightReplay(Replay):
         return batch
 
     def load(self, directory: str | os.PathLike, episodes_continue: bool = False) -> None:
-        """See Storage."""
         super().load(directory, episodes_continue)
         steps = np.arange(self.steps)
         over = self._arrays["terminated"] | self._arrays["truncated"]
         for i in range(self.num_envs):
             ends = np.flatnonzero(over[: self.steps, i])
-            # Steps after the last end are of an episode that goes on.
+            # Steps after the last end belong to an open episode.
             self._episode_end[: self.steps, i] = np.append(ends, OPEN)[np.searchsorted(ends, steps)]
             self._episode_begin[i] = ends[-1] + 1 if len(ends) else 0

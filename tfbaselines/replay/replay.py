@@ -1,57 +1,50 @@
-"""The storage of replays: transitions in preallocated arrays, stored in O(1), gathered by their row numbers.
+"""A replay: the latest transitions in preallocated arrays, stored in O(1), gathered by their row numbers.
 
-Every observation is kept once: the observation after a step is the next row of the same environment, or, where a time
-limit cut the episode, one kept aside (after a termination only learnt rewards need it). Stacked frames are kept as
-single frames and stacked again, up to where the episode began.
+Every observation is kept once. The observation after a step is the next row of the same environment; if a time limit
+cut the episode, it is kept aside (after a termination only learned rewards need it). Stacked frames are kept as single
+frames and stacked again, back to where the episode began.
 
 A transition's row number is step * num_envs + environment; steps are counted from the first one stored (after loading,
-from the oldest one loaded). Numbers are never reused, so the number of an overwritten row is recognised as too old.
+from the oldest one loaded). Numbers are never reused, so the number of an overwritten row is recognized as too old.
 """
 
 import copy
-import json
 import os
-import shutil
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.arrays import GIB, map_array, read_document, require_memory
+from tfbaselines.arrays import GIB, require_memory
 from tfbaselines.envs.vec import VecEnv, VecFrameStack, find_wrapper
 from tfbaselines.envs.vec.base import last_observation
 from tfbaselines.envs.vec.observations import ONLY, parts_of, parts_of_obs
 from tfbaselines.errors import UsageError
-from tfbaselines.files import put_back, replace_directory
 from tfbaselines.policy.encoding import observation_dtype
-from tfbaselines.replay.protocol import LARGEST_ABOUT, Batch, check_arrays, check_last, steps_of
+from tfbaselines.replay.saved import LastObservations, read_replay, write_replay
 
-FORMAT = "tfbaselines-replay-1"
+Batch = dict[str, Any]
 
-# The format's file names of arrays that have been renamed since.
-FILE_NAMES = {"terminated": "ended", "truncated": "cut", "episode_start": "first"}
-
-# Name of an array to its shape per transition and its type.
+# Shape per transition and type of each array, by name.
 Layout = dict[str, tuple[tuple[int, ...], Any]]
 
 
-class Storage:
-    """The latest transitions of several environments.
+class Replay:
+    """The latest transitions of several environments, drawn uniformly.
 
     Attributes:
-        num_envs: N.
-        steps: of each environment stored so far, overwritten ones included.
+        num_envs: number of environments N.
+        steps: steps of each environment stored so far, overwritten ones included.
         nbytes: memory of the arrays.
 
     Args:
         env: the environments.
         size: transitions to keep, over all environments.
         gamma: discount per step, for returns of several steps.
-        n_step: rewards in a return before it bootstraps.
+        n_step: number of rewards in a return before it bootstraps.
         state_size: width of a recurrent policy's state, kept before each step; 0 for none.
-        extra: further arrays of a subclass.
-        keep_ends: keep the last observation of episodes that are terminated too, and gather what follows an end.
+        extra: layout of a subclass's arrays.
+        keep_ends: keep the last observation also after a termination, and gather the observation after an end.
     """
 
     def __init__(
@@ -64,8 +57,10 @@ class Storage:
         extra: Layout | None = None,
         keep_ends: bool = False,
     ) -> None:
-        self.num_envs, self._gamma, self._n_step = env.num_envs, gamma, n_step
-        # Ends of episodes whose last observation is kept aside.
+        self.num_envs = env.num_envs
+        self._gamma = gamma
+        self._n_step = n_step
+        # The ends of an episode after which its last observation is kept aside.
         self._kept_ends = ("truncated", "terminated") if keep_ends else ("truncated",)
         # The slot after the latest step has no transition yet, only the next observation.
         self._slots = max(2, -(-int(size) // env.num_envs)) + 1
@@ -79,8 +74,8 @@ class Storage:
         require_memory(self.nbytes, "replay_size")
         self._arrays = {name: np.zeros((*lead, *tail), dtype) for name, (tail, dtype) in layout.items()}
         self._arrays["episode_start"][0] = True
-        # These observations, by slot and environment.
-        self._last: dict[tuple[int, int], dict[str, np.ndarray]] = {}
+        # By slot and environment.
+        self._last: LastObservations = {}
         self.steps = self._filled = 0
         # The next step's observation is not stored yet: it does not follow from an earlier step.
         self._begins = True
@@ -100,7 +95,7 @@ class Storage:
 
     @property
     def obs_nbytes(self) -> int:
-        """Bytes of one observation as it is sampled, stacked frames put together."""
+        """Bytes of one sampled observation with all its stacked frames."""
         return sum(self._arrays[f"obs/{name}"][0, 0].nbytes * self._frames(name) for name in self._parts)
 
     @property
@@ -110,17 +105,17 @@ class Storage:
 
     @property
     def reach(self) -> int:
-        """How many of the latest steps can be gathered: those whose stacked frames are all still stored."""
+        """Number of the latest steps that can be gathered, all their stacked frames included."""
         full = self._filled == self._slots - 1
         return max(1, self._filled - (self._nstack - 1 if full else 0))
 
     @property
     def _head(self) -> int:
-        """The slot that the next step is written to."""
+        """Slot of the next step."""
         return self.steps % self._slots
 
     def describe(self) -> str:
-        """One line for the log: memory and size."""
+        """Return memory and size as one line for the log."""
         return f"replay: {self.nbytes / GIB:.2f} GiB for {self.size} transitions"
 
     def put(
@@ -136,13 +131,13 @@ class Storage:
         """Store one step of every environment.
 
         Args:
-            obs: [N, ...] before the step.
-            actions: [N, ...].
-            rewards: [N].
-            next_obs: [N, ...] to act on next: after an episode's end the first of the next episode.
-            dones: [N] whether the episode ended.
-            infos: of the step; 'TimeLimit.truncated' and 'final_observation' where it ended.
-            states: [N, S] before the step.
+            obs: observations [N, ...] before the step.
+            actions: actions [N, ...].
+            rewards: rewards [N].
+            next_obs: observations [N, ...] to act on next: after an episode's end the first of the next episode.
+            dones: whether the episode ended, [N].
+            infos: infos of the step, with 'TimeLimit.truncated' and 'final_observation' at an episode's end.
+            states: recurrent states [N, S] before the step.
         """
         t, after = self._head, (self.steps + 1) % self._slots
         arrays = self._arrays
@@ -166,24 +161,46 @@ class Storage:
         self.steps += 1
         self._filled = min(self._filled + 1, self._slots - 1)
 
+    def sample(self, rng: np.random.Generator, batches: int, batch_size: int) -> Batch:
+        """Draw transitions [batches, batch_size, ...], each as likely as any other; see `gather`."""
+        return reshaped(self.gather(self._draw(rng, batches * batch_size)), (batches, batch_size))
+
+    def sample_sequences(self, rng: np.random.Generator, batches: int, batch_size: int, length: int) -> Batch:
+        """Draw sequences of `length` successive steps of one environment, each followed by one more row.
+
+        Returns:
+            The arrays of `gather_sequences`: rows [batches, batch_size * (length + 1), ...], sequence after sequence,
+            next_rows [batches, batch_size, length + 1] and states [batches, batch_size, S].
+        """
+        stored = min(self.reach, len(self) // self.num_envs)
+        if stored < length:
+            raise UsageError(f"sequences of {length} steps cannot be drawn from {stored} steps")
+        batch = self.gather_sequences(self._draw(rng, batches * batch_size, length), length)
+        per_sequence = {name: batch.pop(name) for name in ("next_rows", "states") if name in batch}
+        rows = reshaped(batch, (batches, batch_size * (length + 1)))
+        return rows | reshaped(per_sequence, (batches, batch_size))
+
+    def update_priorities(self, rows: np.ndarray, td_errors: np.ndarray) -> None:
+        """Take the errors of sampled rows; uniform sampling has no priorities."""
+
     def latest(self, steps: int) -> tuple[Any, np.ndarray]:
-        """Observations and actions [steps * N, ...] of the latest steps."""
+        """Return observations and actions [steps * N, ...] of the latest steps."""
         steps = min(steps, self.reach)
         age, n = np.repeat(np.arange(steps, 0, -1), self.num_envs), np.tile(np.arange(self.num_envs), steps)
         t = (self._head - age) % self._slots
         return self._observations(t, n, age), self._arrays["actions"][t, n]
 
     def gather_latest(self, steps: int) -> Batch:
-        """Transitions [steps * N, ...] of the latest steps; see `gather`."""
+        """Gather the transitions [steps * N, ...] of the latest steps."""
         count = min(steps, self.reach) * self.num_envs
         return self.gather(np.arange(self.steps * self.num_envs - count, self.steps * self.num_envs))
 
     def gather(self, rows: np.ndarray) -> Batch:
-        """Transitions by their row numbers [B].
+        """Gather transitions by their row numbers [B].
 
         Returns:
             Arrays [B, ...]: obs, actions, rewards (discounted sums of up to n_step), next_obs, discount (factor of the
-            value of next_obs, 0 after a termination) and rows. With keep_ends also following: at an episode's end the
+            value of next_obs, 0 after a termination) and rows. With keep_ends also `following`: at an episode's end the
             first observation of the next one, else next_obs.
         """
         t, n, age = self._locate(rows)
@@ -201,17 +218,17 @@ class Storage:
         }
 
     def gather_sequences(self, rows: np.ndarray, length: int) -> Batch:
-        """Sequences of `length` steps of one environment, each with the row after its last step.
+        """Gather sequences of `length` steps of one environment, each with the row after its last step.
 
         Args:
-            rows: [B] row numbers of the first steps.
-            length: steps of a sequence, L.
+            rows: row numbers [B] of the first steps.
+            length: number L of steps in a sequence.
 
         Returns:
             Arrays [B * (L + 1), ...], sequence after sequence: obs, episode_start, actions, rewards and discount as in
-            `gather`, and valid, 0 for rows without a complete return: the last of each sequence, and those whose return
-            a time limit cut. Also next_rows [B, L + 1], the row of its sequence that a row's return bootstraps from,
-            and states [B, S] before the first row.
+            `gather`, and valid, 0 for rows without a complete return: the last of each sequence, and rows before a time
+            limit that cut their return. Also next_rows [B, L + 1], the row of the sequence from which a row's return
+            bootstraps, and states [B, S] before the first row.
         """
         start, n, age = self._locate(rows)
         count, place = len(rows), np.arange(length + 1)
@@ -236,67 +253,39 @@ class Storage:
 
     def save(self, directory: str | os.PathLike) -> None:
         """Write everything to a directory of .npy files, whole or not at all."""
-        target = Path(directory)
-        scratch = target.with_name(target.name + ".writing")
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir(parents=True)
-        used = self._filled + 1
-        rows = (self._head - self._filled + np.arange(used)) % self._slots
-        for name, array in self._arrays.items():
-            np.save(scratch / _file(name), array[rows])
-        keys = [(int((t - rows[0]) % self._slots), i) for t, i in self._last]
-        np.save(scratch / "last.npy", np.array(keys, np.int64).reshape(-1, 2))
-        for name in self._parts:
-            parts = [last[name] for last in self._last.values()]
-            np.save(scratch / _file(f"last/{name}"), np.array(parts))
-        (scratch / "replay.json").write_text(json.dumps(self._about()), encoding="utf-8")
-        replace_directory(target, scratch)
+        rows = (self._head - self._filled + np.arange(self._filled + 1)) % self._slots
+        last = {(int((t - rows[0]) % self._slots), i): obs for (t, i), obs in self._last.items()}
+        write_replay(directory, self._arrays, rows, last, self._about())
 
     def load(self, directory: str | os.PathLike, episodes_continue: bool = False) -> None:
-        """Read what `save` wrote: the latest steps, as many as fit; ValueError when it is damaged or of something else.
-
-        Everything is checked before anything is taken over: the directory may come from a stranger.
+        """Read what `save` wrote: the latest steps, as many as fit; UsageError if it is damaged or does not fit.
 
         Args:
-            directory: where it is.
-            episodes_continue: the environments go on with the episodes they were in; otherwise these are truncated.
+            directory: saved replay.
+            episodes_continue: the environments continue the episodes they were in; otherwise these are truncated.
         """
-        source = Path(directory)
-        put_back(source)
-        try:
-            about = read_document(source / "replay.json", LARGEST_ABOUT)
-            saved = {name: map_array(source / _file(name)) for name in self._arrays}
-            keys = map_array(source / "last.npy")
-            last = {name: map_array(source / _file(f"last/{name}")) for name in self._parts}
-            total = steps_of(about)
-        except (OSError, ValueError) as error:
-            raise UsageError(f"'{source}' is not a saved replay: {error}") from None
-        check_arrays(source, total, saved, self._arrays)
-        check_last(source, self._aside(saved), keys, last, self._parts)
+        saved = read_replay(directory, self._arrays, self._parts, self._aside)
+        total = saved.about["steps"]
         steps = min(total, self._slots - 1)
         skipped = total - steps
         for name, array in self._arrays.items():
-            array[: steps + 1] = saved[name][skipped : skipped + steps + 1]
-        self._last = {
-            (int(t) - skipped, int(i)): {name: np.array(parts[k]) for name, parts in last.items()}
-            for k, (t, i) in enumerate(keys)
-            if t >= skipped
-        }
+            array[: steps + 1] = saved.arrays[name][skipped : skipped + steps + 1]
+        self._last = {(t - skipped, i): obs for (t, i), obs in saved.last.items() if t >= skipped}
         self.steps = self._filled = steps
-        self._restore_about(about)
+        self._restore_about(saved.about)
         self._begins = False
         if not episodes_continue:
             self._truncate_open_episodes()
 
     def _about(self) -> dict[str, Any]:
-        """What is saved beside the arrays."""
-        return {"format": FORMAT, "steps": self._filled}
+        """Return what is saved in addition to the arrays."""
+        return {"steps": self._filled}
 
     def _restore_about(self, about: dict[str, Any]) -> None:
-        """Read a subclass's own part of `_about`; the arrays are already loaded."""
+        """Restore a subclass's part of `_about`; the arrays are already loaded."""
 
     def _truncate_open_episodes(self) -> None:
-        """After loading, the environments begin new episodes."""
+        """End the episodes that were open when the replay was saved: the environments begin new ones."""
         t, here, arrays = self._head - 1, np.array([self._head]), self._arrays
         for i in range(self.num_envs):
             if not (arrays["terminated"][t, i] or arrays["truncated"][t, i]):
@@ -306,13 +295,18 @@ class Storage:
         arrays["episode_start"][self._head] = True
         self._begins = True
 
+    def _draw(self, rng: np.random.Generator, count: int, length: int = 1) -> np.ndarray:
+        """Draw row numbers [count], each followed by at least `length - 1` more steps of its environment."""
+        age = rng.integers(length, self.reach + 1, size=count)
+        return (self.steps - age) * self.num_envs + rng.integers(self.num_envs, size=count)
+
     def _locate(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Slots, environments and ages in steps of row numbers."""
+        """Return the slots, environments and ages in steps of row numbers."""
         step, n = np.divmod(rows, self.num_envs)
         return step % self._slots, n, self.steps - step
 
     def _frames(self, name: str) -> int:
-        """Frames in a part of an observation; parts of a user's Dict are not stacked."""
+        """Return the number of frames in a part of an observation; parts of a user's Dict are not stacked."""
         return self._nstack if name == ONLY else 1
 
     def _kept_shape(self, name: str, space: spaces.Space) -> tuple[int, ...]:
@@ -325,7 +319,7 @@ class Storage:
             kept[t] = part[..., -kept.shape[-1] :] if self._frames(name) > 1 else part
 
     def _returns(self, t: np.ndarray, n: np.ndarray, age: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Discounted rewards of up to n_step steps from slots t, the discount of the value after, and the last slot."""
+        """Return n-step rewards from slots t, the discount of the value after them, and the last slot."""
         rewards, terminated, truncated = (self._arrays[name] for name in ("rewards", "terminated", "truncated"))
         total, last = rewards[t, n].copy(), t.copy()
         discount = np.where(terminated[t, n], 0.0, self._gamma).astype(np.float32)
@@ -341,11 +335,11 @@ class Storage:
         return total, discount, last
 
     def _aside(self, arrays: Any, at: Any = ...) -> np.ndarray:
-        """Whether the last observation of steps is kept aside: those at some indices of a replay's arrays."""
+        """Return whether the last observation of a step is kept aside, for the steps at some indices of the arrays."""
         return np.logical_or.reduce([arrays[name][at] for name in self._kept_ends])
 
     def _next_observations(self, t: np.ndarray, n: np.ndarray, following: Any) -> Any:
-        """Observations after the steps in slots t: the rows that follow, or those kept aside, written over them."""
+        """Return the observations after the steps in slots t: `following`, overwritten by observations kept aside."""
         for k in np.flatnonzero(self._aside(self._arrays, (t, n))):
             for name, part in self._last[int(t[k]), int(n[k])].items():
                 parts_of_obs(following)[name][k] = part
@@ -370,12 +364,8 @@ class Storage:
         return obs
 
 
-def _file(name: str) -> str:
-    return f"{FILE_NAMES.get(name, name).replace('/', '.')}.npy"
-
-
 def reshaped(batch: Any, lead: tuple[int, ...]) -> Any:
-    """Every array with its first axis split into the axes `lead`."""
+    """Split the first axis of every array into the axes `lead`."""
     if isinstance(batch, dict):
         return {name: reshaped(part, lead) for name, part in batch.items()}
     return batch.reshape(*lead, *batch.shape[1:])

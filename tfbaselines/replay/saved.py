@@ -1,112 +1,124 @@
-"""The interface that every replay of single steps has, whichever way it chooses rows.
+"""Files of a saved replay: a directory of .npy files and replay.json, written whole or not at all.
 
-Checks of a saved replay before it is taken over: it may be damaged, or from a stranger.
+A saved replay may be damaged, or from a stranger: everything is checked before any of it is used.
 """
 
+import json
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 
+from tfbaselines.arrays import map_array, read_document
 from tfbaselines.errors import UsageError
+from tfbaselines.files import put_back, replace_directory
 
-Batch = dict[str, Any]
+FORMAT = "tfbaselines-replay-1"
 
+# File names of arrays that the format calls by another name.
+FILE_NAMES = {"terminated": "ended", "truncated": "cut", "episode_start": "first"}
 
-class ReplayProtocol(Protocol):
-    """What an off-policy run needs of its replay.
-
-    Attributes:
-        num_envs: environments whose steps it holds side by side; one for a data set.
-        size: transitions that fit into it.
-        obs_nbytes: bytes of one sampled observation.
-    """
-
-    num_envs: int
-
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def obs_nbytes(self) -> int: ...
-
-    def __len__(self) -> int: ...
-
-    def describe(self) -> str:
-        """One line for the log: memory and size."""
-
-    def put(
-        self,
-        obs: Any,
-        actions: np.ndarray,
-        rewards: np.ndarray,
-        next_obs: Any,
-        dones: np.ndarray,
-        infos: list[dict[str, Any]],
-        states: np.ndarray | None = None,
-    ) -> None:
-        """Store one step of every environment."""
-
-    def latest(self, steps: int) -> tuple[Any, np.ndarray]:
-        """Observations and actions [steps * N, ...] of the latest steps."""
-
-    def sample(self, rng: np.random.Generator, batches: int, batch_size: int) -> Batch:
-        """Arrays [batches, batch_size, ...]: obs, actions, rewards, next_obs, discount, rows; prioritised: weights."""
-
-    def sample_sequences(self, rng: np.random.Generator, batches: int, batch_size: int, length: int) -> Batch:
-        """Successive steps, for recurrent policies; rows that count have `valid` 1."""
-
-    def update_priorities(self, rows: np.ndarray, td_errors: np.ndarray) -> None:
-        """Report the errors of sampled rows; a replay without priorities ignores them."""
-
-    def save(self, directory: str | os.PathLike) -> None:
-        """Write everything to a directory."""
-
-    def load(self, directory: str | os.PathLike, episodes_continue: bool = False) -> None:
-        """Read what `save` wrote; open episodes are truncated unless the environments go on with them."""
-
-
-Arrays = dict[str, np.ndarray]
-
-# Bytes of replay.json.
+# Largest accepted size of replay.json in bytes.
 LARGEST_ABOUT = 2**20
 
-
-def steps_of(about: Any) -> int:
-    """The number of steps of each environment that replay.json states; ValueError when it states none."""
-    steps = about.get("steps") if isinstance(about, dict) else None
-    if type(steps) is not int or steps < 0:
-        raise UsageError("replay.json does not have the number of steps")
-    return steps
+Arrays = dict[str, np.ndarray]
+# The last observations of episodes, by step (or slot) and environment.
+LastObservations = dict[tuple[int, int], Arrays]
 
 
-def check_arrays(source: Path, steps: int, saved: Arrays, own: Arrays) -> None:
-    """ValueError unless saved arrays have a row for each step and one more, and else the shapes and types of `own`."""
+class SavedReplay(NamedTuple):
+    """What a saved replay contains.
+
+    Attributes:
+        arrays: rows [steps + 1, N, ...] by name, mapped into memory; the last row has an observation only.
+        last: last observations of episodes, by step and environment.
+        about: replay.json.
+    """
+
+    arrays: Arrays
+    last: LastObservations
+    about: dict[str, Any]
+
+
+def write_replay(
+    directory: str | os.PathLike, arrays: Arrays, rows: np.ndarray, last: LastObservations, about: dict[str, Any]
+) -> None:
+    """Write a replay.
+
+    Args:
+        directory: directory to write, replaced if it exists.
+        arrays: arrays by name.
+        rows: rows of the arrays that are written, oldest first.
+        last: last observations of episodes, by step and environment.
+        about: what replay.json contains in addition to the format.
+    """
+    target = Path(directory)
+    scratch = target.with_name(target.name + ".writing")
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    for name, array in arrays.items():
+        np.save(scratch / _file(name), array[rows])
+    np.save(scratch / "last.npy", np.array(list(last), np.int64).reshape(-1, 2))
+    for name in (name.removeprefix("obs/") for name in arrays if name.startswith("obs/")):
+        np.save(scratch / _file(f"last/{name}"), np.array([obs[name] for obs in last.values()]))
+    (scratch / "replay.json").write_text(json.dumps({"format": FORMAT} | about), encoding="utf-8")
+    replace_directory(target, scratch)
+
+
+def read_replay(
+    directory: str | os.PathLike,
+    wanted: Arrays,
+    parts: dict[str, spaces.Space],
+    needs_last: Callable[[Arrays], np.ndarray],
+) -> SavedReplay:
+    """Read and check a saved replay; UsageError if it is damaged or of other environments.
+
+    Args:
+        directory: directory that `write_replay` wrote.
+        wanted: arrays by name; the saved ones must have the same types and shapes but for the number of rows.
+        parts: spaces of the parts of an observation.
+        needs_last: returns which steps [steps + 1, N] of the arrays need a last observation.
+    """
+    source = Path(directory)
+    put_back(source)
+    try:
+        about = read_document(source / "replay.json", LARGEST_ABOUT)
+        arrays = {name: map_array(source / _file(name)) for name in wanted}
+        keys = map_array(source / "last.npy")
+        last = {name: map_array(source / _file(f"last/{name}")) for name in parts}
+        steps = about.get("steps") if isinstance(about, dict) else None
+        if type(steps) is not int or steps < 0:
+            raise UsageError("replay.json does not have the number of steps")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"'{source}' is not a saved replay: {error}") from None
+    _check_arrays(source, steps, arrays, wanted)
+    _check_last(source, needs_last(arrays), keys, last, parts)
+    observations = {
+        (int(t), int(i)): {name: np.array(part[k]) for name, part in last.items()} for k, (t, i) in enumerate(keys)
+    }
+    return SavedReplay(arrays, observations, about)
+
+
+def _check_arrays(source: Path, steps: int, saved: Arrays, wanted: Arrays) -> None:
     shapes = {name: array.shape[1:] for name, array in saved.items()}
-    wanted = {name: array.shape[1:] for name, array in own.items()}
-    if shapes != wanted:
-        raise UsageError(f"the replay in '{source}' is of other environments: {shapes}, here {wanted}")
+    expected = {name: array.shape[1:] for name, array in wanted.items()}
+    if shapes != expected:
+        raise UsageError(f"the replay in '{source}' is of other environments: {shapes}, here {expected}")
     for name, array in saved.items():
-        dtype = own[name].dtype
+        dtype = wanted[name].dtype
         if not array.ndim or len(array) != steps + 1 or not np.can_cast(array.dtype, dtype, "same_kind"):
             raise UsageError(
                 f"the replay in '{source}' is damaged: {name} has shape {array.shape} and type {array.dtype}, "
-                f"not {(steps + 1, *wanted[name])} and {dtype}"
+                f"not {(steps + 1, *expected[name])} and {dtype}"
             )
 
 
-def check_last(source: Path, ends: np.ndarray, keys: np.ndarray, last: Arrays, parts: dict[str, spaces.Space]) -> None:
-    """ValueError unless there is a last observation for every end of an episode that needs one.
-
-    Args:
-        source: where they are from, for the error.
-        ends: [steps + 1, N] the steps that need one; the last row has no step.
-        keys: [K, 2] the steps and environments of the last observations.
-        last: the observations [K, ...] by their part's name.
-        parts: the parts' spaces.
-    """
+def _check_last(source: Path, ends: np.ndarray, keys: np.ndarray, last: Arrays, parts: dict[str, spaces.Space]) -> None:
+    """Raise UsageError unless every step in `ends` [steps + 1, N], but for the last row, has its last observation."""
     damaged = UsageError(f"the replay in '{source}' is damaged: last observations do not fit the ends of its episodes")
     if keys.ndim != 2 or keys.shape[1] != 2 or not np.issubdtype(keys.dtype, np.integer):
         raise damaged
@@ -118,3 +130,7 @@ def check_last(source: Path, ends: np.ndarray, keys: np.ndarray, last: Arrays, p
     missing[tuple(keys.T)] = False
     if missing[:-1].any():
         raise damaged
+
+
+def _file(name: str) -> str:
+    return f"{FILE_NAMES.get(name, name).replace('/', '.')}.npy"

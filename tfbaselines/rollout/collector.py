@@ -12,7 +12,7 @@ from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of, parts_of_obs
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.encoding import observation_dtype
-from tfbaselines.replay.protocol import ReplayProtocol
+from tfbaselines.replay.replay import Replay
 from tfbaselines.rollout.rollout import continues
 
 # From observations [N, ...], states [N, S] and episode_start [N] to actions [N, ...] and new states.
@@ -38,7 +38,7 @@ class Collector:
         self,
         env: VecEnv,
         policy: BasePolicy,
-        replay: ReplayProtocol,
+        replay: Replay,
         rng: np.random.Generator,
         behave: Behave,
         start_steps: int = 0,

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tfbaselines.arrays import require_memory
 from tfbaselines.config.bases import OffPolicyConfig, ReplayConfig
-from tfbaselines.demos.demonstrations import DataSetReplay, Replay, load_demonstrations
+from tfbaselines.demos.demonstrations import DataSetReplay, load_demonstrations
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.wrappers import goal_reward
 from tfbaselines.errors import bad_argument
@@ -23,7 +23,7 @@ from tfbaselines.learn.blocks import BlockUpdate
 from tfbaselines.logs import logger
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.replay.hindsight import HindsightReplay
-from tfbaselines.replay.protocol import ReplayProtocol
+from tfbaselines.replay.replay import Replay
 from tfbaselines.rollout.collector import Behave, Collector
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.plan import Plan
@@ -99,7 +99,7 @@ class OffPolicyModel(PolicyModel):
     ) -> None:
         super().__init__(policy, rng=rng, averaged=averaged)
         self.update, self._others = update, others or []
-        self.replay: ReplayProtocol | None = None
+        self.replay: Replay | None = None
 
     def variables(self) -> list[Any]:
         """See PolicyModel."""
@@ -149,7 +149,6 @@ class OffPolicyRun(Run):
         course: when the run collects and learns.
         replay: what it learns from; None before `cycles`.
         eval_env: environments for tests, or None.
-        signals: reward signals, see replay_signals.py; None for the environment's rewards alone.
 
     Args:
         name: the algorithm's name.
@@ -183,8 +182,7 @@ class OffPolicyRun(Run):
         self.course = course
         self._tester = Tester(env, eval_env, config, self.options, wrap)
         self.eval_env = self._tester.env
-        self.replay: ReplayProtocol | None = None
-        self.signals: Any = None
+        self.replay: Replay | None = None
 
     def __exit__(self, *error: Any) -> None:
         try:
@@ -198,7 +196,7 @@ class OffPolicyRun(Run):
         behave: Behave,
         rows: Any,
         *,
-        replay: ReplayProtocol | None = None,
+        replay: Replay | None = None,
         on_end: Callable[[np.ndarray], None] | None = None,
         on_cycle: Callable[[], None] | None = None,
         observed: Callable[[], Any] | None = None,
@@ -228,8 +226,6 @@ class OffPolicyRun(Run):
         require_memory(self._batch_rows(model.policy) * row, "batch_size", "learning from a batch")
         if self.offline is not None and model.policy.normalizer:
             model.policy.normalizer.fit(self.replay.observations)
-        if self.signals is not None:
-            model.parts = [*model.parts, *self.signals.learnt]
         saved = config.save_replay_buffer and self.offline is None
         self.start(model, replay=self.replay if saved else None)
         start = -(-config.start_steps // env.num_envs)
@@ -245,12 +241,8 @@ class OffPolicyRun(Run):
                 rows.collected(episodes)
                 if on_cycle is not None:
                     on_cycle()
-                if self.signals is not None:
-                    self.signals.collected()
                 model.observe(observed)
             if course.gradient_steps and self.enough():
-                if self.signals is not None:
-                    self.signals.learn(course.gradient_steps)
                 yield course.gradient_steps
             self.finish_update(rows)
 
@@ -291,8 +283,6 @@ class OffPolicyRun(Run):
         # Those of an update that will be dropped are no priorities.
         if errors is not None and np.isfinite(errors).all():
             self.replay.update_priorities(rows, errors)
-        if self.signals is not None:
-            statistics |= self.signals.row()
         return statistics
 
     def blocks(self, steps: int, draw: Callable[[int], dict[str, Any]] | None = None) -> Iterator[dict[str, Any]]:
@@ -304,10 +294,7 @@ class OffPolicyRun(Run):
         """
         count = self._batches_in_block(steps)
         for _ in range(steps // count):
-            if draw is not None:
-                yield draw(count)
-            else:
-                yield self.draw(count) if self.signals is None else self.signals.paid(self.draw(count))
+            yield (draw or self.draw)(count)
 
     def test(self, model: Any = None) -> list[dict[str, Any]]:
         """Run the deterministic policy, of `model` in place of the trained one; the episodes' infos."""

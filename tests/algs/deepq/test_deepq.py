@@ -19,7 +19,7 @@ from tfbaselines.config.sections import tuned_sections
 from tfbaselines.envs import tiny
 from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.learn.average import with_targets
-from tfbaselines.replay.uniform import Replay
+from tfbaselines.replay.replay import Replay
 
 THREE = spaces.Discrete(3)
 PRIORITISED = {"prioritized_replay": True}

@@ -13,9 +13,7 @@ import numpy as np
 
 from tfbaselines.algs.deepq.buffers import MinSegmentTree, SumSegmentTree
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.replay.protocol import Batch
-from tfbaselines.replay.storage import reshaped
-from tfbaselines.replay.uniform import Replay
+from tfbaselines.replay.replay import Batch, Replay, reshaped
 
 
 class PrioritizedReplay(Replay):
@@ -29,7 +27,7 @@ class PrioritizedReplay(Replay):
         size: transitions to keep, over all environments.
         gamma: discount per step.
         n_step: rewards in a return before it bootstraps.
-        state_size: see Storage.
+        state_size: see Replay.
         alpha: how much priorities matter, 0 for uniform.
         beta: first value of the attribute.
         epsilon: added to the magnitude of errors, so that every row keeps a chance.
@@ -93,7 +91,7 @@ class PrioritizedReplay(Replay):
             self._sums[leaves] = self._minima[leaves] = priorities**self._alpha
 
     def save(self, directory: str | os.PathLike) -> None:
-        """See Storage."""
+        """See Replay."""
         self._enter_new_rows()
         super().save(directory)
 
