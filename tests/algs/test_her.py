@@ -102,7 +102,7 @@ def test_bounds_of_targets(own, bounds, eager, monkeypatch):
         found["update"] = make(policy, averaged, config, least_return, comm)
         return found["update"]
 
-    monkeypatch.setattr(her, "make_update", recorded)
+    monkeypatch.setattr("tfbaselines.algs.her.her.make_update", recorded)
     learn("her", points(), 1, n_batches=0, **own)
     obs = points(2).reset()
     batch = {"obs": obs, "next_obs": obs, "actions": np.zeros((2, 2), np.float32)}
@@ -114,8 +114,8 @@ def test_bounds_of_targets(own, bounds, eager, monkeypatch):
 def test_cycles_in_an_epoch(name, cycles, monkeypatch):
     monkeypatch.setitem(gymnasium.registry, name, gymnasium.envs.registration.EnvSpec(name, tiny.PointReachEnv))
     env = as_vec_env(name, flatten=False)
-    assert her._of_environments(her.Config(max_ep_len=15), env)[0].n_cycles == cycles
-    assert her._of_environments(her.Config(max_ep_len=15, n_cycles=3), env)[0].n_cycles == 3
+    assert her.completed(her.Config(max_ep_len=15), env)[0].n_cycles == cycles
+    assert her.completed(her.Config(max_ep_len=15, n_cycles=3), env)[0].n_cycles == 3
 
 
 class Paid(tiny.PointReachEnv):

@@ -1,7 +1,7 @@
-"""Demonstrations of how goals are reached, under the names of baselines' demo_file, as arrays without pickle.
+"""Demonstrations of reached goals (demo_file), with baselines' names but without pickle.
 
-An npz file (numpy.savez, not compressed) of E episodes of T steps: `acs` [E, T, ...], and what was observed, from the
-first observation to the last: `obs/observation`, `obs/achieved_goal` and `obs/desired_goal`, [E, T + 1, ...].
+The file is an npz file (numpy.savez, not compressed) of E episodes of T steps: actions `acs` [E, T, ...], and the
+observations from the first to the last: `obs/observation`, `obs/achieved_goal` and `obs/desired_goal` [E, T + 1, ...].
 """
 
 import os
@@ -10,8 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
+from tfbaselines.algs.her import Config
+from tfbaselines.algs.her.goal import GoalActorCritic
 from tfbaselines.arrays import read_archive
+from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.wrappers import ACHIEVED, DESIRED, OBSERVATION, ComputeReward
 from tfbaselines.errors import bad_argument
 from tfbaselines.policy.encoding import observation_dtype
@@ -20,18 +24,68 @@ from tfbaselines.replay.hindsight import HindsightReplay
 KEYS = (OBSERVATION, ACHIEVED, DESIRED)
 
 
+class NoDemonstrations:
+    """A run without demonstrations."""
+
+    def normalize(self, policy: GoalActorCritic) -> None:
+        """Take the demonstrated observations into the policy's running statistics."""
+
+    def added_to(self, block: dict[str, Any]) -> dict[str, Any]:
+        """Replace the last rows of batches [K, B, ...] by demonstrations."""
+        return block
+
+
+class Demonstrations(NoDemonstrations):
+    """Demonstrations, relabeled with new goals like experience.
+
+    Args:
+        replay: the demonstrations.
+        count: demonstrations in a batch.
+        rng: generator that draws them.
+    """
+
+    def __init__(self, replay: HindsightReplay, count: int, rng: np.random.Generator) -> None:
+        self._replay = replay
+        self._count = count
+        self._rng = rng
+
+    def normalize(self, policy: GoalActorCritic) -> None:
+        shown = self._replay.sample_latest(self._rng, self._replay.steps)["obs"]
+        policy.normalizer.update(policy.inputs_numpy(shown))
+
+    def added_to(self, block: dict[str, Any]) -> dict[str, Any]:
+        count = self._count
+        drawn = self._replay.sample(self._rng, len(block["rewards"]), count)
+        return tf.nest.map_structure(lambda rows, last: np.concatenate([rows[:, :-count], last], axis=1), block, drawn)
+
+
+def make_demonstrations(config: Config, env: VecEnv, rng: np.random.Generator, **new_goals: Any) -> NoDemonstrations:
+    """Read the demonstrations of a run.
+
+    Args:
+        config: the arguments.
+        env: the environments.
+        rng: generator that draws demonstrations.
+        new_goals: compute_reward and replay_k of HindsightReplay.
+    """
+    if not config.bc_loss:
+        return NoDemonstrations()
+    replay = replay_of_demonstrations(config.demo_file, config.num_demo, env, config.gamma, **new_goals)
+    return Demonstrations(replay, config.demo_batch_size, rng)
+
+
 def replay_of_demonstrations(
     path: str | os.PathLike, episodes: int, env: Any, gamma: float, *, compute_reward: ComputeReward, replay_k: float
 ) -> HindsightReplay:
-    """A replay of the first episodes of a file, each in a place of its own.
+    """Make a replay of the first episodes of a file; the replay treats each as an environment.
 
     Args:
-        path: of the file.
-        episodes: how many.
-        env: has the spaces.
-        gamma: see HindsightReplay.
-        compute_reward: see HindsightReplay.
-        replay_k: see HindsightReplay.
+        path: the file.
+        episodes: number of episodes.
+        env: environments with the spaces of observations and actions.
+        gamma: discount per step.
+        compute_reward: function of HindsightReplay.
+        replay_k: argument of HindsightReplay.
     """
     actions, obs = read_demonstrations(path, episodes, env)
     steps = actions.shape[1]
@@ -52,7 +106,7 @@ def replay_of_demonstrations(
 
 
 def read_demonstrations(path: str | os.PathLike, episodes: int, env: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Actions [episodes, T, ...] and observations [episodes, T + 1, ...] by name; ValueError for what does not fit."""
+    """Read actions [episodes, T, ...] and observations [episodes, T + 1, ...] by name, and check them."""
     try:
         arrays = read_archive(path)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A deterministic actor with a critic that see the observation and the goal that is desired, not the one achieved."""
+"""HER's deterministic actor with its critic: networks of the observation and the desired goal."""
 
 from collections import OrderedDict
 from typing import Any
@@ -7,7 +7,10 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.envs.wrappers import ACHIEVED, DESIRED, OBSERVATION
+from tfbaselines.algs.her import Config
+from tfbaselines.config.config import NetworkSpec
+from tfbaselines.envs.wrappers import ACHIEVED, DESIRED, OBSERVATION, check_goals
+from tfbaselines.errors import bad_argument
 from tfbaselines.policy.actor import GraphActor, NumpyActor, acts_in_numpy
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.base import SamplingActor
@@ -17,22 +20,25 @@ from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import NetworkFn, get_network_builder
 from tfbaselines.policy.normalizer import DictNormalizer
 from tfbaselines.policy.trunk import ENCODERS, Trunk
+from tfbaselines.training.build import check_network
 
-# Count that the statistics start from, as the original's do.
+# Initial count of the statistics, as in the original.
 FIRST_COUNT = 1.0
 
 
 class GoalActorCritic(ActorCritic):
-    """Observation and desired goal are clipped, normalised by running statistics of their own, and clipped again.
+    """An actor with a critic for environments with goals.
+
+    Observation and desired goal are clipped, each normalized by running statistics, and clipped again.
 
     Args:
         observation_space: a Dict with the keys of envs/wrappers.py; images in it pass through an encoder.
         action_space: a bounded Box.
-        network_fn: builds the hidden layers of the actor and of the critic from the width of a row.
-        clip_inputs: bound of every number before it is normalised.
-        clip_normalized: bound afterwards.
+        network_fn: builder of the hidden layers of actor and critic from the width of a row.
+        clip_inputs: bound of numbers before normalization.
+        clip_normalized: bound of normalized numbers.
         least_std: smallest standard deviation of the statistics.
-        relative: the networks see the desired goal minus the one achieved.
+        relative: replace the desired goal by its difference from the achieved goal.
         comm: communicator over which the statistics are merged.
     """
 
@@ -48,7 +54,7 @@ class GoalActorCritic(ActorCritic):
         relative: bool = False,
         comm: Any = None,
     ) -> None:
-        # Ordered, as the networks of the original take them.
+        # The order of the inputs is the order of the original's networks.
         inputs = spaces.Dict(OrderedDict((name, observation_space[name]) for name in (OBSERVATION, DESIRED)))
         encoder = get_network_builder(ENCODERS["simple"])()
         super().__init__(
@@ -61,20 +67,20 @@ class GoalActorCritic(ActorCritic):
             unit_actions=True,
             comm=comm,
         )
-        self._inputs, self._clip_inputs, self._relative = inputs, clip_inputs, relative
+        self._inputs = inputs
+        self._clip_inputs = clip_inputs
+        self._relative = relative
         self.normalizer = DictNormalizer(inputs, comm, epsilon=0.0, count=FIRST_COUNT, least_std=least_std)
         self.clip = clip_normalized
 
     def mirror(self) -> Mirror | None:
-        """See BasePolicy; the actor that it is for is `make_actor`'s."""
         return None if self.trunk.modules else Mirror([self.network, self.pi_layer])
 
     def make_actor(self) -> SamplingActor:
-        """The fastest actor: numpy's, unless there are images or layers that numpy cannot repeat."""
+        """Make the fastest actor: in numpy, unless there are images or layers that numpy cannot repeat."""
         return GoalActor(self) if acts_in_numpy(self) else GraphActor(self)
 
     def preprocess(self, obs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """See BasePolicy; of a Dict [B, ...] the parts that the networks take."""
         encoded = {name: encode(obs[name], part) for name, part in self._inputs.items()}
         if self._relative:
             encoded[DESIRED] -= encode(obs[ACHIEVED], self.observation_space[ACHIEVED])
@@ -84,7 +90,7 @@ class GoalActorCritic(ActorCritic):
         return encoded
 
     def inputs_numpy(self, obs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What the statistics are of: `preprocess` without them, in numpy."""
+        """Compute in numpy the inputs [B, ...] before normalization, of which the running statistics are taken."""
         encoded = {name: encode_numpy(obs[name], part) for name, part in self._inputs.items()}
         if self._relative:
             encoded[DESIRED] = encoded[DESIRED] - encode_numpy(obs[ACHIEVED], self.observation_space[ACHIEVED])
@@ -92,7 +98,7 @@ class GoalActorCritic(ActorCritic):
         return {name: np.clip(part, -bound, bound) if self._numeric(name) else part for name, part in encoded.items()}
 
     def rows_numpy(self, obs: dict[str, np.ndarray]) -> np.ndarray:
-        """`preprocess` in numpy, the parts side by side: [B, width]."""
+        """Compute in numpy the normalized inputs as rows [B, width]."""
         rows = []
         for name, part in self.inputs_numpy(obs).items():
             if self._numeric(name):
@@ -102,16 +108,41 @@ class GoalActorCritic(ActorCritic):
         return np.concatenate(rows, axis=1)
 
     def _numeric(self, name: str) -> bool:
-        """Whether a part is numbers: neither pixels nor choices."""
+        """Return whether a part contains numbers: neither pixels nor choices."""
         return name in self.normalizer
 
 
 class GoalActor(NumpyActor):
-    """NumpyActor of a GoalActorCritic."""
+    """An actor in numpy for a GoalActorCritic."""
 
     def refresh(self) -> None:
-        """See NumpyActor; the policy itself has the statistics."""
+        # The policy has the statistics itself.
         self._copies.refresh()
 
     def _encode(self, obs: dict[str, np.ndarray]) -> tuple[np.ndarray, None]:
         return self._policy.rows_numpy(obs), None
+
+
+def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None) -> GoalActorCritic:
+    """Make a deterministic actor with its critic."""
+    check_goals(env)
+    check_network(network, config)
+    sizes = {
+        "dense": {"hidden_sizes": [config.hidden] * config.layers},
+        "mlp": {"num_layers": config.layers, "num_hidden": config.hidden, "activation": "relu"},
+    }
+    if network not in sizes and (config.layers, config.hidden) != (Config.layers, Config.hidden):
+        raise bad_argument("network", network, "'dense' and 'mlp' have layers and hidden, others their own arguments")
+    network_fn = get_network_builder(network)(**sizes.get(network, {}) | config.network_kwargs)
+    if getattr(network_fn((1,)), "state_size", None):
+        raise bad_argument("network", network, "her trains no recurrent policies, take a network without memory")
+    return GoalActorCritic(
+        env.observation_space,
+        env.action_space,
+        network_fn,
+        clip_inputs=config.clip_obs,
+        clip_normalized=config.norm_clip,
+        least_std=config.norm_eps,
+        relative=config.relative_goals,
+        comm=comm,
+    )
