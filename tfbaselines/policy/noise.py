@@ -1,7 +1,4 @@
-"""Noise for exploration: of actions, and the size of parameter noise by the distance it moves actions.
-
-Exploration by noise in an actor's parameters (Plappert et al. 2018, arXiv:1706.01905).
-"""
+"""Noise for exploration: on actions, or in an actor's parameters (Plappert et al. 2018, arXiv:1706.01905)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,13 +21,14 @@ class NormalActionNoise:
     """Independent Gaussian noise.
 
     Args:
-        mu: means, of the noise's shape.
+        mu: means, in the shape of the noise.
         sigma: standard deviations.
         rng: numpy generator.
     """
 
     def __init__(self, mu: np.ndarray, sigma: np.ndarray, rng: Any = None) -> None:
-        self._mu, self._sigma = np.asarray(mu, np.float64), sigma
+        self._mu = np.asarray(mu, np.float64)
+        self._sigma = sigma
         self._rng = rng if rng is not None else np.random.default_rng()
 
     def __call__(self) -> np.ndarray:
@@ -38,10 +36,10 @@ class NormalActionNoise:
         return self._rng.normal(self._mu, self._sigma)
 
     def reset(self, which: Any = slice(None)) -> None:
-        """Independent noise has no memory."""
+        """Begin a new episode; independent noise has no memory."""
 
     def state(self) -> dict[str, Any]:
-        """Empty: independent noise has no memory."""
+        """Return an empty state: independent noise has no memory."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -52,11 +50,11 @@ class OrnsteinUhlenbeckActionNoise:
     """Correlated noise: x <- x + theta (mu - x) dt + sigma sqrt(dt) N(0, 1).
 
     Args:
-        mu: means, of the noise's shape.
+        mu: means, in the shape of the noise.
         sigma: scales of the random steps.
         theta: rate of return to the mean.
         dt: length of a step.
-        x0: start values; None for 0.
+        x0: initial values; None for 0.
         rng: numpy generator.
     """
 
@@ -69,24 +67,27 @@ class OrnsteinUhlenbeckActionNoise:
         x0: np.ndarray | None = None,
         rng: Any = None,
     ) -> None:
-        self._mu, self._sigma, self._theta, self._dt = np.asarray(mu, np.float64), sigma, theta, dt
+        self._mu = np.asarray(mu, np.float64)
+        self._sigma = sigma
+        self._theta = theta
+        self._dt = dt
         self._x0 = np.zeros_like(self._mu) if x0 is None else np.asarray(x0, np.float64)
         self._rng = rng if rng is not None else np.random.default_rng()
         self._x = self._x0.copy()
 
     def __call__(self) -> np.ndarray:
-        """Take a step; the new values."""
+        """Take a step and return the new values."""
         drift = self._theta * (self._mu - self._x) * self._dt
         self._x = self._x + drift + self._sigma * np.sqrt(self._dt) * self._rng.normal(size=self._mu.shape)
         return self._x
 
     def reset(self, which: Any = slice(None)) -> None:
-        """Return to the start values, in all rows or in those of an index."""
+        """Return to the initial values, in all rows or in the rows of an index."""
         self._x = self._x.copy()
         self._x[which] = self._x0[which]
 
     def state(self) -> dict[str, Any]:
-        """The current values."""
+        """Return the current values."""
         return {"x": self._x}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -96,7 +97,7 @@ class OrnsteinUhlenbeckActionNoise:
 
 
 class AdaptiveParamNoiseSpec:
-    """The size of parameter noise that moves actions by a desired distance (arXiv:1706.01905).
+    """The standard deviation of parameter noise, adapted until actions move by a desired distance.
 
     Args:
         initial_stddev: first standard deviation of the noise.
@@ -107,7 +108,8 @@ class AdaptiveParamNoiseSpec:
     def __init__(
         self, initial_stddev: float = 0.1, desired_action_stddev: float = 0.1, adoption_coefficient: float = 1.01
     ) -> None:
-        self.initial_stddev, self.desired_action_stddev = initial_stddev, desired_action_stddev
+        self.initial_stddev = initial_stddev
+        self.desired_action_stddev = desired_action_stddev
         self.adoption_coefficient = adoption_coefficient
         self.current_stddev = initial_stddev
 
@@ -119,16 +121,16 @@ class AdaptiveParamNoiseSpec:
             self.current_stddev *= self.adoption_coefficient
 
     def get_stats(self) -> dict[str, float]:
-        """Statistics for the logs."""
+        """Return statistics for the logs."""
         return {"param_noise_stddev": self.current_stddev}
 
 
 class Noise(NamedTuple):
-    """The noises of a noise_type.
+    """The noise that a noise_type describes.
 
     Attributes:
-        parameters: noise of the actor's parameters, or None.
-        actions: noise of actions, or None.
+        parameters: size of the noise in the actor's parameters, or None.
+        actions: noise on actions, or None.
     """
 
     parameters: AdaptiveParamNoiseSpec | None
@@ -136,11 +138,11 @@ class Noise(NamedTuple):
 
 
 def parse_noise(noise_type: str | None, shape: tuple[int, ...], rng: np.random.Generator) -> Noise:
-    """Noise from its description.
+    """Make noise from its description.
 
     Args:
-        noise_type: such as 'adaptive-param_0.2', 'ou_0.1', 'normal_0.1', 'none', or several with commas between them.
-        shape: of a batch of actions.
+        noise_type: description such as 'adaptive-param_0.2', 'ou_0.1', 'normal_0.1', 'none', or several with commas.
+        shape: shape of a batch of actions.
         rng: the run's generator.
     """
     parameters = actions = None
@@ -166,36 +168,36 @@ def parse_noise(noise_type: str | None, shape: tuple[int, ...], rng: np.random.G
     return Noise(parameters, actions)
 
 
-# Of a policy, one with noise, and observations with episode_start and states: how far noise moves what is done.
+# Function of a policy, the policy with noise, obs, episode_start and states that returns how far noise moves behavior.
 Distance = Callable[[Any, Any, Any, tf.Tensor | None, tf.Tensor | None], tf.Tensor]
 
 
 def action_distance(
     policy: ActorCritic, perturbed: ActorCritic, obs: Any, episode_start: tf.Tensor | None, states: tf.Tensor | None
 ) -> tf.Tensor:
-    """Root mean square distance [] of deterministic actions, in units of the actions' bounds."""
+    """Compute the root mean square distance [] of deterministic actions, in units of their bounds."""
     view = policy.view(obs, episode_start, states)
-    moved, own = (one.head.unit(one.head.mode(one.act(view))) for one in (perturbed, policy))
-    return tf.sqrt(tf.reduce_mean(tf.square(moved - own)))
+    moved, plain = (actor.head.unit(actor.head.mode(actor.act(view))) for actor in (perturbed, policy))
+    return tf.sqrt(tf.reduce_mean(tf.square(moved - plain)))
 
 
 class PerturbedActor:
-    """A copy of an actor with noise in some parameters, those that the policy's `perturbed_variables` lists.
+    """A copy of an actor with noise in the policy's `perturbed_variables`.
 
-    Every rank draws its own noise: `state` is saved for each of them.
+    Every rank draws its own noise, so `state` is saved for each rank.
 
     Attributes:
-        policy: with noise.
-        actor: acts for it.
-        spec: the size of the noise.
+        policy: the copy with noise.
+        actor: actor of the copy.
+        spec: size of the noise.
 
     Args:
-        policy: the actor.
-        copies: two policies with the same actor: one acts, the other measures.
-        spec: the size of the noise.
+        policy: policy without noise.
+        copies: two policies with the same actor: one acts, the other measures distances.
+        spec: size of the noise.
         rng: numpy generator of the noise.
         comm: ranks over which distances are averaged.
-        distance: how far noise moves what is done.
+        distance: measure of how far noise moves behavior.
     """
 
     def __init__(
@@ -207,7 +209,10 @@ class PerturbedActor:
         comm: Any = None,
         distance: Distance = action_distance,
     ) -> None:
-        self._policy, self._rng, self.spec, self._comm = policy, rng, spec, mpi.wrap(comm)
+        self._policy = policy
+        self._rng = rng
+        self.spec = spec
+        self._comm = mpi.wrap(comm)
         self.policy, self._measuring = copies
         for copy in copies:
             copy.normalizer = policy.normalizer
@@ -222,30 +227,30 @@ class PerturbedActor:
         self._outdated = False
 
     def outdate(self) -> None:
-        """Draw new noise before acting again, unless parameters with noise are restored before."""
+        """Draw new noise before the next action, unless parameters with noise are restored first."""
         self._outdated = True
 
     def present(self) -> SamplingActor:
-        """What acts with noise around parameters that are not outdated."""
+        """Return the actor, with new noise if the parameters are outdated."""
         if self._outdated:
             self.reset()
         return self.actor
 
     def state(self) -> dict[str, Any]:
-        """The parameters with noise."""
+        """Return the parameters with noise."""
         return self.policy.state()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave."""
+        """Restore what `state` returned."""
         self.policy.restore(state)
         self.actor.refresh()
         self._outdated = False
 
     def adapt(self, batch: dict[str, Any]) -> float:
-        """Adapt the size of the noise to the distance by which noise drawn anew moves what is done.
+        """Draw noise, measure how far it moves behavior, and adapt the size of the noise.
 
         Args:
-            batch: obs [B, ...]; of recurrent policies also episode_start [B] and states.
+            batch: obs [B, ...]; for recurrent policies also episode_start [B] and states.
 
         Returns:
             The distance.
@@ -258,7 +263,7 @@ class PerturbedActor:
 
     def _perturb(self, copy: BasePolicy) -> None:
         noisy = {id(variable) for variable in self._policy.perturbed_variables}
-        # The acting copy of an actor also computes the critics' recurrent states that the replay stores.
+        # The copies of an ActorCritic have critics too: they compute the recurrent states that the replay stores.
         for target, variable in zip(copy.trainable_variables, self._policy.trainable_variables, strict=False):
             value = variable.numpy()
             if id(variable) in noisy:

@@ -1,29 +1,28 @@
 """DDPG: deep deterministic policy gradient (Lillicrap et al. 2016, arXiv:1509.02971).
 
-The critic descends (q(s, a) - y)^2 + critic_l2_reg / 2 |W|^2 towards y = r + gamma (1 - d) q'(s', pi'(s')), the actor
-ascends q(s, pi(s)), and the targets (') follow by polyak averaging. Observations are normalised; with popart returns
-are too, and the critics are rescaled when the statistics change. twin_q, delay_policy_update and target_noise are
-TD3's additions.
+The critic minimizes (q(s, a) - y)^2 + critic_l2_reg / 2 |W|^2 with y = r + gamma (1 - d) q'(s', pi'(s')), the actor
+maximizes q(s, pi(s)), and the targets (') follow by polyak averaging: loss.py. Observations are normalized;
+normalize_returns and popart are in popart.py, exploration in exploration.py. twin_q, delay_policy_update and
+target_noise are TD3's additions.
 """
 
 from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.algs.ddpg import Config
 from tfbaselines.algs.ddpg.exploration import Exploration
-from tfbaselines.algs.ddpg.popart import ReturnStatistics, rescaled
+from tfbaselines.algs.ddpg.loss import Losses
+from tfbaselines.algs.ddpg.popart import ReturnStatistics, rescaling
 from tfbaselines.algs.ddpg.rows import Beside, DDPGRows
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.observations import is_image
 from tfbaselines.learn.average import AveragedPolicy, with_targets
-from tfbaselines.learn.blocks import Batch, BlockUpdate, Merged, Phase, Statistics
-from tfbaselines.learn.losses import mean, target_actions, targets, td_errors, views, weighted_mean
+from tfbaselines.learn.blocks import BlockUpdate, Phase
 from tfbaselines.learn.optimizers import Adam
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.actor_critic import ActorCritic
@@ -34,67 +33,35 @@ from tfbaselines.training.off_policy import Course, OffPolicyModel, OffPolicyRun
 
 ADAM_EPSILON = 1e-8
 
-# Normalised or not, observations are clipped to this.
+# Bound of observations, normalized or not.
 OBSERVATION_RANGE = 5.0
 
-# Of the output layers' initial weights.
+# Bound of the output layers' initial weights.
 LAST_LAYER_INIT = 3e-3
 
 DEFAULT_EPOCHS = 500
 
 
 def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, comm: Any = None) -> BlockUpdate:
-    """The gradient steps.
+    """Make the gradient steps.
 
     Args:
-        policy: an actor with one critic or two, which may predict in units of statistics of returns.
-        averaged: its targets.
+        policy: an actor with one critic or two.
+        averaged: the target networks.
         config: the arguments.
         comm: the ranks that train together.
     """
-    target, returns = averaged.policy, policy.returns
-    normalized = returns.normalized if returns else lambda x: x
-    delay, clip_norm = config.delay_policy_update, config.clip_norm
-    low, high = config.return_range or (-np.inf, np.inf)
+    losses = Losses(policy, averaged.policy, config)
+    delay = config.delay_policy_update
+    adams = [Adam(epsilon=ADAM_EPSILON) for _ in range(2)]
+    actor = Phase(losses.actor_loss, policy.acting_variables, adams[0], "actor_lr", delay, config.clip_norm)
+    critic = Phase(losses.critic_loss, policy.critic_variables, adams[1], "critic_lr", 1, config.clip_norm)
     # In baselines, actor and critic step from the same weights.
     together = config.polyak is None and delay == 1
-
-    def clipped(x: tf.Tensor) -> tf.Tensor:
-        return tf.clip_by_value(x, low, high)
-
-    def prepare(batch: Batch) -> Batch:
-        batch = batch | views(policy, batch)
-        actions = target_actions(target, batch["next"], batch.get("noise"))
-        value = tf.reduce_min(tf.stack(target.q(batch["next"], actions)), axis=0)
-        return batch | {"targets": targets(batch, policy.returns_of(value))}
-
-    def critic_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
-        goal = tf.stop_gradient(clipped(normalized(batch["targets"])))
-        qs = policy.q(batch["now"], batch["actions"])
-        loss = tf.add_n([weighted_mean(batch, tf.square(q - goal)) for q in qs])
-        if config.critic_l2_reg:
-            kernels = [kernel.value for critic in policy.critics for kernel in critic.kernels]
-            loss += config.critic_l2_reg * tf.add_n([tf.nn.l2_loss(kernel) for kernel in kernels])
-        return loss, {"loss_critic": loss} | td_errors(batch, policy.returns_of(qs[0]))
-
-    def actor_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
-        q, *_ = policy.q(batch["now"], policy.head.mode(policy.act(batch["now"])))
-        loss = -mean(batch, policy.returns_of(clipped(q)))
-        return loss, {"loss_actor": loss}
-
-    adams = [Adam(epsilon=ADAM_EPSILON) for _ in range(2)]
-    actor = Phase(actor_loss, policy.acting_variables, adams[0], "actor_lr", delay, clip_norm)
-    critic = Phase(critic_loss, policy.critic_variables, adams[1], "critic_lr", 1, clip_norm)
-    merged = None
-    if config.popart:
-        layers = [critic.layer for one in (policy, target) for critic in one.critics]
-        merged = Merged(
-            lambda batch: returns.sums(batch["targets"]), lambda sums: rescaled(returns, layers, returns.take, sums)
-        )
     return BlockUpdate(
         [actor, critic] if together else [critic, actor],
-        prepare=prepare,
-        merged=merged,
+        prepare=losses.prepare,
+        merged=rescaling(policy, averaged.policy) if config.popart else None,
         together=together,
         after=averaged.step,
         after_every=delay,
@@ -117,7 +84,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
             run.eval_env = config.eval_env
         rows = DDPGRows(run, model, exploration, beside)
         model.parts = [exploration, rows]
-        # Episodes of several environments end one by one; noise of parameters is one for all, and begins with a cycle.
+        # Several environments share the parameter noise, so it is drawn at a cycle's end instead of an episode's.
         reset = {"on_end" if env.num_envs == 1 else "on_cycle": exploration.reset}
         acting = [] if perturbed is None else [perturbed]
         collecting = reset | {"acting": acting, "reward_scale": config.reward_scale, "render": config.render}
@@ -137,7 +104,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
 
 
 def _course(config: Config, num_envs: int) -> Course:
-    """When the run collects and learns, in baselines' cycles or in Spinning Up's."""
+    """Return when the run collects and learns, in baselines' cycles or in Spinning Up's."""
     spinning_up = config.update_every is not None
     collected = max(1, round(config.update_every / num_envs)) if spinning_up else config.nb_rollout_steps
     epochs = DEFAULT_EPOCHS if config.nb_epochs is None else config.nb_epochs
@@ -152,7 +119,7 @@ def _course(config: Config, num_envs: int) -> Course:
 
 
 def _make_model(network: NetworkSpec, env: VecEnv, run: OffPolicyRun) -> tuple[OffPolicyModel, Exploration]:
-    """Everything that learns, and what explores."""
+    """Make the model and its exploration."""
     config = run.config
 
     def make(critics: int | None = None) -> ActorCritic:
@@ -167,15 +134,15 @@ def _make_model(network: NetworkSpec, env: VecEnv, run: OffPolicyRun) -> tuple[O
 def make_policy(
     network: NetworkSpec, env: Any, config: Config, comm: Any = None, critics: int | None = None
 ) -> ActorCritic:
-    """A deterministic actor with one critic or two, unless `critics` gives their number."""
+    """Make a deterministic actor with one critic or two, unless `critics` gives their number."""
     numbers = isinstance(env.observation_space, spaces.Box) and not is_image(env.observation_space)
     kind = {
         "initializer": lambda: keras.initializers.RandomUniform(-LAST_LAYER_INIT, LAST_LAYER_INIT),
         "clip_observations": OBSERVATION_RANGE if numbers else None,
-        # Spinning Up's critics see actions as the environment takes them.
+        # Spinning Up's critics take actions in the units of the environment.
         "unit_actions": config.polyak is None,
     }
-    # There is nothing to normalise in choices, and pixels are scaled by their network.
+    # Choices need no normalization, and networks scale pixels themselves.
     normalize = numbers and config.normalize_observations
     critics = 1 + config.twin_q if critics is None else critics
     shape = {"head": DeterministicHead, "critics": critics, "normalize_observations": normalize}

@@ -9,18 +9,18 @@ from tfbaselines.policy.noise import PerturbedActor, parse_noise
 
 
 class Exploration:
-    """Chooses actions with noise.
+    """Choose actions with noise.
 
     Attributes:
         perturbed: the actor with noise in its parameters, or None.
 
     Args:
-        model: whose actor it is; see training/model.py.
-        noise_type: see policy/noise.py.
-        num_envs: environments that act at once.
-        make_copy: makes a further policy of the model's kind, for noise in its parameters.
+        model: model of the actor.
+        noise_type: description of the noise, as in policy/noise.py.
+        num_envs: number of environments.
+        make_copy: function that makes another policy of the same kind, for noise in its parameters.
         rng: numpy generator.
-        comm: the ranks that explore alike.
+        comm: the ranks that train together.
     """
 
     def __init__(
@@ -32,7 +32,8 @@ class Exploration:
         rng: np.random.Generator,
         comm: Any = None,
     ) -> None:
-        self._model, self._noise = model, parse_noise(noise_type, (num_envs, model.policy.head.width), rng)
+        self._model = model
+        self._noise = parse_noise(noise_type, (num_envs, model.policy.head.width), rng)
         self.perturbed: PerturbedActor | None = None
         if self._noise.parameters is not None:
             copies = (make_copy(), make_copy())
@@ -41,7 +42,7 @@ class Exploration:
     def __call__(
         self, obs: Any, states: np.ndarray | None, episode_start: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Actions [N, ...] with noise, and new states; arguments as an actor's choose."""
+        """Return actions [N, ...] with noise, and new recurrent states."""
         actor = self._model.actor if self.perturbed is None else self.perturbed.present()
         actions, states = actor.choose(obs, states, episode_start, None)
         if self._noise.actions is None:
@@ -50,14 +51,14 @@ class Exploration:
         return head.noisy(actions, head.limit * self._noise.actions().astype(np.float32)), states
 
     def reset(self, which: Any = slice(None)) -> None:
-        """Begin anew, for some environments; noise of parameters is one for all of them."""
+        """Begin a new episode in some environments; all of them share the noise of parameters."""
         if self._noise.actions is not None:
             self._noise.actions.reset(which)
         if self.perturbed is not None:
             self.perturbed.reset()
 
     def ready(self) -> None:
-        """Act with noise around the parameters as they are now."""
+        """Draw noise around the present parameters before the next action."""
         if self.perturbed is not None:
             self.perturbed.outdate()
 
@@ -67,7 +68,7 @@ class Exploration:
             self.perturbed.actor.refresh()
 
     def state(self) -> dict[str, Any]:
-        """Sizes and positions of the noise."""
+        """Return sizes and positions of the noise."""
         spec, actions = self._noise
         return {
             "param_noise_stddev": None if spec is None else spec.current_stddev,
@@ -75,7 +76,7 @@ class Exploration:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave."""
+        """Restore what `state` returned."""
         spec, actions = self._noise
         if spec is not None and state["param_noise_stddev"] is not None:
             spec.current_stddev = float(state["param_noise_stddev"])
