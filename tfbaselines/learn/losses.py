@@ -1,6 +1,6 @@
-"""Objectives of policies and value functions on batches of their own rollouts: pure functions of tensors [B].
+"""Parts of losses that several algorithms share: pure functions of tensors [B].
 
-What the losses of off-policy algorithms share: batches of single steps and of sequences alike, and statistics.
+First those of on-policy algorithms, then those of off-policy algorithms for batches of single steps or of sequences.
 """
 
 import tensorflow as tf
@@ -85,16 +85,16 @@ def clipped_value_loss(
 
 
 def views(policy: ActorCritic, batch: Batch) -> dict[str, View]:
-    """What the networks see: 'now' for the batch's rows, 'next' for the observations that values go on from.
+    """Preprocess the observations before the steps ('now') and after them ('next').
 
-    Of sequences these are the same rows; `targets` picks the right ones.
+    Sequences contain both in the same rows; `targets` picks the right ones.
     """
     now = policy.view_of(batch)
     return {"now": now, "next": now if policy.recurrent else policy.view(batch["next_obs"])}
 
 
 def target_actions(target: ActorCritic, view: View, noise: tf.Tensor | None) -> tf.Tensor:
-    """A deterministic target's actions [B, n], with noise [B, n] if there is any, inside of the bounds."""
+    """Return the actions [B, n] of a deterministic target network, with noise [B, n] or None, inside the bounds."""
     head = target.head
     actions = tf.reshape(head.mode(target.act(view)), (-1, head.width))
     if noise is None:
@@ -103,7 +103,7 @@ def target_actions(target: ActorCritic, view: View, noise: tf.Tensor | None) -> 
 
 
 def targets(batch: Batch, values: tf.Tensor) -> tf.Tensor:
-    """Returns [B] of each row: its rewards, and what the value [B] of the 'next' view is discounted to."""
+    """Return rewards + discount * values [B], given the values [B] of the 'next' view."""
     if "next_rows" in batch:
         rows = batch["next_rows"]
         by_sequence = tf.reshape(values, tf.shape(rows))
@@ -112,24 +112,24 @@ def targets(batch: Batch, values: tf.Tensor) -> tf.Tensor:
 
 
 def mean(batch: Batch, values: tf.Tensor) -> tf.Tensor:
-    """The mean [] over a batch's valid rows [B]."""
+    """Return the mean over a batch's valid rows [B]."""
     if "valid" not in batch:
         return tf.reduce_mean(values)
     return tf.reduce_sum(values * batch["valid"]) / tf.maximum(tf.reduce_sum(batch["valid"]), 1.0)
 
 
 def weighted_mean(batch: Batch, values: tf.Tensor) -> tf.Tensor:
-    """The same of values times the importance of their rows, where the batch was not drawn uniformly."""
+    """Return the mean of values times the importance weights of their rows, if the batch has any."""
     return mean(batch, values * batch["weights"] if "weights" in batch else values)
 
 
 def td_errors(batch: Batch, q: tf.Tensor) -> dict[str, tf.Tensor]:
-    """What the priorities of a batch's rows [B] are made of, as a statistic; nothing where rows have no weights."""
+    """Return |q - y| [B] as a statistic for priorities; nothing for a batch without importance weights."""
     return {"td_errors": tf.abs(q - batch["targets"])} if "weights" in batch else {}
 
 
 def spread(name: str, batch: Batch, values: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Mean (under `name` itself), standard deviation, smallest and largest of values [B], as statistics."""
+    """Return mean (under `name` itself), standard deviation, minimum and maximum of values [B] as statistics."""
     middle = mean(batch, values)
     if "valid" in batch:
         values = tf.where(batch["valid"] > 0, values, middle)

@@ -114,7 +114,7 @@ class AdaptiveParamNoiseSpec:
         self.current_stddev = initial_stddev
 
     def adapt(self, distance: float) -> None:
-        """Adapt the standard deviation to a measured distance between actions."""
+        """Change the standard deviation by a measured distance between actions."""
         if distance > self.desired_action_stddev:
             self.current_stddev /= self.adoption_coefficient
         else:

@@ -31,7 +31,7 @@ LastObservations = dict[tuple[int, int], Arrays]
 
 
 class SavedReplay(NamedTuple):
-    """What a saved replay contains.
+    """The content of a saved replay.
 
     Attributes:
         arrays: rows [steps + 1, N, ...] by name, mapped into memory; the last row has an observation only.

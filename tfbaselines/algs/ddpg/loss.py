@@ -18,7 +18,7 @@ from tfbaselines.policy.actor_critic import ActorCritic
 
 
 class Losses:
-    """What each optimizer of DDPG minimizes.
+    """The losses of actor and critics.
 
     Critics may predict returns in units of running statistics, see popart.py; y and the statistics are plain returns.
 
@@ -35,7 +35,7 @@ class Losses:
         self._return_range = config.return_range or (-np.inf, np.inf)
 
     def prepare(self, batch: Batch) -> Batch:
-        """Add y = r + gamma (1 - d) min_i q_i'(s', pi'(s')), with noise on the target's actions if there is any."""
+        """Compute the targets y = r + gamma (1 - d) min_i q_i'(s', pi'(s')); target_noise adds noise to pi'."""
         batch = batch | views(self._policy, batch)
         actions = target_actions(self._target, batch["next"], batch.get("noise"))
         value = tf.reduce_min(tf.stack(self._target.q(batch["next"], actions)), axis=0)

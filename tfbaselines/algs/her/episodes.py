@@ -1,4 +1,4 @@
-"""What HER's cycles consist of: one episode of every environment, explored with noise and random actions."""
+"""The cycles of HER: one episode of every environment, explored with noise and random actions."""
 
 import dataclasses
 
@@ -50,7 +50,7 @@ def course_of(config: Config, episode_steps: int) -> Course:
 def explored(
     actions: np.ndarray, head: BoundedHead, rng: np.random.Generator, noise_eps: float, random_eps: float
 ) -> np.ndarray:
-    """Add Gaussian noise to actions, and replace some of them by random ones.
+    """Explore: give actions Gaussian noise, and replace some of them by random ones.
 
     Args:
         actions: actions [N, ...].

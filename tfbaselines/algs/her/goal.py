@@ -90,7 +90,7 @@ class GoalActorCritic(ActorCritic):
         return encoded
 
     def inputs_numpy(self, obs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Compute in numpy the inputs [B, ...] before normalization, of which the running statistics are taken."""
+        """Compute in numpy the inputs [B, ...] before normalization; the running statistics take these in."""
         encoded = {name: encode_numpy(obs[name], part) for name, part in self._inputs.items()}
         if self._relative:
             encoded[DESIRED] = encoded[DESIRED] - encode_numpy(obs[ACHIEVED], self.observation_space[ACHIEVED])

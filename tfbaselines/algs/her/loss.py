@@ -9,7 +9,7 @@ from tfbaselines.learn.losses import Batch, Statistics, target_actions, targets,
 
 
 class Losses:
-    """What each optimizer of HER minimizes.
+    """The losses of actor and critic.
 
     Args:
         policy: the actor with its critic.
@@ -26,7 +26,7 @@ class Losses:
         self._most_return = 0.0 if config.clip_pos_returns else np.inf
 
     def prepare(self, batch: Batch) -> Batch:
-        """Add y = clip(r + gamma (1 - d) q'(s', g, pi'(s', g)), -1 / (1 - gamma), 0)."""
+        """Compute the targets y = clip(r + gamma (1 - d) q'(s', g, pi'(s', g)), -1 / (1 - gamma), 0)."""
         batch = batch | views(self._policy, batch)
         (value,) = self._target.q(batch["next"], target_actions(self._target, batch["next"], None))
         return batch | {"targets": tf.clip_by_value(targets(batch, value), self._least_return, self._most_return)}

@@ -43,7 +43,7 @@ class SampledActions:
 
 
 class Losses:
-    """What each optimizer of SAC minimizes.
+    """The losses of critics, actor and temperature.
 
     Attributes:
         temperature: alpha.
@@ -76,7 +76,7 @@ class Losses:
         return self._actions.noise(rng, rows)
 
     def prepare(self, batch: Batch) -> Batch:
-        """Add y = r + gamma (1 - d) (min_i q_i'(s', a') - alpha log pi(a'|s')) with a' ~ pi(s')."""
+        """Compute the targets y = r + gamma (1 - d) (min_i q_i'(s', a') - alpha log pi(a'|s')) with a' ~ pi(s')."""
         batch = batch | views(self._policy, batch)
         value, logp = self._actions.value(self._target, batch["next"], batch.get("noise_next"))
         return batch | {"targets": targets(batch, value - self.temperature() * logp)}

@@ -105,7 +105,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
 
 
 def make_losses(policy: ActorCritic, target: ActorCritic, config: Config, rewards: EnvironmentRewards) -> Losses:
-    """Choose the losses that the arguments ask for.
+    """Choose the losses for the given arguments.
 
     Args:
         policy: an actor with its critics.

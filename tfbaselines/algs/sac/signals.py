@@ -58,7 +58,7 @@ class SignalLosses(Losses):
         self.columns = tuple(f"{name}/{kind}" for name in strengths for kind in ("value", "q_loss"))
 
     def prepare(self, batch: Batch) -> Batch:
-        """Add the targets [B, K].
+        """Compute the targets [B, K] of all signals.
 
         Args:
             batch: rewards and discount [B, K], and `following` if a return continues in the next episode.
@@ -155,7 +155,7 @@ class ReplaySignals(EnvironmentRewards):
         self._by_name = {signal.name: signal for signal in self.learned}
         self._trained = RewardSignals(self.learned)
         ends = [TERMINATE if name == EXTRINSIC else self._by_name[name].ends for name in signals]
-        # Whether the end of an episode ends a signal's return.
+        # True for a signal with returns that end with an episode.
         self._terminates = np.array([end == TERMINATE for end in ends])
         self._gammas = np.float32([signal.gamma for signal in signals.values()])
         self.strengths = {name: signal.strength for name, signal in signals.items()}
@@ -208,7 +208,7 @@ class ReplaySignals(EnvironmentRewards):
 
 
 def _next_obs(block: dict[str, Any]) -> Any:
-    """Return the observations [M, B, ...] after the steps of a block; in sequences those of the following rows."""
+    """Return the observations [M, B, ...] after the steps of a block; a sequence has them in its following rows."""
     if "next_obs" in block:
         return block["next_obs"]
     rows = block["next_rows"]

@@ -17,7 +17,9 @@ def actor_loss(policy: ActorCritic, alpha: float, batch: Batch) -> tuple[tf.Tens
 def behavior_regularized(
     policy: ActorCritic, batch: Batch, q: tf.Tensor, actions: tf.Tensor, alpha: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the loss and its second term, with actions in units of their bounds:
+    """Return the loss and its second term, with actions in units of their bounds.
+
+    The loss is
 
         -lambda E[Q(s, pi(s))] + E[(pi(s) - a)^2],   lambda = alpha / E|Q(s, pi(s))|
 

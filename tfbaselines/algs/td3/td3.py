@@ -1,11 +1,11 @@
 """TD3: twin delayed deep deterministic policy gradient (Fujimoto et al. 2018, arXiv:1802.09477).
 
-Critics q1, q2 descend (q_i(s, a) - y)^2 towards
+The critics q1, q2 minimize (q_i(s, a) - y)^2 with
 
     y = r + gamma (1 - d) min_i q_i'(s', a'),   a' = clip(pi'(s') + clip(noise, -noise_clip, noise_clip), bounds)
 
-and in every policy_delay-th step the actor ascends q1(s, pi(s)) and the targets (') follow by polyak averaging.
-Offline, from a data set alone, the actor stays near the data's actions as in TD3+BC; see learn/losses.py.
+and in every policy_delay-th step the actor maximizes q1(s, pi(s)) and the targets (') follow by polyak averaging.
+offline.py has the actor's loss for learning from a data set alone.
 """
 
 from functools import partial
@@ -44,11 +44,11 @@ BC_ALPHA = 2.5
 
 
 def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, comm: Any = None) -> BlockUpdate:
-    """The gradient steps.
+    """Make the gradient steps.
 
     Args:
         policy: an actor with two critics.
-        averaged: its targets.
+        averaged: the target networks.
         config: the arguments.
         comm: the ranks that train together.
     """
@@ -106,5 +106,5 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
 
 
 def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None) -> ActorCritic:
-    """A deterministic actor with two critics."""
+    """Make a deterministic actor with two critics."""
     return make_actor_critic(network, env, config, comm, head=DeterministicHead, critics=2)
