@@ -16,10 +16,9 @@ from mutations import mutations, refused_or_read
 
 from tfbaselines import run
 from tfbaselines.algs.registry import ALGORITHMS, get
-from tfbaselines.config.command_line import parse
-from tfbaselines.config.files import read_config
-from tfbaselines.config.sections import read_sections
-from tfbaselines.config.stored import given_again
+from tfbaselines.cli.command_line import parse
+from tfbaselines.cli.sections import read_sections
+from tfbaselines.cli.stored import given_again, read_config
 from tfbaselines.demos.demonstrations import load_demonstrations
 from tfbaselines.replay.replay import Replay
 

@@ -9,9 +9,9 @@ PACKAGE = Path(tfbaselines.__file__).parent
 
 # Each may import those before it.
 ROOMS = (
-    *("errors", "files", "limits", "arrays", "cli", "compiling", "parallel", "envs", "policy", "learn", "replay"),
-    *("rollout", "config", "logs", "demos", "training", "rewards", "algs", "plot", "evaluate", "record", "check_env"),
-    *("compat", "bench", "run", "__main__"),
+    *("errors", "files", "limits", "arrays", "loading", "compiling", "parallel", "envs", "policy", "learn", "replay"),
+    *("rollout", "config", "cli", "logs", "demos", "training", "rewards", "algs", "plot", "evaluate", "record"),
+    *("check_env", "compat", "bench", "run", "__main__"),
 )
 
 

@@ -13,8 +13,9 @@ import pytest
 from commands import SMALL, finish, run, run_on_ranks, start, start_shell
 
 from tfbaselines.algs.registry import ALGORITHMS
-from tfbaselines.config.command_line import parse, split
-from tfbaselines.config.files import make_config, write_config
+from tfbaselines.cli.command_line import parse, split
+from tfbaselines.cli.stored import make_config
+from tfbaselines.config.files import write_config
 from tfbaselines.errors import NotFiniteError, UsageError
 from tfbaselines.logs.directory import LOCK_NAME
 from tfbaselines.logs.logger import read_csv
@@ -249,9 +250,9 @@ def test_a_resumed_run_keeps_the_seed_that_was_drawn_for_it(stored):
 
 def test_a_resumed_run_keeps_the_number_of_games_that_its_machine_gave_it(stored, tmp_path, monkeypatch):
     given = ["--alg=a2c", "--env=PongNoFrameskip-v4"]
-    monkeypatch.setattr("tfbaselines.config.command_line.usable_cores", lambda: {0, 1, 2})
+    monkeypatch.setattr("tfbaselines.cli.command_line.usable_cores", lambda: {0, 1, 2})
     write_config(tmp_path / "run", make_config(parse(split(given), ALGORITHMS)))
-    monkeypatch.setattr("tfbaselines.config.command_line.usable_cores", lambda: set(range(16)))
+    monkeypatch.setattr("tfbaselines.cli.command_line.usable_cores", lambda: set(range(16)))
     assert main(["--resume=run"]) == main(["--resume=run", "--num_env=2"]) == 0
     assert [args.flags["num_env"] for args in stored] == [3, 2]
 

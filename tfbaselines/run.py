@@ -9,17 +9,18 @@ import sys
 from typing import Any
 
 from tfbaselines.algs.registry import ALGORITHMS
-from tfbaselines.cli.command import exit_status, leave, load_tensorflow
+from tfbaselines.cli.command import exit_status, leave
+from tfbaselines.cli.command_line import Arguments, parse, split
+from tfbaselines.cli.help import help_text
+from tfbaselines.cli.sections import below, config_text
+from tfbaselines.cli.stored import NOT_KEPT, READ_AGAIN, given_again, make_config, needs_trust, read_config
 from tfbaselines.compat import names_of
-from tfbaselines.config.command_line import Arguments, parse, split
-from tfbaselines.config.files import config_text, make_config, read_config, write_config
-from tfbaselines.config.help import help_text
-from tfbaselines.config.sections import below
+from tfbaselines.config.files import write_config
 from tfbaselines.config.signals import reads_demonstrations
-from tfbaselines.config.stored import NOT_KEPT, READ_AGAIN, given_again, needs_trust
 from tfbaselines.config.takes import EVAL_SEEDS_APART
 from tfbaselines.errors import UsageError
 from tfbaselines.files import check_can_be_written
+from tfbaselines.loading import load_tensorflow
 from tfbaselines.logs.directory import clear, forget, has_checkpoint, holds_checkpoints, holds_run, locked
 from tfbaselines.logs.formats import check_format
 from tfbaselines.parallel import mpi

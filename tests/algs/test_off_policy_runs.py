@@ -13,7 +13,7 @@ from small_environments import CYCLE, box, counting, still
 from small_runs import flags, joined, learn, rows, stop_after, train, weights
 
 from tfbaselines.algs import registry
-from tfbaselines.config.command_line import parse, split
+from tfbaselines.cli.command_line import parse, split
 from tfbaselines.config.options import RunOptions
 from tfbaselines.evaluate import evaluate
 from tfbaselines.logs.logger import read_csv

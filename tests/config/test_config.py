@@ -7,7 +7,7 @@ import pytest
 
 from tfbaselines import ALGORITHMS
 from tfbaselines.algs.registry import get
-from tfbaselines.config.command_line import FLAGS
+from tfbaselines.cli.command_line import FLAGS
 from tfbaselines.config.config import OF_ENVIRONMENTS, Coefficient, Config, Schedule, arg
 from tfbaselines.config.networks import NETWORKS
 from tfbaselines.config.options import RunOptions

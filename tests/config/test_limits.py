@@ -7,8 +7,8 @@ import pytest
 from commands import SMALL, run
 
 from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.cli.command_line import parse, split
 from tfbaselines.config.argument import Argument
-from tfbaselines.config.command_line import parse, split
 from tfbaselines.errors import UsageError
 from tfbaselines.limits import LONGEST_LIST
 from tfbaselines.policy.networks import get_network_builder

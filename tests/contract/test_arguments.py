@@ -8,8 +8,9 @@ from small_runs import BY_BASE, BY_NAME, EVERY, WITH_NETWORKS, flags, own_identi
 
 from tfbaselines import ALGORITHMS as NAMES
 from tfbaselines.algs.registry import ALGORITHMS, get
-from tfbaselines.config.command_line import FLAGS, OF_THE_RUN, parse, split
-from tfbaselines.config.files import make_config, to_jsonable
+from tfbaselines.cli.command_line import FLAGS, OF_THE_RUN, parse, split
+from tfbaselines.cli.stored import make_config
+from tfbaselines.config.files import to_jsonable
 from tfbaselines.errors import UsageError
 from tfbaselines.run import main
 

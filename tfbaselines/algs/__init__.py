@@ -14,7 +14,7 @@ def __getattr__(name: str) -> ModuleType:
     if name.startswith("_") or importlib.util.find_spec(f"{__name__}.{name}") is None:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     if name != "registry":
-        from tfbaselines.cli.command import load_tensorflow
+        from tfbaselines.loading import load_tensorflow
 
         load_tensorflow()
     return importlib.import_module(f"{__name__}.{name}")

@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from tfbaselines.bench.cases import CASES
-from tfbaselines.cli.command import load_tensorflow
+from tfbaselines.loading import load_tensorflow
 
 
 def run(name: str, steps: int, precision: str) -> dict[str, float]:

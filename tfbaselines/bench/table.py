@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfbaselines.algs.registry import get
-from tfbaselines.config.sections import tuned_environments
+from tfbaselines.cli.sections import tuned_environments
 from tfbaselines.errors import check_at_least, unknown
 from tfbaselines.files import write_whole
 from tfbaselines.parallel.threads import usable_cores

@@ -7,9 +7,8 @@ import os
 import re
 import sys
 import sysconfig
-import tempfile
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NoReturn
 
 from tfbaselines.errors import LONGEST_VALUE, NotFiniteError, UsageError, WorkerError, nearest
@@ -29,60 +28,6 @@ class Parser(argparse.ArgumentParser):
         typo = re.match(r"unrecognized arguments: (--[\w-]+)", message)
         guess = nearest(typo.group(1), self._option_string_actions) if typo else None
         self.exit(2, f"{self.prog}: error: {message}{f'; did you mean {guess}?' if guess else ''}\n")
-
-
-def load_tensorflow() -> None:
-    """Import TensorFlow, unless it is, without what its libraries print while they look for devices."""
-    if "tensorflow" in sys.modules:
-        return
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    with silent_stderr(), absent("pandas", "matplotlib"):
-        # Ahead of TensorFlow it leaves alone the parts of itself that nothing here uses.
-        import tensorflow_probability  # noqa: F401, I001
-        import tensorflow as tf
-
-        tf.config.list_physical_devices()
-
-
-@contextlib.contextmanager
-def absent(*names: str) -> Iterator[None]:
-    """Packages look as if they were not installed: Keras would import them for functions that no command calls.
-
-    Args:
-        names: of packages; those that are imported already stay.
-    """
-    hidden = [name for name in names if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(hidden))
-    try:
-        yield
-    finally:
-        for name in hidden:
-            del sys.modules[name]
-
-
-@contextlib.contextmanager
-def silent_stderr() -> Iterator[None]:
-    """Drop what C libraries write to standard error; it is shown after all when the block fails."""
-    try:
-        sys.stderr.flush()
-        kept = os.dup(2)
-    except (AttributeError, OSError):
-        # It was closed from the start: there is nothing to drop, and number 2 may be a file of the run's.
-        kept = None
-    if kept is None:
-        yield
-        return
-    with tempfile.TemporaryFile() as scratch:
-        os.dup2(scratch.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            scratch.seek(0)
-            os.write(kept, scratch.read())
-            raise
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
 
 
 def exit_status(name: str, command: Callable[[], int]) -> int:

@@ -13,10 +13,10 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from tfbaselines.cli.command import load_tensorflow
 from tfbaselines.compat.port import Port
 from tfbaselines.compat.table import PACKAGES, TABLE
 from tfbaselines.errors import UsageError
+from tfbaselines.loading import load_tensorflow
 
 PACKAGE = __name__.partition(".")[0]
 

@@ -14,14 +14,15 @@ from functools import partial
 from typing import Any
 
 from tfbaselines.algs.registry import ALGORITHMS, get
-from tfbaselines.cli.command import Parser, exit_status, leave, load_tensorflow
+from tfbaselines.cli.command import Parser, exit_status, leave
+from tfbaselines.cli.stored import read_config
 from tfbaselines.compat import spinup
 from tfbaselines.compat.experiments import DEFAULT_DATA_DIR, ExperimentGrid
 from tfbaselines.compat.table import SPINNING_UP
-from tfbaselines.config.files import read_config
 from tfbaselines.config.networks import ACTIVATIONS, network_named
 from tfbaselines.config.stable_baselines3 import name_here
 from tfbaselines.errors import UsageError, bad_argument, check_at_least, unknown
+from tfbaselines.loading import load_tensorflow
 from tfbaselines.parallel import mpi
 
 COMMAND = "python -m tfbaselines.run"

@@ -15,9 +15,10 @@ import gymnasium
 import numpy as np
 
 from tfbaselines.algs.registry import get
+from tfbaselines.cli.command_line import check_arguments
+from tfbaselines.cli.stored import read_config
 from tfbaselines.compat.spinup_config import NETWORK, CannotBeStored, config_of
-from tfbaselines.config.command_line import check_arguments
-from tfbaselines.config.files import FILE_NAME, read_config, write_config
+from tfbaselines.config.files import FILE_NAME, write_config
 from tfbaselines.config.networks import network_named
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.logs import logger

@@ -7,11 +7,10 @@ import gymnasium
 import numpy as np
 
 from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.cli.command_line import ENV_KWARGS, OF_THE_RUN, parse
+from tfbaselines.cli.stored import check_config, make_config
 from tfbaselines.config.argument import shown
-from tfbaselines.config.command_line import ENV_KWARGS, OF_THE_RUN, parse
-from tfbaselines.config.files import make_config
 from tfbaselines.config.networks import ACTIVATIONS
-from tfbaselines.config.stored import check_config
 from tfbaselines.envs.ids import env_type_of
 from tfbaselines.parallel import mpi
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from tfbaselines.cli.command import load_tensorflow
 from tfbaselines.config.config import Config
 from tfbaselines.errors import unknown
+from tfbaselines.loading import load_tensorflow
 
 EVERY_KIND = ("Discrete", "MultiDiscrete", "MultiBinary", "Box")
 

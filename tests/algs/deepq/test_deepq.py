@@ -13,9 +13,9 @@ import tfbaselines
 from tfbaselines.algs import deepq, registry
 from tfbaselines.algs.deepq.prioritized import PrioritizedReplay
 from tfbaselines.algs.deepq.q_head import NoisyDense
-from tfbaselines.config.command_line import parse, split
+from tfbaselines.cli.command_line import parse, split
+from tfbaselines.cli.sections import tuned_sections
 from tfbaselines.config.options import RunOptions
-from tfbaselines.config.sections import tuned_sections
 from tfbaselines.envs import tiny
 from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.learn.average import with_targets

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import PolicyConfig
 from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
@@ -15,6 +14,7 @@ from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.limits import COUNT, ROWS, STEPS
+from tfbaselines.loading import lazily
 
 # Of replayed episodes, unless it is given.
 BATCH_SIZE = 32

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.bases import OnPolicyConfig, PolicyConfig
 from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
 from tfbaselines.limits import STEPS
+from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)

@@ -6,13 +6,13 @@ This half loads no TensorFlow: the arguments, and what the command knows of the 
 from dataclasses import dataclass
 from typing import Any
 
-from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import ReplayConfig, SpinupReplayConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import bad_argument
 from tfbaselines.limits import COUNT, ROWS
+from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)

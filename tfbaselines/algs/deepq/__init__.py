@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import ReplayConfig
 from tfbaselines.config.config import Schedule, arg
@@ -15,6 +14,7 @@ from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import LinearSchedule
 from tfbaselines.errors import bad_argument
 from tfbaselines.limits import COUNT, PASSES, ROWS, UNITS
+from tfbaselines.loading import lazily
 
 ATARI: dict[str, Any] = {
     "network": "conv_only",

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.bases import BatchConfig
 from tfbaselines.config.config import Coefficient, NetworkSpec, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import bad_argument
 from tfbaselines.limits import PASSES, ROWS, STEPS
+from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)

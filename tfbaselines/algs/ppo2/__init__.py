@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.bases import OnPolicyConfig, PolicyConfig
 from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
@@ -15,6 +14,7 @@ from tfbaselines.config.options import RunOptions
 from tfbaselines.config.signals import PretrainingConfig, SignalsConfig
 from tfbaselines.errors import bad_argument
 from tfbaselines.limits import PASSES, STEPS
+from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)

@@ -6,12 +6,12 @@ This half loads no TensorFlow: the arguments, and what the command knows of the 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import SearchConfig
 from tfbaselines.config.config import Schedule, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.limits import COUNT
+from tfbaselines.loading import lazily
 
 NETWORK = "table"
 

@@ -7,7 +7,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import OffPolicyConfig, ReplayConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
@@ -16,6 +15,7 @@ from tfbaselines.config.schedules import is_schedule, parse_schedule
 from tfbaselines.config.signals import PretrainingConfig, SignalsConfig
 from tfbaselines.errors import bad_argument
 from tfbaselines.limits import ROWS
+from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)

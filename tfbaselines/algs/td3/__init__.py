@@ -6,11 +6,11 @@ This half loads no TensorFlow: the arguments, and what the command knows of the 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import OffPolicyConfig, ReplayConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
 from tfbaselines.config.options import RunOptions
+from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)

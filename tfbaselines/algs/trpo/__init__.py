@@ -6,12 +6,12 @@ This half loads no TensorFlow: the arguments, and what the command knows of the 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tfbaselines.cli.lazy import lazily
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.bases import EpochConfig
 from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.limits import PASSES
+from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)

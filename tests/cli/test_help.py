@@ -6,8 +6,8 @@ import pytest
 
 import tfbaselines
 from tfbaselines.algs.registry import ALGORITHMS
-from tfbaselines.config import help as page
-from tfbaselines.config.command_line import FLAGS
+from tfbaselines.cli import help as page
+from tfbaselines.cli.command_line import FLAGS
 from tfbaselines.config.networks import NETWORKS
 from tfbaselines.errors import UsageError
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.cli.command_line import FLAGS, parse, parse_value, split
 from tfbaselines.config.argument import Argument
-from tfbaselines.config.command_line import FLAGS, parse, parse_value, split
 from tfbaselines.config.networks import NETWORKS
 from tfbaselines.errors import UsageError
 

@@ -5,9 +5,9 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tfbaselines.cli.command_line import FLAGS, OF_THE_RUN
 from tfbaselines.config.algorithm import Algorithm, named
 from tfbaselines.config.argument import Argument, shown
-from tfbaselines.config.command_line import FLAGS, OF_THE_RUN
 from tfbaselines.config.networks import NETWORKS, Network, network_named
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
 from tfbaselines.envs.ids import ENV_TYPES

@@ -5,14 +5,16 @@ A file has a section `default`, and sections named after a type of environments 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 
 from tfbaselines.arrays import open_regular
-from tfbaselines.config.command_line import FLAGS
+from tfbaselines.cli.command_line import ENV_KWARGS, FLAGS, OF_THE_RUN, Arguments
+from tfbaselines.config.argument import shown
+from tfbaselines.config.networks import network_named
 from tfbaselines.envs.ids import ENV_TYPES, VERSION, env_type_of
 from tfbaselines.errors import UsageError, bad_argument, nearest, warn
 
@@ -20,6 +22,7 @@ TUNED = Path(__file__).parents[1] / "tuned"
 DEFAULT = "default"
 # In bytes.
 LARGEST = 2**20
+COMMENT_COLUMN = 44
 # What the command does is typed; a file holds what a run is.
 TYPED_ONLY = ("config", "tuned", "print_config", "help", "resume", "trust", "overwrite")
 
@@ -191,3 +194,42 @@ def _add(
 def _take(section: Mapping[str, str], place: str, values: dict[str, str], origins: dict[str, str]) -> None:
     values.update(section)
     origins.update(dict.fromkeys(section, place))
+
+
+def config_text(args: Arguments, origins: Mapping[str, str]) -> str:
+    """YAML with a comment on every line.
+
+    Args:
+        args: the checked command line.
+        origins: where an argument's value comes from, for those that are not defaults.
+    """
+    values, usual = dict(_values(args)), f"default for {args.env_type}"
+    lines = [f"{DEFAULT}:"]
+    for name, value in values.items():
+        keys = [key for key in origins if key == name or (name == "env_kwargs" and key.startswith(ENV_KWARGS))]
+        origin = ", ".join(dict.fromkeys(map(origins.get, keys))) or (usual if name in args.learn else "default")
+        lines.append(f"  {name}: {_scalar(value)}".ljust(COMMENT_COLUMN) + f"  # {origin}")
+    return "\n".join(lines) + "\n"
+
+
+def _values(args: Arguments) -> Iterable[tuple[str, Any]]:
+    """Every argument that text can stand for, the command's first, then the algorithm's, then the network's."""
+    for name in FLAGS:
+        if name not in TYPED_ONLY and (name != "num_timesteps" or args.total_timesteps is not None):
+            yield name, args.flags[name]
+    config, of_network = args.algorithm.config, network_named(args.network).arguments
+    own = config.arguments()
+    counting = [name for name in of_network if name not in own and (name in args.learn or not config.sizes_networks)]
+    for name, argument in (own | {name: of_network[name] for name in counting}).items():
+        if argument.settable and name not in (*OF_THE_RUN, *FLAGS):
+            yield name, args.learn.get(name, argument.default)
+
+
+def _scalar(value: Any) -> str:
+    import yaml
+
+    if isinstance(value, float):
+        return shown(value)
+    if isinstance(value, tuple):
+        value = list(value)
+    return yaml.safe_dump(value, default_flow_style=True, width=1000).removesuffix("...\n").strip()

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.cli.command_line import FLAGS, OF_THE_RUN, parse, parse_value, split
 from tfbaselines.config.argument import Argument, kinds_of
-from tfbaselines.config.command_line import FLAGS, OF_THE_RUN, parse, parse_value, split
 from tfbaselines.config.config import NetworkSpec, Schedule
 from tfbaselines.config.networks import ACTIVATIONS, NETWORKS
 from tfbaselines.errors import UsageError

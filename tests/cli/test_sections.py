@@ -6,10 +6,9 @@ import pytest
 import yaml
 
 from tfbaselines.algs.registry import ALGORITHMS, get
-from tfbaselines.config import sections
-from tfbaselines.config.command_line import parse, split
-from tfbaselines.config.files import read_config
-from tfbaselines.config.sections import (
+from tfbaselines.cli import sections
+from tfbaselines.cli.command_line import parse, split
+from tfbaselines.cli.sections import (
     DEFAULT,
     TUNED,
     below,
@@ -17,6 +16,7 @@ from tfbaselines.config.sections import (
     tuned_algorithms,
     tuned_environments,
 )
+from tfbaselines.cli.stored import read_config
 from tfbaselines.envs.ids import ENV_TYPES
 from tfbaselines.errors import UsageError
 from tfbaselines.run import main

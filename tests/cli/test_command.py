@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
-from tfbaselines.cli.command import Parser, absent, exit_status, silent_stderr
+from tfbaselines.cli.command import Parser, exit_status
 from tfbaselines.errors import UsageError, WorkerError, nearest
+from tfbaselines.loading import absent, silent_stderr
 
 
 def fail(error):
@@ -116,7 +117,7 @@ def test_noise_is_shown_when_something_fails(capfd):
 def test_a_closed_standard_error_has_nothing_to_drop(closing):
     script = (
         f"import os, sys; {closing}\n"
-        "from tfbaselines.cli.command import silent_stderr\n"
+        "from tfbaselines.loading import silent_stderr\n"
         "with silent_stderr():\n    print('went on')\n"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "went on\n"

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tfbaselines.algs.registry import ALGORITHMS, get
-from tfbaselines.config.command_line import parse, split
-from tfbaselines.config.files import FILE_NAME, make_config, read_config, write_config
-from tfbaselines.config.stored import NOT_KEPT, check_run, given_again, needs_trust
+from tfbaselines.cli.command_line import parse, split
+from tfbaselines.cli.stored import NOT_KEPT, check_run, given_again, make_config, needs_trust, read_config
+from tfbaselines.config.files import FILE_NAME, write_config
 from tfbaselines.errors import UsageError
 from tfbaselines.evaluate import evaluate
 from tfbaselines.evaluate import main as evaluate_main

@@ -8,8 +8,9 @@ import pytest
 
 import tfbaselines
 from tfbaselines.algs.registry import ALGORITHMS
-from tfbaselines.config.command_line import parse, split
-from tfbaselines.config.files import FILE_NAME, env_config, make_config, read_config, write_config
+from tfbaselines.cli.command_line import parse, split
+from tfbaselines.cli.stored import env_config, make_config, read_config
+from tfbaselines.config.files import FILE_NAME, write_config
 from tfbaselines.envs.make import build_env
 from tfbaselines.errors import UsageError
 

@@ -1,0 +1,79 @@
+"""Loading TensorFlow late and quietly: when a name is first used that needs it."""
+
+import contextlib
+import importlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+def load_tensorflow() -> None:
+    """Import TensorFlow, unless it is, without what its libraries print while they look for devices."""
+    if "tensorflow" in sys.modules:
+        return
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    with silent_stderr(), absent("pandas", "matplotlib"):
+        # Ahead of TensorFlow it leaves alone the parts of itself that nothing here uses.
+        import tensorflow_probability  # noqa: F401, I001
+        import tensorflow as tf
+
+        tf.config.list_physical_devices()
+
+
+@contextlib.contextmanager
+def absent(*names: str) -> Iterator[None]:
+    """Packages look as if they were not installed: Keras would import them for functions that no command calls.
+
+    Args:
+        names: of packages; those that are imported already stay.
+    """
+    hidden = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+
+
+@contextlib.contextmanager
+def silent_stderr() -> Iterator[None]:
+    """Drop what C libraries write to standard error; it is shown after all when the block fails."""
+    try:
+        sys.stderr.flush()
+        kept = os.dup(2)
+    except (AttributeError, OSError):
+        # It was closed from the start: there is nothing to drop, and number 2 may be a file of the run's.
+        kept = None
+    if kept is None:
+        yield
+        return
+    with tempfile.TemporaryFile() as scratch:
+        os.dup2(scratch.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            scratch.seek(0)
+            os.write(kept, scratch.read())
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+def lazily(module: str) -> Callable[[str], Any]:
+    """Make a package's ``__getattr__``, which reads names from one of its modules.
+
+    Args:
+        module: full name of the module, imported on first use.
+    """
+
+    def __getattr__(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module '{module}' has no attribute '{name}'")
+        load_tensorflow()
+        return getattr(importlib.import_module(module), name)
+
+    return __getattr__
