@@ -3,6 +3,7 @@
 This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in ddpg.py.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +48,9 @@ class Config(SpinupReplayConfig, ReplayConfig):
     tau: float = arg(0.01, "how far the targets move towards the parameters in each step", at_least=0, at_most=1)
     eval_env: Any
     param_noise_adaption_interval: int = arg(50, "gradient steps between adaptations of parameter noise", at_least=1)
-    return_range: tuple[float, float] | None = arg(None, "range to which the critics' predictions are clipped")
+    return_range: tuple[float, float] | None = arg(
+        None, "range to which the critics' predictions are clipped", limit=math.inf
+    )
     replay_size: float
     act_noise: float | None = arg(None, "Spinning Up's noise_type=normal_X, X in units of the bounds", at_least=0)
     polyak: float | None = arg(
