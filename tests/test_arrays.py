@@ -13,7 +13,7 @@ from mutations import HEADERS, mutations, refused_or_read
 
 from tfbaselines import arrays
 from tfbaselines import arrays as memory
-from tfbaselines.arrays import map_array, parse_document, read_archive
+from tfbaselines.arrays import as_declared, map_array, parse_document, read_archive
 from tfbaselines.errors import UsageError
 from tfbaselines.training.checkpoint import TREE_ENTRY, load_tree, save_tree
 
@@ -208,6 +208,27 @@ def test_arrays_can_be_written_to_and_keep_their_order(tmp_path):
         np.save(tmp_path / "one.npy", array)
         np.testing.assert_array_equal(map_array(tmp_path / "one.npy"), array)
         assert read[name].flags.writeable and read[name].dtype == array.dtype
+
+
+@pytest.mark.parametrize(
+    ("array", "shape", "words"),
+    [
+        (None, ("E",), "it has no array 'rewards'"),
+        (np.zeros((2, 3)), ("E", 4), r"rewards has the shape \(2, 3\), expected is \('E', 4\)"),
+        (np.zeros(2), ("E", "L", ...), "rewards has the shape"),
+        (np.array(["1"]), ("E",), "rewards has the type <U1, expected are numbers"),
+        (np.array([np.inf]), ("E",), "rewards has numbers that are not finite"),
+        (np.array([0.5]), ("E",), "expected are whole numbers of type int64"),
+    ],
+)
+def test_arrays_that_are_not_as_declared_are_refused(array, shape, words):
+    with pytest.raises(UsageError, match=words):
+        as_declared("rewards", array, shape, np.int64)
+
+
+def test_arrays_become_what_is_declared():
+    read = as_declared("rewards", np.arange(6.0).reshape(1, 2, 3), ("E", ...), np.int64)
+    assert read.dtype == np.int64 and read.tolist() == [[[0, 1, 2], [3, 4, 5]]]
 
 
 def test_documents_are_bounded():

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.arrays import parse_document, read_archive
+from tfbaselines.arrays import as_declared, parse_document, read_archive
 from tfbaselines.demos.foreign import MINARI, Episodes, of_baselines, of_minari
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.errors import UsageError, bad_argument
@@ -184,8 +184,8 @@ def _of_file(path: Path, observation_space: spaces.Space, action_space: spaces.S
         raise UsageError("there is no such file")
     try:
         arrays = read_archive(path)
-    except Exception as error:  # A damaged archive makes zipfile and numpy raise almost anything.
-        raise UsageError(f"it is damaged, compressed, pickled, or no .npz file ({error})") from None
+    except OSError as error:
+        raise UsageError(str(error)) from None
     if "about" not in arrays:
         episodes = of_baselines(arrays, observation_space, action_space)
         return _fitted(episodes, {"file": path.name}, observation_space, action_space)
@@ -194,9 +194,6 @@ def _of_file(path: Path, observation_space: spaces.Space, action_space: spaces.S
         difference = spaces_differ(document[kind], describe_space(space))
         if difference:
             raise UsageError(f"of another {kind.replace('_', ' ')}: {difference}")
-    missing = [name for name in ARRAYS[:-1] if name not in arrays]
-    if missing:
-        raise UsageError(f"it has no array '{missing[0]}'")
     episodes = Episodes(**{name: arrays.get(name) for name in ARRAYS})
     return _fitted(episodes, document["about"], observation_space, action_space)
 
@@ -216,26 +213,30 @@ def _fitted(
     episodes: Episodes, about: dict[str, Any], observation_space: spaces.Space, action_space: spaces.Space
 ) -> Demonstrations:
     """Checked against the spaces, in the types that algorithms take."""
-    lengths = _whole("lengths", episodes.lengths)
+    lengths = as_declared("lengths", episodes.lengths, ("E",), np.int64)
     steps, count = int(lengths.sum()), len(lengths)
-    if lengths.ndim != 1 or count == 0 or lengths.min() < 1:
+    if count == 0 or lengths.min() < 1:
         raise UsageError("there is no episode, or an episode without steps")
     seen = observation_dtype(observation_space)
     last_obs = episodes.last_obs
+    if last_obs is not None:
+        last_obs = as_declared("last_obs", last_obs, (count, *observation_space.shape), seen)
     return Demonstrations(
-        obs=_array("obs", episodes.obs, (steps, *observation_space.shape), seen),
+        obs=as_declared("obs", episodes.obs, (steps, *observation_space.shape), seen),
         actions=_actions(episodes.actions, steps, action_space),
-        rewards=_array("rewards", episodes.rewards, (steps,), np.dtype(np.float32)),
+        rewards=as_declared("rewards", episodes.rewards, (steps,), np.float32),
         lengths=lengths,
-        terminated=_array("terminated", episodes.terminated, (count,), np.dtype(bool)),
-        last_obs=None if last_obs is None else _array("last_obs", last_obs, (count, *observation_space.shape), seen),
+        terminated=as_declared("terminated", episodes.terminated, (count,), bool),
+        last_obs=None
+        if last_obs is None
+        else as_declared("last_obs", last_obs, (count, *observation_space.shape), seen),
         about=about,
     )
 
 
 def _actions(actions: np.ndarray, steps: int, space: spaces.Space) -> np.ndarray:
-    dtype = np.dtype(np.float32) if isinstance(space, spaces.Box) else np.dtype(space.dtype)
-    actions = _array("actions", actions, (steps, *space.shape), dtype)
+    dtype = np.float32 if isinstance(space, spaces.Box) else space.dtype
+    actions = as_declared("actions", actions, (steps, *space.shape), dtype)
     if isinstance(space, spaces.Box):
         # What the environment does with actions beyond them.
         return np.clip(actions, space.low, space.high).astype(np.float32)
@@ -243,23 +244,6 @@ def _actions(actions: np.ndarray, steps: int, space: spaces.Space) -> np.ndarray
     if outside is not None:
         raise UsageError(f"the action {outside} is not in {space}")
     return actions
-
-
-def _array(name: str, array: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    if array.shape != shape:
-        raise UsageError(f"{name} has the shape {array.shape}, expected is {shape}")
-    if array.dtype.kind not in "biuf":
-        raise UsageError(f"{name} has the type {array.dtype}, expected are numbers")
-    if not np.isfinite(array).all():
-        raise UsageError(f"{name} has numbers that are not finite")
-    return array.astype(dtype) if dtype.kind in "fb" else _whole(name, array, dtype)
-
-
-def _whole(name: str, array: np.ndarray, dtype: Any = np.int64) -> np.ndarray:
-    converted = array.astype(dtype) if array.dtype.kind in "biuf" else None
-    if converted is None or not np.array_equal(converted, array):
-        raise UsageError(f"{name} has the type {array.dtype}, expected are whole numbers of type {np.dtype(dtype)}")
-    return converted
 
 
 class DataSetReplay(Replay):

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
+from tfbaselines.arrays import check_array
 from tfbaselines.errors import UsageError
 
 # What a Minari dataset's name begins with where a file's path may stand.
@@ -39,16 +40,12 @@ def of_baselines(
     missing = [name for name in OF_BASELINES if name not in arrays]
     if missing:
         raise UsageError(f"it has no array '{missing[0]}' and no entry 'about': neither this format nor baselines'")
-    obs, actions, rewards = arrays["obs"], arrays["acs"], arrays["rews"]
-    shape = obs.shape[:2]
-    if obs.shape[2:] != observation_space.shape:
-        raise UsageError(f"obs has the shape {obs.shape}, expected is {('E', 'L', *observation_space.shape)}")
+    obs = check_array("obs", arrays["obs"], ("E", "L", *observation_space.shape))
+    shape = count, length = obs.shape[:2]
     # baselines leaves out the axis of an action that is one number.
-    if actions.shape not in {(*shape, *action_space.shape), *([shape] if action_space.shape == (1,) else [])}:
-        raise UsageError(f"acs has the shape {actions.shape}, expected is {(*shape, *action_space.shape)}")
-    if rewards.shape != shape:
-        raise UsageError(f"rews has the shape {rewards.shape}, expected is {shape}")
-    count, length = shape
+    one_number = action_space.shape == (1,) and arrays["acs"].shape == shape
+    actions = check_array("acs", arrays["acs"], shape if one_number else (*shape, *action_space.shape))
+    rewards = check_array("rews", arrays["rews"], shape)
     steps = count * length
     return Episodes(
         obs=obs.reshape(steps, *observation_space.shape),

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.arrays import check_size
+from tfbaselines.arrays import check_array, check_size
 from tfbaselines.errors import UsageError
 
 Trajectory = dict[str, np.ndarray]
@@ -102,10 +102,11 @@ def _check_lengths(arrays: Trajectory, lengths: Trajectory, packed: bool) -> Non
 def _check_shapes(arrays: Trajectory, observation: spaces.Space, action: spaces.Space, packed: bool) -> None:
     wanted = dict.fromkeys(("episode_start", "rewards", "terminated", "truncated"), ())
     wanted |= {"obs": () if packed else observation.shape, "actions": action.shape}
-    for name, array in arrays.items():
-        tail = array.shape[1:]
-        if array.dtype.kind not in "biuf" or (tail != wanted[name] if name in wanted else len(tail) != 1):
-            raise UsageError(f"{DAMAGED}, or of other environments: {name} has shape {array.shape}, {array.dtype}")
+    try:
+        for name, array in arrays.items():
+            check_array(name, array, ("T", *wanted.get(name, ("width",))))
+    except ValueError as error:
+        raise UsageError(f"{DAMAGED}, or of other environments: {error}") from None
     if packed and arrays["obs"].dtype != np.uint8:
         raise UsageError(f"{DAMAGED}: packed observations are {arrays['obs'].dtype}")
     if isinstance(action, spaces.Discrete):
