@@ -1,6 +1,6 @@
 """DDPG: deep deterministic policy gradient (Lillicrap et al. 2016, arXiv:1509.02971).
 
-This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in ddpg.py.
+This file declares the arguments and loads no TensorFlow. `learn` is in ddpg.py, and the losses are in loss.py.
 """
 
 import math
@@ -18,41 +18,47 @@ from tfbaselines.loading import lazily
 
 @dataclass(kw_only=True)
 class Config(SpinupReplayConfig, ReplayConfig):
-    """Arguments of DDPG: baselines', and Spinning Up's where they differ."""
+    """Arguments of DDPG in baselines and in Spinning Up."""
 
     seed: int | None
     total_timesteps: float | None
     nb_epochs: int | None = arg(
         None, "number of epochs; None for 500, unless total_timesteps is given", at_least=0, limit=10**9
     )
-    nb_epoch_cycles: int = arg(20, "cycles in an epoch, at whose end a row is logged", at_least=1, limit=10**9)
+    nb_epoch_cycles: int = arg(20, "cycles in an epoch; its end logs a row", at_least=1, limit=10**9)
     nb_rollout_steps: int = arg(100, "steps of each environment in a cycle", at_least=1)
     reward_scale: float = arg(1.0, "rewards are multiplied by this before learning")
     render: bool = arg(False, "show the training environments")
     render_eval: bool = arg(False, "show eval_env")
     noise_type: str | None = arg(
         "adaptive-param_0.2",
-        "adaptive-param_X, ou_X, normal_X or none, or several with commas; X: deviation, unit the actions' bounds",
+        "adaptive-param_X, ou_X, normal_X or none, or several with commas; X: standard deviation in units of the "
+        "actions' bounds",
     )
     normalize_returns: bool = arg(False, "critics predict returns in units of running statistics")
     normalize_observations: bool = arg(True, "scale Box observations by a running mean and deviation")
     critic_l2_reg: float = arg(1e-2, "weight of the squares of the critics' hidden kernels", at_least=0)
     actor_lr: Schedule = arg(1e-4, "the actor's learning rate (Spinning Up's pi_lr)", at_least=0)
     critic_lr: Schedule = arg(1e-3, "the critics' learning rate (Spinning Up's q_lr)", at_least=0)
-    popart: bool = arg(False, "with normalize_returns, rescale critics so that predictions stay as statistics change")
+    popart: bool = arg(
+        False,
+        "with normalize_returns: rescale the critics when the statistics change, so that predictions stay the same",
+    )
     gamma: float
     clip_norm: float | None = arg(None, "bound of the norm of each variable's gradient; None for none", above=0)
     nb_train_steps: int = arg(50, "gradient steps in a cycle", at_least=0, limit=COUNT)
     nb_eval_steps: int = arg(100, "steps of eval_env in a cycle", at_least=0)
     batch_size: int = arg(64, "transitions in a gradient step", at_least=1, limit=ROWS)
-    tau: float = arg(0.01, "how far the targets move towards the parameters in each step", at_least=0, at_most=1)
+    tau: float = arg(0.01, "share of the parameters that the targets take in each step", at_least=0, at_most=1)
     eval_env: Any
     param_noise_adaption_interval: int = arg(50, "gradient steps between adaptations of parameter noise", at_least=1)
     return_range: tuple[float, float] | None = arg(
         None, "range to which the critics' predictions are clipped", limit=math.inf
     )
     replay_size: float
-    act_noise: float | None = arg(None, "Spinning Up's noise_type=normal_X, X in units of the bounds", at_least=0)
+    act_noise: float | None = arg(
+        None, "Spinning Up's noise_type=normal_X, in units of the actions' bounds", at_least=0
+    )
     polyak: float | None = arg(
         None, "Spinning Up's 1 - tau; then the critic steps before the actor, not with it", at_least=0, at_most=1
     )
@@ -60,7 +66,7 @@ class Config(SpinupReplayConfig, ReplayConfig):
     update_after: int = arg(0, "transitions in the replay before the first gradient step", at_least=0)
     update_every: int | None = arg(
         None,
-        "Spinning Up's cycle: environment steps, and gradient steps; None for baselines' two numbers",
+        "Spinning Up's cycle: environment steps, and gradient steps; None for nb_rollout_steps and nb_train_steps",
         at_least=1,
         limit=ROWS,
     )
@@ -69,12 +75,12 @@ class Config(SpinupReplayConfig, ReplayConfig):
         None, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
     )
     save_interval: int = arg(0, "epochs between checkpoints; 0 for only the last", at_least=0)
-    twin_q: bool = arg(False, "two critics, the smaller value of which counts (TD3)")
+    twin_q: bool = arg(False, "two critics; the targets use the smaller value (TD3)")
     delay_policy_update: int = arg(1, "critic steps for each step of the actor and the targets (TD3 has 2)", at_least=1)
     target_noise: Coefficient = arg(
-        0.0, "deviation of noise on the target's actions, unit their bounds (TD3: 0.2)", at_least=0
+        0.0, "standard deviation of noise on the target's actions, in units of their bounds (TD3: 0.2)", at_least=0
     )
-    noise_clip: Coefficient = arg(0.5, "bound of that noise", at_least=0)
+    noise_clip: Coefficient = arg(0.5, "bound of the target's noise", at_least=0)
     n_step: int
     save_replay_buffer: bool
     load_path: str | None
@@ -82,13 +88,12 @@ class Config(SpinupReplayConfig, ReplayConfig):
     run: RunOptions | None
 
     def check(self) -> None:
-        """See Config."""
         super().check()
         if self.nb_epochs is not None and self.total_timesteps is not None:
             accepted = "total_timesteps (--num_timesteps) was given too: give one of them"
             raise bad_argument("nb_epochs", self.nb_epochs, accepted)
         if self.popart and not self.normalize_returns:
-            raise bad_argument("popart", self.popart, "needs normalize_returns=True, whose statistics it is about")
+            raise bad_argument("popart", self.popart, "needs normalize_returns=True")
         ends = self.return_range
         if ends is not None and not (len(ends) == 2 and ends[0] < ends[1]):
             raise bad_argument("return_range", ends, "two numbers, the lower one first")

@@ -1,6 +1,6 @@
 """HER: hindsight experience replay (Andrychowicz et al. 2017, arXiv:1707.01495) with DDPG, as in baselines.
 
-This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in her.py.
+This file declares the arguments and loads no TensorFlow. `learn` is in her.py, and the losses are in loss.py.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from tfbaselines.loading import lazily
 
 @dataclass(kw_only=True)
 class Config(ReplayConfig):
-    """Arguments of HER; those of DDPG, which baselines keeps among its parameters, are arguments too."""
+    """Arguments of HER and of its DDPG, which are parameters in baselines."""
 
     total_timesteps: float
     seed: int | None
@@ -28,10 +28,10 @@ class Config(ReplayConfig):
     policy_save_interval: int = arg(5, "epochs between checkpoints; 0 for only the last", at_least=0)
     clip_return: bool = arg(True, "the critic's targets are at least -1 / (1 - gamma)")
     demo_file: str | None = arg(None, "npz file of demonstrations, for bc_loss")
-    override_params: dict[str, Any] | None = arg(None, "arguments by name, which win over those given themselves")
+    override_params: dict[str, Any] | None = arg(None, "arguments by name; they replace arguments given otherwise")
     load_path: str | None
     save_path: str | None = arg(
-        None, "file for the model of the epoch with the best success rate; of the command line for the last model"
+        None, "file for the model with the best success rate; on the command line for the last model"
     )
     comm: Any
     run: RunOptions | None
@@ -42,20 +42,22 @@ class Config(ReplayConfig):
     )
     save_replay_buffer: bool
     layers: int = arg(
-        3, "hidden layers of 'dense' and 'mlp', unless these are given their own arguments", at_least=1, limit=LAYERS
+        3, "hidden layers of 'dense' and 'mlp', unless their own arguments are given", at_least=1, limit=LAYERS
     )
-    hidden: int = arg(256, "units of each of these layers", at_least=1, limit=UNITS)
+    hidden: int = arg(256, "units of each hidden layer", at_least=1, limit=UNITS)
     Q_lr: Schedule = arg(1e-3, "the critic's learning rate", at_least=0)
     pi_lr: Schedule = arg(1e-3, "the actor's learning rate", at_least=0)
     buffer_size: float = arg(1e6, "transitions kept in the replay", at_least=1)
     polyak: float = arg(0.95, "share of the targets kept at a cycle's end", at_least=0, at_most=1)
     action_l2: float = arg(1.0, "weight of the squares of the actor's actions", at_least=0)
-    clip_obs: float = arg(200.0, "bound of observations and goals before they are normalised", above=0)
+    clip_obs: float = arg(200.0, "bound of observations and goals before normalization", above=0)
     relative_goals: bool = arg(False, "the networks see the desired goal minus the one achieved")
-    n_cycles: int | None = arg(None, "cycles in an epoch; None for 50, of FetchReach 10", at_least=1, limit=COUNT)
+    n_cycles: int | None = arg(
+        None, "cycles in an epoch; None for 50, or for 10 with FetchReach", at_least=1, limit=COUNT
+    )
     rollout_batch_size: int | None = arg(
         None,
-        "environments, one episode of each in a cycle; None for those given, on the command line 2",
+        "environments, with one episode each in a cycle; None for all that are given, on the command line 2",
         at_least=1,
         limit=10**4,
     )
@@ -64,52 +66,51 @@ class Config(ReplayConfig):
     test_with_polyak: bool = arg(False, "test the targets' actor")
     random_eps: Coefficient = arg(0.3, "share of random actions", at_least=0, at_most=1)
     noise_eps: Coefficient = arg(
-        0.2, "standard deviation of the noise on the others, in units of the actions' bounds", at_least=0
+        0.2, "standard deviation of the noise on the other actions, in units of their bounds", at_least=0
     )
-    replay_k: float = arg(4, "replayed transitions with a new goal for each with its own", at_least=0, limit=COUNT)
-    norm_eps: float = arg(0.01, "smallest standard deviation in the normalisation", above=0)
-    norm_clip: float = arg(5.0, "bound of normalised numbers", above=0)
+    replay_k: float = arg(
+        4, "replayed transitions with a new goal for each transition with its original goal", at_least=0, limit=COUNT
+    )
+    norm_eps: float = arg(0.01, "smallest standard deviation in the normalization", above=0)
+    norm_clip: float = arg(5.0, "bound of normalized numbers", above=0)
     bc_loss: bool = arg(False, "learn from the demonstrations of demo_file too")
-    q_filter: bool = arg(False, "only from those actions that the critic prefers to the actor's")
+    q_filter: bool = arg(False, "only from demonstrated actions that the critic prefers to the actor's")
     num_demo: int = arg(100, "episodes read from demo_file", at_least=1, limit=COUNT)
-    demo_batch_size: int = arg(128, "transitions of a batch that are demonstrations", at_least=1, limit=ROWS)
-    prm_loss_weight: float = arg(0.001, "weight of the actor's other losses beside that of demonstrations", at_least=0)
-    aux_loss_weight: float = arg(0.0078, "weight of the loss of demonstrations", at_least=0)
-    clip_pos_returns: bool = arg(True, "the critic's targets are at most 0, as where rewards are -1 and 0")
+    demo_batch_size: int = arg(128, "demonstrations in a batch", at_least=1, limit=ROWS)
+    prm_loss_weight: float = arg(0.001, "weight of the actor's losses but for the cloning loss", at_least=0)
+    aux_loss_weight: float = arg(0.0078, "weight of the cloning loss", at_least=0)
+    clip_pos_returns: bool = arg(True, "the critic's targets are at most 0, for rewards of -1 and 0")
 
     env_defaults: ClassVar = {"all": {"network": "dense"}}
     sizes_networks: ClassVar = True
 
     def check(self) -> None:
-        """See Config."""
         for name, value in (self.override_params or {}).items():
             if name not in self.arguments():
                 raise unknown("parameter of override_params", name, self.arguments())
             setattr(self, name, self.arguments()[name].checked(value))
         super().check()
         if self.q_filter and not self.bc_loss:
-            raise bad_argument("q_filter", self.q_filter, "needs bc_loss=True, whose demonstrations it is about")
+            raise bad_argument("q_filter", self.q_filter, "needs bc_loss=True")
         if self.bc_loss and self.demo_batch_size >= self.batch_size:
             raise bad_argument("demo_batch_size", self.demo_batch_size, f"less than batch_size={self.batch_size}")
 
+    # Other names of these arguments, for ReplayConfig.
+
     @property
     def replay_size(self) -> float:
-        """See ReplayConfig."""
         return self.buffer_size
 
     @property
     def start_steps(self) -> int:
-        """See ReplayConfig."""
         return 0
 
     @property
     def update_after(self) -> int:
-        """See ReplayConfig."""
         return 0
 
     @property
     def num_test_episodes(self) -> int:
-        """See ReplayConfig."""
         return self.n_test_rollouts * (self.rollout_batch_size or 1)
 
 

@@ -1,6 +1,6 @@
 """SAC: soft actor-critic (Haarnoja et al. 2018, arXiv:1801.01290, arXiv:1812.05905).
 
-This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in sac.py.
+This file declares the arguments and loads no TensorFlow. `learn` is in sac.py, and the losses are in loss.py.
 """
 
 import math
@@ -31,7 +31,9 @@ class Config(PretrainingConfig, SignalsConfig, OffPolicyConfig, ReplayConfig):
     gamma: float
     polyak: float
     lr: Schedule = arg(1e-3, "learning rate", at_least=0)
-    alpha: Coefficient | str = arg(0.2, "weight of the entropy; 'auto' learns it, 'auto_0.1' from there", at_least=0)
+    alpha: Coefficient | str = arg(
+        0.2, "weight of the entropy; 'auto' learns it from 1, 'auto_0.1' from 0.1", at_least=0
+    )
     batch_size: int
     start_steps: int
     update_after: int
@@ -42,8 +44,8 @@ class Config(PretrainingConfig, SignalsConfig, OffPolicyConfig, ReplayConfig):
     save_freq: int
     target_entropy: float | None = arg(
         None,
-        "entropy that alpha='auto' aims at; None for minus the number of continuous actions, or 0.2 of the largest "
-        "entropy of discrete ones",
+        "target entropy of alpha='auto'; None for minus the number of continuous actions, or for 0.2 times the largest "
+        "entropy of discrete actions",
     )
     num_update: int | None
     train_interval: int | None = arg(None, "ML-Agents' name for update_every", at_least=1, limit=ROWS)
@@ -64,19 +66,19 @@ class Config(PretrainingConfig, SignalsConfig, OffPolicyConfig, ReplayConfig):
     offline: str | None
     pretraining: str | dict[str, Any] | None
     cql_weight: float | None = arg(
-        None, "offline: weight of the critics' penalty, where it is learnt at the start; None for 5", at_least=0
+        None, "offline: weight of the critics' penalty, or its initial value if it is learned; None for 5", at_least=0
     )
-    cql_threshold: float | None = arg(None, "offline: penalty for which its weight is learnt; None for a fixed weight")
+    cql_threshold: float | None = arg(None, "offline: penalty for which its weight is learned; None for a fixed weight")
     cql_actions: int | None = arg(
         None,
-        "offline: actions of the policy, and uniform ones, that estimate the penalty; None for 10",
+        "offline: uniform actions, and as many of the policy, that estimate the penalty; None for 10",
         at_least=1,
         limit=10**4,
     )
 
     env_defaults: ClassVar = {
         "all": {"network": "dense"},
-        # A game is longer than max_ep_len, and its frames are many: learn from it less often.
+        # A game is longer than max_ep_len, and has so many frames that fewer gradient steps suffice.
         "atari": {
             "network": "cnn",
             "max_ep_len": None,
@@ -88,10 +90,10 @@ class Config(PretrainingConfig, SignalsConfig, OffPolicyConfig, ReplayConfig):
     }
 
     def check(self) -> None:
-        """See Config; ML-Agents' names stand for others."""
+        # ML-Agents' names replace the names of Spinning Up.
         if self.buffer_init_steps is not None:
             if self.buffer_init_steps > self.replay_size:
-                accepted = f"at most replay_size={int(self.replay_size)}, or nothing is learnt"
+                accepted = f"at most replay_size={int(self.replay_size)}, or nothing is learned"
                 raise bad_argument("buffer_init_steps", self.buffer_init_steps, accepted)
             self.start_steps = self.buffer_init_steps
             self.update_after = self.buffer_init_steps
@@ -110,12 +112,12 @@ class Config(PretrainingConfig, SignalsConfig, OffPolicyConfig, ReplayConfig):
 
     @property
     def learns_alpha(self) -> bool:
-        """Whether the temperature is learned."""
+        """True if the temperature is learned."""
         return isinstance(self.alpha, str) and self.alpha.startswith("auto")
 
     @property
     def first_alpha(self) -> float:
-        """The temperature at the start; NaN for what is none."""
+        """The initial temperature; NaN if alpha is not valid."""
         if is_schedule(self.alpha):
             return parse_schedule(self.alpha, "alpha")(1.0)
         try:

@@ -1,6 +1,6 @@
 """TD3: twin delayed deep deterministic policy gradient (Fujimoto et al. 2018, arXiv:1802.09477).
 
-This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in td3.py.
+This file declares the arguments and loads no TensorFlow. `learn` is in td3.py.
 """
 
 from dataclasses import dataclass
@@ -54,12 +54,13 @@ class Config(OffPolicyConfig, ReplayConfig):
     replay: str
     replay_k: float | None
     offline: str | None
-    bc_alpha: float | None = arg(None, "offline: weight of values beside the data's actions; None for 2.5", at_least=0)
+    bc_alpha: float | None = arg(
+        None, "offline: weight of values against the distance from the data's actions; None for 2.5", at_least=0
+    )
 
     env_defaults: ClassVar = {"all": {"network": "dense"}}
 
     def check(self) -> None:
-        """See Config."""
         super().check()
         self.check_offline("bc_alpha")
         if self.normalize_observations is None:
