@@ -1,6 +1,6 @@
 """Parts of losses that several algorithms share: pure functions of tensors [B].
 
-First those of on-policy algorithms, then those of off-policy algorithms for batches of single steps or of sequences.
+On-policy algorithms come first; the parts for off-policy algorithms take batches of single steps or of sequences.
 """
 
 import tensorflow as tf

@@ -2,8 +2,8 @@
 
 The critic minimizes (q(s, a) - y)^2 + critic_l2_reg / 2 |W|^2 with y = r + gamma (1 - d) q'(s', pi'(s')), the actor
 maximizes q(s, pi(s)), and the targets (') follow by polyak averaging: loss.py. Observations are normalized;
-normalize_returns and popart are in popart.py, exploration in exploration.py. twin_q, delay_policy_update and
-target_noise are TD3's additions.
+normalize_returns and popart are in popart.py, exploration in exploration.py. A second critic, delayed steps of the
+actor and noise on the target's actions are TD3's additions.
 """
 
 from typing import Any

@@ -35,7 +35,7 @@ class Losses:
         self._return_range = config.return_range or (-np.inf, np.inf)
 
     def prepare(self, batch: Batch) -> Batch:
-        """Compute the targets y = r + gamma (1 - d) min_i q_i'(s', pi'(s')); target_noise adds noise to pi'."""
+        """Compute the targets y = r + gamma (1 - d) min_i q_i'(s', pi'(s')); TD3 adds noise to pi'."""
         batch = batch | views(self._policy, batch)
         actions = target_actions(self._target, batch["next"], batch.get("noise"))
         value = tf.reduce_min(tf.stack(self._target.q(batch["next"], actions)), axis=0)
