@@ -1,4 +1,4 @@
-"""The losses of learning offline, against plain loops in numpy."""
+"""The penalty of conservative critics, against plain loops in numpy."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,8 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.algs.sac.offline import conservative_gaps, sampled_actions
-from tfbaselines.algs.td3.offline import behavior_regularized
 from tfbaselines.policy.actor_critic import build_actor_critic
-from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead
+from tfbaselines.policy.bounded import SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype
 
 SEEN = spaces.Box(-1.0, 1.0, (3,), np.float32)
@@ -29,42 +28,6 @@ def policy_of(actions, head):
 def batch_of(policy, actions, rng):
     obs = rng.uniform(-1, 1, (ROWS, 3)).astype(np.float32)
     return {"obs": tf.constant(obs), "now": policy.view(tf.constant(obs)), "actions": tf.constant(actions)}
-
-
-def test_td3s_term_against_a_loop():
-    rng = np.random.default_rng(0)
-    policy = policy_of(BOUNDED, DeterministicHead)
-    taken, own = (rng.uniform(BOUNDED.low, BOUNDED.high, (ROWS, 1, 2)).astype(np.float32) for _ in range(2))
-    q, alpha = rng.normal(size=ROWS).astype(np.float32), 2.5
-    scale, distance, value = 0.0, 0.0, 0.0
-    for row in range(ROWS):
-        scale += abs(q[row]) / ROWS
-        value += q[row] / ROWS
-        for a, b, low, high in zip(own[row, 0], taken[row, 0], BOUNDED.low[0], BOUNDED.high[0], strict=True):
-            distance += ((a - b) / ((high - low) / 2)) ** 2 / (2 * ROWS)
-    own, actor_values = tf.constant(own), tf.Variable(q)
-    with tf.GradientTape() as tape:
-        found = behavior_regularized(policy, {"actions": tf.constant(taken)}, actor_values, own, alpha)
-    np.testing.assert_allclose(found[0], distance - alpha / scale * value, rtol=1e-5)
-    np.testing.assert_allclose(found[1], distance, rtol=1e-5)
-    # The scale of the values is not part of the gradient.
-    np.testing.assert_allclose(tape.gradient(found[0], actor_values), np.full(ROWS, -alpha / scale / ROWS), rtol=1e-5)
-
-
-def test_td3s_term_of_values_that_are_all_zero_is_the_distance():
-    policy = policy_of(BOUNDED, DeterministicHead)
-    taken, own = tf.zeros((ROWS, 1, 2)), tf.ones((ROWS, 1, 2))
-    loss, distance = behavior_regularized(policy, {"actions": taken}, tf.zeros(ROWS), own, 2.5)
-    assert loss == distance > 0
-
-
-def test_td3s_term_counts_valid_rows_alone():
-    policy = policy_of(BOUNDED, DeterministicHead)
-    taken, own = (np.random.default_rng(i).uniform(BOUNDED.low, BOUNDED.high, (4, 1, 2)) for i in range(2))
-    taken, own, q = (tf.constant(x, tf.float32) for x in (taken, own, [1.0, -2.0, 5.0, 3.0]))
-    valid = {"actions": taken, "valid": tf.constant([1.0, 1.0, 0.0, 0.0])}
-    some = behavior_regularized(policy, valid, q, own, 2.0)
-    np.testing.assert_allclose(some, behavior_regularized(policy, {"actions": taken[:2]}, q[:2], own[:2], 2.0), 1e-5)
 
 
 def test_the_penalty_of_continuous_actions_against_a_loop():

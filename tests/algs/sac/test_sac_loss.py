@@ -1,4 +1,4 @@
-"""Soft values of discrete actions are exact expectations, of continuous ones those of the drawn action."""
+"""Soft values: exact expectations over discrete actions, one draw of continuous ones; the weight of the entropy."""
 
 from types import SimpleNamespace
 
@@ -8,7 +8,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.algs.sac.discrete import DISCRETE_ENTROPY, Choices
-from tfbaselines.algs.sac.loss import SampledActions
+from tfbaselines.algs.sac.loss import SampledActions, Temperature
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype
@@ -64,3 +64,24 @@ def test_the_entropy_that_is_aimed_at(space, expected):
     actions = SampledActions if isinstance(space, spaces.Box) else Choices
     policy = SimpleNamespace(action_space=space)
     assert actions(policy).default_target_entropy == pytest.approx(expected)
+
+
+# The weight of the entropy.
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.2])
+def test_a_given_one_is_that_number_and_no_variable_of_the_model(alpha):
+    temperature = Temperature(alpha)
+    assert not temperature.learned and temperature.variables == []
+    np.testing.assert_allclose(temperature().numpy(), alpha, rtol=1e-6)
+
+
+@pytest.mark.parametrize("logp", [1.0, 3.0])
+def test_a_learned_one_rises_while_the_entropy_is_below_its_target(logp):
+    temperature = Temperature(0.5, target_entropy=-2.0)
+    with tf.GradientTape() as tape:
+        loss = temperature.loss(tf.constant(logp + temperature.target_entropy))
+    (gradient,) = tape.gradient(loss, [temperature.log_alpha.value])
+    # The entropy is -logp; a step goes against the gradient.
+    np.testing.assert_allclose(-gradient, logp - 2.0)
+    assert temperature.variables == [temperature.log_alpha]
