@@ -341,7 +341,7 @@ def test_a_value_that_cannot_be_is_named_before_anything_starts(word, message):
         (["--alg=ddpg", "--popart"], "popart=True is not valid: needs normalize_returns=True"),
         (["--alg=ddpg", "--nb_epochs=3", "--num_timesteps=50"], "nb_epochs=3 is not valid: total_timesteps"),
         (["--alg=td3", "--replay_size=10"], "update_after=1000 is not valid: at most replay_size=10"),
-        (["--alg=acer", "--trace_length=5"], "batch_size and trace_length are of replayed episodes"),
+        (["--alg=acer", "--trace_length=5"], "batch_size and trace_length need buffer_len"),
     ],
 )
 def test_arguments_that_do_not_go_together(words, message):

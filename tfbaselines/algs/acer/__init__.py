@@ -1,6 +1,6 @@
 """ACER: actor-critic with experience replay (Wang et al. 2017, arXiv:1611.01224).
 
-This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in acer.py.
+This module declares the arguments and the registry entry without loading TensorFlow; acer.py holds learn().
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.limits import COUNT, ROWS, STEPS
 from tfbaselines.loading import lazily
 
-# Of replayed episodes, unless it is given.
+# Default number of traces in a batch.
 BATCH_SIZE = 32
 
 
@@ -31,7 +31,7 @@ class Config(PolicyConfig):
     total_timesteps: float = arg(80e6, "environment steps of this rank, over all workers", at_least=0)
     q_coef: Coefficient = arg(0.5, "weight of the loss of Q", at_least=0)
     ent_coef: Coefficient = arg(0.01, "weight of the policy's entropy")
-    max_grad_norm: float | None = arg(10.0, "bound of the gradient's global norm; None for none", above=0)
+    max_grad_norm: float | None = arg(10.0, "bound of the gradient's global norm; None for no bound", above=0)
     lr: Schedule = arg(7e-4, "learning rate", at_least=0)
     lrschedule: str | Callable[[float], float] = arg(
         "linear",
@@ -44,10 +44,10 @@ class Config(PolicyConfig):
     log_interval: int = arg(100, "updates from new experience between rows of the logs", at_least=1)
     buffer_size: int = arg(50000, "steps of each environment kept in the replay", at_least=1)
     replay_ratio: float = arg(
-        4, "updates from the replay for each one from new experience, on average", at_least=0, limit=10**4
+        4, "mean number of updates from the replay per update from new experience", at_least=0, limit=10**4
     )
     replay_start: int = arg(10000, "steps of each environment in the replay before it is used", at_least=0)
-    c: Coefficient = arg(10.0, "bound of the importance weights; the bias of truncation is corrected", at_least=0)
+    c: Coefficient = arg(10.0, "bound of the importance weights, with correction of the truncation's bias", at_least=0)
     trust_region: bool | str = arg(
         True,
         "True or 'efficient' bounds the gradient by the outputs' distance to the averaged policy; 'exact' shortens "
@@ -60,25 +60,25 @@ class Config(PolicyConfig):
     save_interval: int
     value_network: NetworkSpec | None
     normalize_observations: bool
-    reward_clip: float | None = arg(None, "rewards are clipped to [-this, this]; None for not at all", at_least=0)
+    reward_clip: float | None = arg(None, "bound of the rewards' magnitude; None for no clipping", at_least=0)
     buffer_len: int | None = arg(None, "episodes kept in the replay, in place of buffer_size (trace mode)", at_least=1)
     batch_size: int = arg(BATCH_SIZE, "traces in a batch of the replay, in trace mode", at_least=1, limit=ROWS)
     trace_length: int | None = arg(
-        None, "steps to which replayed episodes are cut; None for whole ones", at_least=1, limit=COUNT
+        None, "steps of a trace, cut from an episode; None for whole episodes", at_least=1, limit=COUNT
     )
     num_workers: int = arg(
         1,
-        "threads that collect and learn into one model; several do not repeat bitwise",
+        "threads that collect and train one model; runs with several are not reproducible bit by bit",
         at_least=1,
         limit=256,
     )
-    lock: bool = arg(True, "one worker changes the parameters at a time; False lets all at once (Hogwild)")
+    lock: bool = arg(True, "workers change the parameters one at a time; False for no lock (Hogwild)")
     comm: Any
     run: RunOptions | None
 
     env_defaults: ClassVar = {
         "atari": {"lrschedule": "constant"},
-        # Continuous control, which the original lacks: a critic of its own, and steps that reach its scale in time.
+        # Continuous control, which the original lacks, needs a separate critic and larger steps.
         "mujoco": {
             "value_network": "copy",
             "lr": 3e-3,
@@ -90,9 +90,8 @@ class Config(PolicyConfig):
     }
 
     def check(self) -> None:
-        """See Config."""
         if self.buffer_len is None and (self.trace_length is not None or self.batch_size != BATCH_SIZE):
-            raise UsageError("batch_size and trace_length are of replayed episodes: give buffer_len, how many to keep")
+            raise UsageError("batch_size and trace_length need buffer_len, the number of episodes to keep")
         if self.replay_ratio and self.buffer_len is None and self.replay_start > self.buffer_size:
             accepted = f"at most buffer_size={self.buffer_size}, or nothing is replayed"
             raise bad_argument("replay_start", self.replay_start, accepted)

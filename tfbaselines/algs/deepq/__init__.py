@@ -1,6 +1,6 @@
 """DQN: deep Q-learning (Mnih et al. 2015), with the parts of Rainbow (Hessel et al. 2018, arXiv:1710.02298).
 
-This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in deepq.py.
+This module declares the arguments and the registry entry without loading TensorFlow; deepq.py holds learn().
 """
 
 from collections.abc import Callable, Sequence
@@ -37,53 +37,53 @@ Callback = Callable[[dict[str, Any], dict[str, Any]], Any]
 
 @dataclass(kw_only=True)
 class Config(ReplayConfig):
-    """Arguments of DQN: baselines', then those that make it Rainbow."""
+    """Arguments of DQN as in baselines, then those of Rainbow."""
 
     seed: int | None
     lr: Schedule = arg(5e-4, "learning rate", at_least=0)
     total_timesteps: float = arg(1e5, "environment steps of this rank", at_least=0)
     buffer_size: float = arg(5e4, "transitions kept in the replay", at_least=1)
     exploration_fraction: float = arg(
-        0.1, "share of the run over which epsilon falls from 1; 0 for no such time", at_least=0, at_most=1
+        0.1, "share of the run over which epsilon falls from 1; 0 starts with its final value", at_least=0, at_most=1
     )
-    exploration_final_eps: float = arg(0.02, "epsilon afterwards", at_least=0, at_most=1)
+    exploration_final_eps: float = arg(0.02, "final value of epsilon", at_least=0, at_most=1)
     train_freq: int = arg(1, "environment steps from one training to the next", at_least=1)
     batch_size: int = arg(32, "transitions in a gradient step", at_least=1, limit=ROWS)
     print_freq: int | None = arg(100, "episodes between rows of the logs; None for one row at the end", at_least=1)
     checkpoint_freq: int | None = arg(
         10_000,
-        "environment steps between looks whether the mean return of the latest 100 episodes is the best so far; the "
-        "best parameters are the result; None for those at the end",
+        "environment steps between comparisons of the mean return of the latest 100 episodes with the best so far; "
+        "learn returns the best parameters; None for the last parameters",
         at_least=1,
     )
     checkpoint_path: str | None = arg(
-        None, "directory in which the best model is saved; one that is there already is where training starts"
+        None, "directory for the best model; training starts from a model that is there already"
     )
     learning_starts: int = arg(1000, "environment steps before the first gradient step", at_least=0)
     gamma: float = arg(1.0, "discount per step", at_least=0, at_most=1)
     target_network_update_freq: int = arg(500, "environment steps between copies to the target network", at_least=1)
     prioritized_replay: bool = arg(False, "draw transitions with large errors more often")
-    prioritized_replay_alpha: float = arg(0.6, "how much priorities matter, 0 for uniform", at_least=0)
-    prioritized_replay_beta0: float = arg(
-        0.4, "how far weights correct for the frequencies at the start", at_least=0, at_most=1
-    )
+    prioritized_replay_alpha: float = arg(0.6, "exponent of the priorities, 0 for uniform sampling", at_least=0)
+    prioritized_replay_beta0: float = arg(0.4, "initial exponent of the importance weights", at_least=0, at_most=1)
     prioritized_replay_beta_iters: int | None = arg(
-        None, "environment steps over which that rises to 1; None for the whole run", at_least=1
+        None, "environment steps over which that exponent rises to 1; None for the whole run", at_least=1
     )
     prioritized_replay_eps: float = arg(1e-6, "added to errors, so that every transition keeps a chance", above=0)
-    param_noise: bool = arg(False, "explore by noise in the parameters that moves actions as far as epsilon would")
+    param_noise: bool = arg(False, "explore by parameter noise that changes actions as much as epsilon would")
     callback: Callback | None = arg(
         None,
-        "called before each step as callback(locals, globals), with t, episode_rewards and others in locals; training "
-        "stops when it returns True",
+        "function callback(locals, globals), called before each step with t, episode_rewards and others in locals; "
+        "training stops when it returns True",
     )
     load_path: str | None
     hiddens: Sequence[int] = arg((256,), "hidden layers of each branch above the network", limit=UNITS)
-    dueling: bool = arg(True, "a branch for the state's value beside that for the actions' advantages")
-    layer_norm: bool = arg(False, "normalise these hidden layers")
-    double_q: bool = arg(True, "the network itself chooses the action whose value the target network tells")
+    dueling: bool = arg(True, "separate branches for the state's value and the actions' advantages")
+    layer_norm: bool = arg(False, "layer normalization in these hidden layers")
+    double_q: bool = arg(
+        True, "double DQN: select the next action with the online network, evaluate it with the target network"
+    )
     grad_norm_clipping: float | None = arg(
-        10.0, "bound of the norm of each variable's gradient; None for none", above=0
+        10.0, "bound of the norm of each variable's gradient; None for no bound", above=0
     )
     adam_epsilon: float = arg(1e-8, "Adam's epsilon", above=0)
     n_step: int = arg(1, "steps of reward in a return before it bootstraps", at_least=1, limit=PASSES)
@@ -94,23 +94,23 @@ class Config(ReplayConfig):
     )
     num_atoms: int | None = arg(
         None,
-        "points of these distributions; None for 51 (categorical) or 200 (quantile)",
+        "number of points of a distribution; None for 51 (categorical) or 200 (quantile)",
         at_least=1,
         limit=PASSES,
     )
-    v_min: float = arg(-10.0, "the smallest return of distributional='categorical'")
-    v_max: float = arg(10.0, "the largest one")
+    v_min: float = arg(-10.0, "smallest return with distributional='categorical'")
+    v_max: float = arg(10.0, "largest return with distributional='categorical'")
     noisy: bool = arg(
         False,
-        "noise in the weights above the network, whose size is learnt; exploration_final_eps and _fraction of 0 "
-        "leave exploration to it",
+        "noise of learned size in the weights above the network; set exploration_final_eps and exploration_fraction "
+        "to 0 to explore by it alone",
     )
     vis_encode_type: str = arg(
         "simple", "encoder of images below a dense network", choices=("simple", "nature_cnn", "resnet")
     )
     eval_env: Any
     num_test_episodes: int = arg(
-        0, "episodes of the greedy policy with each row of the logs; 0 for no tests", at_least=0
+        0, "test episodes of the greedy policy at each row of the logs; 0 for no tests", at_least=0
     )
     max_ep_len: int | None = arg(
         None, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
@@ -118,8 +118,8 @@ class Config(ReplayConfig):
     save_replay_buffer: bool
     gradient_steps: int = arg(
         1,
-        "gradient steps of a training, taken in one compiled call: train_freq=8, gradient_steps=8 is several times as "
-        "fast as 1 and 1 for a small network",
+        "gradient steps of a training, in one compiled call: for a small network, train_freq=8 with gradient_steps=8 "
+        "is several times as fast as 1 with 1",
         at_least=1,
         limit=COUNT,
     )
@@ -130,41 +130,40 @@ class Config(ReplayConfig):
     own_names: ClassVar = ("layer_norm",)
 
     def check(self) -> None:
-        """See Config."""
         self.hiddens = tuple(self.hiddens)
         if self.distributional == "categorical" and not self.v_min < self.v_max:
             raise bad_argument("v_min", self.v_min, f"below v_max={self.v_max}")
         for name in ("v_min", "v_max"):
             value = getattr(self, name)
             if self.distributional != "categorical" and value != getattr(Config, name):
-                raise bad_argument(name, value, "needs distributional='categorical', whose returns it bounds")
+                raise bad_argument(name, value, "it bounds the returns of distributional='categorical'")
         if self.num_atoms is not None and self.distributional is None:
             raise bad_argument("num_atoms", self.num_atoms, "needs distributional='categorical' or 'quantile'")
         if self.noisy and self.param_noise:
-            raise bad_argument("noisy", True, "param_noise=True was given too: give one of them")
+            raise bad_argument("noisy", True, "param_noise=True is given too: give only one of them")
 
     @property
     def replay_size(self) -> float:
-        """The run's name of buffer_size."""
+        """Name of buffer_size in OffPolicyRun."""
         return self.buffer_size
 
     @property
     def start_steps(self) -> int:
-        """Epsilon begins with 1: no further steps are random."""
+        """Number of random steps at the start: none, because epsilon begins with 1."""
         return 0
 
     @property
     def update_after(self) -> int:
-        """The run's name of learning_starts."""
+        """Name of learning_starts in OffPolicyRun."""
         return self.learning_starts
 
     def epsilon(self, t: int) -> float:
-        """The share of random actions at step t."""
+        """Compute the probability of a random action at step t."""
         steps = int(self.exploration_fraction * self.total_timesteps)
         return LinearSchedule(steps, self.exploration_final_eps).value(t) if steps else self.exploration_final_eps
 
     def beta(self, t: int) -> float:
-        """How far importance weights correct for the frequencies at step t."""
+        """Compute the exponent of the importance weights at step t."""
         steps = self.prioritized_replay_beta_iters or self.total_timesteps
         return LinearSchedule(steps, 1.0, self.prioritized_replay_beta0).value(t)
 

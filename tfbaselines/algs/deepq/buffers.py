@@ -1,13 +1,11 @@
-"""The replay buffers of baselines' deepq, for scripts that fill them step by step.
+"""The replay buffers of baselines' deepq, for scripts that fill them step by step, and their segment trees.
 
-Transitions are kept as they are given, so that observations which share frames go on sharing them. Indices are drawn
-from Python's generator, one number each, as scripts that set its seed expect.
+Buffers keep transitions as they are given, so that observations can share frames. Indices are drawn from Python's
+generator, one number each, as in the original.
 
-Trees over an array that keep the sum or the minimum of every aligned range, in numpy.
-
-A node has WIDTH children, not two: a numpy call on a row of them costs no more than one on a pair, and there are few
-levels. The top level has up to MOST_AT_TOP nodes, which every search goes through. Inner nodes are brought up to date
-when they are next read.
+A segment tree keeps the sum or the minimum of every aligned range of an array. A node has WIDTH children, not two: a
+numpy call on a row of them costs no more than a call on a pair, and there are few levels. The top level has up to
+MOST_AT_TOP nodes, and every search visits them all. Inner nodes are updated when they are next read.
 """
 
 import random
@@ -23,38 +21,40 @@ MOST_AT_TOP = 2048
 
 
 class SegmentTree:
-    """Leaves hold the values; a node of a level combines WIDTH nodes of the level below.
+    """A tree of values: a node of a level combines WIDTH nodes of the level below, and leaves hold the values.
 
     Args:
         capacity: number of leaves, a power of two.
-        operation: what combines two children, best a numpy function.
+        operation: combines two children; a numpy ufunc is fastest.
         neutral: value of a leaf that was not set.
     """
 
     def __init__(self, capacity: int, operation: Callable[[float, float], float], neutral: float) -> None:
         if capacity < 1 or capacity & (capacity - 1):
             raise UsageError(f"capacity={capacity}: expected a power of two")
-        self._capacity, self._neutral = capacity, neutral
+        self._capacity = capacity
+        self._neutral = neutral
         self._operation = operation if isinstance(operation, np.ufunc) else np.frompyfunc(operation, 2, 1)
-        # The leaves and the levels above them, each filled up to whole nodes; then the top level.
-        self._levels, count = [], capacity
+        # The leaves and the levels above them, each padded to whole nodes; then the top level.
+        self._levels = []
+        count = capacity
         while not self._levels or count > MOST_AT_TOP:
             count = -(-count // WIDTH)
             self._levels.append(np.full((count, WIDTH), neutral, np.float64))
         self._top = np.full(count, neutral, np.float64)
         self._leaves = self._levels[0].reshape(-1)[:capacity]
-        # Of each level, a flat view of the one above it.
+        # A flat view of the level above each level.
         self._above = [*(level.reshape(-1) for level in self._levels[1:]), self._top]
         self._changed: list[np.ndarray] = []
 
     @property
     def leaves(self) -> np.ndarray:
-        """All values [capacity]; a view. After writing to it, call `rebuild`."""
+        """All values [capacity] as a view. Call `rebuild` after writing to it."""
         return self._leaves
 
     @property
     def nbytes(self) -> int:
-        """Memory of the tree."""
+        """Memory of the tree in bytes."""
         return sum(level.nbytes for level in self._levels) + self._top.nbytes
 
     def __getitem__(self, index: int | np.ndarray) -> float | np.ndarray:
@@ -74,14 +74,14 @@ class SegmentTree:
         self._changed = [np.arange(len(self._levels[0]))]
 
     def reduce(self, start: int = 0, end: int | None = None) -> float:
-        """The operation over the leaves start to end - 1; None is the capacity, negative numbers count from it."""
+        """Combine the leaves start to end - 1; None is the capacity, negative numbers count from it."""
         end = self._capacity if end is None else end + self._capacity * (end < 0)
         self._update()
         if (start, end) == (0, self._capacity):
             return float(self._operation.reduce(self._top))
         pieces = []
         for level in self._levels:
-            # What whole nodes of the next level do not cover on either side.
+            # The ends that whole nodes of the next level do not cover.
             first = min(-(-start // WIDTH) * WIDTH, end)
             last = max(end // WIDTH * WIDTH, first)
             pieces += [level.reshape(-1)[start:first], level.reshape(-1)[last:end]]
@@ -102,20 +102,20 @@ class SegmentTree:
 
 
 class SumSegmentTree(SegmentTree):
-    """Sums; see SegmentTree."""
+    """A segment tree of sums."""
 
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity, np.add, 0.0)
 
     def sum(self, start: int = 0, end: int | None = None) -> float:
-        """The sum of the leaves start to end - 1."""
+        """Add up the leaves start to end - 1."""
         return self.reduce(start, end)
 
     def find_prefixsum_idx(self, prefixsum: float | np.ndarray) -> int | np.ndarray:
-        """The leaf i with sum(0, i) <= prefixsum < sum(0, i + 1), for each number; never a leaf of 0."""
+        """Find the leaf i with sum(0, i) <= prefixsum < sum(0, i + 1), for each number; never a leaf of 0."""
         self._update()
         ends = self._top.cumsum()
-        # Rounding may leave a rest of all that is there: it belongs to the last leaf that is not 0.
+        # Rounding may leave the whole sum as the rest: it belongs to the last leaf that is not 0.
         rest = np.minimum(np.atleast_1d(prefixsum), np.nextafter(ends[-1], 0.0))
         nodes = ends.searchsorted(rest, side="right")
         rest -= np.where(nodes > 0, ends[nodes - 1], 0.0)
@@ -130,13 +130,13 @@ class SumSegmentTree(SegmentTree):
 
 
 class MinSegmentTree(SegmentTree):
-    """Minima; see SegmentTree."""
+    """A segment tree of minima."""
 
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity, np.minimum, np.inf)
 
     def min(self, start: int = 0, end: int | None = None) -> float:
-        """The smallest of the leaves start to end - 1."""
+        """Find the smallest of the leaves start to end - 1."""
         return self.reduce(start, end)
 
 
@@ -148,11 +148,12 @@ class ReplayBuffer:
 
     Args:
         size: transitions to keep.
-        rng: a generator of Python's `random`; None for its global one.
+        rng: a generator of Python's `random`; None for its global generator.
     """
 
     def __init__(self, size: int, rng: random.Random | None = None) -> None:
-        self._size, self._rng = int(size), rng or random
+        self._size = int(size)
+        self._rng = rng or random
         self._storage: list[tuple] = []
         self._next = 0
 
@@ -160,7 +161,7 @@ class ReplayBuffer:
         return len(self._storage)
 
     def add(self, obs_t: Any, action: Any, reward: float, obs_tp1: Any, done: float) -> None:
-        """Store one transition in place of the oldest if the buffer is full."""
+        """Store one transition; a full buffer drops the oldest."""
         transition = (obs_t, action, reward, obs_tp1, done)
         if len(self._storage) < self._size:
             self._storage.append(transition)
@@ -169,7 +170,7 @@ class ReplayBuffer:
         self._next = (self._next + 1) % self._size
 
     def sample(self, batch_size: int) -> Columns:
-        """Arrays [B, ...]: obs_t, actions, rewards, obs_tp1, dones."""
+        """Draw arrays [B, ...]: obs_t, actions, rewards, obs_tp1, dones."""
         return self._columns([self._rng.randint(0, len(self) - 1) for _ in range(batch_size)])
 
     def _columns(self, idxes: Any) -> Columns:
@@ -179,32 +180,34 @@ class ReplayBuffer:
 class PrioritizedReplayBuffer(ReplayBuffer):
     """The latest transitions, drawn in proportion to priority^alpha.
 
-    As in the original, the latest slot of the storage has no part in the total that is drawn from.
+    As in the original, the latest slot of the storage is left out of the total and never drawn.
 
     Args:
         size: transitions to keep.
-        alpha: how much priorities matter, 0 for uniform.
-        rng: see ReplayBuffer.
+        alpha: exponent of the priorities, 0 for uniform sampling.
+        rng: a generator of Python's `random`; None for its global generator.
     """
 
     def __init__(self, size: int, alpha: float, rng: random.Random | None = None) -> None:
         super().__init__(size, rng)
         capacity = 1 << (self._size - 1).bit_length()
-        self._alpha, self._max_priority = alpha, 1.0
-        self._it_sum, self._it_min = SumSegmentTree(capacity), MinSegmentTree(capacity)
+        self._alpha = alpha
+        self._max_priority = 1.0
+        self._it_sum = SumSegmentTree(capacity)
+        self._it_min = MinSegmentTree(capacity)
 
     def add(self, obs_t: Any, action: Any, reward: float, obs_tp1: Any, done: float) -> None:
-        """As ReplayBuffer's, with the largest priority so far."""
+        """Store one transition with the largest priority so far."""
         index = self._next
         super().add(obs_t, action, reward, obs_tp1, done)
         self._set(index, self._max_priority)
 
     def sample(self, batch_size: int, beta: float) -> tuple[np.ndarray, ...]:
-        """As ReplayBuffer's, with importance weights [B], at most 1, and indices [B].
+        """Draw the arrays of ReplayBuffer, importance weights [B], at most 1, and indices [B].
 
         Args:
-            batch_size: B.
-            beta: how far the weights correct for the frequencies, 0 to 1.
+            batch_size: number of transitions B.
+            beta: exponent of the importance weights, 0 to 1.
         """
         part = self._it_sum.sum(0, len(self) - 1) / batch_size
         draws = np.array([self._rng.random() for _ in range(batch_size)])
@@ -233,9 +236,9 @@ class Memory:
 
     Args:
         limit: transitions to keep.
-        action_shape: of one action.
-        observation_shape: of one observation.
-        rng: numpy generator; None for NumPy's global one.
+        action_shape: shape of one action.
+        observation_shape: shape of one observation.
+        rng: numpy generator; None for NumPy's global generator.
     """
 
     def __init__(
@@ -245,25 +248,27 @@ class Memory:
         observation_shape: tuple[int, ...],
         rng: np.random.Generator | None = None,
     ) -> None:
-        self.limit, self._rng, self._count = int(limit), rng, 0
+        self.limit = int(limit)
+        self._rng = rng
+        self._count = 0
         shapes = {"obs0": observation_shape, "obs1": observation_shape, "actions": action_shape}
         shapes |= {"rewards": (1,), "terminals1": (1,)}
         self._columns = {name: np.zeros((self.limit, *shape), np.float32) for name, shape in shapes.items()}
 
     @property
     def nb_entries(self) -> int:
-        """Transitions in it."""
+        """Number of transitions in the memory."""
         return min(self._count, self.limit)
 
     def append(self, obs0: Any, action: Any, reward: float, obs1: Any, terminal1: Any, training: bool = True) -> None:
-        """Store one transition in place of the oldest if the memory is full.
+        """Store one transition; a full memory drops the oldest.
 
         Args:
             obs0: the observation.
             action: the action taken.
-            reward: its reward.
-            obs1: the observation after it.
-            terminal1: whether the episode ended there.
+            reward: the reward of the action.
+            obs1: the observation after the action.
+            terminal1: whether the episode ended with obs1.
             training: False stores nothing.
         """
         if not training:
@@ -275,10 +280,10 @@ class Memory:
         self._count += 1
 
     def sample(self, batch_size: int) -> dict[str, np.ndarray]:
-        """Float32 arrays [B, ...]: obs0, obs1, actions, rewards [B, 1], terminals1 [B, 1]; needs 3 transitions."""
+        """Draw float32 arrays [B, ...]: obs0, obs1, actions, rewards [B, 1], terminals1 [B, 1]; needs 3 transitions."""
         if self.nb_entries < 3:
             raise UsageError(f"sample({batch_size}): the memory holds {self.nb_entries} transitions and needs 3")
         draw = np.random.randint if self._rng is None else self._rng.integers
-        # Counted from the oldest.
+        # Rows count from the oldest transition.
         rows = (self._count - self.nb_entries + draw(self.nb_entries - 2, size=batch_size)) % self.limit
         return {name: column[rows] for name, column in self._columns.items()}

@@ -1,4 +1,4 @@
-"""Exploration around a Q-network: random actions, noise in the parameters, noisy layers."""
+"""Exploration with a Q-network: random actions, parameter noise, noisy layers."""
 
 import math
 from collections.abc import Callable
@@ -11,33 +11,36 @@ from tfbaselines.algs.deepq.q_network import QNetwork
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.noise import AdaptiveParamNoiseSpec, PerturbedActor
 
-# Of noise in the parameters, at the start.
+# Initial standard deviation of parameter noise.
 FIRST_STDDEV = 0.01
 
 
 class EpsilonGreedy:
-    """The action of the largest value, or with a probability that changes over time any action that is allowed.
+    """Chooses the action of the largest value, or with probability epsilon any allowed action.
 
-    Noisy layers draw their noise anew in every step.
+    Noisy layers draw new noise in every step.
 
     Attributes:
         steps: environment steps so far.
 
     Args:
-        model: whose policy and actor these are; see training/model.py.
-        epsilon: the probability, a function of the step.
+        model: the model; its actor chooses the actions.
+        epsilon: function of the step that returns the probability.
         rng: numpy generator.
     """
 
     def __init__(self, model: Any, epsilon: Callable[[int], float], rng: np.random.Generator) -> None:
-        self._model, self._epsilon, self._rng, self.steps = model, epsilon, rng, 0
+        self._model = model
+        self._epsilon = epsilon
+        self._rng = rng
+        self.steps = 0
         self._noisy = self._actor = None
         if model.policy.q_head.noise_size:
             self._noisy = model.policy.with_noise()
             self._actor = make_actor(self._noisy)
 
     def __call__(self, obs: Any, states: None, episode_start: np.ndarray) -> tuple[np.ndarray, None]:
-        """Actions [N] for observations [N, ...], and no states."""
+        """Choose actions [N] for observations [N, ...]; return them and no states."""
         noise = self._model.policy.head.draw_noise(self._rng, (len(episode_start),), self._epsilon(self.steps))
         self.steps += len(episode_start)
         if self._noisy is None:
@@ -47,11 +50,11 @@ class EpsilonGreedy:
         return self._actor.choose(obs, None, None, noise)
 
     def state(self) -> dict[str, Any]:
-        """The steps."""
+        """Return the number of steps."""
         return {"steps": self.steps}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave."""
+        """Continue from the result of `state`."""
         self.steps = state["steps"]
 
 
@@ -64,19 +67,19 @@ def policy_divergence(
 
 
 class ParameterNoise:
-    """Greedy actions of a copy with noise in its parameters (arXiv:1706.01905, C.1).
+    """Chooses greedy actions of a copy with noise in its parameters (arXiv:1706.01905, C.1).
 
-    The noise is drawn anew whenever an episode begins; all environments act with the same.
+    New noise is drawn whenever an episode begins; all environments act with the same noise.
 
-    In every step the size of the noise is adapted so that it moves the policy, as the softmax of the values, as far as
-    epsilon-greedy actions would: by a KL divergence of -log(1 - epsilon + epsilon / |A|).
+    Every step adapts the size of the noise. The noise should move the policy, taken as the softmax of the values, as
+    far as epsilon-greedy actions would: by a KL divergence of -log(1 - epsilon + epsilon / |A|).
 
     Args:
         policy: the Q-network.
-        make_copy: makes another one.
-        epsilon: see EpsilonGreedy.
+        make_copy: makes another Q-network of the same kind.
+        epsilon: function of the step that returns the probability of a random action.
         rng: numpy generator.
-        comm: the ranks that adapt the size alike.
+        comm: communicator of the ranks; they adapt the size together.
     """
 
     def __init__(
@@ -90,10 +93,12 @@ class ParameterNoise:
         spec = AdaptiveParamNoiseSpec(FIRST_STDDEV)
         copies = (make_copy(), make_copy())
         self.perturbed = PerturbedActor(policy, copies, spec, rng, comm, policy_divergence)
-        self._actions, self._epsilon, self.steps = int(policy.action_space.n), epsilon, 0
+        self._actions = int(policy.action_space.n)
+        self._epsilon = epsilon
+        self.steps = 0
 
     def __call__(self, obs: Any, states: None, episode_start: np.ndarray) -> tuple[np.ndarray, None]:
-        """Actions [N] for observations [N, ...], and no states."""
+        """Choose actions [N] for observations [N, ...]; return them and no states."""
         if episode_start.any():
             self.perturbed.outdate()
         epsilon = self._epsilon(self.steps)
@@ -104,11 +109,12 @@ class ParameterNoise:
         return actor.choose(obs, None, None, None)
 
     def state(self) -> dict[str, Any]:
-        """The steps, and the noise with its size."""
+        """Return the number of steps, and the noise with its size."""
         stddev = self.perturbed.spec.current_stddev
         return {"steps": self.steps, "stddev": stddev, "perturbed": self.perturbed.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave."""
-        self.steps, self.perturbed.spec.current_stddev = state["steps"], float(state["stddev"])
+        """Continue from the result of `state`."""
+        self.steps = state["steps"]
+        self.perturbed.spec.current_stddev = float(state["stddev"])
         self.perturbed.restore(state["perturbed"])

@@ -1,10 +1,10 @@
-"""What Q-learning minimises, for every representation of returns.
+"""The loss of Q-learning for every representation of returns.
 
     expectation   huber(q - y),                          y = r + discount q'
     categorical   KL(y || p),                            y = projection of r + discount z onto the support z
     quantiles     sum_i mean_j rho_i(y_j - theta_i),     y = r + discount theta'
 
-rho is the quantile Huber loss. The errors that priorities are made of are q - y, or the losses themselves.
+rho is the quantile Huber loss. Priorities are computed from the errors q - y, or from the losses of distributions.
 """
 
 from typing import Any
@@ -17,18 +17,21 @@ Batch = dict[str, Any]
 
 
 def huber(x: tf.Tensor) -> tf.Tensor:
-    """x^2 / 2 up to 1 on either side, and straight lines beyond."""
+    """Compute the Huber loss: x^2 / 2 for |x| < 1, |x| - 1/2 beyond."""
     size = tf.abs(x)
     return tf.where(size < 1.0, 0.5 * tf.square(x), size - 0.5)
 
 
 def projection(places: tf.Tensor, probabilities: tf.Tensor, support: tf.Tensor) -> tf.Tensor:
-    """Probabilities [B, N] on a support of equal steps, of mass at other places: each goes to its two neighbours.
+    """Project probability mass onto a support of equal steps: each place shares its mass with its two neighbors.
 
     Args:
-        places: [B, M] where the mass is; beyond the support's ends it goes to them.
+        places: [B, M] places of the mass; mass beyond an end of the support goes to that end.
         probabilities: [B, M] the mass.
-        support: [N] growing.
+        support: [N] points in ascending order.
+
+    Returns:
+        Probabilities [B, N] of the support's points.
     """
     step = support[1] - support[0]
     places = tf.clip_by_value(places, support[0], support[-1])
@@ -37,16 +40,18 @@ def projection(places: tf.Tensor, probabilities: tf.Tensor, support: tf.Tensor) 
 
 
 def kl_from_logits(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """KL(targets || softmax(logits)) [B], of rows of probabilities and of logits [B, N]."""
+    """Compute KL(targets || softmax(logits)) [B] of probabilities and logits [B, N]."""
     return tf.reduce_sum(tf.math.xlogy(targets, targets) - targets * tf.nn.log_softmax(logits), axis=-1)
 
 
 def quantile_huber(quantiles: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-    """The quantile Huber loss [B]: sum over i, mean over j, of |tau_i - (u < 0)| huber(u), u = targets_j - quantiles_i.
+    """Compute the quantile Huber loss [B].
+
+    It is the sum over i and the mean over j of |tau_i - (u < 0)| huber(u) with u = targets_j - quantiles_i.
 
     Args:
-        quantiles: [B, N] at tau_i = (i + 1/2) / N.
-        targets: [B, M] samples of the distribution.
+        quantiles: [B, N] quantiles at tau_i = (i + 1/2) / N.
+        targets: [B, M] samples of the target distribution.
     """
     count = quantiles.shape[-1]
     tau = (tf.range(count, dtype=tf.float32) + 0.5) / count
@@ -56,12 +61,12 @@ def quantile_huber(quantiles: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
 
 
 def return_targets(returns: ReturnDistribution, batch: Batch, outputs: tf.Tensor) -> tf.Tensor:
-    """The targets [B, atoms] of a batch's rows: probabilities for categorical returns, else values or quantiles.
+    """Compute the targets [B, atoms] of a batch: probabilities for categorical returns, else values or quantiles.
 
     Args:
-        returns: how returns are represented.
+        returns: representation of returns.
         batch: rewards and discount [B].
-        outputs: [B, atoms] of the target network, for the action taken next.
+        outputs: [B, atoms] outputs of the target network for the next action.
     """
     rewards, discount = batch["rewards"][:, None], batch["discount"][:, None]
     if not isinstance(returns, CategoricalReturn):
@@ -71,12 +76,12 @@ def return_targets(returns: ReturnDistribution, batch: Batch, outputs: tf.Tensor
 
 
 def return_loss(returns: ReturnDistribution, outputs: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Each row's loss [B], and its error [B].
+    """Compute the loss [B] and the error [B] of each row.
 
     Args:
-        returns: how returns are represented.
-        outputs: [B, atoms] of the actions that were taken.
-        targets: [B, atoms] see return_targets.
+        returns: representation of returns.
+        outputs: [B, atoms] outputs for the actions that were taken.
+        targets: [B, atoms] result of return_targets.
     """
     if isinstance(returns, CategoricalReturn):
         loss = kl_from_logits(targets, outputs)

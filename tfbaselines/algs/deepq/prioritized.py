@@ -1,9 +1,9 @@
-"""Rows chosen in proportion to their priority: prioritised experience replay (Schaul et al. 2016, arXiv:1511.05952).
+"""Prioritized experience replay (Schaul et al. 2016, arXiv:1511.05952).
 
     P(i) = p_i^alpha / sum_j p_j^alpha,   p_i = |td error| + epsilon
     w_i  = (N P(i))^-beta / max_j w_j = (min_j p_j^alpha / p_i^alpha)^beta
 
-New rows have the largest priority reported so far.
+New rows get the largest priority so far.
 """
 
 import os
@@ -17,19 +17,19 @@ from tfbaselines.replay.replay import Batch, Replay, reshaped
 
 
 class PrioritizedReplay(Replay):
-    """A replay that draws surprising rows more often; sequences are drawn uniformly.
+    """A replay that draws rows with large errors more often; sequences are drawn uniformly.
 
     Attributes:
-        beta: how far `weights` correct for the frequencies, 0 to 1; set it before sampling to anneal it.
+        beta: exponent of the importance weights, 0 to 1; set it before sampling to anneal it.
 
     Args:
         env: the environments.
         size: transitions to keep, over all environments.
         gamma: discount per step.
         n_step: rewards in a return before it bootstraps.
-        state_size: see Replay.
-        alpha: how much priorities matter, 0 for uniform.
-        beta: first value of the attribute.
+        state_size: size of a recurrent policy's state; 0 without one.
+        alpha: exponent of the priorities, 0 for uniform sampling.
+        beta: initial value of the attribute.
         epsilon: added to the magnitude of errors, so that every row keeps a chance.
     """
 
@@ -46,26 +46,29 @@ class PrioritizedReplay(Replay):
         epsilon: float = 1e-6,
     ) -> None:
         super().__init__(env, size, gamma, n_step, state_size)
-        self._alpha, self.beta, self._epsilon = alpha, beta, epsilon
+        self.beta = beta
+        self._alpha = alpha
+        self._epsilon = epsilon
         # Row number r has the leaf r % leaves.
         self._leaves = leaves = self._slots * self.num_envs
         capacity = 1 << (leaves - 1).bit_length()
-        self._sums, self._minima = SumSegmentTree(capacity), MinSegmentTree(capacity)
+        self._sums = SumSegmentTree(capacity)
+        self._minima = MinSegmentTree(capacity)
         self.nbytes += self._sums.nbytes + self._minima.nbytes
-        # A view of the leaves, by slot and environment, which is saved and loaded like any other array.
+        # A view of the leaves, by slot and environment; it is saved and loaded like any other array.
         self._arrays["priorities"] = self._sums.leaves[:leaves].reshape(self._slots, self.num_envs)
         self._largest = 1.0
-        # Steps whose rows are in the trees.
+        # The trees hold the rows of this many steps.
         self._entered = 0
 
     def sample(self, rng: np.random.Generator, batches: int, batch_size: int) -> Batch:
-        """As Replay's, with `weights` [batches, batch_size]: importance weights, at most 1.
+        """Draw batches with importance weights, at most 1, as `weights` [batches, batch_size].
 
         Each batch has one row from each of batch_size equal parts of the total priority.
         """
         self._enter_new_rows()
         end, total = self.steps * self.num_envs, self._sums.sum()
-        # Counted from the oldest row: a replay that was loaded draws the same rows, though they lie in other leaves.
+        # Count from the oldest row: a loaded replay draws the same rows, although they lie in other leaves.
         before = self._sums.sum(0, (end - len(self)) % self._leaves)
         mass = before + (np.arange(batch_size) + rng.random((batches, batch_size))) * (total / batch_size)
         leaves = self._sums.find_prefixsum_idx(np.where(mass < total, mass, mass - total).ravel())
@@ -74,11 +77,11 @@ class PrioritizedReplay(Replay):
         return reshaped(batch, (batches, batch_size))
 
     def update_priorities(self, rows: np.ndarray, td_errors: np.ndarray) -> None:
-        """Set the priorities of sampled rows; rows that can no longer be drawn are skipped.
+        """Set the priorities of sampled rows; skip rows that can no longer be drawn.
 
         Args:
             rows: `rows` of batches, any shape.
-            td_errors: of the same shape; the last one of a repeated row counts.
+            td_errors: errors of the same shape; the last error of a repeated row counts.
         """
         self._enter_new_rows()
         rows, priorities = np.ravel(rows), np.abs(np.ravel(td_errors).astype(np.float64)) + self._epsilon
@@ -91,7 +94,6 @@ class PrioritizedReplay(Replay):
             self._sums[leaves] = self._minima[leaves] = priorities**self._alpha
 
     def save(self, directory: str | os.PathLike) -> None:
-        """See Replay."""
         self._enter_new_rows()
         super().save(directory)
 
@@ -102,28 +104,29 @@ class PrioritizedReplay(Replay):
         largest = about.get("largest_priority")
         if not isinstance(largest, int | float) or not 0 < largest < np.inf:
             largest = 1.0
-        self._largest, self._entered = float(largest), self.steps
+        self._largest = float(largest)
+        self._entered = self.steps
         for rows in (slice(self.steps - self.reach), slice(self.steps, None)):
             self._arrays["priorities"][rows] = 0.0
         leaves = self._sums.leaves
-        # Of a damaged file.
+        # A damaged file may hold other numbers.
         leaves[~np.isfinite(leaves) | (leaves < 0.0)] = 0.0
         self._minima.leaves[...] = np.where(leaves > 0.0, leaves, np.inf)
         self._sums.rebuild()
         self._minima.rebuild()
 
     def _enter_new_rows(self) -> None:
-        """Give the rows stored since the last call their priority, and take those out that cannot be drawn."""
+        """Enter the rows stored since the last call, and remove the rows that cannot be drawn."""
         if self._entered == self.steps:
             return
         value = self._largest**self._alpha
         self._fill(max(self._entered, self.steps - self.reach), self.steps, value, value)
-        # The slot of the next step, and the oldest steps, whose stacked frames are not all stored.
+        # The slot of the next step, and the oldest steps: their stacked frames are not all stored.
         self._fill(self.steps - len(self) // self.num_envs - 1, self.steps - self.reach, 0.0, np.inf)
         self._entered = self.steps
 
     def _fill(self, first: int, last: int, value: float, least: float) -> None:
-        """Set the sums' leaves of the steps first to last - 1, and those of the minima; all environments' alike."""
+        """Set the leaves of the steps first to last - 1 of all environments, in the sums and in the minima."""
         if first == last:
             return
         start, count = first * self.num_envs % self._leaves, (last - first) * self.num_envs

@@ -1,8 +1,7 @@
-"""The layers of a Q-network above its features: a branch for the actions, one for the state, noise in their weights.
+"""The head of a Q-network: its layers above the features, and the representation of returns.
 
-How a Q-network represents the return of an action: by its expectation, a histogram, or quantiles.
-
-Each kind turns the network's outputs [..., atoms] for one action into that action's value.
+A branch for the actions and, with dueling, one for the state end in the outputs [..., atoms] of each action. They
+represent the action's return by its expectation, a histogram or quantiles, and each representation gives its value.
 """
 
 import itertools
@@ -21,26 +20,26 @@ from tfbaselines.policy.precision import in_full
 
 
 class ExpectedReturn:
-    """One output: the value itself."""
+    """One output, the value itself."""
 
     atoms = 1
 
     def mean(self, outputs: tf.Tensor) -> tf.Tensor:
-        """Values [...] of outputs [..., 1]."""
+        """Compute the values [...] of outputs [..., 1]."""
         return outputs[..., 0]
 
     def mean_numpy(self, outputs: np.ndarray) -> np.ndarray:
-        """The same in numpy."""
+        """Compute the values in numpy."""
         return outputs[..., 0]
 
 
 class CategoricalReturn:
-    """Logits of the return's place on a fixed support (C51, Bellemare et al. 2017, arXiv:1707.06887).
+    """Logits of a histogram of the return on a fixed support (C51, Bellemare et al. 2017, arXiv:1707.06887).
 
     Args:
-        atoms: points of the support, at least two.
-        v_min: the first one.
-        v_max: the last one.
+        atoms: number of points of the support, at least two.
+        v_min: the first point.
+        v_max: the last point.
     """
 
     def __init__(self, atoms: int, v_min: float, v_max: float) -> None:
@@ -52,67 +51,66 @@ class CategoricalReturn:
         self.support = np.linspace(v_min, v_max, atoms, dtype=np.float32)
 
     def mean(self, outputs: tf.Tensor) -> tf.Tensor:
-        """Values [...] of logits [..., atoms]."""
+        """Compute the values [...] of logits [..., atoms]."""
         return tf.reduce_sum(tf.nn.softmax(outputs) * self.support, axis=-1)
 
     def mean_numpy(self, outputs: np.ndarray) -> np.ndarray:
-        """The same in numpy."""
+        """Compute the values in numpy."""
         weights = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
         return weights @ self.support / weights.sum(axis=-1)
 
 
 class QuantileReturn:
-    """The return's quantiles at (i + 1/2) / atoms (QR-DQN, Dabney et al. 2018, arXiv:1710.10044).
+    """Quantiles of the return at (i + 1/2) / atoms (QR-DQN, Dabney et al. 2018, arXiv:1710.10044).
 
     Args:
-        atoms: how many.
+        atoms: number of quantiles.
     """
 
     def __init__(self, atoms: int) -> None:
         self.atoms = atoms
 
     def mean(self, outputs: tf.Tensor) -> tf.Tensor:
-        """Values [...] of quantiles [..., atoms]."""
+        """Compute the values [...] of quantiles [..., atoms]."""
         return tf.reduce_mean(outputs, axis=-1)
 
     def mean_numpy(self, outputs: np.ndarray) -> np.ndarray:
-        """The same in numpy."""
+        """Compute the values in numpy."""
         return outputs.mean(axis=-1)
 
 
 ReturnDistribution = ExpectedReturn | CategoricalReturn | QuantileReturn
 
-# Atoms by the names of `distributional`, as in the papers.
+# Number of atoms by the name of `distributional`, as in the papers.
 ATOMS = {"categorical": 51, "quantile": 200}
 
 
 def make_returns(kind: str | None, atoms: int | None, v_min: float, v_max: float) -> ReturnDistribution:
-    """The representation of some name.
+    """Make a representation of returns by its name.
 
     Args:
         kind: None for expectations, 'categorical' or 'quantile'.
-        atoms: None for the papers' numbers.
-        v_min: see CategoricalReturn.
-        v_max: see CategoricalReturn.
+        atoms: number of atoms; None for the papers' numbers.
+        v_min: first point of a categorical support.
+        v_max: last point of a categorical support.
     """
     if kind is None:
         return ExpectedReturn()
-    makers: dict[str, Any] = {"categorical": lambda n: CategoricalReturn(n, v_min, v_max), "quantile": QuantileReturn}
-    return makers[kind](ATOMS[kind] if atoms is None else atoms)
+    count = ATOMS[kind] if atoms is None else atoms
+    return CategoricalReturn(count, v_min, v_max) if kind == "categorical" else QuantileReturn(count)
 
 
-# Deviation of a noisy layer's weights at the start, times the root of the number of its inputs.
+# Initial standard deviation of a noisy layer's weights, times the root of the number of its inputs.
 SIGMA_ZERO = 0.5
 
 
 class NoisyDense(keras.layers.Dense):
-    """A dense layer with learnt, factorised Gaussian noise in its weights (Fortunato et al. 2018, arXiv:1706.10295).
+    """A dense layer with learned, factorized Gaussian noise in its weights (Fortunato et al. 2018, arXiv:1706.10295).
 
     y = x W + b + ((x f(e_in)) W_noise + b_noise) f(e_out) with f(e) = sign(e) sqrt(|e|); without noise, y = x W + b.
     """
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Make the variables."""
         inputs = input_shape[-1]
         bound = inputs**-0.5
         self.kernel_initializer = self.bias_initializer = keras.initializers.RandomUniform(-bound, bound)
@@ -123,7 +121,7 @@ class NoisyDense(keras.layers.Dense):
         self.noise_size = inputs + self.units
 
     def call(self, x: tf.Tensor, noise: tf.Tensor | None = None) -> tf.Tensor:
-        """Outputs [B, units] of rows [B, n]; standard normal noise [n + units] or none."""
+        """Compute outputs [B, units] of rows [B, n], with standard normal noise [n + units] or none."""
         y = tf.matmul(x, self.kernel.value) + self.bias.value
         if noise is not None:
             factors = tf.sign(noise) * tf.sqrt(tf.abs(noise))
@@ -132,7 +130,7 @@ class NoisyDense(keras.layers.Dense):
         return self.activation(y)
 
     def noisy_in_numpy(self, copies: NumpyCopies, noise: np.ndarray) -> ArrayFunction:
-        """`call` in numpy; the function reads the noise anew in every call."""
+        """Make a numpy version of `call`; it reads the noise again in every call."""
         kernel, bias, kernel_noise, bias_noise = (copies.of(variable) for variable in self.trainable_variables)
         units, rectified = self.units, self.activation is keras.activations.relu
 
@@ -146,16 +144,18 @@ class NoisyDense(keras.layers.Dense):
 
 
 class QHead:
-    """Values of all actions from features: hidden layers with ReLU, then outputs; with duelling V + A - mean of A.
+    """Computes the outputs of all actions from features: hidden layers with ReLU, then outputs.
+
+    With dueling (arXiv:1511.06581) the outputs are V + A - mean of A, from a branch for the state and one for actions.
 
     Args:
         inputs: numbers in a row of features.
-        actions: how many there are.
-        returns: how the return of an action is represented.
+        actions: number of actions.
+        returns: representation of returns.
         hiddens: units of each branch's hidden layers.
-        dueling: a branch for the state's value beside that for the actions' advantages (arXiv:1511.06581).
-        layer_norm: normalise each hidden layer before its ReLU.
-        noisy: NoisyDense layers.
+        dueling: add the branch for the state's value.
+        layer_norm: normalize each hidden layer before its ReLU.
+        noisy: use NoisyDense layers.
     """
 
     def __init__(
@@ -169,7 +169,8 @@ class QHead:
         layer_norm: bool = False,
         noisy: bool = False,
     ) -> None:
-        self.returns, self.actions, self._noisy = returns, actions, noisy
+        self.returns = returns
+        self.actions = actions
         if hiddens:
             check_sizes(UNITS, hiddens=hiddens)
         make = NoisyDense if noisy else keras.layers.Dense
@@ -179,27 +180,27 @@ class QHead:
 
     @property
     def modules(self) -> list[keras.layers.Layer]:
-        """The actions' layers, then the state's."""
+        """Layers of the actions, then of the state."""
         return [*self.action_layers, *self.state_layers]
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """The actions', then the state's."""
+        """Variables of the actions' layers, then of the state's."""
         return [variable for layer in self.modules for variable in layer.trainable_variables]
 
     @property
     def dense_variables(self) -> list[keras.Variable]:
-        """Those of the dense layers alone."""
+        """Variables of the dense layers only."""
         dense = [layer for layer in self.modules if isinstance(layer, keras.layers.Dense)]
         return [variable for layer in dense for variable in layer.trainable_variables]
 
     @property
     def noise_size(self) -> int:
-        """Numbers of noise that all layers take together; 0 where none is noisy."""
+        """Numbers of noise that all layers take together; 0 without noisy layers."""
         return sum(layer.noise_size for layer in self.modules if isinstance(layer, NoisyDense))
 
     def __call__(self, features: tf.Tensor, noise: tf.Tensor | None = None) -> tf.Tensor:
-        """Outputs [B, actions, atoms] of features [B, n]; standard normal noise [noise_size] or none."""
+        """Compute outputs [B, actions, atoms] of features [B, n], with standard normal noise [noise_size] or none."""
         parts = self._parts(noise)
         outputs = _run(self.action_layers, features, parts)
         outputs = tf.reshape(outputs, (-1, self.actions, self.returns.atoms))
@@ -209,7 +210,7 @@ class QHead:
         return in_full(outputs)
 
     def _parts(self, noise: tf.Tensor | None) -> Iterator[tf.Tensor | None]:
-        """Each noisy layer's part of the noise, in the layers' order."""
+        """Split the noise into the part of each noisy layer, in the layers' order."""
         begin = 0
         for layer in self.modules:
             if isinstance(layer, NoisyDense):
@@ -218,20 +219,21 @@ class QHead:
 
 
 class ValuesInNumpy:
-    """The values [B, actions] of a head in numpy, as a part of a Mirror's chain.
+    """Computes the values [B, actions] of a head in numpy, as a part of a Mirror's chain.
 
     Args:
         head: the head.
-        noise: what its noisy layers take; None for none.
+        noise: noise of its noisy layers, or None.
     """
 
     repeatable = True
 
     def __init__(self, head: QHead, noise: keras.Variable | None = None) -> None:
-        self._head, self._noise = head, noise
+        self._head = head
+        self._noise = noise
 
     def in_numpy(self, copies: NumpyCopies) -> ArrayFunction:
-        """From features [B, n] to values."""
+        """Make a function of features [B, n] that returns values."""
         head, atoms = self._head, self._head.returns.atoms
         parts = head._parts(None if self._noise is None else copies.of(self._noise))
         of_actions = _in_numpy(head.action_layers, copies, parts)
@@ -247,7 +249,7 @@ class ValuesInNumpy:
 
 
 def _branch(name: str, make: Callable[..., Any], widths: list[int], layer_norm: bool) -> list[keras.layers.Layer]:
-    """Layers from rows of widths[0] numbers to rows of widths[-1]."""
+    """Build the layers that turn rows of widths[0] numbers into rows of widths[-1]."""
     require_weights("hiddens", (widths[0],), widths[1:])
     layers: list[keras.layers.Layer] = []
     for k, (inputs, units) in enumerate(itertools.pairwise(widths[:-1])):

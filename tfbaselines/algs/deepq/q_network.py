@@ -1,4 +1,4 @@
-"""Q-networks: the values of all discrete actions, and greedy actions with some that are random."""
+"""Q-networks: values of all discrete actions, and the epsilon-greedy choice of an action."""
 
 import copy
 from collections.abc import Callable
@@ -21,19 +21,19 @@ from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import NetworkFn, NetworkSpec, get_network_builder
 from tfbaselines.policy.trunk import NetworkTrunk, Trunk, takes_observations, trunk_maker
 
-# Larger than any difference of values, smaller than what forbids an action.
+# Larger than any difference of values, smaller than the number that forbids an action.
 OVERWHELMING = 1e7
 
 
 class EpsilonGreedyHead:
-    """The action of the largest value; with probability epsilon any action.
+    """Chooses the action of the largest value, or with probability epsilon any action.
 
     Attributes:
-        epsilon: of actions that are sampled.
+        epsilon: probability of a random action when actions are sampled.
 
     Args:
         space: the action space.
-        epsilon: first value of the attribute.
+        epsilon: initial value of the attribute.
     """
 
     action_shape: tuple[int, ...] = ()
@@ -41,16 +41,24 @@ class EpsilonGreedyHead:
     mode_noise = 0.0
 
     def __init__(self, space: spaces.Discrete, epsilon: float = 0.0) -> None:
-        self.param_size, self._start, self.epsilon = int(space.n), int(space.start), epsilon
+        self.param_size = int(space.n)
+        self._start = int(space.start)
+        self.epsilon = epsilon
         self.noise_shape = (self.param_size,)
 
     def draw_noise(self, rng: np.random.Generator, batch: tuple[int, ...], epsilon: float | None = None) -> np.ndarray:
-        """Noise [*batch, n]: zeros, or with probability epsilon (None for the head's) numbers that decide alone."""
+        """Draw noise [*batch, n]: zeros, or with probability epsilon numbers that outweigh all values.
+
+        Args:
+            rng: numpy generator.
+            batch: shape of the batch.
+            epsilon: the probability; None for the head's.
+        """
         explores = rng.random((*batch, 1)) < (self.epsilon if epsilon is None else epsilon)
         return (OVERWHELMING * explores * rng.random((*batch, self.param_size))).astype(np.float32)
 
     def distribution(self, flat: tf.Tensor) -> ActionDistribution:
-        """Of values [B, n]; its actions have no density."""
+        """Make the distribution of values [B, n]; its actions have no density."""
         return SimpleNamespace(
             sample=lambda noise: tf.argmax(flat + noise, axis=-1) + self._start,
             mode=lambda: tf.argmax(flat, axis=-1) + self._start,
@@ -58,32 +66,32 @@ class EpsilonGreedyHead:
         )
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """Actions [B]."""
+        """Choose actions [B] by values [B, n] and noise."""
         return (flat + noise).argmax(axis=-1) + self._start
 
     def mode_numpy(self, flat: np.ndarray) -> np.ndarray:
-        """The greedy actions [B]."""
+        """Choose the greedy actions [B]."""
         return flat.argmax(axis=-1) + self._start
 
     def neglogp_numpy(self, flat: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """Zeros [B]."""
+        """Return zeros [B]."""
         return np.zeros(len(flat), np.float32)
 
 
 class QNetwork(BasePolicy):
-    """Values of all discrete actions, those that an action mask forbids excepted.
+    """Computes the values of all discrete actions that an action mask allows.
 
     Attributes:
-        noise: what noisy layers take while acting; None for none.
+        noise: noise of the noisy layers while acting, or None.
 
     Args:
-        observation_space: of one environment.
-        action_space: a Discrete.
-        network_fn: builds the dense layers over the trunk's features; None for none.
-        make_trunk: builds what is below them from an observation space; None for a plain Trunk.
-        returns: how the return of an action is represented; None for its expectation.
-        epsilon: of actions that are sampled.
-        comm: see BasePolicy.
+        observation_space: observation space of one environment.
+        action_space: a Discrete space.
+        network_fn: builds the dense layers over the trunk's features; None for no such layers.
+        make_trunk: builds the trunk from an observation space; None for a plain Trunk.
+        returns: representation of returns; None for expectations.
+        epsilon: probability of a random action when actions are sampled.
+        comm: communicator of the ranks that share the statistics of observations.
         head: arguments of QHead: hiddens, dueling, layer_norm, noisy.
     """
 
@@ -109,17 +117,17 @@ class QNetwork(BasePolicy):
 
     @property
     def modules(self) -> list[Any]:
-        """The trunk's, the network, and the head's layers."""
+        """Modules of the trunk, the network, and the layers of the head."""
         return [*self.trunk.modules, *self._dense, *self.q_head.modules]
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """In the order of `modules`."""
+        """Variables in the order of `modules`."""
         return [variable for module in self.modules for variable in module.trainable_variables]
 
     @property
     def perturbed_variables(self) -> list[keras.Variable]:
-        """Those that noise in the parameters changes: as in baselines, of the dense layers above the network."""
+        """Variables that parameter noise changes: as in baselines, those of the dense layers above the network."""
         return self.q_head.dense_variables
 
     @property
@@ -127,13 +135,12 @@ class QNetwork(BasePolicy):
         return [] if self.network is None else [self.network]
 
     def with_noise(self) -> "QNetwork":
-        """The same network, acting with noise in its weights: its `noise` is to be assigned."""
+        """Copy the network for acting with noise in its weights; the caller assigns the copy's `noise`."""
         noisy = copy.copy(self)
         noisy.noise = keras.Variable(np.zeros(self.q_head.noise_size, np.float32), trainable=False, name="noise")
         return noisy
 
     def mirror(self) -> Mirror | None:
-        """See BasePolicy; the largest value is computed through the graph."""
         repeatable, seen = seen_in_numpy(self)
         if not self.trunk.chained or not repeatable:
             return None
@@ -144,31 +151,30 @@ class QNetwork(BasePolicy):
         return Mirror([*below, ValuesInNumpy(self.q_head, self.noise)], seen=seen)
 
     def outputs(self, encoded: Any, noise: tf.Tensor | None = None) -> tf.Tensor:
-        """The representation [B, A, atoms] of every action's return.
+        """Compute the outputs [B, A, atoms] of every action.
 
         Args:
-            encoded: observations as `preprocess` gives them.
-            noise: [noise_size] of noisy layers, or None.
+            encoded: the result of `preprocess`.
+            noise: [noise_size] noise of noisy layers, or None.
         """
         features, _ = self.trunk(encoded, None, None)
         return self.q_head(features if self.network is None else run_network(self.network, features), noise)
 
     def values(self, encoded: Any, outputs: tf.Tensor) -> tf.Tensor:
-        """The values [B, A] of what `outputs` gave, far below all others where the action mask forbids the action."""
+        """Compute values [B, A] from outputs; the value of a forbidden action is far below all others."""
         values = self.q_head.returns.mean(outputs)
         return values + FORBIDDEN * (1.0 - encoded[ACTION_MASK]) if self.masked else values
 
     def chosen(self, outputs: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
-        """The representation [B, atoms] of the return of actions [B], as the environment takes them."""
+        """Select the outputs [B, atoms] of actions [B], numbered as in the environment."""
         return self.at(outputs, tf.cast(actions, tf.int32) - int(self.action_space.start))
 
     def at(self, outputs: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
-        """The same of actions [B] counted from 0."""
+        """Select the outputs [B, atoms] of actions [B] counted from 0."""
         one_hot = tf.one_hot(indices, int(self.action_space.n))
         return tf.reduce_sum(outputs * one_hot[:, :, None], axis=1)
 
     def forward(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
-        """See ActingPolicy; the value is that of the greedy action."""
         encoded = self.preprocess(obs)
         noise = None if self.noise is None else self.noise.value
         values = self.values(encoded, self.outputs(encoded, noise))
@@ -184,17 +190,17 @@ def build_q_network(
     kind: dict[str, Any] | None = None,
     **network_kwargs: Any,
 ) -> QNetwork:
-    """Build a Q-network from names.
+    """Build a Q-network from the name of its network.
 
-    A network with convolutions takes the observation itself; any other one takes a Trunk's features.
+    A network with convolutions takes the observation itself; any other network takes a Trunk's features.
 
     Args:
         env: anything with observation_space and action_space.
         network: a registered network's name, or a builder.
         vis_encode_type: encoder of images below a dense network: simple, nature_cnn or resnet.
-        comm: see BasePolicy.
+        comm: communicator of the ranks that share the statistics of observations.
         kind: further arguments of QNetwork.
-        network_kwargs: the network builder's own arguments.
+        network_kwargs: arguments of the network builder.
     """
     network_fn = get_network_builder(network)(**network_kwargs)
     whole = takes_observations(network_fn, without_mask(env.observation_space))
@@ -207,5 +213,5 @@ def build_q_network(
         **(kind or {}),
     )
     if policy.trunk.state_size:
-        raise bad_argument("network", network, "Q-networks are not recurrent, take ppo2 or acer for memory")
+        raise bad_argument("network", network, "Q-networks are not recurrent: choose ppo2 or acer for memory")
     return policy

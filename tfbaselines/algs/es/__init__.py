@@ -1,6 +1,6 @@
 """ES: evolution strategies (Salimans et al. 2017, arXiv:1703.03864).
 
-This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in es.py.
+This module declares the arguments and the registry entry without loading TensorFlow; es.py holds learn().
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from tfbaselines.loading import lazily
 class Config(SearchConfig):
     """Arguments of evolution strategies."""
 
-    num_agents: int = arg(30, "members of the population, of all ranks together", at_least=2, limit=COUNT)
+    num_agents: int = arg(30, "members of the population over all ranks", at_least=2, limit=COUNT)
     num_iterations: int = arg(
         300, "number of iterations, unless total_timesteps (--num_timesteps) is given", at_least=0
     )
@@ -42,13 +42,14 @@ class Config(SearchConfig):
     save_interval: int
     mirrored: bool = arg(True, "every second member has the negative noise of the one before it")
     returns: str = arg(
-        "standardised", "what stands for the members' returns in the sum", choices=("standardised", "ranks")
+        "standardised",
+        "weights of the members' noise: standardized returns, or ranks",
+        choices=("standardised", "ranks"),
     )
-    optimizer: str = arg("sgd", "plain steps of gradient ascent, or Adam's", choices=("sgd", "adam"))
-    weight_decay: float = arg(0.0, "share of the parameters that a step of size 1 takes off", at_least=0, at_most=1)
+    optimizer: str = arg("sgd", "plain gradient ascent, or Adam", choices=("sgd", "adam"))
+    weight_decay: float = arg(0.0, "share of the parameters that a step of size 1 removes", at_least=0, at_most=1)
 
     def check(self) -> None:
-        """See Config."""
         if self.mirrored and self.num_agents % 2:
             raise bad_argument("num_agents", self.num_agents, "an even number, or give mirrored=False")
 

@@ -1,14 +1,14 @@
 """ES: evolution strategies (Salimans et al. 2017, arXiv:1703.03864).
 
-Each iteration runs an episode of each of M = num_agents members, whose parameters are theta + sigma eps_i, and climbs
+Each iteration runs an episode with each of M = num_agents members. Member i has the parameters theta + sigma eps_i.
 
     theta <- theta + lr (1 / (M sigma) sum_i F_i eps_i - weight_decay theta)
 
-where F_i are the members' returns, standardised or replaced by centred ranks, and every second eps_i is the negative of
-the one before it. Ranks share the members out; they exchange the iteration's seed and the returns, and each computes
-the same sum.
+with the members' returns F_i, standardized or replaced by centered ranks. Every second eps_i is the negative of the
+one before it. The MPI ranks divide the members among them, exchange the seed and the returns, and compute the same sum.
 """
 
+from functools import partial
 from typing import Any
 
 import keras
@@ -16,7 +16,8 @@ import numpy as np
 
 from tfbaselines.algs.es import Config
 from tfbaselines.algs.es.population import flat_parameters, make_population
-from tfbaselines.algs.es.search import SHAPES, Trials, ascent, noise
+from tfbaselines.algs.es.search import SHAPES, ascent, noise
+from tfbaselines.algs.es.trials import Trials
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
@@ -44,11 +45,8 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
         for _ in run.search(model):
             seed = run.comm.broadcast_object(int(run.rng.integers(2**63)))
             theta, sigma = flat_parameters(policy), run.config.sigma
-
-            def member(number: int, seed: int = seed, theta: np.ndarray = theta, sigma: float = sigma) -> np.ndarray:
-                return theta + np.float32(sigma) * noise(seed, number, theta.size, config.mirrored)
-
-            tried = [trial for own in run.comm.gather(trials.run(members, member)) for trial in own]
+            member = partial(parameters_of, theta=theta, sigma=sigma, seed=seed, mirrored=config.mirrored)
+            tried = [trial for rank in run.comm.gather(trials.run(members, member)) for trial in rank]
             scores = np.array([trial.score for trial in tried])
             gradient = ascent(SHAPES[config.returns](scores), seed, theta.size, sigma, config.mirrored)
             update.descend(np.float32(config.weight_decay) * theta - gradient, run.rates()["lr"])
@@ -59,13 +57,26 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     return model
 
 
+def parameters_of(member: int, theta: np.ndarray, sigma: float, seed: int, mirrored: bool) -> np.ndarray:
+    """Compute the parameters [P] of a member.
+
+    Args:
+        member: number of the member.
+        theta: parameters [P] of the policy.
+        sigma: standard deviation of the members' noise.
+        seed: seed of the iteration.
+        mirrored: every second member has the negative noise of the member before it.
+    """
+    return theta + np.float32(sigma) * noise(seed, member, theta.size, mirrored)
+
+
 def statistics(scores: np.ndarray, gradient: np.ndarray, theta: np.ndarray) -> dict[str, float]:
-    """Columns of an iteration.
+    """Compute the columns of an iteration.
 
     Args:
         scores: the members' returns [M].
-        gradient: of their mean [P].
-        theta: the parameters [P] before the step.
+        gradient: gradient [P] of their mean.
+        theta: parameters [P] before the step.
     """
     return {
         "train_reward": float(scores.mean()),

@@ -1,7 +1,7 @@
-"""Many members with parameters of their own, each acting on an observation of its own, in one call a step.
+"""A population: many members with different parameters, each acting on one observation, in one call per step.
 
 Policies of dense layers act in numpy: each layer is one product of all members' activations [M, 1, inputs] with all
-members' kernels [M, inputs, outputs]. Other ones act through one compiled function of all members' parameters.
+members' kernels [M, inputs, outputs]. Other policies act through one compiled function of all members' parameters.
 """
 
 from typing import Any
@@ -21,11 +21,11 @@ FLOAT_BYTES = 4
 
 
 class StackedCopies(NumpyCopies):
-    """Arrays that hold each variable as often as there are members: views of the members' parameters.
+    """Views of the members' parameters: an array [M, ...] for each variable.
 
     Args:
-        parameters: [M, P] those of each member, all variables one after the other.
-        variables: of the policy, in their order.
+        parameters: [M, P] parameters of each member, all variables one after the other.
+        variables: variables of the policy, in that order.
     """
 
     def __init__(self, parameters: np.ndarray, variables: list[keras.Variable]) -> None:
@@ -38,7 +38,6 @@ class StackedCopies(NumpyCopies):
         }
 
     def of(self, variable: keras.Variable) -> np.ndarray:
-        """See NumpyCopies; [M, ...]."""
         return self._views[id(variable)]
 
     def _product(self, kernel: np.ndarray) -> ArrayFunction:
@@ -46,11 +45,11 @@ class StackedCopies(NumpyCopies):
 
 
 class NumpyPopulation:
-    """Members that act through numpy.
+    """Members that act in numpy.
 
     Args:
-        policy: of dense layers; its parameters are not used.
-        members: M.
+        policy: a policy of dense layers; its parameters are not used.
+        members: number of members M.
     """
 
     def __init__(self, policy: ActingPolicy, members: int) -> None:
@@ -58,15 +57,15 @@ class NumpyPopulation:
         self._actor = NumpyActor(policy, StackedCopies(self._parameters, policy.trainable_variables))
 
     def place(self, member: int, parameters: np.ndarray) -> None:
-        """Give a member its parameters [P]."""
+        """Set the parameters [P] of a member."""
         self._parameters[member] = parameters
 
     def ready(self) -> None:
-        """Use the policy's present statistics of observations."""
+        """Read the policy's present statistics of observations."""
         self._actor.refresh()
 
     def choose(self, obs: np.ndarray, states: Any, episode_start: Any) -> tuple[np.ndarray, None]:
-        """Actions [M, ...] for observations [M, ...], and no states."""
+        """Choose actions [M, ...] for observations [M, ...]; return them and no states."""
         return self._actor.act(obs, None), None
 
 
@@ -74,8 +73,8 @@ class GraphPopulation:
     """Members that act through one compiled function: convolutional, recurrent and unusual networks.
 
     Args:
-        policy: its parameters are not used.
-        members: M.
+        policy: any policy; its parameters are not used.
+        members: number of members M.
     """
 
     def __init__(self, policy: ActingPolicy, members: int) -> None:
@@ -87,7 +86,7 @@ class GraphPopulation:
             signature += [tf.TensorSpec((members,), tf.float32), tf.TensorSpec(self._states.shape, tf.float32)]
 
         def one(inputs: tuple) -> tuple:
-            """The policy with one member's parameters [P], on its observation, start and state."""
+            """Run the policy with one member's parameters [P], on its observation, episode_start and state."""
             parameters, obs, *memory = inputs
             parts = tf.split(parameters, [int(np.prod(variable.shape)) for variable in variables])
             mapping = [(v, tf.reshape(part, v.shape)) for v, part in zip(variables, parts, strict=True)]
@@ -100,11 +99,11 @@ class GraphPopulation:
             actions = policy.head.distribution(flat).mode()
             return (tf.cast(actions, policy.head.action_dtype), *states)
 
-        # Traced once, also where functions run eagerly: there the map would be made anew in every step.
+        # Trace once even if functions run eagerly: eager calls would rebuild the map in every step.
         self._choose = compiled(choose).get_concrete_function(*signature)
 
     def place(self, member: int, parameters: np.ndarray) -> None:
-        """Give a member its parameters [P]."""
+        """Set the parameters [P] of a member."""
         self._parameters[member].assign(parameters)
 
     def ready(self) -> None:
@@ -113,12 +112,12 @@ class GraphPopulation:
     def choose(
         self, obs: np.ndarray, states: np.ndarray | None, episode_start: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Actions [M, ...] and new states [M, S] or None.
+        """Choose actions [M, ...]; return them and new states [M, S] or None.
 
         Args:
-            obs: [M, ...].
-            states: [M, S]; None for a feed-forward policy.
-            episode_start: [M] whether each observation is the first of an episode.
+            obs: [M, ...] observations.
+            states: [M, S] recurrent states; None for a feed-forward policy.
+            episode_start: [M], whether each observation is the first of an episode.
         """
         memory = () if states is None else (np.asarray(episode_start, np.float32), states)
         actions, *new_states = self._choose(*tf.nest.map_structure(tf.convert_to_tensor, (obs, *memory)))
@@ -129,17 +128,17 @@ Population = NumpyPopulation | GraphPopulation
 
 
 def make_population(policy: ActingPolicy, members: int) -> Population:
-    """The fastest population of a policy.
+    """Make the fastest population of a policy.
 
     Args:
-        policy: what each member is.
-        members: how many act at once.
+        policy: policy of each member.
+        members: number of members that act at once.
     """
     return (NumpyPopulation if acts_in_numpy(policy) else GraphPopulation)(policy, members)
 
 
 def flat_parameters(policy: ActingPolicy) -> np.ndarray:
-    """The policy's parameters [P], all variables one after the other."""
+    """Return the policy's parameters [P], all variables one after the other."""
     return np.concatenate([variable.numpy().ravel() for variable in policy.trainable_variables])
 
 

@@ -1,6 +1,6 @@
 """Q-learning with a table (Watkins and Dayan 1992).
 
-This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in qlearning.py.
+This module declares the arguments and the registry entry without loading TensorFlow; qlearning.py holds learn().
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Config(SearchConfig):
     lr: Schedule = arg(0.03, "learning rate", at_least=0)
     discount: float = arg(0.99, "discount per step", at_least=0, at_most=1)
     epsilon_greedy: float = arg(0.9, "probability of a random action in the first episode", at_least=0, at_most=1)
-    epsilon_decay: float = arg(0.9999, "factor of that probability for each episode", at_least=0, at_most=1)
+    epsilon_decay: float = arg(0.9999, "factor of that probability after each episode", at_least=0, at_most=1)
     epsilon_min: float = arg(0.01, "smallest probability of a random action", at_least=0, at_most=1)
     grid_size: int | list = arg(
         20, "cells along each dimension of Box observations, or a list for each", at_least=1, limit=COUNT
@@ -44,13 +44,13 @@ class Config(SearchConfig):
     log_interval: int = arg(10, "updates between rows of the logs", at_least=1)
     save_interval: int
     low: float | list | None = arg(
-        None, "where the grid begins, in every dimension or a list for each; None for the observation space's bounds"
+        None, "start of the grid, one number or a list with one per dimension; None for the observation space's bounds"
     )
-    high: float | list | None = arg(None, "where the grid ends, as for low")
+    high: float | list | None = arg(None, "end of the grid, in the same form as low")
     bounds_steps: int = arg(
-        1000, "random steps of each environment whose range bounds dimensions that are unbounded", at_least=1
+        1000, "random steps of each environment; their range bounds unbounded dimensions", at_least=1
     )
-    initial_value: float = arg(0.0, "of actions not tried yet; large ones make every action be tried")
+    initial_value: float = arg(0.0, "value of untried actions; a large value makes the policy try every action")
 
     env_defaults: ClassVar = {"all": {"network": NETWORK}}
 
@@ -58,7 +58,7 @@ class Config(SearchConfig):
 ALGORITHM = Algorithm(
     name="qlearning",
     config=Config,
-    summary="Q-learning with a table, of discrete observations or of a grid (Watkins and Dayan 1992)",
+    summary="Q-learning with a table, for discrete observations or a grid (Watkins and Dayan 1992)",
     actions=("Discrete",),
     recurrent=False,
     tabular=True,

@@ -1,12 +1,12 @@
 """Q-learning with a table (Watkins and Dayan 1992).
 
-In the cell s of an observation the action of the largest Q(s, a) is taken, with probability epsilon any one. Each step
+In the cell s of an observation take the action of the largest Q(s, a), or any action with probability epsilon.
 
     Q(s, a) <- Q(s, a) + lr (r + discount max_a' Q(s', a') - Q(s, a))
 
-where an episode's end counts 0 for what comes after it, a time limit the value of the real last observation. Epsilon
-falls by the factor epsilon_decay with every episode, down to epsilon_min. Ranks explore on their own, and put their
-tables together after each of their episodes.
+The maximum is 0 after the end of an episode, and the value of the real last observation after a time limit. Epsilon
+falls by the factor epsilon_decay with every episode, down to epsilon_min. Ranks explore separately and merge their
+tables after each of their episodes.
 """
 
 from typing import Any
@@ -46,40 +46,43 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
             epsilon = max(config.epsilon_min, config.epsilon_greedy * config.epsilon_decay**run.episodes.count)
             steps, episodes, error = learner.run(epsilon, run.rates()["lr"])
             if several:
-                put_together(table.array, before, learner.tried, run.comm)
+                merge_tables(table.array, before, learner.tried, run.comm)
             run.learnt(steps, episodes, {"epsilon": epsilon, "td_error": error})
     return model
 
 
 def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None) -> TablePolicy:
-    """A table; `comm` is not needed."""
+    """Make a table; `comm` has no effect."""
     check_network(network, config)
     if network != NETWORK:
-        accepted = f"qlearning has no networks, dense, convolutional or recurrent: only '{NETWORK}'"
+        accepted = f"qlearning has no dense, convolutional or recurrent networks: only '{NETWORK}'"
         raise bad_argument("network", network, accepted)
     cells = Cells(tables_part(env.observation_space), config.grid_size, config.low, config.high)
     return TablePolicy(env.observation_space, env.action_space, cells, config.initial_value)
 
 
 class Learner:
-    """Acts in environments and learns from each step, of all of them in one call.
+    """Acts in all environments and updates the table after each step.
 
     Args:
         env: the environments.
-        policy: its table is learnt.
+        policy: the policy with the table that is learned.
         rng: generator of exploration.
-        discount: per step.
+        discount: discount per step.
         count: keep `tried`.
 
     Attributes:
-        policy: its table is learnt.
-        tried: [cells, actions] how often the latest run learnt of each, float32; or None.
+        policy: the policy with the table that is learned.
+        tried: [cells, actions] number of updates of each value in the latest run, float32; or None.
     """
 
     def __init__(
         self, env: VecEnv, policy: TablePolicy, rng: np.random.Generator, discount: float, count: bool = False
     ) -> None:
-        self._env, self.policy, self._rng, self._discount = env, policy, rng, discount
+        self._env = env
+        self.policy = policy
+        self._rng = rng
+        self._discount = discount
         self.tried = np.zeros_like(policy.table.array) if count else None
         self._obs: np.ndarray | None = None
 
@@ -91,7 +94,7 @@ class Learner:
             lr: learning rate.
 
         Returns:
-            Environment steps, the infos' 'episode' entries, and the mean size of the errors.
+            Environment steps, the infos' 'episode' entries, and the mean magnitude of the errors.
         """
         env, policy, table = self._env, self.policy, self.policy.table.array
         start, width = int(env.action_space.start), table.shape[1]
@@ -119,31 +122,37 @@ class Learner:
         return len(errors) * env.num_envs, ended_episodes(infos, dones), float(np.abs(errors).mean())
 
     def seen(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
-        """The smallest and largest observations, [D] each, of random steps; episodes begin anew afterwards."""
+        """Take random steps and return the smallest and largest observations, [D] each; start new episodes."""
         env = self._env
-        own, mask = self.policy.apart(env.reset())
-        low, high = _range_of(own)
+        obs, mask = self.policy.apart(env.reset())
+        low, high = _range_of(obs)
         for _ in range(steps):
             if mask is None:
                 actions = random_actions(env.action_space, self._rng, env.num_envs)
             else:
                 actions = self._allowed(mask > 0) + int(env.action_space.start)
-            own, mask = self.policy.apart(env.step(actions)[0])
-            least, most = _range_of(own)
+            obs, mask = self.policy.apart(env.step(actions)[0])
+            least, most = _range_of(obs)
             low, high = np.minimum(low, least), np.maximum(high, most)
         return low, high
 
     def state(self) -> dict[str, Any]:
-        """The observations that it acts on next; empty before the first run."""
+        """Return the observations to act on next; empty before the first run."""
         return {} if self._obs is None else {"obs": self._obs}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave, if the environments' episodes were restored: call it after theirs."""
+        """Continue from the result of `state` if the environments' episodes were restored before this call."""
         if continues(self._env, state):
             self._obs = np.asarray(state["obs"], self._env.observation_space.dtype)
 
     def _explored(self, actions: np.ndarray, epsilon: float, forbidden: np.ndarray | None) -> np.ndarray:
-        """The actions [N], some of them replaced by random ones, counted from 0; see TablePolicy.look."""
+        """Replace some actions [N], counted from 0, by random actions.
+
+        Args:
+            actions: greedy actions; changed in place.
+            epsilon: probability of a random action.
+            forbidden: [N, A] penalties of forbidden actions, or None.
+        """
         drawn, width = self._rng.random(len(actions)), self.policy.table.shape[1]
         random = drawn < epsilon
         if not random.any():
@@ -151,16 +160,16 @@ class Learner:
         if forbidden is not None:
             actions[random] = self._allowed(forbidden[random] == 0)
         else:
-            # A number below epsilon is as good as a fresh one.
+            # Given that it is below epsilon, the drawn number is uniform again: no other draw is needed.
             actions[random] = np.minimum(drawn[random] * (width / epsilon), width - 1).astype(np.int64)
         return actions
 
     def _allowed(self, allowed: np.ndarray) -> np.ndarray:
-        """Random ones of the actions [B] that are allowed [B, A], counted from 0."""
+        """Draw random actions [B], counted from 0, from the allowed ones [B, A]."""
         return np.where(allowed, self._rng.random(allowed.shape), -1.0).argmax(axis=1)
 
     def _end(self, after: np.ndarray, dones: np.ndarray, infos: list[dict[str, Any]]) -> None:
-        """Replace the values [N] of what comes after, where an episode ended: nothing, or what a time limit cut off."""
+        """Set the next values [N] of ended episodes: 0, or after a time limit the value of the last observation."""
         for i in np.flatnonzero(dones):
             after[i] = 0.0
             if infos[i].get("TimeLimit.truncated"):
@@ -169,13 +178,15 @@ class Learner:
 
 
 def _range_of(obs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The smallest and largest numbers [D] of observations [N, ...]."""
+    """Return the smallest and largest numbers [D] of observations [N, ...]."""
     rows = obs.reshape(len(obs), -1)
     return rows.min(axis=0), rows.max(axis=0)
 
 
 def learn_from(table: np.ndarray, pairs: np.ndarray, errors: np.ndarray, lr: float) -> None:
-    """Move values towards their targets; environments in the same pair take as many steps, towards the targets' mean.
+    """Move values towards their targets.
+
+    Several environments with the same cell and action take as many steps towards the mean of their targets.
 
     Args:
         table: [cells, actions], changed in place.
@@ -192,13 +203,13 @@ def learn_from(table: np.ndarray, pairs: np.ndarray, errors: np.ndarray, lr: flo
     flat[different] += (1.0 - (1.0 - lr) ** counts) * means
 
 
-def put_together(table: np.ndarray, before: np.ndarray, tried: np.ndarray, comm: mpi.Communicator) -> None:
-    """Give every rank what all have learnt: the mean of their changes, weighted by how often each tried the pair.
+def merge_tables(table: np.ndarray, before: np.ndarray, tried: np.ndarray, comm: mpi.Communicator) -> None:
+    """Merge the tables of all ranks: average their changes, weighted by each rank's number of updates.
 
     Args:
         table: this rank's [cells, actions], changed in place.
-        before: what every rank had.
-        tried: how often this rank tried each pair since then.
+        before: the table of every rank before the changes.
+        tried: number of this rank's updates of each value since then.
         comm: the ranks.
     """
     change, count = comm.sum(np.stack([(table - before) * tried, tried]))
@@ -206,9 +217,9 @@ def put_together(table: np.ndarray, before: np.ndarray, tried: np.ndarray, comm:
 
 
 def set_bounds(cells: Cells, seen: tuple[np.ndarray, np.ndarray], comm: mpi.Communicator) -> None:
-    """Bound the unbounded dimensions by what all ranks have seen, and say so."""
+    """Bound the unbounded dimensions by the observations of all ranks, and log the bounds."""
     missing = np.flatnonzero(cells.unbounded)
     low, high = -comm.max(-seen[0].astype(np.float32)), comm.max(seen[1].astype(np.float32))
     cells.bound(low, high)
     ranges = ", ".join(f"{cells.low[d]:.3g} to {cells.high[d]:.3g} in dimension {d}" for d in missing)
-    logger.info(f"the grid's bounds where the space has none, from random steps: {ranges}")
+    logger.info(f"the observation space is unbounded; bounds of the grid from random steps: {ranges}")

@@ -10,7 +10,7 @@ from helpers import vec
 from small_runs import learn, rows, stop_after, table, train
 
 from tfbaselines.algs import qlearning
-from tfbaselines.algs.qlearning import Learner, learn_from, put_together
+from tfbaselines.algs.qlearning import Learner, learn_from, merge_tables
 from tfbaselines.algs.qlearning.table import Cells, TablePolicy
 from tfbaselines.algs.registry import get
 from tfbaselines.config.options import RunOptions
@@ -289,7 +289,7 @@ def test_ranks_put_their_tables_together():
     before = np.float32([[1.0, 1.0, 1.0, 1.0]])
     mine, tried = np.float32([[2.0, 1.0, 3.0, 1.0]]), np.float32([[1, 0, 3, 0]])
     theirs, too = np.float32([[1.0, 5.0, 7.0, 1.0]]), np.float32([[0, 2, 1, 0]])
-    put_together(mine, before, tried, Other(theirs, before, too))
+    merge_tables(mine, before, tried, Other(theirs, before, too))
     # Alone, the other alone, three parts to one, and neither.
     assert mine.tolist() == [[2.0, 5.0, 4.0, 1.0]]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfbaselines.algs.es.search import ascent, centred_ranks, noise, standardised
+from tfbaselines.algs.es.search import ascent, centered_ranks, noise, standardized
 
 SIZE = 1000
 
@@ -24,10 +24,10 @@ def test_every_second_member_mirrors_the_one_before_it():
 
 
 def test_standardised_returns():
-    shaped = standardised(np.array([1.0, 2.0, 3.0, 10.0]))
+    shaped = standardized(np.array([1.0, 2.0, 3.0, 10.0]))
     assert shaped.mean() == pytest.approx(0.0, abs=1e-12) and shaped.std() == pytest.approx(1.0)
     assert shaped.argsort().tolist() == [0, 1, 2, 3]
-    assert standardised(np.full(4, 7.3)).tolist() == [0.0] * 4
+    assert standardized(np.full(4, 7.3)).tolist() == [0.0] * 4
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def test_standardised_returns():
         ([7.0], [0.0]),
     ],
 )
-def test_centred_ranks(returns, ranks):
-    assert centred_ranks(np.array(returns)).tolist() == pytest.approx(ranks)
+def test_centered_ranks(returns, ranks):
+    assert centered_ranks(np.array(returns)).tolist() == pytest.approx(ranks)
 
 
 @pytest.mark.parametrize("mirrored", [False, True])

@@ -13,7 +13,8 @@ from small_runs import learn, train
 
 from tfbaselines.algs import es
 from tfbaselines.algs.es.population import flat_parameters
-from tfbaselines.algs.es.search import Trial, Trials, centred_ranks, noise, standardised
+from tfbaselines.algs.es.search import centered_ranks, noise, standardized
+from tfbaselines.algs.es.trials import Trial, Trials
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.make import make_vec_env
@@ -42,7 +43,7 @@ def small(updates=1, seed=4, **kwargs):
 
 
 @pytest.mark.parametrize("mirrored", [True, False])
-@pytest.mark.parametrize(("returns", "shape"), [("standardised", standardised), ("ranks", centred_ranks)])
+@pytest.mark.parametrize(("returns", "shape"), [("standardised", standardized), ("ranks", centered_ranks)])
 def test_a_plain_step_is_that_of_the_formula(returns, shape, mirrored, paid):
     own = {"returns": returns, "mirrored": mirrored, "sigma": 0.2, "lr": 0.5, "weight_decay": 0.1}
     theta = flat_parameters(small(0, **own).policy)
