@@ -51,12 +51,12 @@ class DuelingPolicy(Policy):
 
     @property
     def modules(self) -> list[Any]:
-        """Modules of the policy, then those of the advantage."""
+        """Modules of the policy, then of the advantage."""
         return [*super().modules, self._hidden, self._advantage]
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """Variables of the policy, then those of the advantage."""
+        """Variables of the policy, then of the advantage."""
         return [
             *super().trainable_variables,
             *self._hidden.trainable_variables,
@@ -83,7 +83,7 @@ class DuelingPolicy(Policy):
 
 
 def with_noise(policy: DuelingPolicy, batch: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Add the noise of the sampled actions to a batch: noise [N, T, 1 + n, d], first of a', then of the n u_i."""
+    """Extend a batch by the noise [N, T, 1 + n, d] of the sampled actions, first of a', then of the n u_i."""
     return batch | {"noise": policy.head.draw_noise(rng, (*batch["rewards"].shape, 1 + SAMPLED_ACTIONS))}
 
 
@@ -92,7 +92,7 @@ def continuous_terms(policy: DuelingPolicy, batch: Batch, coefficients: Coeffici
 
     Args:
         policy: gives means, log deviations, V and the advantage of given actions.
-        batch: the arrays of discrete_terms, mus the parameters that acted, and the noise that `with_noise` adds.
+        batch: the arrays of discrete_terms, mus the parameters that acted, and the noise of sampled actions.
         coefficients: numbers of the objective.
     """
     count, c = batch["actions"].shape[0], coefficients.c

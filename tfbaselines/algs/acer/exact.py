@@ -75,7 +75,7 @@ class ExactTrustRegion:
 
     Args:
         policy: the policy that learns.
-        averaged: its average.
+        averaged: the average of the policy.
         comm: communicator of the ranks that train together.
         jit: compile with XLA.
     """
@@ -106,7 +106,7 @@ class ExactTrustRegion:
         return statistics | {"kl": kl, "step_taken": fraction}
 
     def _mean_divergence(self, parts: Iterable[Trajectory]) -> float:
-        """Average the divergence over the batches of all ranks; every rank finds the same number."""
+        """Compute the mean divergence over the batches of all ranks, the same number on every rank."""
         measured = []
         for part in parts:
             mean = self._divergence({name: tf.convert_to_tensor(array) for name, array in part.items()})

@@ -29,7 +29,7 @@ class FramePacker:
         self._shape = shape
 
     def pack(self, obs: np.ndarray) -> np.ndarray:
-        """Compress observations [L, ...] of successive steps to bytes."""
+        """Pack observations [L, ...] of successive steps into bytes."""
         return np.frombuffer(zlib.compress(self._frames(obs).tobytes(), COMPRESSION_LEVEL), np.uint8)
 
     def unpack(self, packed: np.ndarray, episode_start: np.ndarray) -> np.ndarray:
@@ -53,7 +53,7 @@ class FramePacker:
 
     @staticmethod
     def _decompressed(packed: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """Decompress frames; refuse data of another size without decompressing the rest of it."""
+        """Unzip frames; refuse data of another size without unzipping the rest of it."""
         size, stream = math.prod(shape), zlib.decompressobj()
         try:
             data = stream.decompress(packed.tobytes(), size + 1)

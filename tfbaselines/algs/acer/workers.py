@@ -62,7 +62,7 @@ def workers_environments(
     Args:
         env: one worker's environments, or a list with the environments of every worker.
         num_workers: number of workers; with a list, 1 stands for its length.
-        run: its make_env makes missing environments.
+        run: the run's options; make_env makes missing environments.
         comm: the ranks; several ranks cannot have several workers.
     """
     envs = list(env) if isinstance(env, list | tuple) else [env]
@@ -146,7 +146,7 @@ def make_workers(run: Run, model: Model, envs: list[VecEnv]) -> list[Worker]:
 class Team(Together):
     """The environments or the replays of all workers, saved and restored as one.
 
-    The state is that of the first part, as in a run with one worker, and holds the other parts' states by number.
+    The state equals the state of the first part, as in a run with one worker, and holds the other states by number.
     """
 
     def state(self) -> dict[str, Any]:
@@ -225,7 +225,7 @@ class Crew:
             thread.join()
 
     def results(self, turns: int) -> Iterator[tuple[int, Any]]:
-        """Yield the number of a job and its result, `turns` times, in the order in which the jobs finish.
+        """Yield the number of a job and its result, `turns` times, as the jobs finish.
 
         An exception in a job is raised here.
         """

@@ -37,7 +37,7 @@ Callback = Callable[[dict[str, Any], dict[str, Any]], Any]
 
 @dataclass(kw_only=True)
 class Config(ReplayConfig):
-    """Arguments of DQN as in baselines, then those of Rainbow."""
+    """Arguments of DQN as in baselines, then arguments of Rainbow."""
 
     seed: int | None
     lr: Schedule = arg(5e-4, "learning rate", at_least=0)

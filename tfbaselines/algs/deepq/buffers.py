@@ -108,7 +108,7 @@ class SumSegmentTree(SegmentTree):
         super().__init__(capacity, np.add, 0.0)
 
     def sum(self, start: int = 0, end: int | None = None) -> float:
-        """Add up the leaves start to end - 1."""
+        """Sum up the leaves start to end - 1."""
         return self.reduce(start, end)
 
     def find_prefixsum_idx(self, prefixsum: float | np.ndarray) -> int | np.ndarray:

@@ -107,7 +107,7 @@ SIGMA_ZERO = 0.5
 class NoisyDense(keras.layers.Dense):
     """A dense layer with learned, factorized Gaussian noise in its weights (Fortunato et al. 2018, arXiv:1706.10295).
 
-    y = x W + b + ((x f(e_in)) W_noise + b_noise) f(e_out) with f(e) = sign(e) sqrt(|e|); without noise, y = x W + b.
+    y = x W + b + ((x f(e_in)) W_sigma + b_sigma) f(e_out) with f(e) = sign(e) sqrt(|e|); without noise, y = x W + b.
     """
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:

@@ -127,7 +127,7 @@ class QNetwork(BasePolicy):
 
     @property
     def perturbed_variables(self) -> list[keras.Variable]:
-        """Variables that parameter noise changes: as in baselines, those of the dense layers above the network."""
+        """Variables that parameter noise changes: as in baselines, only in the dense layers above the network."""
         return self.q_head.dense_variables
 
     @property

@@ -75,7 +75,8 @@ class Trials:
         rows = env.num_envs
         trials: dict[int, Trial] = {}
         scores, lengths = np.zeros(rows), np.zeros(rows, int)
-        self.episodes, self.steps = [], 0
+        self.episodes = []
+        self.steps = 0
         observed = _Observed(rows, self._policy)
         # The present member of each environment, and the number of environments that are stepped.
         present: list[int | None] = [None] * rows
@@ -126,7 +127,7 @@ class _Observed:
         self._count = np.zeros(rows, int)
 
     def add(self, obs: np.ndarray) -> None:
-        """Add an observation of each environment, [M, ...]."""
+        """Include an observation of each environment, [M, ...]."""
         parts = parts_of_obs(unpacked(obs, self._policy.observation_space)) if self._shapes else {}
         for name in self._shapes:
             numbers = np.asarray(parts[name], np.float64)
