@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 from cases import cases, group, load
 from gymnasium import spaces
+from ties import settle_ties
 from weights import assert_close, assert_equal, assign, in_golden_order
 
 from tfbaselines.algs import ppo2
@@ -51,10 +52,46 @@ def make_model(arrays, hyper):
     return model
 
 
+def first_gradients(policy, arrays, hyper):
+    """Gradients of the first step after clipping by the global norm, as the original has them."""
+    rows = len(arrays["states"]) if "states" in arrays else None
+    names = ("obs", "returns", "actions", "values", "neglogpacs") + (("masks",) if rows else ())
+    batch = {name: arrays[name].astype(np.float32) if name == "masks" else arrays[name] for name in names}
+    if rows:
+        batch = {name: array.reshape(rows, -1, *array.shape[1:]) for name, array in batch.items()}
+        batch["states"] = arrays["states"]
+        batch["episode_start"] = batch.pop("masks")
+    batch = {name: tf.constant(array) for name, array in batch.items()}
+    variables = in_golden_order(policy.trainable_variables, group(arrays, "w0"))
+    with tf.GradientTape() as tape:
+        cliprange = tf.constant(hyper["cliprange"], tf.float32)
+        total, _ = ppo2.loss(policy, batch, cliprange, hyper["ent_coef"], hyper["vf_coef"])
+    gradients = tape.gradient(total, [variable.value for variable in variables])
+    if hyper["max_grad_norm"] is not None:
+        gradients, _ = tf.clip_by_global_norm(gradients, hyper["max_grad_norm"])
+    return gradients
+
+
+def gradients_of_first_weights(arrays, hyper):
+    """The original's gradients of the first step, worked out from what Adam made of them."""
+    epsilon = hyper["adam_epsilon"] / np.sqrt(1 - hyper["adam_beta2"])
+    before, after = (np.concatenate([w.ravel() for w in group(arrays, name).values()]) for name in ("w0", "w1"))
+    change = (before.astype(np.float64) - after) / hyper["lr"]
+    return change * epsilon / np.maximum(1 - np.abs(change), 1e-6)
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_three_updates(case):
+def test_three_updates(case, monkeypatch):
+    """Only the first update meets tied units."""
     arrays, hyper = load(case)
     model = make_model(arrays, hyper)
+    settle_ties(
+        monkeypatch,
+        model.policy.network,
+        arrays["obs"],
+        lambda: first_gradients(model.policy, arrays, hyper),
+        gradients_of_first_weights(arrays, hyper),
+    )
     names = ("obs", "returns", "masks", "actions", "values", "neglogpacs")
     batch = {name: arrays[name] for name in names} | {"states": arrays.get("states")}
     for call in range(3):
@@ -77,24 +114,8 @@ def test_forward_before_training(case):
 
 @pytest.mark.parametrize("case", [case for case in CASES if group(load(case)[0], "g1")])
 def test_gradients_of_the_first_step(case):
-    """The stored gradients are after clipping by the global norm."""
     arrays, hyper = load(case)
     policy = make_model(arrays, hyper).policy
-    rows = len(arrays["states"]) if "states" in arrays else None
-    names = ("obs", "returns", "actions", "values", "neglogpacs") + (("masks",) if rows else ())
-    batch = {name: arrays[name].astype(np.float32) if name == "masks" else arrays[name] for name in names}
-    if rows:
-        batch = {name: array.reshape(rows, -1, *array.shape[1:]) for name, array in batch.items()}
-        batch["states"] = arrays["states"]
-        batch["episode_start"] = batch.pop("masks")
-    batch = {name: tf.constant(array) for name, array in batch.items()}
     golden = group(arrays, "g1")
-    variables = in_golden_order(policy.trainable_variables, golden)
-    with tf.GradientTape() as tape:
-        cliprange = tf.constant(hyper["cliprange"], tf.float32)
-        total, _ = ppo2.loss(policy, batch, cliprange, hyper["ent_coef"], hyper["vf_coef"])
-    gradients = tape.gradient(total, [variable.value for variable in variables])
-    if hyper["max_grad_norm"] is not None:
-        gradients, _ = tf.clip_by_global_norm(gradients, hyper["max_grad_norm"])
-    for gradient, (name, value) in zip(gradients, golden.items(), strict=True):
+    for gradient, (name, value) in zip(first_gradients(policy, arrays, hyper), golden.items(), strict=True):
         assert_close(gradient.numpy().reshape(value.shape), value, name)

@@ -24,10 +24,16 @@ CASES = cases("trpo_*")
 COMPILED = cases("trpo_box_normobs") + cases("trpo_discrete_linesearch")
 ITERATIONS = ("it0", "it1")
 
+# How near the policy's parameters after a step must be, where the original's own are not as near to the truth: there,
+# ten iterations of the conjugate gradient multiply rounding by a hundred. In float64, the step from the same weights
+# is 0.8e-5 away from the original's; the same ten iterations in NumPy's float32, with the gradient moved by one
+# rounding, end up to 3.7e-5 away from it (200 draws); ours, by processor, 1.5e-5 to 2.7e-5. The parameters are near 1.
+POLICY_TOLERANCE = {("trpo_box_normobs", "it1"): 1e-4}
 
-def assert_near(actual, expected, err_msg=""):
+
+def assert_near(actual, expected, err_msg="", tolerance=1e-5):
     """Within 1e-5 of the array's largest magnitude, as the original's own float32 is no better."""
-    bound = 1e-5 * max(1.0, float(np.max(np.abs(expected), initial=0.0)))
+    bound = tolerance * max(1.0, float(np.max(np.abs(expected), initial=0.0)))
     np.testing.assert_allclose(actual, expected, rtol=0.0, atol=bound, err_msg=err_msg)
 
 
@@ -156,7 +162,8 @@ def test_iterations(case):
             np.testing.assert_allclose(list(taken.last.values()), arrays[f"{it}/meanlosses_after"], rtol=0.1)
         else:
             assert_near(list(taken.last.values()), arrays[f"{it}/meanlosses_after"])
-            assert_near(flat(policy.acting_variables), arrays[f"{it}/theta_after"])
+            tolerance = POLICY_TOLERANCE.get((case, it), 1e-5)
+            assert_near(flat(policy.acting_variables), arrays[f"{it}/theta_after"], tolerance=tolerance)
         rows = arrays[f"{it}/vf_minibatch_indices"].astype(np.int32)
         if rows.size:
             data = {"obs": arrays[f"{it}/seg_ob"], "returns": arrays[f"{it}/seg_tdlamret"]}
