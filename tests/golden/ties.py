@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbaselines.policy.networks import layers_of
+from tfbaselines.policy.layers import layers_of
 
 # The largest magnitude of a tied sum in float64; rounding in float32 is some 1e-8, and no other sum is below 1e-5.
 TIE = 1e-6
@@ -40,7 +40,7 @@ def settle_ties(
     activation = layer.activation
 
     def with_passing(passing: np.ndarray) -> np.ndarray:
-        """The gradients where of the tied units these pass."""
+        """Compute the gradients with these of the tied units passing."""
         monkeypatch.setattr(layer, "activation", lambda sums: _on_sides(activation, sums, ties, passing))
         return np.concatenate([np.ravel(gradient) for gradient in gradients()]).astype(np.float64)
 
@@ -51,14 +51,14 @@ def settle_ties(
 
 
 def _sums(layer: keras.layers.Conv2D, pixels: np.ndarray) -> np.ndarray:
-    """The sums before the activation in float64."""
+    """Compute in float64 the sums before the activation."""
     kernel, bias = (tf.cast(variable.value, tf.float64) for variable in (layer.kernel, layer.bias))
     images = tf.cast(pixels, tf.float64) / 255.0
     return (tf.nn.conv2d(images, kernel, layer.strides, layer.padding.upper()) + bias).numpy()
 
 
 def _on_sides(activation: Callable, sums: tf.Tensor, ties: np.ndarray, passing: np.ndarray) -> tf.Tensor:
-    """The activation, but for tied units as long as their sums are near zero."""
+    """Apply the activation, but to tied units only where their sums are not near zero."""
     tied, passes = np.zeros((2, *sums.shape), bool)
     tied[tuple(ties.T)] = True
     passes[tuple(ties[passing].T)] = True

@@ -4,6 +4,7 @@ Acting in bfloat16: wide dense layers with copies of their kernels that are roun
 """
 
 import functools
+import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
@@ -25,22 +26,25 @@ AMX_UNITS = 128
 
 # Names of the instructions for bfloat16 in /proc/cpuinfo: two of x86, one of ARM.
 BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
+# Values of ONEDNN_MAX_CPU_ISA without bfloat16. TensorFlow does not read them: its kernels in bfloat16 would abort.
+OLDER_ISA = {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX512_CORE_VNNI"}
 
 T = TypeVar("T")
 
 
 def available(precision: str, warns: bool = True) -> str:
-    """A precision, or float32 with a warning where the processor can only imitate bfloat16, at half the speed.
+    """Return a precision, or float32 with a warning where bfloat16 is imitated, at half the speed, or not computed.
 
     Args:
         precision: what was asked for.
         warns: whether this rank is the one that warns.
     """
-    flags = _flags()
-    if precision == "float32" or not flags or flags & BFLOAT16_FLAGS:
+    flags, switch = _flags(), _switched_off_by()
+    if precision == "float32" or (not switch and (not flags or flags & BFLOAT16_FLAGS)):
         return precision
     if warns:
-        warn("precision=bfloat16: this processor has no instructions for it, so that float32, which is faster, is used")
+        reason = f"{switch} switches it off" if switch else "this processor has no instructions for it"
+        warn(f"precision=bfloat16: {reason}, so that float32, which is faster, is used")
     return "float32"
 
 
@@ -97,6 +101,13 @@ def in_bfloat16() -> bool:
 def _amx() -> bool:
     """Whether the processor has tile products of bfloat16."""
     return "amx_bf16" in _flags()
+
+
+def _switched_off_by() -> str:
+    """Name the environment variable and value that keep oneDNN from computing in bfloat16; empty if none does."""
+    switches = {"TF_ENABLE_ONEDNN_OPTS": {"0", "FALSE"}, "ONEDNN_MAX_CPU_ISA": OLDER_ISA}
+    values = {name: os.environ.get(name, "") for name in switches}
+    return next((f"{name}={value}" for name, value in values.items() if value.upper() in switches[name]), "")
 
 
 @functools.cache
