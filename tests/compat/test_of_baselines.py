@@ -122,7 +122,7 @@ def test_distributions_have_the_originals_methods(space):
     first = pd.sample()
     tfbaselines.common.misc_util.set_global_seeds(0)
     np.testing.assert_array_equal(pd.sample(), first)
-    with pytest.raises(UsageError, match=r"give noise: pdtype\.draw_noise\(rng, \(n,\)\)"):
+    with pytest.raises(ValueError, match=r"give noise: pdtype\.draw_noise\(rng, \(n,\)\)"):
         tf.function(lambda: pdtype.pdfromflat(tf.zeros((5, width))).sample())()
     with pytest.raises(UsageError, match=r"keras\.layers\.Dense\(pdtype\.param_shape\(\)\[0\]\)"):
         pdtype.pdfromlatent(flat)

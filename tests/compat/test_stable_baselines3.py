@@ -8,8 +8,8 @@ from dataclasses import fields
 import pytest
 
 from tfbaselines.algs.registry import ALGORITHMS
-from tfbaselines.compat.page import EXAMPLE, OTHERS
-from tfbaselines.config.stable_baselines3 import TWINS
+from tfbaselines.compat.__main__ import EXAMPLE
+from tfbaselines.config.stable_baselines3 import OTHERS, TWINS
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import VecFrameStack

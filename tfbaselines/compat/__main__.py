@@ -2,6 +2,103 @@
 
 import sys
 
-from tfbaselines.compat.page import migration_page
+from tfbaselines.compat.port import Port
+from tfbaselines.compat.table import BASELINES, SPINUP
+from tfbaselines.config.stable_baselines3 import OF_ALL, OTHERS, TWINS
 
-sys.stdout.write(migration_page())
+EXAMPLE = """from tfbaselines.algs import ppo2
+from tfbaselines.envs.make import make_vec_env
+
+# env = make_vec_env("CartPole-v1", n_envs=4)
+# model = PPO("MlpPolicy", env, n_steps=128, batch_size=128, n_epochs=4, clip_range=0.2)
+# model.learn(total_timesteps=2048)
+env = make_vec_env("CartPole-v1", num_env=4)
+model = ppo2.learn("mlp", env, total_timesteps=2048, nsteps=128, nminibatches=4, noptepochs=4, cliprange=0.2)
+
+action, state = model.predict(env.reset(), deterministic=True)
+"""
+
+
+def section() -> list[str]:
+    """The lines of the page's section."""
+    lines = [
+        "## Stable-Baselines3\n",
+        "Its scripts are rewritten, not run: an algorithm is a function that trains and returns the model.\n",
+        f"```python\n{EXAMPLE}```\n",
+        "Arguments that have another name here, with the name there in brackets; others that both have are the same:\n",
+        "| there | here | arguments | differs |",
+        "|---|---|---|---|",
+    ]
+    for there, twin in TWINS.items():
+        arguments = "; ".join(_renamed(old, new) for old, new in twin.arguments.items())
+        lines.append(f"| `{there}` | `{twin.here}` | {arguments} | {twin.differs} |")
+    lines += ["", "| there | here |", "|---|---|", *(f"| {old} | {new} |" for old, new in OTHERS.items())]
+    for there, (in_python, typed) in OF_ALL.items():
+        lines.append(f"| `{there}` | in Python {in_python}; on the command line {typed} |")
+    return lines
+
+
+def _renamed(old: str, new: str) -> str:
+    names, _, note = new.partition(", ")
+    here = " and ".join(f"`{name}`" for name in names.split())
+    return f"{here} (`{old}`)" + (f", {note}" if note else "")
+
+
+HEAD = """# From baselines, Spinning Up and Stable-Baselines3
+
+Made by `python -m tfbaselines.compat > MIGRATION.md`, the tables of baselines and Spinning Up from the one that the
+imports themselves come from.
+
+Replace `baselines` or `spinup` by `tfbaselines` in an import, and `import gym` by `import gymnasium as gym`. The names
+below are imported from the same path; the last column is where they are in this package. A name that is listed without
+a counterpart can be imported too; calling it, or deriving a class from it, is one line that names what to use instead.
+What differs in behaviour: README, "Differences from the originals". For Stable-Baselines3 see
+[the end](#stable-baselines3).
+"""
+
+ABSENT = "no counterpart: "
+
+
+def migration_page() -> str:
+    """The page."""
+    parts = [HEAD]
+    for package, table in (("baselines", BASELINES), ("spinup", SPINUP)):
+        parts += [f"## `{package}`\n", "| import from | names | here |", "|---|---|---|"]
+        parts += [row for path, port in table.items() for row in _rows(f"{package}.{path}", port)]
+        parts.append("")
+    return "\n".join([*parts, *section(), ""])
+
+
+def _rows(path: str, port: Port) -> list[str]:
+    rows = []
+    if port.same is not None:
+        rows.append(_row(path, "all", f"`tfbaselines.{port.same}`"))
+    for module, names in port.names.items():
+        here = [one.partition("=")[2] for one in names.split() if "=" in one]
+        renamed = f", there {_code(here)}" if here else ""
+        rows.append(
+            _row(path, _code(one.partition("=")[0] for one in names.split()), f"`tfbaselines.{module}`{renamed}")
+        )
+    if port.rest is not None:
+        call = f"; itself a function, `tfbaselines.{port.call}`" if port.call else ""
+        note = f"; {port.note}" if port.note else ""
+        rows.append(_row(path, "`learn`, ...", f"`tfbaselines.{port.rest}`{call}{note}"))
+    by_advice: dict[str, list[str]] = {}
+    for name, what in port.instead.items():
+        by_advice.setdefault(what, []).append(name)
+    rows += [_row(path, _code(names), ABSENT + what) for what, names in by_advice.items()]
+    if port.nothing is not None:
+        rows.append(_row(path, "others" if port.names else "all", ABSENT + port.nothing))
+    return rows
+
+
+def _row(*cells: str) -> str:
+    return f"| `{cells[0]}` | {cells[1]} | {cells[2]} |"
+
+
+def _code(names: object) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(migration_page())

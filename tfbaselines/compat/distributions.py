@@ -36,7 +36,7 @@ class Pd:
         """Actions [B, ...] from noise; without it drawn from NumPy's global generator, which set_global_seeds seeds."""
         if noise is None:
             if not tf.executing_eagerly():
-                raise UsageError("sample() cannot draw in compiled code: give noise: pdtype.draw_noise(rng, (n,))")
+                raise ValueError("sample() cannot draw in compiled code: give noise: pdtype.draw_noise(rng, (n,))")
             rng = np.random.default_rng(np.random.randint(2**31))
             noise = self._pdtype.draw_noise(rng, (len(self._flat),))
         return self._distribution.sample(noise)

@@ -148,7 +148,7 @@ BASELINES: dict[str, Port] = {
         ),
         run_mujoco=script_of("gail"),
     ),
-    "gail.dataset.mujoco_dset": Port(names={"compat.expert_data": "Mujoco_Dset"}),
+    "gail.dataset.mujoco_dset": Port(names={"compat.baselines": "Mujoco_Dset"}),
     "gail.adversary": Port(nothing="gail.learn makes its discriminator; see tfbaselines.rewards.adversary"),
     "gail.behavior_clone": Port(nothing="python -m tfbaselines.run --alg=bc, or gail.learn(pretrained=True)"),
     **algorithm(
@@ -312,7 +312,7 @@ def _spinning_up(name: str) -> dict[str, Port]:
 SPINUP: dict[str, Port] = {
     **{path: port for name in SPINNING_UP for path, port in _spinning_up(name).items()},
     "utils.logx": Port(
-        names={"compat.epoch_logger": "EpochLogger Logger=EpochLogger", "logs.epoch_logger": "colorize"},
+        names={"compat.experiments": "EpochLogger Logger=EpochLogger", "logs.epoch_logger": "colorize"},
         instead={"restore_tf_graph": SAVED},
     ),
     "utils.mpi_tools": Port(

@@ -110,6 +110,39 @@ OF_ALL = {
 }
 
 
+# The names there of what is no argument, and the names here, for MIGRATION.md.
+OTHERS = {
+    "`make_vec_env(id, n_envs=4, vec_env_cls=SubprocVecEnv, monitor_dir=...)`": (
+        "`make_vec_env(id, num_env=4, worker='subproc', logger_dir=...)` of `tfbaselines.envs.make`"
+    ),
+    "`VecNormalize(venv, norm_obs=, norm_reward=, clip_obs=, clip_reward=)`": (
+        "`VecNormalize(venv, ob=, ret=, clipob=, cliprew=)` of `tfbaselines.envs.normalize`; its statistics are saved "
+        "with the model, and the command line wraps MuJoCo's environments in it"
+    ),
+    "`VecFrameStack(venv, n_stack=4)`": "`VecFrameStack(venv, nstack=4)` of `tfbaselines.envs.vec`",
+    "`'MlpPolicy'`, `'CnnPolicy'`, `'MlpLstmPolicy'`": "`network='mlp'` or `'dense'`, `'cnn'`, `'lstm'`",
+    "`'MultiInputPolicy'`": (
+        "none is needed: every network takes several parts; the encoder of images among them is `vis_encode_type` of "
+        "`deepq`, `sac` and `td3`"
+    ),
+    "`model.learn(total_timesteps=N)`": "`model = learn(network, env, total_timesteps=N)`",
+    "`model.predict(obs, deterministic=True)`, `model.save(path)`": (
+        "the same; algorithms that flatten Dict and Tuple observations take "
+        "`gymnasium.spaces.flatten(env.observation_space, obs)`"
+    ),
+    "`PPO.load(path)`": (
+        "`tfbaselines.load(log_directory)`, or `learn(network, env, total_timesteps=0, load_path=path)`"
+    ),
+    "`evaluate_policy(model, env, n_eval_episodes=10)`": (
+        "`python -m tfbaselines.evaluate DIR --episodes 10 --deterministic`, or `tfbaselines.evaluate.evaluate`"
+    ),
+    "`EvalCallback`, `CheckpointCallback`, `StopTrainingOnRewardThreshold`, `StopTrainingOnNoModelImprovement`": (
+        "`EvaluateEvery`, `SaveEvery`, `StopAt`, `StopWithoutGain` of `tfbaselines.callbacks`, and flags of the "
+        "command line"
+    ),
+}
+
+
 def name_here(name: str, known: Collection[str], form: str) -> str | None:
     """What an argument of Stable-Baselines3 is called here, as a hint; None where there is none.
 
