@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.arrays import read_archive
+from tfbaselines.arrays import check_array, read_archive
 from tfbaselines.cli.command import Parser
 from tfbaselines.cli.command_line import FLAGS, split
-from tfbaselines.demos.foreign import OF_BASELINES
 from tfbaselines.envs import make
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.loading import load_tensorflow
@@ -29,6 +28,9 @@ COMMON_FLAGS = (
 )
 
 TYPES = {"int": int, "float": float, "str": str}
+
+# Arrays of an expert file: E episodes of L steps.
+SHAPES = {"acs": ("E", "L", ...), "ep_rets": ("E",), "rews": ("E", "L"), "obs": ("E", "L", ...)}
 
 
 class AbstractEnvRunner(ABC):
@@ -266,9 +268,11 @@ class Mujoco_Dset:
             arrays = read_archive(self.path)
         except OSError as error:
             raise bad_argument("expert_path", self.path, f"a file ({(error.strerror or str(error)).lower()})") from None
-        missing = [name for name in OF_BASELINES if name not in arrays]
-        if missing:
-            raise bad_argument("expert_path", self.path, f"an expert file: it has no array '{missing[0]}'")
+        try:
+            for name, shape in SHAPES.items():
+                check_array(name, arrays.get(name), shape)
+        except ValueError as error:
+            raise bad_argument("expert_path", self.path, f"an expert file: {error}") from None
         count = len(arrays["obs"]) if traj_limitation < 0 else traj_limitation
         self.rets = arrays["rews"][:count].sum(axis=1)
         self.avg_ret, self.std_ret = float(self.rets.mean()), float(self.rets.std())
