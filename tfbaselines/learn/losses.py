@@ -99,7 +99,7 @@ def target_actions(target: ActorCritic, view: View, noise: tf.Tensor | None) -> 
     actions = tf.reshape(head.mode(target.act(view)), (-1, head.width))
     if noise is None:
         return actions
-    return tf.clip_by_value(actions + noise, head.centre - head.limit, head.centre + head.limit)
+    return tf.clip_by_value(actions + noise, head.center - head.limit, head.center + head.limit)
 
 
 def targets(batch: Batch, values: tf.Tensor) -> tf.Tensor:
