@@ -14,14 +14,14 @@ from tfbaselines.compiling import compiled, prompt
 from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of_obs
 from tfbaselines.envs.vec.packed import unpacked
-from tfbaselines.policy.base import ActingPolicy, SamplingActor, Step
+from tfbaselines.policy.base import BasePolicy, SamplingActor, Step
 from tfbaselines.policy.encoding import FORBIDDEN, encode_numpy, observation_spec
 from tfbaselines.policy.mirror import NumpyCopies, takes_rows
 from tfbaselines.policy.precision import RoundedKernels
 from tfbaselines.policy.recurrent import cell_of
 
 
-def make_actor(policy: ActingPolicy) -> SamplingActor:
+def make_actor(policy: BasePolicy) -> SamplingActor:
     """Make the fastest actor of a policy; a policy without networks may define its own `make_actor`."""
     own = getattr(policy, "make_actor", None)
     if own is not None:
@@ -32,7 +32,7 @@ def make_actor(policy: ActingPolicy) -> SamplingActor:
     return MemoryActor(policy) if mirror is not None and mirror.remembers else GraphActor(policy)
 
 
-def acts_in_numpy(policy: ActingPolicy) -> bool:
+def acts_in_numpy(policy: BasePolicy) -> bool:
     """Check whether numpy can compute the policy's networks."""
     mirror = policy.mirror()
     return mirror is not None and mirror.repeatable
@@ -46,7 +46,7 @@ class ActsInNumpy:
         copies: numpy copies of its weights.
     """
 
-    def __init__(self, policy: ActingPolicy, copies: NumpyCopies) -> None:
+    def __init__(self, policy: BasePolicy, copies: NumpyCopies) -> None:
         self._policy = policy
         self._head = policy.head
         self._copies = copies
@@ -110,7 +110,7 @@ class NumpyActor(ActsInNumpy):
         copies: numpy copies of other weights; None for the policy's own weights.
     """
 
-    def __init__(self, policy: ActingPolicy, copies: NumpyCopies | None = None) -> None:
+    def __init__(self, policy: BasePolicy, copies: NumpyCopies | None = None) -> None:
         super().__init__(policy, NumpyCopies() if copies is None else copies)
         mirror = policy.mirror()
         self._shared, self._actor_rest, self._value_rest = map(self._copies.function, mirror.split())
@@ -175,7 +175,7 @@ class MemoryActor(ActsInNumpy):
         policy: with a mirror that begins with LSTMs.
     """
 
-    def __init__(self, policy: ActingPolicy) -> None:
+    def __init__(self, policy: BasePolicy) -> None:
         super().__init__(policy, NumpyCopies())
         mirror = policy.mirror()
         (network, *actor_rest), (value_network, *value_rest) = mirror.actor, mirror.value
@@ -235,7 +235,7 @@ class GraphActor:
         policy: of any kind; the compiled function reads its variables.
     """
 
-    def __init__(self, policy: ActingPolicy) -> None:
+    def __init__(self, policy: BasePolicy) -> None:
         head = self._head = policy.head
         self._recurrent = policy.recurrent
         kernels = self._kernels = RoundedKernels(policy.modules)

@@ -8,12 +8,10 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
-from tfbaselines.envs.vec.observations import parts_of
 from tfbaselines.errors import bad_argument
 from tfbaselines.policy.base import BasePolicy, Head, Outputs, memory_tensors
 from tfbaselines.policy.distributions import make_pdtype
-from tfbaselines.policy.encoding import FORBIDDEN, seen_in_numpy, without_mask
+from tfbaselines.policy.encoding import seen_in_numpy, without_mask
 from tfbaselines.policy.layers import flat_width, run_network
 from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import NetworkFn, NetworkSpec, get_network_builder
@@ -123,11 +121,9 @@ class ActorCritic(BasePolicy):
         # An algorithm sets the statistics of returns that normalize the critics' outputs (algs/ddpg/popart.py).
         self.returns: Any = None
         self.discrete = not isinstance(action_space, spaces.Box)
-        self.masked = ACTION_MASK in parts_of(observation_space)
         make_trunk = make_trunk or (lambda space: Trunk(space, None))
-        space = without_mask(observation_space)
-        self.trunk = make_trunk(space)
-        self.critic_trunk = make_trunk(space)
+        self.trunk = make_trunk(self._seen)
+        self.critic_trunk = make_trunk(self._seen)
         self.state_size = self.trunk.state_size + self.critic_trunk.state_size
         self.network = network_fn((self.trunk.width,)) if network_fn else None
         width = flat_width(self.network) if self.network else self.trunk.width
@@ -266,9 +262,7 @@ class ActorCritic(BasePolicy):
         states = None if view.states is None else view.states[:, : self.trunk.state_size]
         features, states = self.trunk(view.encoded, view.episode_start, states)
         flat = in_full(self.pi_layer(features if self.network is None else run_network(self.network, features)))
-        if self.masked:
-            flat += FORBIDDEN * (1.0 - view.encoded[ACTION_MASK])
-        return flat, states
+        return self._allowed(flat, view.encoded), states
 
     def _critic_features(self, view: View) -> tuple[tf.Tensor, tf.Tensor | None]:
         states = None if view.states is None else view.states[:, self.trunk.state_size :]

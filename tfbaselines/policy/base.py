@@ -1,7 +1,6 @@
 """Protocols of policies, action heads and actors, and the base class of policies with networks.
 
-Rollouts, models, --play and export are written against the protocols. Policies of dense or convolutional networks
-derive from `BasePolicy`, which defines most of `ActingPolicy`; any other class satisfies it by having its members.
+Rollouts, models, --play and export are written against the protocols and `BasePolicy`.
 """
 
 import abc
@@ -12,13 +11,15 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
+from tfbaselines.envs.vec.observations import parts_of
 from tfbaselines.envs.vec.packed import opened
 from tfbaselines.errors import UsageError
 from tfbaselines.parallel import mpi
-from tfbaselines.policy.encoding import describe_space, encode, spaces_differ
+from tfbaselines.policy.encoding import FORBIDDEN, describe_space, encode, spaces_differ, without_mask
 from tfbaselines.policy.layers import has_convolutions, layers_of
 from tfbaselines.policy.mirror import Mirror
-from tfbaselines.policy.normalizer import DictNormalizer, Normalizer, make_normalizer, numeric_parts
+from tfbaselines.policy.normalizer import make_normalizer, numeric_parts
 
 
 class Step(NamedTuple):
@@ -144,71 +145,20 @@ class BlockActor(SamplingActor, Protocol):
         """Compute values [B] and negative log probabilities [B] of observations [B, ...] and the actions taken."""
 
 
-@runtime_checkable
-class ActingPolicy(Protocol):
-    """A policy that can act, be evaluated, saved, loaded and exported.
-
-    Attributes:
-        observation_space: of one environment.
-        action_space: of one environment.
-        head: computes actions from the network's output.
-        normalizer: running statistics of observations, or None.
-        clip: bound of every observed number after normalization, or None.
-        recurrent: whether acting needs a state.
-        state_size: S, numbers in one environment's recurrent state; 0 for a feed-forward policy.
-        modules: networks, layers and variables that an exported model holds.
-        trainable_variables: variables in the order in which they are saved.
-    """
-
-    observation_space: spaces.Space
-    action_space: spaces.Space
-    head: Head
-    normalizer: Normalizer | DictNormalizer | None
-    clip: float | None
-
-    @property
-    def recurrent(self) -> bool: ...
-
-    @property
-    def state_size(self) -> int: ...
-
-    @property
-    def modules(self) -> list[Any]: ...
-
-    @property
-    def trainable_variables(self) -> list[keras.Variable]: ...
-
-    def initial_state(self, num_envs: int) -> np.ndarray | None:
-        """Make states [num_envs, S] of zeros; None for a feed-forward policy."""
-
-    def forward(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
-        """Compute distribution parameters, values and new states.
-
-        Args:
-            obs: [B, ...] observations in the space's dtype; recurrent: B = num_envs * steps, environment-major.
-            episode_start: [B] 1 where the observation is an episode's first (recurrent only).
-            states: [num_envs, S] before the first step (recurrent only).
-        """
-
-    def mirror(self) -> Mirror | None:
-        """Describe the policy's computation for numpy; None to act through the graph."""
-
-    def state(self) -> dict[str, Any]:
-        """Save weights and statistics."""
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Load a state that `state` returned; raise an error if it does not fit this policy."""
-
-
 # Normalized observations are clipped to this many standard deviations.
 CLIP_NORMALIZED = 5.0
 
 
 class BasePolicy(abc.ABC):
-    """A policy without its networks; see ActingPolicy.
+    """A policy without its networks: it can act, be evaluated, saved, loaded and exported.
 
     A subclass defines `modules`, `trainable_variables` and `forward`, sets `state_size` if it is recurrent, and
     overrides `mirror` if numpy can compute its networks.
+
+    Attributes:
+        masked: observations have an action mask.
+        normalizer: running statistics of observations, or None.
+        clip: bound of every observed number after normalization, or None.
 
     Args:
         observation_space: of one environment.
@@ -238,7 +188,11 @@ class BasePolicy(abc.ABC):
         self.observation_space = observation_space
         self.action_space = action_space
         self.head = head
-        self.normalizer = make_normalizer(opened(observation_space), comm) if normalize_observations else None
+        parts = opened(observation_space)
+        self.masked = ACTION_MASK in parts_of(parts)
+        # Observation space of the networks.
+        self._seen = without_mask(parts)
+        self.normalizer = make_normalizer(parts, comm) if normalize_observations else None
         self.clip = CLIP_NORMALIZED if clip_observations is None and normalize_observations else clip_observations
 
     @property
@@ -253,7 +207,13 @@ class BasePolicy(abc.ABC):
 
     @abc.abstractmethod
     def forward(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
-        """Compute distribution parameters, values and new states; see ActingPolicy."""
+        """Compute distribution parameters, values and new states.
+
+        Args:
+            obs: [B, ...] observations in the space's dtype; recurrent: B = num_envs * steps, environment-major.
+            episode_start: [B] 1 where the observation is an episode's first (recurrent only).
+            states: [num_envs, S] before the first step (recurrent only).
+        """
 
     def mirror(self) -> Mirror | None:
         """Describe the policy's computation for numpy; None to act through the graph."""
@@ -291,6 +251,10 @@ class BasePolicy(abc.ABC):
                 name: self._clipped(encoded[name]) for name in numeric_parts(opened(self.observation_space))
             }
         return self._clipped(encoded)
+
+    def _allowed(self, flat: tf.Tensor, encoded: Any) -> tf.Tensor:
+        """Lower the logits [B, P] of actions that the action mask forbids."""
+        return flat + FORBIDDEN * (1.0 - encoded[ACTION_MASK]) if self.masked else flat
 
     def _clipped(self, x: tf.Tensor) -> tf.Tensor:
         return tf.clip_by_value(tf.cast(x, tf.float32), -self.clip, self.clip)

@@ -7,13 +7,11 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
-from tfbaselines.envs.vec.observations import parts_of
-from tfbaselines.envs.vec.packed import opened
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.base import BasePolicy, Outputs, memory_tensors
+from tfbaselines.policy.bounded import Bounded
 from tfbaselines.policy.distributions import make_pdtype
-from tfbaselines.policy.encoding import FORBIDDEN, networks_part, seen_in_numpy, without_mask
+from tfbaselines.policy.encoding import networks_part, seen_in_numpy
 from tfbaselines.policy.layers import flat_width, run_network
 from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import NetworkFn
@@ -22,26 +20,6 @@ from tfbaselines.policy.trunk import network_over
 
 # Gain of the output layer's initialization.
 GAIN = 0.01
-
-
-class Certain:
-    """A batch of deterministic actions; see ActionDistribution in policy/base.py.
-
-    Args:
-        actions: [B, ...].
-    """
-
-    def __init__(self, actions: tf.Tensor) -> None:
-        self._actions = actions
-
-    def sample(self, noise: tf.Tensor) -> tf.Tensor:
-        return self._actions
-
-    def mode(self) -> tf.Tensor:
-        return self._actions
-
-    def neglogp(self, actions: tf.Tensor) -> tf.Tensor:
-        return tf.zeros(tf.shape(self._actions)[0])
 
 
 class CertainHead:
@@ -64,10 +42,9 @@ class CertainHead:
     def draw_noise(self, rng: np.random.Generator, batch: tuple[int, ...]) -> np.ndarray:
         return np.empty((*batch, 0), np.float32)
 
-    def distribution(self, flat: tf.Tensor) -> Certain:
-        if self._box:
-            return Certain(tf.reshape(flat, (-1, *self.action_shape)))
-        return Certain(self._head.distribution(flat).mode())
+    def distribution(self, flat: tf.Tensor) -> Bounded:
+        actions = tf.reshape(flat, (-1, *self.action_shape)) if self._box else self._head.distribution(flat).mode()
+        return Bounded(actions, lambda noise: actions, lambda _: tf.zeros(tf.shape(actions)[0]))
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
         return self.mode_numpy(flat)
@@ -106,9 +83,6 @@ class DirectPolicy(BasePolicy):
         super().__init__(
             observation_space, action_space, head, normalize_observations=normalize_observations, comm=comm
         )
-        space = opened(observation_space)
-        self.masked = ACTION_MASK in parts_of(space)
-        self._seen = without_mask(space)
         self.network = network_over(network, self._seen)
         self.state_size = getattr(self.network, "state_size", None) or 0
         orthogonal = keras.initializers.Orthogonal(GAIN)
@@ -141,7 +115,5 @@ class DirectPolicy(BasePolicy):
         flat = self.output_layer(latent)
         if self.logstd is not None:
             flat = tf.concat([flat, tf.zeros_like(flat) + self.logstd.value], axis=-1)
-        flat = in_full(flat)
-        if self.masked:
-            flat += FORBIDDEN * (1.0 - encoded[ACTION_MASK])
+        flat = self._allowed(in_full(flat), encoded)
         return Outputs(flat, tf.zeros(tf.shape(flat)[0]), states)

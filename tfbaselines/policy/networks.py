@@ -110,7 +110,7 @@ def check_network_kwargs(name: str, kwargs: dict[str, Any]) -> None:
 
 
 def check_sizes(limit: int, **sizes: int | Sequence[int]) -> None:
-    """Raise an error unless the sizes, or lists of sizes, are whole numbers from 1 to the limit of their name."""
+    """Raise an error unless the sizes, or lists of sizes, are whole numbers from 1 to a limit."""
     for name, given in sizes.items():
         several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
         whole = [isinstance(n, int | np.integer) and 1 <= n <= limit for n in (given if several else [given])]

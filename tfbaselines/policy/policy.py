@@ -10,14 +10,11 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
-from tfbaselines.envs.vec.observations import parts_of
-from tfbaselines.envs.vec.packed import opened
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.base import BasePolicy, Outputs, memory_tensors
 from tfbaselines.policy.distributions import make_pdtype
-from tfbaselines.policy.encoding import FORBIDDEN, networks_part, seen_in_numpy, without_mask
+from tfbaselines.policy.encoding import networks_part, seen_in_numpy
 from tfbaselines.policy.layers import flat_width, run_network
 from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import NetworkFn, NetworkSpec, get_network_builder
@@ -57,9 +54,6 @@ class Policy(BasePolicy):
         super().__init__(
             observation_space, action_space, head, normalize_observations=normalize_observations, comm=comm
         )
-        space = opened(observation_space)
-        self.masked = ACTION_MASK in parts_of(space)
-        self._seen = without_mask(space)
         self.network = network_over(policy_network, self._seen)
         self.value_network = network_over(value_network, self._seen) if value_network else None
         self._pi_states = getattr(self.network, "state_size", None) or 0
@@ -134,9 +128,8 @@ class Policy(BasePolicy):
             vf_latent, new_vf_states = _run(self.value_network, x, episode_start, vf_states)
         pi = latent if self.pi_layer is None else self.pi_layer(latent)
         flat = pi if self.logstd is None else tf.concat([pi, tf.zeros_like(pi) + self.logstd.value], axis=-1)
-        flat, value = in_full(flat), in_full(self.vf_layer(vf_latent))
-        if self.masked:
-            flat += FORBIDDEN * (1.0 - encoded[ACTION_MASK])
+        flat = self._allowed(in_full(flat), encoded)
+        value = in_full(self.vf_layer(vf_latent))
         new_states = [s for s in (new_pi_states, new_vf_states) if s is not None]
         return Outputs(
             flat,
