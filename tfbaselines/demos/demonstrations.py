@@ -58,7 +58,7 @@ class Demonstrations:
 
     @property
     def episode_start(self) -> np.ndarray:
-        """Whether a row is the first of its episode, [T]."""
+        """True where a row is the first of its episode, [T]."""
         first = np.zeros(len(self), bool)
         first[self.ends - self.lengths] = True
         return first

@@ -13,12 +13,12 @@ Statistics = dict[str, tf.Tensor]
 
 
 def evaluated(policy: Policy, batch: Batch) -> tuple[Batch, Outputs]:
-    """What the policy's networks give for a batch now, and the batch with rows alone.
+    """Compute the policy's present outputs for a batch, and flatten sequences to rows.
 
     Args:
-        policy: gives distributions and values.
-        batch: obs and others [B, ...]; recurrent policies: the same as [n, T, ...], with episode_start [n, T] and
-            states [n, S] before the first step.
+        policy: with distributions and values.
+        batch: obs and others [B, ...]; recurrent policies: [n, T, ...], with episode_start [n, T] and states [n, S]
+            before the first step.
 
     Returns:
         The batch with every array as [B, ...], B = n * T for recurrent policies; the outputs of these rows.
@@ -31,7 +31,7 @@ def evaluated(policy: Policy, batch: Batch) -> tuple[Batch, Outputs]:
 
 
 def with_outputs(policy: Policy, batch: Batch) -> Batch:
-    """A batch with the parameters `flat` [B, P] of the distributions that the policy has now, unless it holds some.
+    """Add the parameters `flat` [B, P] of the policy's present distributions to a batch, unless it has `flat`.
 
     Args:
         policy: without memory.
@@ -41,10 +41,10 @@ def with_outputs(policy: Policy, batch: Batch) -> Batch:
 
 
 def squared_value_loss(policy: Policy, batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """E[(V - R)^2], also as the statistic LossV.
+    """Compute E[(V - R)^2], also as the statistic LossV.
 
     Args:
-        policy: gives V.
+        policy: with values V.
         batch: obs [B, ...] and returns R [B]; recurrent policies: as for `evaluated`.
     """
     batch, outputs = evaluated(policy, batch)
@@ -53,17 +53,17 @@ def squared_value_loss(policy: Policy, batch: Batch) -> tuple[tf.Tensor, dict[st
 
 
 def standardized(x: tf.Tensor) -> tf.Tensor:
-    """With mean 0 and standard deviation 1."""
+    """Scale to mean 0 and standard deviation 1."""
     return (x - tf.reduce_mean(x)) / (tf.math.reduce_std(x) + 1e-8)
 
 
 def clipped_policy_loss(ratio: tf.Tensor, advantages: tf.Tensor, cliprange: tf.Tensor | float) -> tf.Tensor:
-    """E[max(-A * ratio, -A * clip(ratio, 1 - cliprange, 1 + cliprange))] (Schulman et al. 2017).
+    """Compute E[max(-A * ratio, -A * clip(ratio, 1 - cliprange, 1 + cliprange))] (Schulman et al. 2017).
 
     Args:
-        ratio: [B] probability of the actions now over the one that they were taken with.
+        ratio: [B] of the actions' present probabilities to those when they were taken.
         advantages: A [B].
-        cliprange: how far the ratio may go from 1.
+        cliprange: largest difference of the ratio from 1.
     """
     clipped = tf.clip_by_value(ratio, 1.0 - cliprange, 1.0 + cliprange)
     return tf.reduce_mean(tf.maximum(-advantages * ratio, -advantages * clipped))
@@ -72,13 +72,13 @@ def clipped_policy_loss(ratio: tf.Tensor, advantages: tf.Tensor, cliprange: tf.T
 def clipped_value_loss(
     values: tf.Tensor, old_values: tf.Tensor, returns: tf.Tensor, cliprange: tf.Tensor | float
 ) -> tf.Tensor:
-    """0.5 * E[max((V - R)^2, (V_old + clip(V - V_old, -cliprange, cliprange) - R)^2)].
+    """Compute 0.5 * E[max((V - R)^2, (V_old + clip(V - V_old, -cliprange, cliprange) - R)^2)].
 
     Args:
-        values: V [B], now.
-        old_values: V_old [B], when the rollout was collected.
+        values: present values V [B].
+        old_values: V_old [B] from the time of the rollout.
         returns: R [B].
-        cliprange: how far V may go from V_old.
+        cliprange: largest difference of V from V_old.
     """
     clipped = old_values + tf.clip_by_value(values - old_values, -cliprange, cliprange)
     return 0.5 * tf.reduce_mean(tf.maximum(tf.square(values - returns), tf.square(clipped - returns)))

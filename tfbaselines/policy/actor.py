@@ -169,7 +169,7 @@ class NumpyActor(ActsInNumpy):
 
 
 class MemoryActor(ActsInNumpy):
-    """Acts through numpy copies of the weights of a policy whose networks are LSTMs.
+    """Acts through numpy copies of the weights of a policy with LSTMs.
 
     Args:
         policy: with a mirror that begins with LSTMs.
@@ -179,8 +179,10 @@ class MemoryActor(ActsInNumpy):
         super().__init__(policy, NumpyCopies())
         mirror = policy.mirror()
         (network, *actor_rest), (value_network, *value_rest) = mirror.actor, mirror.value
-        self._actor_rest, self._value_rest = self._copies.function(actor_rest), self._copies.function(value_rest)
-        self._cell, self._value_cell = cell_of(network).step_in_numpy(self._copies.of), None
+        self._actor_rest = self._copies.function(actor_rest)
+        self._value_rest = self._copies.function(value_rest)
+        self._cell = cell_of(network).step_in_numpy(self._copies.of)
+        self._value_cell = None
         if value_network is not network:
             self._value_cell = cell_of(value_network).step_in_numpy(self._copies.of)
         # Numbers in the state of the actor's network, which come first.

@@ -203,7 +203,7 @@ class BasePolicy(abc.ABC):
     @property
     @abc.abstractmethod
     def trainable_variables(self) -> list[keras.Variable]:
-        """Variables in the order in which they are saved."""
+        """Variables in their saved order."""
 
     @abc.abstractmethod
     def forward(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
@@ -221,12 +221,12 @@ class BasePolicy(abc.ABC):
 
     @property
     def recurrent(self) -> bool:
-        """Whether acting needs a state."""
+        """True if acting needs a state."""
         return self.state_size > 0
 
     @property
     def convolutional(self) -> bool:
-        """Whether a network convolves images."""
+        """True if a network convolves images."""
         return has_convolutions(*self.modules)
 
     @property

@@ -13,7 +13,7 @@ from tfbaselines.errors import UsageError
 
 
 def observation_dtype(space: spaces.Space) -> np.dtype:
-    """Choose the type in which observations are stored and passed to compiled functions."""
+    """Choose the type of stored observations, which is also the type for compiled functions."""
     return np.dtype(np.float32) if space.dtype == np.float64 else np.dtype(space.dtype)
 
 

@@ -53,12 +53,12 @@ class Mirror(NamedTuple):
 
     @property
     def repeatable(self) -> bool:
-        """Whether numpy can compute every layer of the chains."""
+        """True if numpy can compute every layer of the chains."""
         return all(_repeatable(module) for module in (*self.actor, *(self.value or ())))
 
     @property
     def remembers(self) -> bool:
-        """Whether both chains begin with an LSTM, and numpy can compute every layer above it."""
+        """True if both chains begin with an LSTM, and numpy can compute every layer above it."""
         chains = (self.actor, self.value or ())
         return all(chain and cell_of(chain[0]) and all(map(_repeatable, chain[1:])) for chain in chains)
 

@@ -59,7 +59,7 @@ class Policy(BasePolicy):
         self._pi_states = getattr(self.network, "state_size", None) or 0
         self.state_size = self._pi_states + (getattr(self.value_network, "state_size", None) or 0)
         latent_width = flat_width(self.network)
-        # As in the original, a latent as wide as the head's input becomes the head's input.
+        # A latent as wide as the head's input becomes the head's input, as in the original.
         self.pi_layer = None if latent_width == head.width else _dense(head.width, 0.01, latent_width, "pi")
         has_logstd = head.param_size != head.width
         self.logstd = keras.Variable(np.zeros((1, head.width), np.float32), name="logstd") if has_logstd else None

@@ -51,7 +51,7 @@ class Trunk:
 
     @property
     def chained(self) -> bool:
-        """Whether the modules form a chain over the observation: no memory, no Dict."""
+        """True if the modules form a chain over the observation: no memory, no Dict."""
         return self._cell is None and not self._dict
 
     @property

@@ -28,8 +28,8 @@ class Collector:
         replay: stores every step.
         rng: generator of random actions.
         behave: chooses actions.
-        start_steps: steps of each environment in which actions are random.
-        on_end: callback with the environments [N] whose episodes ended, after each step that ended one.
+        start_steps: steps of each environment with random actions.
+        on_end: callback after each step that ended an episode, with a mask [N] of these environments.
         reward_scale: factor of the rewards that are stored.
         render: show the environments after each step.
     """

@@ -203,7 +203,8 @@ class Runner:
             self._obs[...] = self._env.reset()
             self._begun = True
         rollout = self._rollout
-        rollout.states, rollout.episodes = self._states, []
+        rollout.states = self._states
+        rollout.episodes = []
         rollout.truncated.fill(False)
         rollout.timeout_values.fill(0.0)
         if rollout.end_values is not None:
