@@ -3,16 +3,20 @@
 On-policy algorithms come first; the parts for off-policy algorithms take batches of single steps or of sequences.
 """
 
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 
-from tfbaselines.policy.actor_critic import ActorCritic, View
-from tfbaselines.policy.policy import Outputs, Policy
+from tfbaselines.policy.base import BasePolicy, Outputs
+
+if TYPE_CHECKING:
+    from tfbaselines.policy.actor_critic import ActorCritic, View
 
 Batch = dict[str, tf.Tensor]
 Statistics = dict[str, tf.Tensor]
 
 
-def evaluated(policy: Policy, batch: Batch) -> tuple[Batch, Outputs]:
+def evaluated(policy: BasePolicy, batch: Batch) -> tuple[Batch, Outputs]:
     """Compute the policy's present outputs for a batch, and flatten sequences to rows.
 
     Args:
@@ -30,7 +34,7 @@ def evaluated(policy: Policy, batch: Batch) -> tuple[Batch, Outputs]:
     return batch, policy.forward(batch["obs"], batch.get("episode_start"), states)
 
 
-def with_outputs(policy: Policy, batch: Batch) -> Batch:
+def with_outputs(policy: BasePolicy, batch: Batch) -> Batch:
     """Add the parameters `flat` [B, P] of the policy's present distributions to a batch, unless it has `flat`.
 
     Args:
@@ -40,7 +44,7 @@ def with_outputs(policy: Policy, batch: Batch) -> Batch:
     return {"flat": policy.forward(batch["obs"]).flat} | batch
 
 
-def squared_value_loss(policy: Policy, batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+def squared_value_loss(policy: BasePolicy, batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Compute E[(V - R)^2], also as the statistic LossV.
 
     Args:
@@ -84,7 +88,7 @@ def clipped_value_loss(
     return 0.5 * tf.reduce_mean(tf.maximum(tf.square(values - returns), tf.square(clipped - returns)))
 
 
-def views(policy: ActorCritic, batch: Batch) -> dict[str, View]:
+def views(policy: "ActorCritic", batch: Batch) -> dict[str, "View"]:
     """Preprocess the observations before the steps ('now') and after them ('next').
 
     Sequences contain both in the same rows; `targets` picks the right ones.
@@ -93,7 +97,7 @@ def views(policy: ActorCritic, batch: Batch) -> dict[str, View]:
     return {"now": now, "next": now if policy.recurrent else policy.view(batch["next_obs"])}
 
 
-def target_actions(target: ActorCritic, view: View, noise: tf.Tensor | None) -> tf.Tensor:
+def target_actions(target: "ActorCritic", view: "View", noise: tf.Tensor | None) -> tf.Tensor:
     """Return the actions [B, n] of a deterministic target network, with noise [B, n] or None, inside the bounds."""
     head = target.head
     actions = tf.reshape(head.mode(target.act(view)), (-1, head.width))
