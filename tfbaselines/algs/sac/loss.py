@@ -13,35 +13,6 @@ from tfbaselines.learn.losses import Batch, Statistics, mean, spread, targets, t
 from tfbaselines.policy.actor_critic import ActorCritic, View
 
 
-class SampledActions:
-    """Estimate expectations over the policy's actions with one drawn action, as the paper does.
-
-    Args:
-        policy: actor with continuous actions.
-    """
-
-    def __init__(self, policy: ActorCritic) -> None:
-        self._policy = policy
-
-    @property
-    def default_target_entropy(self) -> float:
-        """Minus the number of continuous actions."""
-        return -float(np.prod(self._policy.action_space.shape))
-
-    def noise(self, rng: np.random.Generator, rows: tuple[int, int]) -> dict[str, np.ndarray]:
-        """Draw the noise [K, B, n] of the actions a and a' of a block of batches."""
-        return {name: self._policy.head.draw_noise(rng, rows) for name in ("noise", "noise_next")}
-
-    def value(self, critics: ActorCritic, view: View, noise: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
-        """Draw a ~ pi(s) and return min_i q_i(s, a) and log pi(a|s), each [B]."""
-        actions, logp = self._policy.head.sample(self._policy.act(view), noise)
-        return critics.least(critics.q(view, actions)), logp
-
-    def target_entropy(self, entropy: float, view: View) -> tf.Tensor | float:
-        """Return the target entropy of each row [B]: the same for all."""
-        return entropy
-
-
 class Losses:
     """The losses of critics, actor and temperature.
 
@@ -113,6 +84,35 @@ def squared_errors(batch: Batch, q1: tf.Tensor, q2: tf.Tensor) -> tuple[tf.Tenso
     loss1, loss2 = (0.5 * weighted_mean(batch, tf.square(q - batch["targets"])) for q in (q1, q2))
     statistics = {"LossQ1": loss1, "LossQ2": loss2} | td_errors(batch, q1)
     return loss1 + loss2, statistics | spread("Q1Vals", batch, q1) | spread("Q2Vals", batch, q2)
+
+
+class SampledActions:
+    """Estimate expectations over the policy's actions with one drawn action, as the paper does.
+
+    Args:
+        policy: actor with continuous actions.
+    """
+
+    def __init__(self, policy: ActorCritic) -> None:
+        self._policy = policy
+
+    @property
+    def default_target_entropy(self) -> float:
+        """Minus the number of continuous actions."""
+        return -float(np.prod(self._policy.action_space.shape))
+
+    def noise(self, rng: np.random.Generator, rows: tuple[int, int]) -> dict[str, np.ndarray]:
+        """Draw the noise [K, B, n] of the actions a and a' of a block of batches."""
+        return {name: self._policy.head.draw_noise(rng, rows) for name in ("noise", "noise_next")}
+
+    def value(self, critics: ActorCritic, view: View, noise: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
+        """Draw a ~ pi(s) and return min_i q_i(s, a) and log pi(a|s), each [B]."""
+        actions, logp = self._policy.head.sample(self._policy.act(view), noise)
+        return critics.least(critics.q(view, actions)), logp
+
+    def target_entropy(self, entropy: float, view: View) -> tf.Tensor | float:
+        """Return the target entropy of each row [B]: the same for all."""
+        return entropy
 
 
 class Temperature:
