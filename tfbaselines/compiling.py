@@ -1,6 +1,6 @@
-"""Compiled functions of tensors, and TensorFlow's short ways around what it does for each call.
+"""Compiled functions of tensors, and shortcuts around the work that TensorFlow does for each call.
 
-The short ways have no public names. Where a TensorFlow lacks one, the public way is taken: the same numbers, later.
+The shortcuts have no public names. If a version of TensorFlow lacks one, the public way gives the same numbers, later.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,29 +16,29 @@ except ImportError:
 
 
 def compiled(function: Callable, jit: bool = False, signature: Sequence[Any] | None = None) -> Any:
-    """A function of tensors as a compiled one.
+    """Compile a function of tensors.
 
-    Its source is not rewritten by AutoGraph, which takes seconds at the start of every process: conditions and loops
-    that hang on tensors are tf.cond, tf.while_loop and `rows_of`.
+    AutoGraph does not rewrite its source, which would take seconds at the start of every process: conditions and loops
+    on tensors are tf.cond, tf.while_loop and `rows_of`.
 
     Args:
-        function: to compile, when it is called with arguments of new shapes.
-        jit: whether XLA compiles it.
-        signature: specifications of its arguments, where one function is to serve for various shapes.
+        function: the function; each call with arguments of new shapes compiles it.
+        jit: compile with XLA.
+        signature: specifications of the arguments, if one compiled function serves for several shapes.
     """
-    # TensorFlow counts how often one piece of code is traced, by which a second run in a program would be warned of as
-    # a mistake; of a partial function it counts the traces of that object alone.
+    # TensorFlow counts the traces of a piece of code, and would warn of the second run in a program as a mistake. For a
+    # partial function it counts the traces of that object alone.
     return tf.function(partial(function), jit_compile=jit, autograph=False, input_signature=signature)
 
 
 def prompt(function: Any) -> Callable:
-    """A compiled function that does not look at its arguments again.
+    """Skip the checks of arguments in the calls of a compiled function, which halves the time of small functions.
 
-    The first call traces it. All others have arguments of the same structure and types, and shapes that its signature
-    allows; without a signature the same shapes. Small functions then take half the time.
+    The first call traces the function. All later calls must have arguments of the same structure and types, and of
+    shapes that its signature allows; without a signature, of the same shapes.
 
     Args:
-        function: what `compiled` gave.
+        function: the function that `compiled` returned.
 
     Returns:
         Function of arrays or tensors, or dictionaries of them.
@@ -54,7 +54,7 @@ def prompt(function: Any) -> Callable:
 
 
 def _traced(function: Any, arguments: Sequence[Any]) -> Callable:
-    """A function of arguments such as these."""
+    """Return the function that is compiled for such arguments."""
     if tf.config.functions_run_eagerly():
         return function
     found = function.get_concrete_function(*arguments)
@@ -72,13 +72,13 @@ def _traced(function: Any, arguments: Sequence[Any]) -> Callable:
 
 
 class Reading:
-    """The present numbers of many variables, read by one operation where TensorFlow has it: a fifth of the time.
+    """Reads many variables with one operation, if TensorFlow has it, in a fifth of the time.
 
     Attributes:
-        at_once: one operation reads them.
+        at_once: one operation reads all variables.
 
     Args:
-        variables: of float32.
+        variables: float32 variables.
     """
 
     def __init__(self, variables: Sequence[tf.Variable]) -> None:
@@ -88,7 +88,7 @@ class Reading:
         self.at_once = execute is not None
 
     def __call__(self) -> list[tf.Tensor]:
-        """Read."""
+        """Return the variables' numbers."""
         if self.at_once and self._handles:
             try:
                 return execute.quick_execute(
@@ -100,18 +100,18 @@ class Reading:
 
 
 def rows_of(count: int, row: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
-    """The vectors row(0), row(1), ... as rows [count, n], computed one after the other in a loop that is compiled.
+    """Compute the vectors row(0), row(1), ... in a compiled loop, and stack them to [count, n].
 
     Args:
-        count: of rows.
-        row: given k, computes the row, and does what else belongs to step k.
+        count: number of rows.
+        row: function of k that computes the row, with any side effects of step k.
     """
 
     def step(k: tf.Tensor, rows: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
         return k + 1, rows.write(k, row(k))
 
     if count == 1:
-        # Without a loop it is compiled a fifth faster or more, and short rows are computed faster.
+        # Without a loop, compiling is at least a fifth faster, and short rows are computed faster.
         return row(tf.constant(0))[None]
     first = tf.constant(0), tf.TensorArray(tf.float32, count)
     _, rows = tf.while_loop(lambda k, _: k < count, step, first, maximum_iterations=count)

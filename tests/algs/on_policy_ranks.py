@@ -13,9 +13,9 @@ from helpers import vec
 
 from tfbaselines.algs import a2c, ppo, ppo1, trpo, trpo_mpi, vpg
 from tfbaselines.envs import tiny
+from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.losses import squared_value_loss
 from tfbaselines.learn.optimizers import Adam, RMSProp
-from tfbaselines.learn.update import Update
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.policy import build_policy
 from tfbaselines.training import trust_region
@@ -46,8 +46,7 @@ def data_of(rank):
 
 def descend(policy, loss, variables, optimizer, data, comm, lr, **kwargs):
     """One step on all rows."""
-    update = Update(lambda batch, _: loss(batch), variables, optimizer, comm=comm, **kwargs)
-    update(data, np.arange(len(data["obs"]))[None], lr=lr)
+    Engine([Phase("policy", loss, variables, optimizer, **kwargs)], comm=comm).minibatches(data, lr=lr)
 
 
 def a2c_step(policy, data, comm):
@@ -56,12 +55,12 @@ def a2c_step(policy, data, comm):
 
 
 def vpg_step(policy, data, comm):
-    make_update(policy, lambda batch: vpg.loss(policy, batch), 1, 4, comm=comm)(data, pi_lr=0.05, vf_lr=0.05)
+    make_update(policy, lambda batch: vpg.loss(policy, batch), 1, 4, comm=comm).repeat(data, pi_lr=0.05, vf_lr=0.05)
 
 
 def ppo_step(policy, data, comm):
     update = make_update(policy, lambda batch: ppo.loss(policy, batch, 0.2), 40, 4, 0.02, comm=comm)
-    assert 1 < update(data, pi_lr=0.01, vf_lr=0.05).steps[0] < 40
+    assert 1 < update.repeat(data, pi_lr=0.01, vf_lr=0.05).steps[0] < 40
 
 
 def ppo1_step(policy, data, comm):

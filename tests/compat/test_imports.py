@@ -75,7 +75,7 @@ def test_algorithms_of_spinning_up_are_functions():
     [
         ("from baselines.common.retro_wrappers import make_retro", "make_retro('Airstriker')", "stable-retro"),
         ("import baselines.common.tf_util as U", "U.initialize()", "no sessions"),
-        ("from baselines.common.mpi_adam import MpiAdam", "MpiAdam([])", "Update"),
+        ("from baselines.common.mpi_adam import MpiAdam", "MpiAdam([])", "Engine"),
         ("from baselines.common.cmd_util import make_mujoco_env", "make_mujoco_env('Hopper-v2', 0)", r"make_env\("),
         ("from baselines.a2c.utils import discount_with_dones", "discount_with_dones([1], [0], 0.9)", "n_step_returns"),
         ("from spinup.utils.logx import restore_tf_graph", "restore_tf_graph(None, 'x')", r"tfbaselines.load\(path\)"),

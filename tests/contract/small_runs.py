@@ -20,7 +20,7 @@ from tfbaselines.config.bases import BatchConfig, EpochConfig, PolicyConfig, Rep
 from tfbaselines.config.options import RunOptions
 from tfbaselines.demos.demonstrations import Demonstrations, save_demonstrations
 from tfbaselines.envs import tiny
-from tfbaselines.learn.blocks import BlockUpdate
+from tfbaselines.learn.engine import Engine
 from tfbaselines.logs import logger
 from tfbaselines.logs.logger import read_csv
 from tfbaselines.parallel import mpi
@@ -339,7 +339,7 @@ def recorded(monkeypatch):
         seen.append(SimpleNamespace(block=block, count=count, coefficients=coefficients))
         return Zeros(count)
 
-    monkeypatch.setattr(BlockUpdate, "__call__", recording)
+    monkeypatch.setattr(Engine, "block", recording)
     return seen
 
 

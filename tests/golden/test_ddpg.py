@@ -85,7 +85,7 @@ def test_baselines(case):
     assert_close(update.prepared(batch)["targets"], arrays["target_Q_w0"][:, 0])
     losses = []
     for step in (1, 2, 3):
-        row = update(
+        row = update.block(
             {name: array[None] for name, array in batch.items()},
             actor_lr=hyper["actor_lr"],
             critic_lr=hyper["critic_lr"],
@@ -144,7 +144,7 @@ def test_spinning_up():
             "rewards": arrays[f"batch{k}/rews"],
             "discount": (hyper["gamma"] * (1.0 - arrays[f"batch{k}/done"])).astype(np.float32),
         }
-        row = update(
+        row = update.block(
             {name: array[None] for name, array in batch.items()}, actor_lr=hyper["pi_lr"], critic_lr=hyper["q_lr"]
         )
         losses += [row["loss_critic"][0], row["loss_actor"][0]]

@@ -51,7 +51,7 @@ def test_gradient_steps(case):
     errors = []
     for step in (1, 2, 3):
         block = {name: array[None] for name, array in batch_of(arrays, hyper).items()}
-        errors.append(update(block, lr=hyper["lr"])["td_errors"][0])
+        errors.append(update.block(block, lr=hyper["lr"])["td_errors"][0])
         if step != 2:
             assert_equal(policy.trainable_variables, group(arrays, f"w{step}"))
     assert_close(errors, np.abs(arrays["td_errors"]))

@@ -9,8 +9,8 @@ from gymnasium import spaces
 from weights import assert_close, assert_equal, assign
 
 from tfbaselines.demos.demonstrations import Demonstrations
+from tfbaselines.learn.engine import gradients_of
 from tfbaselines.learn.exchange import joined
-from tfbaselines.learn.update import gradients_of
 from tfbaselines.rewards.adversary import ADAM_EPSILON, Adversary, Discriminator
 
 CASES = cases("gail_adversary*")
@@ -51,7 +51,7 @@ def test_statistics_of_observations(case):
 def test_gradient(case):
     arrays, hyper = load(case)
     adversary = make_adversary(arrays, hyper)
-    gradients, _ = gradients_of(lambda: adversary.loss(batch_of(arrays), {}), adversary.trainable_variables)
+    gradients, _ = gradients_of(lambda: adversary.loss(batch_of(arrays)), adversary.trainable_variables)
     assert_close(joined(gradients).numpy(), arrays["grad_flat_w0"])
 
 

@@ -110,10 +110,10 @@ def test_losses_and_gradients(case):
     policy, averaged = make(arrays, hyper)
     update = her.make_update(policy, averaged, config_of(hyper), -hyper["clip_return"])
     batch = update._prepare(tf.nest.map_structure(tf.constant, batch_of(arrays, hyper)))
-    for phase, short in zip(update._phases, ("Q", "pi"), strict=True):
+    for phase, short in zip(update.phases, ("Q", "pi"), strict=True):
         loss, statistics = phase.loss(batch)
         assert_close(loss, arrays[f"w0_{short}_loss"])
-        gradients, _ = phase.gradients(batch)
+        gradients, _ = phase.gradients_and_statistics(batch)
         assert_close(np.concatenate([np.ravel(one) for one in gradients]), arrays[f"w0_{short}_grad_flat"])
     assert ("w0_cloning_loss" in arrays) == hyper["bc_loss"] == ("cloning_loss" in statistics)
     if hyper["bc_loss"]:
@@ -128,7 +128,7 @@ def test_weights_and_actions(case):
     block = tf.nest.map_structure(lambda array: array[None], batch_of(arrays, hyper))
     losses = []
     for step in (1, 2, 3):
-        losses.append(update(block, Q_lr=hyper["Q_lr"], pi_lr=hyper["pi_lr"])["Q_loss"][0])
+        losses.append(update.block(block, Q_lr=hyper["Q_lr"], pi_lr=hyper["pi_lr"])["Q_loss"][0])
         averaged.step()
         if step != 2:
             assert_equal(of(policy), group(arrays, f"w{step}"))

@@ -82,7 +82,7 @@ def test_sac(case):
 
     def step(batch):
         batch |= {"noise": arrays["noise0"], "noise_next": arrays["noise2"]}
-        return update({name: array[None] for name, array in batch.items()}, lr=hyper["lr"])
+        return update.block({name: array[None] for name, array in batch.items()}, lr=hyper["lr"])
 
     follow(arrays, hyper, averaged, policy, 2, step)
 
@@ -97,6 +97,6 @@ def test_td3(case):
         noise = (arrays["noise0"] * arrays["noise0_std"]).astype(np.float32)
         batch["noise"] = np.clip(noise, -hyper["noise_clip"], hyper["noise_clip"])
         rates = {"q_lr": hyper["q_lr"], "pi_lr": hyper["pi_lr"]}
-        return update({name: array[None] for name, array in batch.items()}, **rates)
+        return update.block({name: array[None] for name, array in batch.items()}, **rates)
 
     follow(arrays, hyper, averaged, policy, 1, step)

@@ -90,7 +90,7 @@ def test_an_epoch(case):
         iters = hyper["train_pi_iters"], hyper["train_v_iters"]
         update = make_update(policy, lambda batch: ppo.loss(policy, batch, hyper["clip_ratio"]), *iters, most)
     batch = batch_of(arrays, hyper, policy) | {"advantages": arrays["buf/adv"], "returns": arrays["buf/ret"]}
-    row = row_of(update(batch, pi_lr=hyper["pi_lr"], vf_lr=hyper["vf_lr"]))
+    row = row_of(update.repeat(batch, pi_lr=hyper["pi_lr"], vf_lr=hyper["vf_lr"]))
     names = vpg.STATISTICS if hyper["alg"] == "vpg" else ppo.STATISTICS
     assert set(names) == {name.split("/")[1] for name in arrays if name.startswith("log/")}
     for name in names:

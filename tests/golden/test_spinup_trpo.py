@@ -1,5 +1,6 @@
 """Gradients, Hessian-vector products and whole updates of Spinning Up's trpo and npg against the original's numbers."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,9 +10,9 @@ from cases import cases, load
 from gymnasium import spaces
 
 from tfbaselines.algs import trpo
+from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.losses import squared_value_loss
 from tfbaselines.learn.optimizers import Adam
-from tfbaselines.learn.update import Update
 from tfbaselines.policy.policy import build_policy
 
 CASES = cases("spinup_trpo_*") + cases("spinup_npg_*")
@@ -75,16 +76,15 @@ def test_update(case):
     arrays, hyper = load(case)
     policy, config, data = make(arrays, hyper)
     row = trpo.policy_step(trpo.make_step(policy, config), data)
-    fit = Update(
-        lambda batch, _: squared_value_loss(policy, batch), policy.value_variables, Adam(epsilon=trpo.ADAM_EPSILON)
-    )
+    loss = partial(squared_value_loss, policy)
+    fit = Engine([Phase("value", loss, policy.value_variables, Adam(epsilon=trpo.ADAM_EPSILON))])
     whole = np.tile(np.arange(len(data["obs"]), dtype=np.int32), (config.train_v_iters, 1))
 
     def error():
         return float(squared_value_loss(policy, {"obs": data["obs"], "returns": arrays["buf/ret"]})[0])
 
     before = error()
-    fit({"obs": data["obs"], "returns": arrays["buf/ret"]}, whole, lr=config.vf_lr)
+    fit.minibatches({"obs": data["obs"], "returns": arrays["buf/ret"]}, whole, lr=config.vf_lr)
     row |= {"LossV": before, "DeltaLossV": error() - before}
     for variable, value in zip(variables(policy), golden(arrays, "w_end"), strict=True):
         assert_near(variable.numpy().reshape(value.shape), value, variable.path)

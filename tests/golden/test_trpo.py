@@ -1,6 +1,7 @@
 """Conjugate gradient, Fisher-vector products and whole iterations of TRPO against the original's numbers."""
 
 import json
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,11 +12,11 @@ from gymnasium import spaces
 from weights import assign
 
 from tfbaselines.algs import trpo_mpi
+from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.exchange import joined
 from tfbaselines.learn.losses import squared_value_loss, with_outputs
 from tfbaselines.learn.natural_gradient import conjugate_gradient
 from tfbaselines.learn.optimizers import Adam
-from tfbaselines.learn.update import Update
 from tfbaselines.policy.policy import build_policy
 from tfbaselines.rollout.returns import gae, standardized
 from tfbaselines.training.trust_region import ADAM_EPSILON, make_step
@@ -146,11 +147,8 @@ def test_iterations(case):
     arrays, hyper = load(case)
     config, policy = config_of(hyper), make_policy(arrays, hyper)
     step, ill = make_step(policy, config, config.ent_coef), case.endswith("linesearch")
-    fit = Update(
-        lambda batch, _: squared_value_loss(policy, batch),
-        policy.value_variables,
-        Adam(epsilon=ADAM_EPSILON),
-    )
+    loss = partial(squared_value_loss, policy)
+    fit = Engine([Phase("value", loss, policy.value_variables, Adam(epsilon=ADAM_EPSILON))])
     for it in ITERATIONS:
         if ill:
             assign(policy.trainable_variables, group(arrays, f"w{it[-1]}"))
@@ -167,5 +165,5 @@ def test_iterations(case):
         rows = arrays[f"{it}/vf_minibatch_indices"].astype(np.int32)
         if rows.size:
             data = {"obs": arrays[f"{it}/seg_ob"], "returns": arrays[f"{it}/seg_tdlamret"]}
-            fit(data, rows, lr=config.vf_stepsize)
+            fit.minibatches(data, rows, lr=config.vf_stepsize)
         assert_near(flat(policy.value_variables), arrays[f"{it}/vf_theta_after"])

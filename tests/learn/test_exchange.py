@@ -103,7 +103,7 @@ def test_weights_of_ranks_count_in_both_ways():
         one = Exchange(Weighted())
         exchange.set_exchange("auto")
         one.choose([], 1, {})
-        batches = one.batches({"g": np.full(2, 5.0, np.float32)})
+        batches = one.arrays({"g": np.full(2, 5.0, np.float32)})
         mean = one.compile(lambda batches, one=one: one.mean(lambda batch: ([batch["g"]], batch["g"]))(batches))
         (average,), own = mean(batches)
         np.testing.assert_allclose(average, [2.0, 2.0])
@@ -114,6 +114,6 @@ def test_weights_of_ranks_count_in_both_ways():
 def test_alone_nothing_is_exchanged():
     one, weights = Exchange(), keras.Variable([1.0, 2.0])
     one.choose([weights], 1, {})
-    (arrays, own) = one.mean(lambda batch: ([batch * weights.value], ()))(one.batches(np.ones(2, np.float32)))
+    (arrays, own) = one.mean(lambda batch: ([batch * weights.value], ()))(one.arrays(np.ones(2, np.float32)))
     assert not exchange.news() and own == ()
     tf.debugging.assert_equal(arrays[0], [1.0, 2.0])

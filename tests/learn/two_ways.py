@@ -5,11 +5,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.learn import exchange
-from tfbaselines.learn.blocks import BlockUpdate, Merged, Phase
+from tfbaselines.learn.engine import Engine, Merged, Phase
 from tfbaselines.learn.natural_gradient import LineSearch, NaturalGradient
 from tfbaselines.learn.optimizers import Adam
-from tfbaselines.learn.stages import Stage, StagedUpdate
-from tfbaselines.learn.update import Update
 from tfbaselines.parallel import mpi
 
 ROWS, WIDTH = 12, 3
@@ -26,7 +24,7 @@ class Fit:
             "y": np.concatenate([rng.normal(size=ROWS) for rng in rngs]).astype(np.float32),
         }
 
-    def loss(self, batch, _=None):
+    def loss(self, batch):
         error = tf.linalg.matvec(batch["x"], self.weights.value) - batch["y"]
         square = tf.reduce_mean(tf.square(error))
         return square, {"square": square}
@@ -43,22 +41,22 @@ def updated(fit, jit, comm):
     indices = np.concatenate([steps + ROWS * rank for rank in range(ranks)], 1).astype(np.int32)
     found = []
 
-    update = Update(fit.loss, weights, Adam(), max_grad_norm=0.5, jit=jit, comm=comm)
-    found.append(update(fit.data, indices, lr=0.1)["square"])
+    engine = Engine([Phase("fit", fit.loss, weights, Adam(), max_grad_norm=0.5)], jit=jit, comm=comm)
+    found.append(engine.minibatches(fit.data, indices, lr=0.1)["square"])
     after = [fit.weights.numpy()]
 
     vector = Merged(lambda batch: tf.reduce_mean(batch["x"], 0), lambda mean: fit.weights.assign_add(mean))
     phases = [
-        Phase(fit.loss, weights, Adam()),
-        Phase(lambda b: (fit.loss(b)[0], {"again": fit.weights.value[0]}), weights, Adam(), every=2),
+        Phase("fit", fit.loss, weights, Adam()),
+        Phase("again", lambda b: (fit.loss(b)[0], {"again": fit.weights.value[0]}), weights, Adam(), every=2),
     ]
     block = {name: array[None].repeat(3, 0) for name, array in fit.data.items()}
-    blocks = BlockUpdate(phases, merged=vector, jit=jit, comm=comm)
-    found += blocks(block, lr=0.1)["square"].tolist()
+    blocks = Engine(phases, merged=vector, jit=jit, comm=comm)
+    found += blocks.block(block, lr=0.1)["square"].tolist()
     after.append(fit.weights.numpy())
 
-    staged = StagedUpdate([Stage(fit.loss, weights, Adam(), "lr", 3, "square", 0.1)], jit=jit, comm=comm)
-    outcome = staged(fit.data, lr=0.1)
+    phase = Phase("fit", fit.loss, weights, Adam(), steps=3, until="square", most=0.1)
+    outcome = Engine([phase], jit=jit, comm=comm).repeat(fit.data, lr=0.1)
     found += [outcome.before["square"], outcome.after["square"], outcome.steps[0]]
     after.append(fit.weights.numpy())
 

@@ -7,7 +7,7 @@ from small_environments import CYCLE, counting
 from small_runs import EPOCH, joined, learn, rows, train
 
 from tfbaselines.config.options import RunOptions
-from tfbaselines.learn.blocks import BlockUpdate
+from tfbaselines.learn.engine import Engine
 from tfbaselines.logs.logger import read_csv
 from tfbaselines.parallel.mpi import Communicator
 
@@ -92,7 +92,7 @@ def test_losses_are_means_over_the_epoch(monkeypatch, tmp_path):
         values = np.array([next(told), next(told)])
         return {"loss_critic": values, "loss_actor": -values}
 
-    monkeypatch.setattr(BlockUpdate, "__call__", telling)
+    monkeypatch.setattr(Engine, "block", telling)
     train(tmp_path, "ddpg", counting(), 4)
     log = rows(tmp_path)
     assert log["train/loss_critic"].tolist() == [1.5, 5.5] and log["train/loss_actor"].tolist() == [-1.5, -5.5]

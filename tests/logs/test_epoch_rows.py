@@ -5,7 +5,7 @@ import pytest
 from small_environments import counting
 from small_runs import EPOCH, learn, rows, train
 
-from tfbaselines.learn.blocks import BlockUpdate
+from tfbaselines.learn.engine import Engine
 from tfbaselines.logs import logger
 from tfbaselines.logs.epoch_logger import EpochLogger
 from tfbaselines.logs.logger import read_csv
@@ -59,7 +59,7 @@ def test_statistics_are_of_all_gradient_steps_of_an_epoch(monkeypatch, tmp_path)
         own |= {"LossQ": 3 * values, "LossPi": values[:1]}
         return own | {f"Q2Vals{kind}": np.zeros(2) for kind in ("", ":std", ":min", ":max")}
 
-    monkeypatch.setattr(BlockUpdate, "__call__", telling)
+    monkeypatch.setattr(Engine, "block", telling)
     train(tmp_path, "td3", counting(), 4)
     for number, row in rows(tmp_path).iterrows():
         values = np.arange(1.0, 5.0) + 4 * number

@@ -42,7 +42,7 @@ def test_errors():
 
 def test_the_loss_is_of_both_models_and_the_reward_the_forward_models_error():
     signal, seen = make(), moved(8)
-    loss, statistics = signal.loss(seen, {})
+    loss, statistics = signal.loss(seen)
     forward, inverse = (float(statistics[name]) for name in ("forward_loss", "inverse_loss"))
     assert float(loss) == pytest.approx(0.2 * forward + 0.8 * inverse)
     rewards = signal.rewards(**seen)
@@ -56,9 +56,9 @@ def test_it_learns_what_actions_do():
     signal.take_in(seen)
     indices = np.random.default_rng(0).integers(256, size=(400, 64)).astype(np.int32)
     held_out = moved(seed=1)
-    before = signal.loss(held_out, {})[1]["inverse_loss"]
+    before = signal.loss(held_out)[1]["inverse_loss"]
     signal.update(seen, indices)
-    assert before > 0.5 and signal.loss(held_out, {})[1]["inverse_loss"] < 0.1
+    assert before > 0.5 and signal.loss(held_out)[1]["inverse_loss"] < 0.1
     # The wrong action's outcome surprises.
     wrong = held_out | {"actions": 1 - held_out["actions"]}
     assert signal.rewards(**wrong).mean() > 2 * signal.rewards(**held_out).mean()

@@ -9,7 +9,7 @@ from small_environments import CYCLE, counting, still, taken
 from small_runs import EPOCH, joined, learn, rows, train
 
 from tfbaselines.algs import td3
-from tfbaselines.learn.blocks import BlockUpdate
+from tfbaselines.learn.engine import Engine
 from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.training import off_policy
 from tfbaselines.training.off_policy import Course
@@ -82,7 +82,7 @@ def moments(monkeypatch, env, alg="td3", cycles=6, **kwargs):
         moments.append((env.envs[0].unwrapped.count, count))
         return defaultdict(lambda: np.zeros(count))
 
-    monkeypatch.setattr(BlockUpdate, "__call__", recording)
+    monkeypatch.setattr(Engine, "block", recording)
     learn(alg, env, cycles, **kwargs)
     return moments
 

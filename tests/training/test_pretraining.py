@@ -16,6 +16,7 @@ from tfbaselines.demos.demonstrations import Demonstrations, load_demonstrations
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.evaluate import evaluate
+from tfbaselines.learn.engine import Engine
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import SquashedGaussianHead
 from tfbaselines.run import main
@@ -74,14 +75,14 @@ def test_what_is_demonstrated_is_imitated(alg, demo):
 
 @BOTH
 def test_it_takes_as_many_steps_as_the_algorithm_with_a_falling_strength(alg, demo, eager, monkeypatch):
-    taken, call = [], pretraining.Update.__call__
+    taken, call = [], Engine.minibatches
 
-    def watched(update, data, indices, **coefficients):
+    def watched(engine, data, indices, **coefficients):
         if "neglogpacs" not in data:
             taken.append((indices.shape, len(data["obs"]), coefficients["lr"]))
-        return call(update, data, indices, **coefficients)
+        return call(engine, data, indices, **coefficients)
 
-    monkeypatch.setattr(pretraining.Update, "__call__", watched)
+    monkeypatch.setattr(Engine, "minibatches", watched)
     own = {"demo_path": demo, "strength": 0.5, "steps": 30, "batch_size": 6}
     learn(alg, still(), 5, pretraining=own, lr="linear_1e-2")
     own_steps = 4 if alg == "ppo2" else 2

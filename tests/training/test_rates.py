@@ -80,7 +80,7 @@ def test_the_callback_is_the_argument(tmp_path, eager):
 
 def test_compiled_updates_are_traced_once():
     model = learn("ppo2", identity(), ent_coef="linear_0.1", vf_coef="linear_1", gamma="linear_0.99")
-    assert model._update.traces() == 1
+    assert model._engine.traces() == 1
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 The modules that tfbaselines.compat makes, and MIGRATION.md, come from this table.
 """
 
-from tfbaselines.algs import NAMES
+from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.compat.port import Port, instead
 from tfbaselines.config.stable_baselines3 import TWINS
 
@@ -13,7 +13,7 @@ KERAS = "write the network with Keras layers, see README, 'Add a network'"
 RETURNS = "returns are tfbaselines.rollout.returns.n_step_returns"
 NO_SESSION = "TensorFlow 2 has no sessions and placeholders: call the model (step, act, value, save, load)"
 NO_MPI_ADAM = (
-    "the algorithms average gradients over the ranks of mpirun themselves; see tfbaselines.learn.update.Update"
+    "the algorithms average gradients over the ranks of mpirun themselves; see tfbaselines.learn.engine.Engine"
 )
 SAVED = "tfbaselines.load(path) loads the run's model"
 RUNNER = "tfbaselines.rollout.rollout.Runner(env, policy, actor, nsteps, rng)"
@@ -365,7 +365,7 @@ OWN: dict[str, Port] = {
     "callbacks": Port(same="training.callbacks"),
     "plot_util": Port(same="plot.plot_util"),
     "vec_env": Port(same="envs.vec"),
-    **{name: Port(rest=f"algs.{name}.{name}") for name in NAMES},
+    **{name: Port(rest=f"algs.{name}.{name}") for name in ALGORITHMS},
 }
 
 TABLE: dict[str, Port] = OWN | STABLE_BASELINES3 | SPINUP | BASELINES

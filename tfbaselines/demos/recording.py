@@ -1,4 +1,4 @@
-"""Recording of episodes as demonstrations."""
+"""Recording what happens in environments as demonstrations."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tfbaselines.policy.encoding import observation_dtype
 
 
 def record_below_normalization(env: VecEnv) -> tuple[VecEnv, "Recorder"]:
-    """Put a Recorder below VecNormalize, or around the environments if there is none; return both."""
+    """The environments with a Recorder around what VecNormalize scales, or around all where there is none."""
     normalize = find_wrapper(env, VecNormalize)
     if normalize is None:
         recorder = Recorder(env)
@@ -22,10 +22,10 @@ def record_below_normalization(env: VecEnv) -> tuple[VecEnv, "Recorder"]:
 
 
 class Recorder(VecEnvWrapper):
-    """Records every finished episode; Dict observations are flattened.
+    """Keeps every episode that ends; Dict observations are kept flat.
 
     Attributes:
-        recorded_space: of recorded observations.
+        recorded_space: of the observations that are kept.
 
     Args:
         venv: the environments.
@@ -43,18 +43,21 @@ class Recorder(VecEnvWrapper):
         self._actions: np.ndarray | None = None
 
     def reset(self) -> Any:
+        """See VecEnv."""
         obs = self.venv.reset()
         self._steps = [[] for _ in range(self.num_envs)]
         self._obs = self._rows(obs)
         return obs
 
     def step_async(self, actions: np.ndarray) -> None:
+        """See VecEnv."""
         space = self.action_space
         bounded = np.clip(actions, space.low, space.high) if isinstance(space, spaces.Box) else actions
         self._actions = np.array(bounded, np.float32 if isinstance(space, spaces.Box) else space.dtype)
         self.venv.step_async(actions)
 
     def step_wait(self) -> StepResult:
+        """See VecEnv."""
         obs, rewards, dones, infos = self.venv.step_wait()
         for i in range(self.num_envs):
             self._steps[i].append((self._obs[i], self._actions[i], float(rewards[i])))
@@ -66,10 +69,10 @@ class Recorder(VecEnvWrapper):
         return obs, rewards, dones, infos
 
     def demonstrations(self, about: dict[str, Any]) -> Demonstrations:
-        """Collect the finished episodes, in the order of their ends.
+        """The episodes that have ended, in the order of their ends.
 
         Args:
-            about: origin of the episodes.
+            about: where they come from.
         """
         steps = [step for episode, _, _ in self._ended for step in episode]
         obs, actions, rewards = zip(*steps, strict=True)
@@ -84,9 +87,10 @@ class Recorder(VecEnvWrapper):
         )
 
     def _rows(self, obs: Any) -> list[np.ndarray]:
+        """The observation of each environment, copied."""
         if self._flatten:
             return [self._row({name: part[i] for name, part in obs.items()}) for i in range(self.num_envs)]
-        return [self._row(row) for row in obs]
+        return [self._row(one) for one in obs]
 
     def _row(self, obs: Any) -> np.ndarray:
         flat = spaces.flatten(self.venv.observation_space, obs) if self._flatten else obs

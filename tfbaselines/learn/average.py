@@ -1,4 +1,4 @@
-"""A policy whose weights are the exponential moving average of another's."""
+"""Exponential moving average of a policy's weights, such as target networks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,12 +9,15 @@ from tfbaselines.policy.policy import Policy
 
 
 class AveragedPolicy:
-    """Follows a policy at a distance: w_avg <- alpha w_avg + (1 - alpha) w after each update.
+    """The average of a policy's weights: w_avg <- alpha w_avg + (1 - alpha) w after each update.
+
+    Attributes:
+        policy: the policy with the averaged weights.
 
     Args:
-        policy: the policy that is followed.
-        copy: another of the same kind, whose weights become the average.
-        alpha: how much of the average is kept.
+        policy: the policy to follow.
+        copy: a policy of the same kind; its weights become the average.
+        alpha: share of the old average in the new one.
     """
 
     def __init__(self, policy: Policy, copy: Policy, alpha: float) -> None:
@@ -24,22 +27,22 @@ class AveragedPolicy:
         self.reset()
 
     def reset(self) -> None:
-        """Start again from the weights that the policy has now."""
+        """Start again from the policy's present weights."""
         for average, followed in self._pairs:
             average.assign(followed.value)
 
     def step(self) -> None:
-        """Take in the policy's weights; runs inside compiled functions."""
+        """Update the average with the policy's weights, inside compiled functions."""
         for average, followed in self._pairs:
             average.assign(average.value * self._alpha + (1.0 - self._alpha) * followed.value)
 
     def forward(self, *inputs: tf.Tensor) -> tf.Tensor:
-        """Parameters of the averaged policy's distributions, cut off from gradients."""
+        """Return the parameters of the averaged policy's distributions, cut off from gradients."""
         return tf.stop_gradient(self.policy.forward(*inputs).flat)
 
 
 def with_targets(make: Callable[[], Any], alpha: float) -> tuple[Any, AveragedPolicy]:
-    """A policy, and the average that follows it; they share the statistics of observations and of returns.
+    """Make a policy and its average, which share the statistics of observations and returns.
 
     Args:
         make: makes a policy.

@@ -4,6 +4,9 @@
 
 F is never built: its products with vectors are second derivatives. A step is one compiled call. Over several ranks
 every gradient, product and measurement is averaged, and all ranks compute the same step from these averages.
+
+The step computes products and measurements between gradient and variables, so that it is no rule of learn/engine.py; it
+shares the engine's calls (learn/packing.py) and exchange.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,15 +17,16 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.learn.exchange import Exchange, joined, taken_apart
-from tfbaselines.learn.update import Batch, with_scalars
+from tfbaselines.learn.engine import Batch, Statistics
+from tfbaselines.learn.exchange import joined, taken_apart
+from tfbaselines.learn.packing import Calls, Row, one_row, plain, scalars_of
 from tfbaselines.parallel import mpi
 
 Product = Callable[[tf.Tensor], tf.Tensor]
-# Scalars by name: first the gain, which is maximised, second the divergence from the policy that collected the batch.
+# Returns scalars by name: first the gain to maximize, second the divergence from the policy that collected the batch.
 Measure = Callable[[Batch], dict[str, tf.Tensor]]
 
-# A gradient without a larger component than this is no direction: nothing changes.
+# A gradient without a component above this has no direction: nothing changes.
 LEAST_GRADIENT = 1e-8
 
 
@@ -32,9 +36,9 @@ def conjugate_gradient(
     """Solve A x = b from x = 0, for a symmetric positive definite A.
 
     Args:
-        product: gives A p for a vector p [P].
-        b: [P].
-        iterations: the most that are taken.
+        product: returns A p for a vector p [P].
+        b: vector [P].
+        iterations: largest number of iterations.
         tolerance: stop when the squared residual falls below it.
         epsilon: added to denominators.
 
@@ -60,12 +64,12 @@ def conjugate_gradient(
 def hessian_product(
     scalar: Callable[[], tf.Tensor], variables: Sequence[keras.Variable], vector: tf.Tensor
 ) -> tf.Tensor:
-    """The Hessian of a scalar by some variables times a vector [P].
+    """Multiply the Hessian of a scalar by a vector [P].
 
     Args:
-        scalar: computes it from the variables.
-        variables: in the order of the flat vector.
-        vector: [P].
+        scalar: computes the scalar from the variables.
+        variables: the variables of the Hessian, in the order of the vector.
+        vector: vector [P].
     """
     values = [variable.value for variable in variables]
     with tf.GradientTape() as outer:
@@ -78,12 +82,12 @@ def hessian_product(
 
 @dataclass(frozen=True, kw_only=True)
 class LineSearch:
-    """Which part of a step is taken: the first of 1, shrink, shrink^2, ... that is accepted, or none of it.
+    """Takes the first accepted part of a step among 1, shrink, shrink^2, ..., or nothing.
 
     Attributes:
-        tries: how many are tried.
-        shrink: each try is this part of the one before.
-        most_kl: largest divergence accepted.
+        tries: largest number of parts to try.
+        shrink: factor between one part and the next.
+        most_kl: largest accepted divergence.
     """
 
     tries: int
@@ -91,11 +95,11 @@ class LineSearch:
     most_kl: float
 
     def accepts(self, before: tf.Tensor, now: tf.Tensor) -> tf.Tensor:
-        """Whether everything is finite, the divergence within its bound, and the gain no smaller than before.
+        """Check that a measure is finite, its divergence within the bound, and its gain no smaller than before.
 
         Args:
-            before: what the measure gave before the step [K].
-            now: what it gives after it [K].
+            before: measure before the step [K].
+            now: measure after the step [K].
         """
         return tf.reduce_all(tf.math.is_finite(now)) & (now[1] <= self.most_kl) & (now[0] >= before[0])
 
@@ -105,13 +109,13 @@ class LineSearch:
         """Try parts of a step.
 
         Args:
-            measure: gives the measure [K] at parameters [P].
+            measure: returns the measure [K] at parameters [P].
             theta: parameters before the step [P].
             step: the whole step [P].
-            before: the measure at theta [K].
+            before: measure at theta [K].
 
         Returns:
-            The parameters [P], the measure at the last ones tried [K], which part was taken, and how many were tried.
+            The parameters [P], the measure at the last parameters tried [K], the part taken, and the number of tries.
         """
 
         def undecided(accepted: tf.Tensor, *_: tf.Tensor) -> tf.Tensor:
@@ -132,10 +136,10 @@ class StepTaken(NamedTuple):
     """A natural gradient step.
 
     Attributes:
-        before: the measure before it, by name.
+        before: the measure before the step, by name.
         last: the measure at the last parameters tried.
-        part: how much of the step was taken; 0 if none was accepted.
-        tried: how many parts were tried.
+        part: the part of the step that was taken; 0 if none was accepted.
+        tried: number of parts tried.
     """
 
     before: dict[str, float]
@@ -147,14 +151,17 @@ class StepTaken(NamedTuple):
 class NaturalGradient:
     """Steps of a policy's parameters that raise a gain and hold a divergence near a bound.
 
+    Attributes:
+        search: shortens the step; None takes all of it.
+
     Args:
         measure: see Measure.
-        variables: those that change.
-        max_kl: divergence that a whole step has to second order.
+        variables: the variables to change.
+        max_kl: divergence of a whole step, to second order.
         cg_iters: iterations of the conjugate gradient.
         damping: added to the diagonal of F.
-        search: shortens the step; None takes the whole of it.
-        prepare: called once with the batch of each step; what it returns is measured.
+        search: shortens the step; None takes all of it.
+        prepare: called once with the batch of each step; its result is measured.
         every: F is estimated from rows 0, every, 2 * every, ...
         tolerance: see conjugate_gradient.
         epsilon: added to the denominators of the conjugate gradient and of the step's size.
@@ -178,29 +185,33 @@ class NaturalGradient:
         jit: bool = True,
         comm: mpi.Communicator | None = None,
     ) -> None:
-        self._measure, self._variables, self._exchange = measure, list(variables), Exchange(comm, jit)
-        self._max_kl, self._cg_iters, self._damping = max_kl, cg_iters, damping
-        self.search, self._every, self._tolerance, self._epsilon = search, every, tolerance, epsilon
-        # Names of the measure: known once it is traced.
+        self._measure = measure
+        self._variables = list(variables)
+        self._max_kl = max_kl
+        self._cg_iters = cg_iters
+        self._damping = damping
+        self.search = search
+        self._prepare = prepare
+        self._every = every
+        self._tolerance = tolerance
+        self._epsilon = epsilon
+        # Names in the measure; tracing fills them in.
         self._names: tuple[str, ...] = ()
-        self._prepare, self._compiled = prepare, None
+        self._calls = Calls(self._variables, jit, comm)
 
     def __call__(self, data: dict[str, np.ndarray], **coefficients: float) -> StepTaken:
         """Take a step.
 
         Args:
-            data: arrays that share their first axis.
-            coefficients: numbers for the measure, which become part of its batch.
+            data: arrays with the same first axis.
+            coefficients: numbers for the measure; they become part of the batch.
         """
-        if self._compiled is None:
-            self._exchange.choose(self._variables, len(next(iter(data.values()))), data)
-            self._compiled = self._exchange.compile(self._step)
-        before, last, part, tried = self._compiled(with_scalars(self._exchange.batches(data), coefficients))
-        named = (dict(zip(self._names, vector.numpy().tolist(), strict=True)) for vector in (before, last))
-        return StepTaken(*named, float(part), int(tried))
+        rows = len(next(iter(data.values())))
+        before, last, part, tried = self._calls("step", self._step, one_row((data, scalars_of(coefficients))), rows)
+        return StepTaken(plain(before), plain(last), float(part), int(tried))
 
     def gradient(self, batch: Batch) -> tf.Tensor:
-        """The measure [K] and the gradient of the gain [P], end to end."""
+        """Return the measure [K] and the gradient of the gain [P], end to end."""
         values = [variable.value for variable in self._variables]
         with tf.GradientTape() as tape:
             measured = self._measured(batch)
@@ -208,22 +219,22 @@ class NaturalGradient:
         return tf.concat([measured, joined(tape.gradient(gain, values, unconnected_gradients="zero"))], 0)
 
     def product(self, batch: Batch, vector: tf.Tensor) -> tf.Tensor:
-        """F without damping times a vector [P]."""
+        """Multiply F without damping by a vector [P]."""
         rows = {name: array[:: self._every] if array.shape.rank else array for name, array in batch.items()}
         return hessian_product(lambda: self._measured(rows)[1], self._variables, vector)
 
     def measure(self, batch: Batch, theta: tf.Tensor) -> tf.Tensor:
-        """The measure [K] at parameters [P], which the variables hold afterwards."""
+        """Set the variables to parameters [P], and return the measure [K]."""
         self._assign(theta)
         return self._measured(batch)
 
-    def _step(self, batches: list[Batch]) -> tuple[tf.Tensor, ...]:
-        """Measures [K] before and at the end, the part of the step that was taken, and the number of tries."""
+    def _step(self, ranks: list[Row]) -> tuple[Statistics, Statistics, tf.Tensor, tf.Tensor]:
+        """Return the measures before and at the end, the part of the step that was taken, and the number of tries."""
         theta = joined([variable.value for variable in self._variables])
-        batches = [self._prepare(batch) for batch in batches]
+        batches = [self._prepare(data | coefficients) for data, coefficients in (row(0) for row in ranks)]
 
         def averaged(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
-            mean = self._exchange.mean(lambda *arguments: ([function(*arguments)], ()))
+            mean = self._calls.exchange.mean(lambda *arguments: ([function(*arguments)], ()))
             return lambda *arguments: mean(batches, *arguments)[0][0]
 
         fisher_product, measure = averaged(self.product), averaged(self.measure)
@@ -237,15 +248,20 @@ class NaturalGradient:
         length = _dot(direction, product(direction)) + self._epsilon
         step = direction * tf.where(length > 0.0, tf.sqrt(2.0 * self._max_kl / length), 0.0)
         if self.search is None:
-            return before, measure(theta + step), tf.constant(1.0), tf.constant(1.0)
-        theta, last, part, tried = self.search.run(measure, theta, step, before)
-        self._assign(theta)
-        return before, last, part, tried
+            part = tried = tf.constant(1.0)
+            last = measure(theta + step)
+        else:
+            theta, last, part, tried = self.search.run(measure, theta, step, before)
+            self._assign(theta)
+        return self._named(before), self._named(last), part, tried
 
     def _measured(self, batch: Batch) -> tf.Tensor:
         measured = self._measure(batch)
         self._names = tuple(measured)
         return tf.stack([tf.cast(value, tf.float32) for value in measured.values()])
+
+    def _named(self, measured: tf.Tensor) -> Statistics:
+        return dict(zip(self._names, tf.unstack(measured, len(self._names)), strict=True))
 
     def _assign(self, theta: tf.Tensor) -> None:
         for variable, value in zip(self._variables, taken_apart(theta, self._variables), strict=True):

@@ -1,7 +1,8 @@
-"""Optimisers: Keras's own with a faster step, and those whose numbers equal TensorFlow 1's where Keras's differ."""
+"""Rules by which variables move: Keras's optimizers, a faster Adam, and RMSProp with TensorFlow 1's numbers."""
 
 import math
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 import keras
 import numpy as np
@@ -10,14 +11,27 @@ import tensorflow as tf
 from tfbaselines.errors import UsageError
 from tfbaselines.learn.exchange import few, joined, taken_apart
 
-OTHER_VARIABLES = "the saved optimiser is of other variables than this one's"
+
+class Rule(Protocol):
+    """Moves variables along their gradients.
+
+    Attributes:
+        variables: the slots, which a checkpoint saves.
+    """
+
+    variables: Sequence[Any]
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        """Make the slots, unless they exist."""
+
+    def apply(self, gradients: Sequence[tf.Tensor], rate: tf.Tensor) -> None:
+        """Take one step with a learning rate; `gradients` has one for each variable."""
 
 
 class Adam(keras.optimizers.Adam):
-    """Adam whose step on a variable is one fused kernel: the same numbers at a third of the cost for large layers."""
+    """Adam with one fused kernel for each variable: Keras's numbers at a third of the cost for large layers."""
 
     def update_step(self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor) -> None:
-        """Change one variable; Keras calls this for each."""
         index = self._get_variable_index(variable)
         step = tf.cast(self.iterations.value + 1, tf.float32)
         tf.raw_ops.ResourceApplyAdam(
@@ -34,118 +48,112 @@ class Adam(keras.optimizers.Adam):
         )
 
 
+class KerasRule:
+    """The rule of a Keras optimizer.
+
+    Args:
+        optimizer: the optimizer; `apply` sets its learning rate.
+    """
+
+    def __init__(self, optimizer: keras.Optimizer) -> None:
+        self._optimizer = optimizer
+        self._moved: Sequence[keras.Variable] = ()
+
+    @property
+    def variables(self) -> Sequence[Any]:
+        """Slots of the optimizer."""
+        return self._optimizer.variables
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        """Make the slots, unless they exist."""
+        self._moved = variables
+        self._optimizer.build(variables)
+
+    def apply(self, gradients: Sequence[tf.Tensor], rate: tf.Tensor) -> None:
+        """Take one step."""
+        self._optimizer.learning_rate.assign(rate)
+        self._optimizer.apply(gradients, self._moved)
+
+
 class RMSProp:
-    """RMSProp as TensorFlow 1 has it: the mean square starts at one, not at zero.
+    """RMSProp as in TensorFlow 1, where the mean square starts at one instead of zero.
 
         ms <- alpha ms + (1 - alpha) g^2;  w <- w - lr g / sqrt(ms + epsilon)
 
-    Starting at one, the first steps are small whatever the gradient's size; starting at zero they are all of size lr.
+    With a start at one, the first steps are small for any gradient; with a start at zero they all have the size lr.
 
     Args:
         alpha: decay of the mean square.
         epsilon: inside the square root.
+
+    Attributes:
+        variables: the mean squares: one vector for small networks, where the formula is fastest; otherwise one for each
+            variable, for the fused kernel.
     """
 
     def __init__(self, alpha: float = 0.99, epsilon: float = 1e-5) -> None:
-        self._alpha, self._epsilon = alpha, epsilon
-        self._shapes: list[tuple[int, ...]] = []
-        # One vector of few parameters, for which the formula is fastest; else one for each variable, and the kernel.
-        self._mean_squares: list[tf.Variable] = []
-        self._steps: list[tf.Variable] = []
+        self._alpha = alpha
+        self._epsilon = epsilon
+        self._moved: Sequence[keras.Variable] = ()
+        self.variables: list[tf.Variable] = []
+        # The fused kernel requires a place for momentum, although there is none.
+        self._unused: list[tf.Variable] = []
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
-        """Make the slots, if there are none."""
-        if self._mean_squares:
+        """Make the slots, unless they exist."""
+        if self.variables:
             return
-        self._shapes = [tuple(variable.shape) for variable in variables]
+        self._moved = variables
+        shapes = [tuple(variable.shape) for variable in variables]
         as_one = few(variables)
-        of_slots = [(sum(map(math.prod, self._shapes)),)] if as_one else self._shapes
-        self._mean_squares = [tf.Variable(tf.ones(shape), trainable=False) for shape in of_slots]
-        # The fused kernel writes its momentum somewhere, also when there is none to remember.
-        self._steps = [] if as_one else [tf.Variable(tf.zeros(shape), trainable=False) for shape in of_slots]
+        slots = [(sum(map(math.prod, shapes)),)] if as_one else shapes
+        self.variables = [tf.Variable(tf.ones(shape), trainable=False) for shape in slots]
+        self._unused = [] if as_one else [tf.Variable(tf.zeros(shape), trainable=False) for shape in slots]
 
-    def descend(self, gradients: Sequence[tf.Tensor], variables: Sequence[keras.Variable], lr: tf.Tensor) -> None:
-        """Take one step; see the function of this name."""
-        if not self._steps:
-            self._descend_by_formula(gradients, variables, lr)
+    def apply(self, gradients: Sequence[tf.Tensor], rate: tf.Tensor) -> None:
+        """Take one step."""
+        if not self._unused:
+            self._apply_formula(gradients, rate)
             return
-        slots = zip(self._mean_squares, self._steps, strict=True)
-        for gradient, variable, (mean_square, step) in zip(gradients, variables, slots, strict=True):
+        slots = zip(self.variables, self._unused, strict=True)
+        for gradient, variable, (mean_square, unused) in zip(gradients, self._moved, slots, strict=True):
             tf.raw_ops.ResourceApplyRMSProp(
                 var=variable.value.handle,
                 ms=mean_square.handle,
-                mom=step.handle,
-                lr=lr,
+                mom=unused.handle,
+                lr=rate,
                 rho=self._alpha,
                 momentum=0.0,
                 epsilon=self._epsilon,
                 grad=gradient,
             )
 
-    def slots(self) -> list[np.ndarray]:
-        """The mean square of each variable."""
-        flat = np.concatenate([slot.numpy().ravel() for slot in self._mean_squares])
-        parts = np.split(flat, np.cumsum([math.prod(shape) for shape in self._shapes])[:-1])
-        return [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
-
-    def restore(self, slots: Sequence[np.ndarray]) -> None:
-        """Take over what `slots` gave; ValueError when it was of other variables.
-
-        Older versions saved two numbers before them.
-        """
-        slots = slots[2:] if len(slots) == len(self._shapes) + 2 else slots
-        if [np.shape(slot) for slot in slots] != self._shapes:
-            raise UsageError(OTHER_VARIABLES)
-        if not self._steps:
-            slots = [np.concatenate([np.ravel(slot) for slot in slots])]
-        for own, slot in zip(self._mean_squares, slots, strict=True):
-            own.assign(slot)
-
-    def _descend_by_formula(
-        self, gradients: Sequence[tf.Tensor], variables: Sequence[keras.Variable], lr: tf.Tensor
-    ) -> None:
-        (mean_square,), gradient = self._mean_squares, joined(gradients)
+    def _apply_formula(self, gradients: Sequence[tf.Tensor], rate: tf.Tensor) -> None:
+        (mean_square,) = self.variables
+        gradient = joined(gradients)
         mean_square.assign_add((1.0 - self._alpha) * (tf.square(gradient) - mean_square))
-        step = lr * gradient * tf.math.rsqrt(mean_square + self._epsilon)
-        for variable, part in zip(variables, taken_apart(step, variables), strict=True):
+        step = rate * gradient * tf.math.rsqrt(mean_square + self._epsilon)
+        for variable, part in zip(self._moved, taken_apart(step, self._moved), strict=True):
             variable.value.assign_sub(part)
 
 
-Optimizer = keras.Optimizer | RMSProp
+Optimizer = keras.Optimizer | Rule
 
 
-def descend(
-    optimizer: Optimizer, gradients: Sequence[tf.Tensor], variables: Sequence[keras.Variable], lr: tf.Tensor
-) -> None:
-    """Take one step.
-
-    Args:
-        optimizer: built for the variables.
-        gradients: one for each variable.
-        variables: those to change.
-        lr: the learning rate.
-    """
-    if isinstance(optimizer, RMSProp):
-        optimizer.descend(gradients, variables, lr)
-    else:
-        optimizer.learning_rate.assign(lr)
-        optimizer.apply(gradients, variables)
+def rule_of(optimizer: Optimizer) -> Rule:
+    """Return an optimizer as a rule."""
+    return KerasRule(optimizer) if isinstance(optimizer, keras.Optimizer) else optimizer
 
 
 def slots(optimizer: Optimizer) -> dict[str, np.ndarray]:
-    """What an optimiser remembers, by number, for saved files."""
-    own = isinstance(optimizer, RMSProp)
-    arrays = optimizer.slots() if own else [slot.numpy() for slot in optimizer.variables]
-    return {f"{number:02d}": array for number, array in enumerate(arrays)}
+    """Return the slots of an optimizer by number, for saved files."""
+    return {f"{number:02d}": slot.numpy() for number, slot in enumerate(optimizer.variables)}
 
 
 def restore_slots(optimizer: Optimizer, saved: dict[str, np.ndarray]) -> None:
-    """Take over what `slots` gave; ValueError when it was of other variables than this one's."""
+    """Restore what `slots` returned; raise UsageError if it belongs to other variables."""
     values = [value for _, value in sorted(saved.items(), key=lambda item: int(item[0]))]
-    if isinstance(optimizer, RMSProp):
-        optimizer.restore(values)
-        return
     if [np.shape(value) for value in values] != [tuple(slot.shape) for slot in optimizer.variables]:
-        raise UsageError(OTHER_VARIABLES)
+        raise UsageError("the saved optimizer belongs to other variables than this one's")
     for slot, value in zip(optimizer.variables, values, strict=True):
         slot.assign(value)

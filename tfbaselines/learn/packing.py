@@ -1,26 +1,31 @@
-"""Blocks of batches in few arrays: each array that a compiled call takes costs it some 50 us, whatever its size."""
+"""Compiled calls that take few arrays: each array that a compiled call takes costs 50 us, whatever its size."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.compiling import prompt
-from tfbaselines.learn.exchange import Exchange
+from tfbaselines.compiling import prompt, rows_of
+from tfbaselines.learn.exchange import Exchange, joined
+from tfbaselines.parallel import mpi
 
 # Bytes of a word.
 WORD = 4
 
+# Returns row k of a rank's structure.
+Row = Callable[[Any], Any]
+
 
 class Packing:
-    """Where the arrays of a structure lie in rows of 32-bit words.
+    """Places of a structure's arrays in rows of 32-bit words.
 
-    Numbers of four and of eight bytes are packed; arrays of others, such as pixels, stay as they are.
+    Numbers of four and of eight bytes are packed; arrays of other types, such as pixels, stay as they are.
 
     Attributes:
-        count: of the arrays that `pack` gives.
+        count: number of arrays that `pack` returns.
 
     Args:
         structure: arrays [K, ...] in dictionaries and tuples.
@@ -33,7 +38,7 @@ class Packing:
         self.count = 1 + sum(not _fits(array.dtype) for array in arrays)
 
     def pack(self, structure: Any) -> list[np.ndarray]:
-        """A structure's words [K, n], then its other arrays."""
+        """Return the words [K, n] of a structure, then its other arrays."""
         arrays = tf.nest.flatten(structure)
         packed = [
             np.ascontiguousarray(array).reshape(len(array), -1).view(np.int32) for array in arrays if _fits(array.dtype)
@@ -41,9 +46,12 @@ class Packing:
         return [np.concatenate(packed, axis=1), *(array for array in arrays if not _fits(array.dtype))]
 
     def row(self, k: Any, words: tf.Tensor, *others: tf.Tensor) -> Any:
-        """Row k of every array, in the structure, from what `pack` gave as tensors."""
-        # One slice by k, which varies, then others that do not: XLA gets both in one wrong.
-        row, parts, begin, rest = words[k], [], 0, list(others)
+        """Return row k of every array, in the structure, from the tensors of what `pack` returned."""
+        # First one slice that depends on k, then slices that do not: XLA computes both in one wrong.
+        row = words[k]
+        rest = list(others)
+        parts = []
+        begin = 0
         for shape, dtype in self._specs:
             if not _fits(dtype):
                 parts.append(rest.pop(0)[k])
@@ -57,47 +65,128 @@ class Packing:
 
 
 def _fits(dtype: np.dtype) -> bool:
-    """Whether numbers of a type are whole words."""
     return dtype.itemsize in (WORD, 2 * WORD)
 
 
-# Row k of a rank's structure.
-Row = Callable[[Any], Any]
+class Outline:
+    """Names and shapes of the tensors in a structure; a trace fills it in."""
+
+    def __init__(self) -> None:
+        self._structure: Any = None
+        self._shapes: list[tuple[int, ...]] = []
+
+    def join(self, structure: Any) -> tf.Tensor:
+        """Join a structure of tensors to one float32 vector, and remember the outline."""
+        tensors = [tf.cast(tensor, tf.float32) for tensor in tf.nest.flatten(structure)]
+        self._structure = tf.nest.map_structure(lambda tensor: None, structure)
+        self._shapes = [tuple(tensor.shape) for tensor in tensors]
+        return joined(tensors)
+
+    def filled(self, array: Any) -> Any:
+        """Return the structure of parts [..., shape] that an array or a tensor [..., n] of joined vectors holds."""
+        lead = tuple(array.shape[:-1])
+        parts = []
+        begin = 0
+        for shape in self._shapes:
+            end = begin + int(np.prod(shape))
+            part = array[..., begin:end]
+            parts.append(tf.reshape(part, lead + shape) if tf.is_tensor(array) else part.reshape(lead + shape))
+            begin = end
+        return tf.nest.pack_sequence_as(self._structure, parts)
 
 
-class PackedCalls:
-    """Functions of structures of arrays, compiled once for each key, which take the arrays packed.
+def stacked(count: int, step: Callable[[tf.Tensor], Any]) -> Any:
+    """Run step(0), step(1), ... in a compiled loop; return their structures of tensors as one, stacked to [count, ...].
 
     Args:
-        exchange: compiles them, and gathers the arrays of other ranks.
+        count: number of steps.
+        step: function of k.
+    """
+    outline = Outline()
+    return outline.filled(rows_of(count, lambda k: outline.join(step(k))))
+
+
+def one_row(data: Any) -> Any:
+    """Give arrays, in dictionaries and tuples, a first axis of length one; tf.nest would take 30 us a dictionary."""
+    if isinstance(data, dict):
+        return {name: one_row(part) for name, part in data.items()}
+    if isinstance(data, tuple):
+        return tuple(map(one_row, data))
+    return np.asarray(data)[None]
+
+
+def scalars_of(coefficients: dict[str, float]) -> dict[str, np.float32]:
+    """Return numbers by name as float32."""
+    return {name: np.float32(value) for name, value in coefficients.items()}
+
+
+def plain(statistics: dict[str, Any]) -> dict[str, float]:
+    """Return arrays of one number, by name, as Python's floats."""
+    return {name: value.item() for name, value in statistics.items()}
+
+
+class Calls:
+    """The compiled calls of one engine: each takes a structure of arrays and returns a structure of results.
+
+    The first call chooses the exchange between ranks. A function is compiled once for each kind of arguments.
+
+    Args:
+        variables: the variables that the functions change.
+        jit: compile with XLA; see policy/precision.py.
+        comm: communicator of the ranks over which `exchange` averages.
+        weight: this rank's weight in the averages.
+
+    Attributes:
+        exchange: averages over the ranks, for use in the functions.
     """
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-        # By key: the packing, the function, and how it is called.
-        self._calls: dict[Hashable, tuple[Packing, Callable, Callable]] = {}
+    def __init__(
+        self,
+        variables: Sequence[keras.Variable],
+        jit: bool = True,
+        comm: mpi.Communicator | None = None,
+        weight: float = 1.0,
+    ) -> None:
+        self.exchange = Exchange(comm, jit, weight)
+        self._variables = variables
+        self._calls: dict[Hashable, tuple[Packing, Outline, Any, Callable]] = {}
 
-    def __call__(self, key: Hashable, structure: Any, function: Callable[[list[Row]], tf.Tensor]) -> np.ndarray:
-        """What a function computes from the arrays of every rank whose gradients are taken here.
+    def __call__(self, name: Hashable, function: Callable[[list[Row]], Any], structure: Any, rows: int = 0) -> Any:
+        """Compute a function of the arrays of every rank that this rank computes gradients for.
 
         Args:
-            key: the arrays' names, shapes and types, and whatever else another function is compiled for.
-            structure: this rank's arrays [K, ...] in dictionaries and tuples.
-            function: given for each rank the function of k that takes row k of its structure.
+            name: of the function, and everything beside the arrays that it depends on.
+            function: takes for each rank a function of k that returns row k of its structure; returns a structure of
+                tensors.
+            structure: a tuple of this rank's arrays [K, ...], or of dictionaries of arrays.
+            rows: rows in the batch of one step, by which the first call chooses the exchange.
+
+        Returns:
+            The structure of the function's results, as float32 arrays.
         """
-        packing, compiled, call = self._calls.get(key) or (Packing(structure), None, None)
-        tensors = [tf.constant(array) for one in self._exchange.arrays(packing.pack(structure)) for array in one]
-        if compiled is None:
-            compiled = self._exchange.compile(partial(_of_rows, function, packing))
-            call = prompt(compiled)
-            self._calls[key] = packing, compiled, call
-        return call(*tensors).numpy()
+        if not self._calls:
+            self.exchange.choose(self._variables, rows, structure)
+        names = tuple(tuple(part) for part in structure if isinstance(part, dict))
+        key = name, names, *((array.shape, array.dtype) for array in tf.nest.flatten(structure))
+        if key not in self._calls:
+            packing, outline = Packing(structure), Outline()
+            compiled = self.exchange.compile(partial(_unpacked, function, packing, outline))
+            self._calls[key] = packing, outline, compiled, prompt(compiled)
+        packing, outline, _, call = self._calls[key]
+        tensors = [tf.constant(array) for one in self.exchange.arrays(packing.pack(structure)) for array in one]
+        return outline.filled(call(*tensors).numpy())
 
     def traces(self) -> int:
-        """How many times functions were traced: once for each key."""
-        return sum(compiled.experimental_get_tracing_count() for _, compiled, _ in self._calls.values())
+        """Count the traces of all functions: one for each kind of arguments."""
+        return sum(compiled.experimental_get_tracing_count() for _, _, compiled, _ in self._calls.values())
 
 
-def _of_rows(function: Callable[[list[Row]], tf.Tensor], packing: Packing, *tensors: tf.Tensor) -> tf.Tensor:
+def _unpacked(
+    function: Callable[[list[Row]], Any], packing: Packing, outline: Outline, *tensors: tf.Tensor
+) -> tf.Tensor:
     blocks = [tensors[i : i + packing.count] for i in range(0, len(tensors), packing.count)]
-    return function([lambda k, block=block: packing.row(k, *block) for block in blocks])
+    return outline.join(function([partial(_row, packing, block) for block in blocks]))
+
+
+def _row(packing: Packing, block: Sequence[tf.Tensor], k: Any) -> Any:
+    return packing.row(k, *block)

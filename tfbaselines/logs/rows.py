@@ -54,7 +54,7 @@ class EpochRows:
             self._table.store(EpRet=episode["r"], EpLen=episode["l"])
 
     def learnt(self, statistics: dict[str, np.ndarray]) -> None:
-        """Remember the statistics of gradient steps; see learn/blocks.py."""
+        """Remember the statistics of gradient steps; see learn/engine.py."""
         count = self._run.config.batch_size
         for name in self._values:
             rows = zip(*(statistics[f"{name}{kind}"].tolist() for kind in ("", ":std", ":min", ":max")), strict=True)

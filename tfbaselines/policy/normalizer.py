@@ -13,17 +13,17 @@ from tfbaselines.parallel import mpi
 from tfbaselines.parallel.moments import MpiRunningMeanStd
 from tfbaselines.policy.encoding import encoded_shape
 
-# TD3+BC adds it to the standard deviation of a data set.
+# To the standard deviation of a data set, as in TD3+BC.
 ADDED_STD = 1e-3
 
 
 class Normalizer:
-    """Running mean and standard deviation of observations, copied to variables that compiled functions read.
+    """Running mean and standard deviation of observations, mirrored in variables that compiled functions read.
 
     Args:
         shape: of one encoded observation.
         comm: communicator over which batches are merged.
-        start: initial statistics; see MpiRunningMeanStd.
+        start: what the statistics start from; see MpiRunningMeanStd.
     """
 
     def __init__(self, shape: tuple[int, ...], comm: mpi.Communicator | None, **start: float) -> None:
@@ -38,21 +38,21 @@ class Normalizer:
 
     @property
     def mean(self) -> np.ndarray:
-        """Mean of all observations so far, in their shape."""
+        """Mean of the observations seen, of their shape."""
         return self._statistics.mean
 
     @property
     def std(self) -> np.ndarray:
-        """Standard deviation of all observations so far, in their shape."""
+        """Standard deviation of the observations seen, of their shape."""
         return self._statistics.std
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of one observation, under its name in `parts_of`."""
+        """The shape of one observation, under the name that `parts_of` gives it."""
         return {ONLY: self.mean.shape}
 
     def apply(self, x: tf.Tensor) -> tf.Tensor:
-        """Normalize a batch [B, ...]."""
+        """Normalise a batch [B, ...]."""
         return (tf.cast(x, tf.float32) - self._mean) / self._std
 
     def update(self, observations: np.ndarray) -> None:
@@ -61,21 +61,21 @@ class Normalizer:
         self._refresh()
 
     def add(self, total: dict[str, np.ndarray], squares: dict[str, np.ndarray], count: float) -> None:
-        """Add sums by name that are equal on every rank; see MpiRunningMeanStd.add."""
+        """Take in sums by name that every rank has alike; see MpiRunningMeanStd.add."""
         self._statistics.add(total[ONLY], squares[ONLY], count)
         self._refresh()
 
     def fit(self, observations: np.ndarray) -> None:
-        """Use the statistics of a data set [B, ...] that is equal on every rank; see MpiRunningMeanStd.fit."""
+        """Take the mean and deviation of a data set [B, ...] that every rank has alike; see MpiRunningMeanStd.fit."""
         self._statistics.fit(observations, ADDED_STD)
         self._refresh()
 
     def state(self) -> dict[str, Any]:
-        """Save the statistics."""
+        """The statistics, for a saved model."""
         return self._statistics.state()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load a state that `state` returned."""
+        """Load what `state` returned."""
         self._statistics.restore(state)
         self._refresh()
 
@@ -89,8 +89,8 @@ class DictNormalizer:
 
     Args:
         space: of observations.
-        comm: communicator over which batches are merged.
-        start: initial statistics; see MpiRunningMeanStd.
+        comm: see Normalizer.
+        start: see Normalizer.
     """
 
     def __init__(self, space: spaces.Dict, comm: mpi.Communicator | None, **start: float) -> None:
@@ -106,20 +106,20 @@ class DictNormalizer:
 
     @property
     def variables(self) -> list[tf.Variable]:
-        """Means and standard deviations of all parts."""
+        """Of all parts."""
         return [variable for part in self._parts.values() for variable in part.variables]
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of each part of an observation that has statistics."""
+        """The shape of each part of an observation that has statistics."""
         return {name: part.mean.shape for name, part in self._parts.items()}
 
     def apply(self, obs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Normalize the numeric parts of a batch; the others stay unchanged."""
+        """Normalise the numeric parts of a batch; the others stay as they are."""
         return obs | {name: part.apply(obs[name]) for name, part in self._parts.items()}
 
     def add(self, total: dict[str, np.ndarray], squares: dict[str, np.ndarray], count: float) -> None:
-        """Add sums by part that are equal on every rank."""
+        """Take in sums by part that every rank has alike."""
         for name, part in self._parts.items():
             part.add({ONLY: total[name]}, {ONLY: squares[name]}, count)
 
@@ -129,17 +129,17 @@ class DictNormalizer:
             part.update(observations[name])
 
     def state(self) -> dict[str, Any]:
-        """Save the statistics by part."""
+        """Statistics by part."""
         return {name: part.state() for name, part in self._parts.items()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load a state that `state` returned."""
+        """Load what `state` returned."""
         for name, part in self._parts.items():
             part.restore(state[name])
 
 
 def make_normalizer(space: spaces.Space, comm: mpi.Communicator | None) -> Normalizer | DictNormalizer:
-    """Make the normalizer of an observation space; raise an error if it has no numbers to normalize."""
+    """The normaliser of an observation space; ValueError when it has no numbers to normalise."""
     if isinstance(space, spaces.Dict):
         return DictNormalizer(space, comm)
     if not isinstance(space, spaces.Box):
@@ -148,6 +148,6 @@ def make_normalizer(space: spaces.Space, comm: mpi.Communicator | None) -> Norma
 
 
 def numeric_parts(space: spaces.Dict) -> dict[str, spaces.Box]:
-    """Select the Box parts of a Dict that are neither images nor action masks."""
+    """The Box parts of a Dict that are neither images nor action masks."""
     numeric = {name: part for name, part in space.items() if isinstance(part, spaces.Box) and not is_image(part)}
     return {name: part for name, part in numeric.items() if name != ACTION_MASK}

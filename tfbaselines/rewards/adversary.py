@@ -16,7 +16,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.demos.demonstrations import Demonstrations
-from tfbaselines.learn.update import Batch, Statistics
+from tfbaselines.learn.engine import Batch, Statistics
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.encoding import encode, encoded_shape, is_image
 from tfbaselines.policy.networks import get_network_builder
@@ -68,7 +68,7 @@ class Discriminator:
 
     @property
     def convolutional(self) -> bool:
-        """True if it convolves images."""
+        """Whether it convolves images."""
         return bool(self._trunk.modules)
 
     @property
@@ -132,7 +132,7 @@ class Adversary(LearnedSignal):
     Args:
         discriminator: the network.
         demonstrations: of the expert.
-        action_space: Box actions are clipped to its bounds, like demonstrated actions.
+        action_space: Box actions of the policy are clipped to its bounds, as those of demonstrations are.
         entcoeff: see `adversarial_loss`.
         lr: learning rate.
         rng: generator that draws demonstrated steps.
@@ -180,7 +180,7 @@ class Adversary(LearnedSignal):
     def reward(self, batch: Batch) -> tf.Tensor:
         return adversarial_reward(self.discriminator.logits(batch["obs"], batch["actions"]))
 
-    def loss(self, batch: Batch, _: dict[str, tf.Tensor]) -> tuple[tf.Tensor, Statistics]:
+    def loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
         generator = self.discriminator.logits(batch["obs"], batch["actions"])
         expert = self.discriminator.logits(batch["expert_obs"], batch["expert_actions"])
         return adversarial_loss(generator, expert, self._entcoeff)
@@ -192,15 +192,13 @@ class Adversary(LearnedSignal):
         """Learn from the policy's steps and as many demonstrated steps; see RewardSignal."""
         count = len(batch["obs"])
         available = len(self._expert[0])
-        if indices is None:
-            indices = np.arange(count, dtype=np.int32)[None]
         drawn = self._rng.choice(available, count, replace=available < count)
         expert_obs, expert_actions = (array[drawn] for array in self._expert)
         expert_obs = np.asarray(self._normalize(expert_obs), batch["obs"].dtype)
         if self.discriminator.normalizer is not None:
             self.discriminator.normalizer.update(np.concatenate([batch["obs"], expert_obs]))
         data = self._within_bounds(batch) | {"expert_obs": expert_obs, "expert_actions": expert_actions}
-        return self._update(data, indices, lr=self._learning_rate)
+        return self._engine.minibatches(data, indices, lr=self._learning_rate)
 
     def own_state(self) -> dict[str, Any]:
         normalizer = self.discriminator.normalizer

@@ -11,8 +11,8 @@ from gymnasium import spaces
 
 from tfbaselines.compiling import compiled
 from tfbaselines.errors import UsageError
+from tfbaselines.learn.engine import Batch, Engine, Phase, Statistics
 from tfbaselines.learn.optimizers import Adam, restore_slots, slots
-from tfbaselines.learn.update import Batch, Statistics, Update
 from tfbaselines.parallel import mpi
 
 IMAGE_ENCODER = "simple"
@@ -84,7 +84,8 @@ class LearnedSignal(ABC):
         """
         jit = not convolutional
         self.optimizer = Adam(**adam)
-        self._update = Update(self.loss, self.learned_variables, self.optimizer, jit=jit, comm=comm)
+        phase = Phase(self.name, self.loss, self.learned_variables, self.optimizer)
+        self._engine = Engine([phase], jit=jit, comm=comm)
         self._compiled_reward = compiled(self.reward, jit)
 
     @property
@@ -97,8 +98,8 @@ class LearnedSignal(ABC):
         """Compute rewards [B] of a batch that has the arrays `inputs` [B, ...]."""
 
     @abstractmethod
-    def loss(self, batch: Batch, coefficients: dict[str, tf.Tensor]) -> tuple[tf.Tensor, Statistics]:
-        """Compute the networks' loss on a batch, and its statistics; 'lr' is the only coefficient."""
+    def loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
+        """Compute the networks' loss on a batch, and its statistics."""
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
@@ -116,9 +117,7 @@ class LearnedSignal(ABC):
 
     def update(self, batch: dict[str, Any], indices: np.ndarray | None = None) -> dict[str, float]:
         """Learn from a batch and return statistics; see RewardSignal."""
-        if indices is None:
-            indices = np.arange(len(batch["actions"]), dtype=np.int32)[None]
-        return self._update(self._within_bounds(batch), indices, lr=self._learning_rate)
+        return self._engine.minibatches(self._within_bounds(batch), indices, lr=self._learning_rate)
 
     def ready(self) -> None:
         """Do nothing: no copies depend on the variables."""

@@ -27,7 +27,7 @@ from gymnasium import spaces
 
 from tfbaselines.config.signals import LearntSignal as Arguments
 from tfbaselines.envs.vec.packed import opened, unpacked
-from tfbaselines.learn.update import Batch, Statistics
+from tfbaselines.learn.engine import Batch, Statistics
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.moments import RunningMeanStd
 from tfbaselines.policy.base import CLIP_NORMALIZED, Head
@@ -126,7 +126,7 @@ class Encoder:
 
     @property
     def convolutional(self) -> bool:
-        """True if it convolves images."""
+        """Whether it convolves images."""
         return bool(self._trunk.modules)
 
     @property
@@ -202,7 +202,7 @@ class Curiosity(NoveltySignal):
     def reward(self, batch: Batch) -> tf.Tensor:
         return self._forward_error(*self._encodings(batch), batch["actions"])
 
-    def loss(self, batch: Batch, _: dict[str, tf.Tensor]) -> tuple[tf.Tensor, Statistics]:
+    def loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
         encoding, following = self._encodings(batch)
         forward = tf.reduce_mean(self._forward_error(encoding, following, batch["actions"]))
         output = self.inverse_model(tf.concat([encoding, following], axis=-1))
@@ -255,7 +255,7 @@ class Rnd(NoveltySignal):
         target = tf.stop_gradient(self.target(observations))
         return tf.reduce_mean(tf.square(self.predictor(observations) - target), axis=-1)
 
-    def loss(self, batch: Batch, _: dict[str, tf.Tensor]) -> tuple[tf.Tensor, Statistics]:
+    def loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
         loss = tf.reduce_mean(self.reward(batch))
         return loss, {"loss": loss}
 

@@ -1,6 +1,7 @@
 """The run of Spinning Up's on-policy algorithms: an update an epoch, and a row of the logs with it."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,9 @@ from tfbaselines.config.bases import EpochConfig
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.packed import with_packed_observations
+from tfbaselines.learn.engine import Batch, Engine, Outcome, Phase, Statistics
 from tfbaselines.learn.losses import squared_value_loss
 from tfbaselines.learn.optimizers import Adam
-from tfbaselines.learn.stages import Outcome, Stage, StagedUpdate
-from tfbaselines.learn.update import Batch, Statistics
 from tfbaselines.logs.rows import SpinupRows
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.moments import mpi_moments
@@ -109,10 +109,10 @@ class EpochRun(OnPolicyRun):
         """
         train_v_iters, jit = self.config.train_v_iters, compile_with_xla(self.policy, self.plan.steps_per_update)
         update = make_update(self.policy, policy_loss, train_pi_iters, train_v_iters, most_kl, jit, self.comm)
-        self.model.optimizers = {f"{stage.lr}_adam": stage.optimizer for stage in update.stages}
+        self.model.optimizers = {f"{phase.rate}_adam": phase.rule for phase in update.phases}
 
         def learn_from(rollout: Rollout) -> None:
-            row = self.check(row_of(update(self.batch(rollout), **self.rates())))
+            row = self.check(row_of(update.repeat(self.batch(rollout), **self.rates())))
             self.model.actor.refresh()
             self.rows.store(VVals=rollout.values, **{name: row[name] for name in self._statistics})
 
@@ -138,7 +138,7 @@ def make_update(
     most_kl: float = np.inf,
     jit: bool = True,
     comm: Any = None,
-) -> StagedUpdate:
+) -> Engine:
     """The steps of the policy, at the rate `pi_lr`, and those of the value function, at `vf_lr`.
 
     Args:
@@ -151,13 +151,10 @@ def make_update(
         comm: the ranks that train together.
     """
     adams = [Adam(epsilon=ADAM_EPSILON) for _ in range(2)]
-    stages = [
-        Stage(policy_loss, policy.acting_variables, adams[0], "pi_lr", train_pi_iters, "KL", most_kl),
-        Stage(
-            lambda batch: squared_value_loss(policy, batch), policy.value_variables, adams[1], "vf_lr", train_v_iters
-        ),
-    ]
-    return StagedUpdate(stages, jit=jit, comm=comm)
+    pi = Phase("policy", policy_loss, policy.acting_variables, adams[0], "pi_lr")
+    vf = Phase("value", partial(squared_value_loss, policy), policy.value_variables, adams[1], "vf_lr")
+    phases = [pi._replace(steps=train_pi_iters, until="KL", most=most_kl), vf._replace(steps=train_v_iters)]
+    return Engine(phases, jit=jit, comm=comm)
 
 
 def row_of(outcome: Outcome) -> dict[str, float]:

@@ -19,7 +19,7 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.wrappers import goal_reward
 from tfbaselines.errors import bad_argument
 from tfbaselines.learn.average import AveragedPolicy
-from tfbaselines.learn.blocks import BlockUpdate
+from tfbaselines.learn.engine import Engine
 from tfbaselines.logs import logger
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.replay.hindsight import HindsightReplay
@@ -93,7 +93,7 @@ class OffPolicyModel(PolicyModel):
         self,
         policy: BasePolicy,
         averaged: AveragedPolicy,
-        update: BlockUpdate,
+        update: Engine,
         others: list[keras.Variable] | None = None,
         rng: np.random.Generator | None = None,
     ) -> None:
@@ -114,8 +114,8 @@ class OffPolicyModel(PolicyModel):
         self.replay.load(directory)
 
     def train(self, block: dict[str, Any], **coefficients: float) -> dict[str, np.ndarray]:
-        """Take a gradient step for each batch of a block; see BlockUpdate."""
-        statistics = self.update(block, **coefficients)
+        """Take a gradient step for each batch of a block; see Engine.block."""
+        statistics = self.update.block(block, **coefficients)
         self.actor.refresh()
         return statistics
 

@@ -16,8 +16,8 @@ from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.packed import with_packed_observations
 from tfbaselines.errors import bad_argument
+from tfbaselines.learn.engine import Engine, Loss, Phase
 from tfbaselines.learn.optimizers import Optimizer
-from tfbaselines.learn.update import Loss, Update
 from tfbaselines.logs.rows import EPISODES_IN_MEAN, Episodes, iteration_columns, rollout_columns
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.rollout.rollout import Rollout, Runner, env_major
@@ -88,7 +88,7 @@ class OnPolicyRun(Run):
         """Compile gradient steps of the policy on a loss; the optimiser becomes part of the model.
 
         Args:
-            loss: function of a batch and of coefficients by name; see learn/update.py.
+            loss: function of a batch, with coefficients by name in it; see learn/engine.py.
             optimizer: a Keras optimizer, or an RMSProp.
             max_grad_norm: bound of the gradient's global norm; None for none.
             variables: those that change; None for all of the policy.
@@ -99,13 +99,12 @@ class OnPolicyRun(Run):
         """
         variables = self.policy.trainable_variables if variables is None else variables
         jit = compile_with_xla(self.policy, self.plan.steps_per_update)
-        update = Update(loss, variables, optimizer, max_grad_norm=max_grad_norm, jit=jit, comm=self.comm)
+        phase = Phase("policy", loss, variables, optimizer, max_grad_norm=max_grad_norm)
+        engine = Engine([phase], jit=jit, comm=self.comm)
         self.model.optimizer = optimizer
 
         def step(data: dict[str, np.ndarray], indices: np.ndarray | None = None, **coefficients: float) -> dict:
-            if indices is None:
-                indices = np.arange(len(next(iter(data.values()))), dtype=np.int32)[None]
-            statistics = self.check(update(data, indices, **coefficients))
+            statistics = self.check(engine.minibatches(data, indices, **coefficients))
             self.model.actor.refresh()
             return statistics
 

@@ -19,8 +19,8 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.base import find_wrapper
 from tfbaselines.envs.vec.packed import PackedSpace
 from tfbaselines.errors import UsageError
+from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import Adam, restore_slots, slots
-from tfbaselines.learn.update import Update
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.run import Run
@@ -59,8 +59,8 @@ class CloningBeside:
         else:
             self._data = as_rows(demonstrations)
         self.optimizer, jit = Adam(epsilon=ADAM_EPSILON), compile_with_xla(policy, arguments.batch_size)
-        loss = lambda batch, _: imitation_loss(policy, batch)
-        self._update = Update(loss, policy.acting_variables, self.optimizer, jit=jit, comm=run.comm)
+        phase = Phase("pretraining", partial(imitation_loss, policy), policy.acting_variables, self.optimizer)
+        self._engine = Engine([phase], jit=jit, comm=run.comm)
         self._memory = compiled(partial(memory_after, policy), jit)
 
     @property
@@ -87,7 +87,7 @@ class CloningBeside:
         batch = {name: array[rows] for name, array in self._data.items()}
         batch["obs"] = self._as_shown(batch["obs"])
         indices = np.arange(len(rows), dtype=np.int32).reshape(steps, self._size)
-        statistics = self._update(batch, indices, lr=strength * self._run.rates()["lr"])
+        statistics = self._engine.minibatches(batch, indices, lr=strength * self._run.rates()["lr"])
         columns[LOSS] = self._run.check({LOSS: statistics["loss"]})[LOSS]
         self._model.actor.refresh()
 

@@ -6,10 +6,10 @@ import tensorflow as tf
 
 from tfbaselines.config.bases import TrustRegionConfig
 from tfbaselines.errors import given
+from tfbaselines.learn.engine import Batch
 from tfbaselines.learn.losses import squared_value_loss, with_outputs
 from tfbaselines.learn.natural_gradient import LineSearch, NaturalGradient
 from tfbaselines.learn.optimizers import Adam
-from tfbaselines.learn.update import Batch
 from tfbaselines.logs import logger
 from tfbaselines.policy.policy import Policy
 from tfbaselines.policy.precision import compile_with_xla
@@ -82,7 +82,7 @@ class TrustRegionUpdate:
         self._run, self._value_batch, self._ent_coef = run, value_batch, ent_coef
         self._step = make_step(policy, config, getattr(config, ent_coef), run.comm)
         self._fit = run.gradient_steps(
-            lambda batch, _: squared_value_loss(policy, batch),
+            lambda batch: squared_value_loss(policy, batch),
             Adam(epsilon=ADAM_EPSILON),
             variables=policy.value_variables,
         )

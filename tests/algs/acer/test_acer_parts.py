@@ -14,7 +14,7 @@ from tfbaselines.algs.acer import traces
 from tfbaselines.algs.acer.replay import TrajectoryRunner, part_of
 from tfbaselines.algs.acer.traces import Parts, Trace, TraceReplay
 from tfbaselines.envs import tiny
-from tfbaselines.learn.update import Update
+from tfbaselines.learn.engine import Engine
 
 
 def traces_of(env, model, lengths, nsteps=40, seed=0):
@@ -126,8 +126,8 @@ def test_whole_episodes_of_pictures_take_bounded_memory(tmp_path, monkeypatch):
     """16 episodes of 500 steps: 0.2 GiB of observations, some 3 GiB while a network learns from them at once."""
     # The highest memory of this process begins anew: tests before this one took some, too.
     Path("/proc/self/clear_refs").write_text("5")
-    before, env, seen, in_parts = highest_memory(), vec(Pictures), [], Update.in_parts
-    monkeypatch.setattr(Update, "in_parts", lambda *args, **kwargs: seen.append(in_parts(*args, **kwargs)) or seen[-1])
+    before, env, seen, in_parts = highest_memory(), vec(Pictures), [], Engine.in_parts
+    monkeypatch.setattr(Engine, "in_parts", lambda *args, **kwargs: seen.append(in_parts(*args, **kwargs)) or seen[-1])
     train(tmp_path, env, 10, network="cnn", nsteps=50, buffer_len=2, batch_size=16, replay_start=500, replay_ratio=1)
     assert "a batch of 16 is 0.2 GiB, in parts of at most 64 MiB" in (tmp_path / "log.txt").read_text()
     assert seen and all(np.isfinite(statistics["loss"]) for statistics in seen)

@@ -347,7 +347,7 @@ def test_with_popart_nothing_is_traced_twice_and_memory_stays_flat(tmp_path):
 
     def watch(run):
         sizes.append(resident_bytes())
-        traces.append(run.model.update._fused.traces())
+        traces.append(run.model.update.traces())
 
     train(tmp_path, "ddpg", box(), 250, nb_epoch_cycles=50, run=RunOptions(callback=watch), **own)
     assert traces[5] == traces[-1] == 1

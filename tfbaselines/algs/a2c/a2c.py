@@ -18,9 +18,9 @@ from tfbaselines.algs.a2c import Config
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.learn.engine import Batch
 from tfbaselines.learn.losses import evaluated, standardized
 from tfbaselines.learn.optimizers import RMSProp
-from tfbaselines.learn.update import Batch
 from tfbaselines.policy.policy import Policy
 from tfbaselines.rewards.streams import value_streams
 from tfbaselines.rollout.returns import explained_variance
@@ -59,8 +59,8 @@ def make_step(run: OnPolicyRun) -> Callable[..., dict[str, float]]:
     config, policy = run.config, run.policy
     optimizer = RMSProp(config.alpha, config.epsilon)
 
-    def loss_of(batch: Batch, rates: dict[str, tf.Tensor]) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        return loss(policy, batch, config.at(rates))
+    def loss_of(batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        return loss(policy, batch, config.at(batch))
 
     return run.gradient_steps(loss_of, optimizer, config.max_grad_norm)
 

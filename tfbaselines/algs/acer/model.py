@@ -15,8 +15,8 @@ from tfbaselines.config.bases import PolicyConfig
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.errors import UsageError
 from tfbaselines.learn.average import with_targets
+from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import RMSProp
-from tfbaselines.learn.update import Update
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.policy import Policy
 from tfbaselines.policy.precision import compile_with_xla
@@ -54,24 +54,23 @@ class Model(PolicyModel):
         self._with_noise = partial(with_noise, policy) if continuous else unchanged
         terms_of = continuous_terms if continuous else discrete_terms
 
-        def make_update(apart: bool) -> Update:
-            return Update(
+        def make_engine(apart: bool) -> Engine:
+            phase = Phase(
+                "policy",
                 None,
                 policy.trainable_variables,
                 self.optimizer,
                 max_grad_norm=config.max_grad_norm,
-                jit=jit,
-                comm=comm,
-                gradients=lambda batch, now: gradients(
-                    terms_of, policy, averaged.forward, batch, coefficients_of(config.at(now)), apart
+                gradients=lambda batch: gradients(
+                    terms_of, policy, averaged.forward, batch, coefficients_of(config.at(batch)), apart
                 ),
-                after_step=averaged.step if exact is None else None,
             )
+            return Engine([phase], after=averaged.step if exact is None else None, jit=jit, comm=comm)
 
-        self._update = self._replay_update = make_update(apart=True)
+        self._engine = self._replay_engine = make_engine(apart=True)
         if trust_region is True and policy.convolutional:
-            # For small networks, compiling another update takes longer than one backward pass less saves.
-            self._replay_update = make_update(apart=False)
+            # For small networks, compiling another engine takes longer than one backward pass less saves.
+            self._replay_engine = make_engine(apart=False)
 
     def train(
         self,
@@ -94,14 +93,14 @@ class Model(PolicyModel):
         Returns:
             The statistics by name.
         """
-        update = self._replay_update if replayed else self._update
+        engine = self._replay_engine if replayed else self._engine
         with_noise = partial(self._with_noise, rng=self.rng if rng is None else rng)
         rates = {"lr": lr} | coefficients
 
         def step() -> dict[str, float]:
             if isinstance(batch, dict):
-                return update(with_noise(batch), np.arange(len(batch["actions"]), dtype=np.int32)[None], **rates)
-            return update.in_parts(batch.weighted(with_noise), **rates)
+                return engine.minibatches(with_noise(batch), **rates)
+            return engine.in_parts(batch.weighted(with_noise), **rates)
 
         statistics = step() if self._bounded is None else self._bounded(step, batch)
         self.actor.refresh()

@@ -1,6 +1,6 @@
 """ACKTR: actor-critic with Kronecker-factored trust region (Wu et al. 2017, arXiv:1708.05144).
 
-This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in acktr.py.
+This module loads no TensorFlow: it has the arguments and the registry entry. `learn` is in acktr.py.
 """
 
 from collections.abc import Callable

@@ -5,8 +5,8 @@ Each update collects nsteps from every environment with the current policy and t
     L = E[-A log pi(a|s)] - ent_coef * H[pi] + vf_coef * E[(V(s) - R)^2],   A = R - V_old(s)
 
 where R is the discounted return to the episode's end, or to the value of the observation after the last step. The
-Fisher matrix is that of the policy, of which the actions are samples, and of a Gaussian around the value, with weight
-vf_fisher_coef: its factors come from the gradients of
+Fisher matrix has two parts: the policy's, with the actions as samples, and a Gaussian's around the value, with weight
+vf_fisher_coef. Its factors come from the gradients of
 
     E[log pi(a|s)] - vf_fisher_coef * E[(V(s) - v)^2],   v ~ N(V(s), 1) held fixed
 """
@@ -22,7 +22,7 @@ from tfbaselines.algs.acktr.kronecker import KroneckerFactors
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.learn.update import Batch
+from tfbaselines.learn.engine import Batch
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.layers import layers_of
 from tfbaselines.policy.policy import Policy
@@ -33,17 +33,19 @@ from tfbaselines.training.on_policy import OnPolicyRun
 
 
 def objective(policy: Policy, batch: Batch, config: Config) -> Objective:
-    """The loss of one rollout, the log-likelihood of its samples, and statistics.
+    """Compute the loss of one rollout, the log-likelihood of its samples, and statistics.
 
     Args:
-        policy: gives the current distribution and values.
-        batch: obs, actions, returns, values [B, ...], and noise [B], standard normal, of the values' samples.
-        config: the weights.
+        policy: the policy that learns.
+        batch: obs, actions, returns, values [B, ...], and standard normal noise [B] for samples of values.
+        config: weights of the loss's terms.
     """
     outputs = policy.forward(batch["obs"])
     parts = tf.split(outputs.flat, outputs.flat.shape[-1] // policy.head.width, axis=-1)
-    distribution, value = policy.head.distribution(tf.concat(parts, axis=-1)), outputs.value
-    neglogp, entropy = distribution.neglogp(batch["actions"]), tf.reduce_mean(distribution.entropy())
+    distribution = policy.head.distribution(tf.concat(parts, axis=-1))
+    value = outputs.value
+    neglogp = distribution.neglogp(batch["actions"])
+    entropy = tf.reduce_mean(distribution.entropy())
     advantages = batch["returns"] - batch["values"]
     policy_loss = tf.reduce_mean(advantages * neglogp) - config.ent_coef * entropy
     value_loss = tf.reduce_mean(tf.square(value - batch["returns"]))
@@ -52,13 +54,13 @@ def objective(policy: Policy, batch: Batch, config: Config) -> Objective:
         loss=policy_loss + config.vf_coef * value_loss,
         likelihood=-tf.reduce_mean(neglogp) - config.vf_fisher_coef * tf.reduce_mean(tf.square(value - samples)),
         statistics={"policy_loss": policy_loss, "value_loss": value_loss, "policy_entropy": entropy},
-        # The means, or logits, are a layer's output; logstd is a vector that became rows.
+        # Means and logits are the output of a layer; logstd is a vector that became rows.
         rows=parts[1:],
     )
 
 
 def make_step(run: OnPolicyRun) -> Kfac:
-    """What takes the run's steps, to be closed at its end."""
+    """Make the run's steps; the caller closes them."""
     config, policy = run.config, run.policy
     vectors = [] if policy.logstd is None else [policy.logstd]
     return Kfac(

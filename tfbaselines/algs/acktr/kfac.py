@@ -1,12 +1,13 @@
 """K-FAC: natural gradient steps with Kronecker factors of the Fisher matrix (Martens & Grosse 2015), as in ACKTR.
 
-The first steps are of gradient descent, while the factors S are averaged; then, with new ones from every batch,
+The first steps are gradient descent, while the factors S are averaged. Then, with new factors from every batch,
 
     S <- decay S + (1 - decay) new;   u = (F + damping)^-1 g;   w <- w - lr (1 - momentum) sum_k momentum^k (c u)_k
 
 where c <= 1 bounds lr^2 (c u)'g, twice the step's KL divergence to second order, by clip_kl.
 
-Eigendecompositions of symmetric matrices, in threads.
+A step decomposes matrices in Python threads between its gradient and its variables, so that it is no rule of
+learn/engine.py; it shares the engine's calls (learn/packing.py) and exchange.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,24 +21,24 @@ import tensorflow as tf
 
 from tfbaselines.algs.acktr.kronecker import Eigen, KroneckerFactors, preconditioned
 from tfbaselines.arrays import require_memory
-from tfbaselines.compiling import compiled
-from tfbaselines.learn.exchange import Exchange, joined, numbers_in, taken_apart
-from tfbaselines.learn.update import Batch, Statistics, with_scalars
+from tfbaselines.learn.engine import Batch, Statistics
+from tfbaselines.learn.exchange import joined, numbers_in, taken_apart
+from tfbaselines.learn.packing import Calls, Row, one_row, plain, scalars_of
 from tfbaselines.parallel import mpi
 
-# Smaller ones are rounding: nothing is known of these directions.
+# Smaller eigenvalues are rounding errors.
 LEAST_EIGENVALUE = 1e-6
 
 
 class Decomposer:
     """Decomposes a fixed number of matrices at a time.
 
-    They are handed in and out end to end, in one vector: [n, n] each, then n eigenvalues and [n, n] eigenvectors (as
-    columns) each.
+    One vector holds all matrices [n, n] end to end. Another one holds n eigenvalues, then [n, n] eigenvectors (as
+    columns), of each matrix.
 
     Args:
-        sizes: n of each matrix.
-        threads: how many matrices are decomposed side by side.
+        sizes: size n of each matrix.
+        threads: number of matrices to decompose in parallel.
     """
 
     def __init__(self, sizes: Sequence[int], threads: int) -> None:
@@ -47,54 +48,55 @@ class Decomposer:
         self._jobs: list[Future] = []
 
     def close(self) -> None:
-        """End the threads, after the matrices that they are at."""
+        """End the threads after their present matrices."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     @property
     def busy(self) -> bool:
-        """Whether there are matrices whose decomposition was not taken yet."""
+        """True between `begin` and `result`."""
         return bool(self._jobs)
 
     @property
     def done(self) -> bool:
-        """Whether `result` has nothing to wait for."""
+        """True if `result` need not wait."""
         return all(job.done() for job in self._jobs)
 
     def begin(self, matrices: np.ndarray) -> None:
-        """Start with finite ones; the vector is read until the result is there."""
+        """Start to decompose finite matrices; the vector must not change until the result is there."""
         parts = np.split(matrices, self._ends[:-1])
         shaped = [part.reshape(size, size) for part, size in zip(parts, self._sizes, strict=True)]
         self._jobs = [self._pool.submit(decomposed, matrix) for matrix in shaped]
 
     def result(self) -> np.ndarray:
         """Wait for the decompositions, end to end."""
-        jobs, self._jobs = self._jobs, []
-        return np.concatenate([part.ravel() for job in jobs for part in job.result()])
+        parts = [part.ravel() for job in self._jobs for part in job.result()]
+        self._jobs = []
+        return np.concatenate(parts)
 
 
 def decomposed(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues [n], those that are not clearly positive as 0, and eigenvectors [n, n] of a matrix."""
-    # LAPACK, behind numpy, is 1.5 times as fast as TensorFlow's Eigen and a hundred times as exact. In a run it
-    # keeps to one thread (parallel/threads.py), so that matrices are decomposed side by side.
+    """Compute eigenvalues [n], at least LEAST_EIGENVALUE or 0, and eigenvectors [n, n] of a matrix."""
+    # LAPACK, behind numpy, is 1.5 times as fast as TensorFlow's Eigen and a hundred times as exact. In a run it uses
+    # one thread (parallel/threads.py), so that matrices are decomposed in parallel.
     values, vectors = np.linalg.eigh(matrix)
     return np.where(values > LEAST_EIGENVALUE, values, np.float32(0.0)), vectors
 
 
-# The statistic that is finite where the factors are.
+# Statistic that is finite if the factors are.
 FACTORS = "fisher_factors"
 
-# float32: the averages, the eigenvectors, those of a batch, and what passes between Python and TensorFlow.
+# float32: averages, eigenvectors, a batch's factors, and copies of both between Python and TensorFlow.
 BYTES_PER_NUMBER = 4 * 5
 
 
 class Objective(NamedTuple):
-    """What a batch is measured by.
+    """Loss and log-likelihood of a batch.
 
     Attributes:
-        loss: what is minimised.
-        likelihood: the mean over rows of the log-likelihood of samples from the model, whose Fisher matrix it is.
+        loss: the scalar to minimize.
+        likelihood: the mean over rows of the log-likelihood of samples from the model; it defines the Fisher matrix.
         statistics: scalars by name.
-        rows: what the factors' vectors were added to, or became [B, n].
+        rows: for each vector in the factors, the tensor [B, n] that the vector was added to or became.
     """
 
     loss: tf.Tensor
@@ -104,32 +106,39 @@ class Objective(NamedTuple):
 
 
 class Kfac:
-    """Gradient steps preconditioned by the Fisher matrix, one for each batch. Leaving its context ends its threads.
+    """Gradient steps preconditioned by the Fisher matrix, one for each batch. Leaving the context ends the threads.
 
-    Gradient descent takes the first cold_steps + 1 steps, with a momentum of its own; K-FAC takes those from number
-    cold_steps on, so that two are taken by both, as in the original. A step is one compiled call, or two with the
-    decompositions between them.
+    The first cold_steps + 1 steps are gradient descent with separate momentum. K-FAC starts with step cold_steps, so
+    that two steps are both, as in the original. A step is one compiled call, or two with the decompositions between
+    them.
 
     Over several ranks gradients and new factors are averaged. Rank 0 alone decomposes them, and all ranks take its
-    decompositions over in the same step, be they made in line or in the background: parameters stay bit-equal.
+    decompositions in the same step, with and without is_async: parameters stay bit-equal.
+
+    Attributes:
+        step: number of steps so far.
+        averages: averages of the factors, end to end.
+        eigen: the latest decompositions, as Decomposer returns them.
+        velocity: momentum of K-FAC.
+        cold_velocity: momentum of gradient descent.
 
     Args:
-        objective: measures a batch.
-        factors: of everything that changes.
-        variables: what changes.
+        objective: function of a batch.
+        factors: Kronecker factors of all variables.
+        variables: the variables to change.
         clip_kl: bound of a step's divergence; see above.
-        max_grad_norm: bound of the gradient's global norm in gradient descent; None for none.
-        momentum: of both kinds of steps.
-        damping: added to the eigenvalues of the Fisher matrix.
-        decay: of the factors' averages.
-        cold_steps: batches that the factors are averaged over before they are used.
-        factors_every: steps between batches from which factors are computed, after these.
-        decompose_every: steps between decompositions.
-        is_async: decompose in the background, and go on with the last decompositions until there are new ones; the
-            first ones are waited for.
-        threads: which decompose factors side by side.
+        max_grad_norm: bound of the gradient's global norm in gradient descent; None for no bound.
+        momentum: momentum of both kinds of steps.
+        damping: number to add to the eigenvalues of the Fisher matrix.
+        decay: decay of the factors' averages.
+        cold_steps: number of batches in the factors' averages before the first decomposition.
+        factors_every: later steps from one computation of factors to the next.
+        decompose_every: steps from one decomposition to the next.
+        is_async: decompose in the background, and use the last decompositions until new ones are there. A step waits
+            for the first decompositions only.
+        threads: number of factors to decompose in parallel.
         jit: compile with XLA; see policy/precision.py.
-        comm: the ranks that train together.
+        comm: communicator of the ranks that train together.
     """
 
     def __init__(
@@ -151,23 +160,34 @@ class Kfac:
         jit: bool = True,
         comm: mpi.Communicator | None = None,
     ) -> None:
-        self._objective, self._factors, self._weights = objective, factors, list(variables)
+        self._objective = objective
+        self._factors = factors
+        self._weights = list(variables)
         self._numbers = [factors.numbers_of(variable) for variable in self._weights]
-        self._clip_kl, self._max_grad_norm, self._momentum = clip_kl, max_grad_norm, momentum
-        self._damping, self._decay, self._cold_steps = damping, decay, cold_steps
-        self._factors_every, self._decompose_every, self._is_async = factors_every, decompose_every, is_async
-        self._comm, self._exchange, self._jit = mpi.wrap(comm), Exchange(comm, jit), jit
+        self._clip_kl = clip_kl
+        self._max_grad_norm = max_grad_norm
+        self._momentum = momentum
+        self._damping = damping
+        self._decay = decay
+        self._cold_steps = cold_steps
+        self._factors_every = factors_every
+        self._decompose_every = decompose_every
+        self._is_async = is_async
+        self._comm = mpi.wrap(comm)
+        self._calls = Calls(self._weights, jit, comm)
+        self._local = Calls(self._weights, jit)
         self._decomposer = Decomposer(factors.sizes, threads)
         count = numbers_in(self._weights)
-        squares, rows = sum(size * size for size in factors.sizes), sum(factors.sizes)
+        squares = sum(size * size for size in factors.sizes)
+        rows = sum(factors.sizes)
         require_memory(squares * BYTES_PER_NUMBER, "the width of the network's layers", "Kronecker factors")
         self.step = tf.Variable(0, trainable=False, dtype=tf.int64, name="step")
         self.averages = _zeros(squares, "averages")
         self.eigen = _zeros(squares + rows, "eigen")
-        self.velocity, self.cold_velocity = _zeros(count, "velocity"), _zeros(count, "cold_velocity")
-        # Names of the statistics: known once the objective is traced.
-        self._names: tuple[str, ...] = ()
-        self._whole = self._begun = self._ended = None
+        self.velocity = _zeros(count, "velocity")
+        self.cold_velocity = _zeros(count, "cold_velocity")
+        # The gradient between the two calls of a step.
+        self._gradient = None if is_async else _zeros(count, "gradient")
 
     def __enter__(self) -> "Kfac":
         return self
@@ -177,40 +197,44 @@ class Kfac:
 
     @property
     def variables(self) -> list[tf.Variable]:
-        """What is saved: the counter of steps, factors, decompositions, and both momenta."""
+        """Slots for a checkpoint: the number of steps, factors, decompositions, and both momenta."""
         return [self.step, self.averages, self.eigen, self.velocity, self.cold_velocity]
 
     def __call__(self, data: dict[str, np.ndarray], lr: float, **coefficients: float) -> dict[str, float]:
-        """Take a step, and return the statistics from before it.
+        """Take a step, and return the statistics of before it.
 
         Args:
-            data: arrays that share their first axis.
+            data: arrays with the same first axis.
             lr: learning rate.
-            coefficients: further numbers for the objective, which become part of its batch.
+            coefficients: other numbers for the objective; they become part of its batch.
         """
-        if self._whole is None:
-            self._compile(data)
-        rate, number = tf.constant(lr, tf.float32), int(self.step.numpy()) + 1
-        batches = with_scalars(self._exchange.batches(data), coefficients)
-        fresh, since = number <= self._cold_steps or number % self._factors_every == 0, number - self._cold_steps
+        number = int(self.step.numpy()) + 1
+        fresh = number <= self._cold_steps or number % self._factors_every == 0
+        since = number - self._cold_steps
         due = since == 0 or (since > 0 and number % self._decompose_every == 0)
+        rows = len(next(iter(data.values())))
+        structure = one_row((data, scalars_of({"lr": lr} | coefficients)))
         if self._is_async:
             self._take_over(wait=since == 1)
-            statistics = self._whole(batches, rate, fresh)
+            statistics = self._calls(("whole", fresh), partial(self._whole, fresh), structure, rows)
             if due:
                 self._begin()
         else:
-            gradient, statistics = self._begun(batches, fresh)
+            statistics = self._calls(("first", fresh), partial(self._first_half, fresh), structure, rows)
             if due:
                 self._take_over(wait=True)
-            self._ended(gradient, rate)
-        return dict(zip(self._names, statistics.numpy().tolist(), strict=True))
+            self._local("second", self._second_half, one_row((np.float32(lr),)))
+        return plain(statistics)
 
-    def measure(self, batch: Batch, fresh: bool = True) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """The gradient of the loss [P], followed by the batch's factors end to end; and the statistics.
+    def traces(self) -> int:
+        """Count the traces of a step's compiled calls."""
+        return self._calls.traces() + self._local.traces()
+
+    def measure(self, batch: Batch, fresh: bool = True) -> tuple[list[tf.Tensor], Statistics]:
+        """Compute the gradient of the loss [P], then the batch's factors end to end, and the statistics.
 
         Args:
-            batch: tensors that share their first axis.
+            batch: tensors with the same first axis.
             fresh: compute the factors; their sum is a statistic.
         """
         values = [variable.value for variable in self._weights]
@@ -220,15 +244,13 @@ class Kfac:
         if fresh:
             by = partial(tape.gradient, measured.likelihood, unconnected_gradients="zero")
             found.append(joined(self._factors.new(by, measured.rows)))
-        statistics = measured.statistics | {FACTORS: tf.reduce_sum(found[1]) if fresh else tf.constant(0.0)}
-        self._names = tuple(statistics)
-        return found, tf.stack(list(statistics.values()))
+        return found, measured.statistics | {FACTORS: tf.reduce_sum(found[1]) if fresh else tf.constant(0.0)}
 
     def natural(self, gradient: tf.Tensor, lr: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The clipped c (F + damping)^-1 g [P], and lr^2 u'g before clipping.
+        """Compute the clipped c (F + damping)^-1 g [P], and lr^2 u'g before clipping.
 
         Args:
-            gradient: g [P].
+            gradient: gradient g [P].
             lr: learning rate.
         """
         eigen = self._decompositions()
@@ -249,29 +271,35 @@ class Kfac:
             for size, values, vectors in zip(sizes, parts[::2], parts[1::2], strict=True)
         ]
 
-    def _compile(self, data: dict[str, np.ndarray]) -> None:
-        """Of what is compiled here, only what is called is traced."""
-        self._exchange.choose(self._weights, len(next(iter(data.values()))), data)
-        self._whole = self._exchange.compile(self._measure_and_step)
-        self._begun = self._exchange.compile(self._measure_and_average)
-        self._ended = compiled(self._step, self._jit)
-
-    def _measure_and_average(self, batches: list[Batch], fresh: bool) -> tuple[tf.Tensor, tf.Tensor]:
-        """The gradient [P] over all ranks, and this rank's statistics."""
-        (gradient, *factors), statistics = self._exchange.mean(partial(self.measure, fresh=fresh))(batches)
+    def _measure_and_average(self, fresh: bool, ranks: list[Row]) -> tuple[tf.Tensor, Statistics]:
+        """Return the gradient [P] over all ranks, and this rank's statistics."""
+        batches = [data | coefficients for data, coefficients in (row(0) for row in ranks)]
+        mean = self._calls.exchange.mean(partial(self.measure, fresh=fresh))
+        (gradient, *factors), statistics = mean(batches)
         if factors:
             self._average(*factors)
         return gradient, statistics
 
-    def _measure_and_step(self, batches: list[Batch], lr: tf.Tensor, fresh: bool) -> tf.Tensor:
-        gradient, statistics = self._measure_and_average(batches, fresh)
-        self._step(gradient, lr)
+    def _whole(self, fresh: bool, ranks: list[Row]) -> Statistics:
+        gradient, statistics = self._measure_and_average(fresh, ranks)
+        self._step(gradient, ranks[0](0)[1]["lr"])
         return statistics
 
+    def _first_half(self, fresh: bool, ranks: list[Row]) -> Statistics:
+        gradient, statistics = self._measure_and_average(fresh, ranks)
+        self._gradient.assign(gradient)
+        return statistics
+
+    def _second_half(self, ranks: list[Row]) -> tf.Tensor:
+        (lr,) = ranks[0](0)
+        self._step(self._gradient.value(), lr)
+        return lr
+
     def _average(self, factors: tf.Tensor) -> None:
-        """Take new factors into the averages: the plain mean of the first ones, then with decay."""
+        """Update the averages with new factors: the plain mean of the first factors, then with decay."""
         first = self.step < self._cold_steps
-        keep, share = tf.where(first, 1.0, self._decay), tf.where(first, 1.0 / self._cold_steps, 1.0 - self._decay)
+        keep = tf.where(first, 1.0, self._decay)
+        share = tf.where(first, 1.0 / self._cold_steps, 1.0 - self._decay)
         self.averages.assign(keep * self.averages + share * factors)
 
     def _step(self, gradient: tf.Tensor, lr: tf.Tensor) -> None:
@@ -289,18 +317,18 @@ class Kfac:
             variable.assign_sub(part)
 
     def _begin(self) -> None:
-        """Start to decompose the averages, on rank 0, unless it still is at the last ones."""
+        """Start to decompose the averages on rank 0, unless a decomposition is under way."""
         if self._comm.rank == 0 and not self._decomposer.busy:
             averages = self.averages.numpy()
-            # Of a batch that is not finite the statistics tell; the last decompositions stay.
+            # After a batch with infinite factors the last decompositions stay; FACTORS, in the statistics, is infinite.
             if np.isfinite(averages).all():
                 self._decomposer.begin(averages)
 
     def _take_over(self, wait: bool) -> None:
-        """Use the decompositions that are done.
+        """Use finished decompositions.
 
         Args:
-            wait: until they are done; decompose the averages where there are none under way.
+            wait: wait for them, after starting them if none are under way.
         """
         if wait:
             self._begin()

@@ -4,9 +4,9 @@ The Fisher matrix of a kernel is approximated by a Kronecker product of two smal
 
     F = A (x) G,   A = sum_bt a_bt a_bt' / (B T^2),   G = T sum_bt d_bt d_bt' / B
 
-where a_bt is what the kernel multiplies at place t of row b, and d_bt the gradient of the row's log-likelihood at the
+where the kernel multiplies a_bt at place t of row b, and d_bt is the gradient of the row's log-likelihood by the
 result, before the activation. A dense layer has T = 1 place in a row, a convolution one for each position of its
-kernel. A vector that is added, such as a bias, has F = G; that of a bias is its kernel's G.
+kernel. A vector that is added has F = G; a bias shares the G of its kernel.
 """
 
 import math
@@ -22,30 +22,30 @@ import tensorflow as tf
 from tfbaselines.errors import UsageError
 from tfbaselines.policy.precision import in_float32
 
-# Eigenvalues and eigenvectors: [n] and [n, n], the vectors as columns.
+# Eigenvalues [n] and eigenvectors [n, n], as columns.
 Eigen = tuple[tf.Tensor, tf.Tensor]
 
 
 def input_factor(inputs: tf.Tensor) -> tf.Tensor:
-    """A [n, n], of what a kernel multiplies [B, T, n]."""
+    """Compute A [n, n] from a kernel's inputs [B, T, n]."""
     rows, places, _ = inputs.shape
     return _products(inputs) / (rows * places**2)
 
 
 def gradient_factor(gradients: tf.Tensor) -> tf.Tensor:
-    """G [m, m], of gradients [B, T, m] of the rows' mean log-likelihood, each of which is 1 / B of its row's own."""
+    """Compute G [m, m] from gradients [B, T, m] of the mean log-likelihood, each 1 / B of its row's gradient."""
     rows, places, _ = gradients.shape
     return _products(gradients) * (rows * places)
 
 
 @in_float32
 def preconditioned(gradient: tf.Tensor, factors: Sequence[Eigen], damping: float) -> tf.Tensor:
-    """(F + damping)^-1 times a gradient, which has the shape of its variable.
+    """Compute (F + damping)^-1 times the gradient of one variable.
 
     Args:
-        gradient: of a kernel [..., m], or of a vector with m elements.
-        factors: of a kernel those of A and G, of a vector that of G.
-        damping: added to the eigenvalues of F.
+        gradient: gradient of a kernel [..., m], or of a vector with m elements.
+        factors: decompositions of A and G for a kernel, of G for a vector.
+        damping: number to add to the eigenvalues of F.
     """
     *inputs, (values, vectors) = factors
     matrix = tf.reshape(gradient, (-1, vectors.shape[0]))
@@ -58,14 +58,14 @@ def preconditioned(gradient: tf.Tensor, factors: Sequence[Eigen], damping: float
 
 
 class KroneckerFactors:
-    """The factors of the layers of some networks, and of vectors outside of them.
+    """Factors of the layers of networks, and of vectors outside of layers.
 
     Attributes:
-        sizes: n of each factor [n, n].
+        sizes: size n of each factor [n, n].
 
     Args:
-        layers: Dense, Conv2D and LayerNormalization; those without trained variables are left out.
-        vectors: variables that are added to every row of something.
+        layers: layers of the kinds Dense, Conv2D and LayerNormalization; layers without trained variables are ignored.
+        vectors: variables that are added to every row of a tensor.
     """
 
     def __init__(self, layers: Iterable[keras.layers.Layer], vectors: Sequence[keras.Variable] = ()) -> None:
@@ -80,25 +80,25 @@ class KroneckerFactors:
             self._add([math.prod(vector.shape)], [(vector, [0])])
 
     def numbers_of(self, variable: keras.Variable) -> list[int]:
-        """Which factors are those of a variable: of a kernel A and G, of a vector G."""
+        """Return the numbers of a variable's factors: A and G of a kernel, G of a vector."""
         if id(variable) not in self._numbers:
             raise UsageError(f"variable '{variable.path}' belongs to no layer that has Kronecker factors: {TAKE}")
         return self._numbers[id(variable)]
 
     @contextmanager
     def observed(self) -> Iterator[None]:
-        """Remember what the layers take and return inside of the context."""
+        """Record the layers' inputs and outputs inside the context."""
         with ExitStack() as stack:
             for site in self._sites:
                 stack.enter_context(site.observed())
             yield
 
     def new(self, gradient: Callable[[Any], Any], rows: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """The factors [n, n] of the batch that was observed last.
+        """Compute the factors [n, n] of the batch that was recorded last.
 
         Args:
-            gradient: gives those of the mean log-likelihood by some tensors.
-            rows: what the vectors were added to, or became [B, n], in their order.
+            gradient: returns the gradients of the mean log-likelihood by tensors.
+            rows: for each vector, the tensor [B, n] that it was added to or became.
         """
         *by_site, by_vector = gradient([*(site.outputs for site in self._sites), list(rows)])
         found = [factor for site, d in zip(self._sites, by_site, strict=True) for factor in site.factors(d)]
@@ -114,13 +114,13 @@ TAKE = "K-FAC takes networks of Dense, Conv2D and LayerNormalization layers; a2c
 
 
 class _Site(ABC):
-    """A layer, and what went through it last.
+    """A layer, and its latest inputs and outputs.
 
     Attributes:
-        sizes: of its factors.
-        variables: with the numbers of their factors among these.
+        sizes: sizes of its factors.
+        variables: variables of the layer, each with the positions of its factors in `sizes`.
         inputs: one tensor for each call.
-        outputs: the same; before the activation, where there is one.
+        outputs: one tensor for each call, before the activation.
     """
 
     sizes: list[int]
@@ -133,15 +133,15 @@ class _Site(ABC):
 
     @abstractmethod
     def observed(self) -> AbstractContextManager:
-        """Remember inputs and outputs inside of the context."""
+        """Record inputs and outputs inside the context."""
 
     @abstractmethod
     def factors(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """The layer's factors, from the gradients at its outputs."""
+        """Compute the layer's factors from the gradients by its outputs."""
 
 
 class _Kernel(_Site):
-    """Dense and Conv2D: A and G of the kernel, of which the bias has G too."""
+    """Dense and Conv2D: A and G for the kernel, the same G for the bias."""
 
     def __init__(self, layer: keras.layers.Dense | keras.layers.Conv2D) -> None:
         super().__init__(layer)
@@ -151,19 +151,18 @@ class _Kernel(_Site):
 
     @contextmanager
     def observed(self) -> Iterator[None]:
-        """See _Site."""
-        self.inputs, self.outputs = [], []
-        # What enters the activation is the output before it.
+        self.inputs = []
+        self.outputs = []
+        # The output before the activation is the input of the activation.
         with _noted(self.layer, "call", self.inputs), _noted(self.layer, "activation", self.outputs):
             yield
 
     def factors(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """See _Site."""
         inputs = [self._patches(x) for x in self.inputs]
         return [input_factor(_places(inputs)), gradient_factor(_places(gradients))]
 
     def _patches(self, x: tf.Tensor) -> tf.Tensor:
-        """What the kernel multiplies, [B, ..., n]."""
+        """Return the numbers [B, ..., n] that the kernel multiplies."""
         if isinstance(self.layer, keras.layers.Dense):
             return x
         sizes, strides, rates = (
@@ -173,7 +172,7 @@ class _Kernel(_Site):
 
 
 class _Normalization(_Site):
-    """LayerNormalization: G of its gain and of its offset."""
+    """LayerNormalization: one G for the gain and one for the offset."""
 
     def __init__(self, layer: keras.layers.LayerNormalization) -> None:
         super().__init__(layer)
@@ -183,13 +182,12 @@ class _Normalization(_Site):
 
     @contextmanager
     def observed(self) -> Iterator[None]:
-        """See _Site."""
-        self.inputs, self.outputs = [], []
+        self.inputs = []
+        self.outputs = []
         with _noted(self.layer, "call", self.inputs, self.outputs):
             yield
 
     def factors(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """See _Site."""
         offset, gain = _places(gradients), _places([self._normalized(x) for x in self.inputs])
         by_name = {"gamma": offset * gain, "beta": offset}
         return [gradient_factor(by_name[vector.name]) for vector, _ in self.variables]
@@ -201,8 +199,9 @@ class _Normalization(_Site):
 
 @contextmanager
 def _noted(layer: keras.layers.Layer, name: str, taken: list, returned: list | None = None) -> Iterator[None]:
-    """Append what a layer's function takes first, and what it returns, to lists, inside of the context."""
-    function, own = getattr(layer, name), name in vars(layer)
+    """Record the first argument and the result of a layer's function in lists, inside the context."""
+    function = getattr(layer, name)
+    own = name in vars(layer)
 
     @wraps(function)
     def noting(x: tf.Tensor, *args: Any, **kwargs: Any) -> tf.Tensor:
@@ -219,7 +218,7 @@ def _noted(layer: keras.layers.Layer, name: str, taken: list, returned: list | N
         if own:
             setattr(layer, name, function)
         else:
-            # The class's own shows again.
+            # The function of the class is visible again.
             delattr(layer, name)
 
 
@@ -234,12 +233,12 @@ def _site(layer: keras.layers.Layer) -> _Site:
 
 
 def _places(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Tensors [B, ..., n] of several calls as [B, T, n]: what a layer does at several places, or over and over."""
+    """Join tensors [B, ..., n] of several calls to [B, T, n]: each position in each call is a place."""
     return tf.concat([tf.reshape(x, (x.shape[0], -1, x.shape[-1])) for x in tensors], axis=1)
 
 
 @in_float32
 def _products(x: tf.Tensor) -> tf.Tensor:
-    """The sum [n, n] of x_bt x_bt' over all places [B, T, n]."""
+    """Sum x_bt x_bt' [n, n] over all places [B, T, n]."""
     rows = tf.reshape(x, (-1, x.shape[-1]))
     return tf.matmul(rows, rows, transpose_a=True)

@@ -22,7 +22,7 @@ from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.observations import is_image
 from tfbaselines.learn.average import AveragedPolicy, with_targets
-from tfbaselines.learn.blocks import BlockUpdate, Phase
+from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import Adam
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.actor_critic import ActorCritic
@@ -42,7 +42,7 @@ LAST_LAYER_INIT = 3e-3
 DEFAULT_EPOCHS = 500
 
 
-def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, comm: Any = None) -> BlockUpdate:
+def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, comm: Any = None) -> Engine:
     """Make the gradient steps.
 
     Args:
@@ -54,11 +54,12 @@ def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, c
     losses = Losses(policy, averaged.policy, config)
     delay = config.delay_policy_update
     adams = [Adam(epsilon=ADAM_EPSILON) for _ in range(2)]
-    actor = Phase(losses.actor_loss, policy.acting_variables, adams[0], "actor_lr", delay, config.clip_norm)
-    critic = Phase(losses.critic_loss, policy.critic_variables, adams[1], "critic_lr", 1, config.clip_norm)
+    clip = {"clip_norm": config.clip_norm}
+    actor = Phase("actor", losses.actor_loss, policy.acting_variables, adams[0], "actor_lr", delay, **clip)
+    critic = Phase("critic", losses.critic_loss, policy.critic_variables, adams[1], "critic_lr", **clip)
     # In baselines, actor and critic step from the same weights.
     together = config.polyak is None and delay == 1
-    return BlockUpdate(
+    return Engine(
         [actor, critic] if together else [critic, actor],
         prepare=losses.prepare,
         merged=rescaling(policy, averaged.policy) if config.popart else None,

@@ -30,7 +30,7 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.packed import with_action_masks
 from tfbaselines.errors import UsageError
 from tfbaselines.learn.average import AveragedPolicy, with_targets
-from tfbaselines.learn.blocks import Batch, BlockUpdate, Phase, Statistics
+from tfbaselines.learn.engine import Batch, Engine, Phase, Statistics
 from tfbaselines.learn.losses import weighted_mean
 from tfbaselines.learn.optimizers import Adam
 from tfbaselines.policy.precision import compile_with_xla
@@ -80,7 +80,7 @@ def load_act(path: str) -> None:
     )
 
 
-def make_update(policy: QNetwork, averaged: AveragedPolicy, config: Config, comm: Any = None) -> BlockUpdate:
+def make_update(policy: QNetwork, averaged: AveragedPolicy, config: Config, comm: Any = None) -> Engine:
     """The gradient steps.
 
     Args:
@@ -104,8 +104,9 @@ def make_update(policy: QNetwork, averaged: AveragedPolicy, config: Config, comm
         loss = weighted_mean(batch, losses)
         return loss, {"loss": loss} | ({"td_errors": tf.abs(errors)} if "weights" in batch else {})
 
-    phase = Phase(loss, policy.trainable_variables, Adam(epsilon=config.adam_epsilon), clip=config.grad_norm_clipping)
-    return BlockUpdate([phase], prepare=prepare, jit=compile_with_xla(policy, config.batch_size), comm=comm)
+    adam, clip_norm = Adam(epsilon=config.adam_epsilon), config.grad_norm_clipping
+    phase = Phase("q", loss, policy.trainable_variables, adam, clip_norm=clip_norm)
+    return Engine([phase], prepare=prepare, jit=compile_with_xla(policy, config.batch_size), comm=comm)
 
 
 @takes(Config, flatten=False)

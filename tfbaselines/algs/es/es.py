@@ -22,8 +22,8 @@ from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument
+from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import Adam
-from tfbaselines.learn.update import Update
 from tfbaselines.training.build import make_direct_policy as make_policy
 from tfbaselines.training.episodic import SearchRun
 from tfbaselines.training.model import PolicyModel
@@ -38,7 +38,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
             raise bad_argument("num_agents", config.num_agents, f"at least one for each of {run.comm.size} ranks")
         env, policy = run.env, make_policy(network, run.env, config, run.comm)
         optimizer = Adam() if config.optimizer == "adam" else keras.optimizers.SGD()
-        update = Update(None, policy.trainable_variables, optimizer, comm=run.comm)
+        engine = Engine([Phase("policy", None, policy.trainable_variables, optimizer)])
         model = PolicyModel(policy, optimizer, run.rng)
         members = np.array_split(np.arange(config.num_agents), run.comm.size)[run.comm.rank].tolist()
         trials = Trials(env, policy, make_population(policy, env.num_envs))
@@ -49,7 +49,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
             tried = [trial for rank in run.comm.gather(trials.run(members, member)) for trial in rank]
             scores = np.array([trial.score for trial in tried])
             gradient = ascent(SHAPES[config.returns](scores), seed, theta.size, sigma, config.mirrored)
-            update.descend(np.float32(config.weight_decay) * theta - gradient, run.rates()["lr"])
+            engine.descend(np.float32(config.weight_decay) * theta - gradient, lr=run.rates()["lr"])
             for trial in tried if policy.normalizer else ():
                 policy.normalizer.add(*trial.sums)
             model.actor.refresh()

@@ -26,7 +26,7 @@ from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.wrappers import goal_reward
 from tfbaselines.learn.average import AveragedPolicy, with_targets
-from tfbaselines.learn.blocks import BlockUpdate, Phase
+from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import Adam
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.replay.hindsight import HindsightReplay
@@ -38,7 +38,7 @@ ADAM_EPSILON = 1e-8
 
 def make_update(
     policy: GoalActorCritic, averaged: AveragedPolicy, config: Config, least_return: float, comm: Any = None
-) -> BlockUpdate:
+) -> Engine:
     """Make the gradient steps.
 
     Args:
@@ -51,12 +51,12 @@ def make_update(
     kind = CloningLosses if config.bc_loss else Losses
     losses = kind(policy, averaged.policy, config, least_return)
     phases = [
-        Phase(losses.critic_loss, policy.critic_variables, Adam(epsilon=ADAM_EPSILON), "Q_lr"),
-        Phase(losses.actor_loss, policy.acting_variables, Adam(epsilon=ADAM_EPSILON), "pi_lr"),
+        Phase("critic", losses.critic_loss, policy.critic_variables, Adam(epsilon=ADAM_EPSILON), "Q_lr"),
+        Phase("actor", losses.actor_loss, policy.acting_variables, Adam(epsilon=ADAM_EPSILON), "pi_lr"),
     ]
     # In baselines, both gradients are taken with the same weights.
     jit = compile_with_xla(policy, config.batch_size)
-    return BlockUpdate(phases, prepare=losses.prepare, together=True, jit=jit, comm=comm)
+    return Engine(phases, prepare=losses.prepare, together=True, jit=jit, comm=comm)
 
 
 @takes(Config, flatten=False)

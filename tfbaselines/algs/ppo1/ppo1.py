@@ -17,9 +17,9 @@ from tfbaselines.compiling import compiled
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.learn.engine import Batch
 from tfbaselines.learn.losses import clipped_policy_loss, with_outputs
 from tfbaselines.learn.optimizers import Adam
-from tfbaselines.learn.update import Batch
 from tfbaselines.policy.policy import Policy
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.rollout.returns import explained_variance, standardized
@@ -61,7 +61,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     with BatchRun("ppo1", network, env, config) as run:
         policy, jit = run.policy, compile_with_xla(run.policy, config.timesteps_per_actorbatch)
         step = run.gradient_steps(
-            lambda batch, rates: loss(policy, batch, rates["clip_param"], config.at(rates).entcoeff),
+            lambda batch: loss(policy, batch, batch["clip_param"], config.at(batch).entcoeff),
             Adam(epsilon=config.adam_epsilon),
         )
         outputs = compiled(lambda batch: with_outputs(policy, batch)["flat"], jit)

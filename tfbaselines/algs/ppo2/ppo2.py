@@ -21,9 +21,9 @@ from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument, given
+from tfbaselines.learn.engine import Batch, Engine, Phase
 from tfbaselines.learn.losses import clipped_policy_loss, clipped_value_loss, evaluated, standardized
 from tfbaselines.learn.optimizers import Adam
-from tfbaselines.learn.update import Batch, Update
 from tfbaselines.logs.rows import misc_columns
 from tfbaselines.policy.policy import Policy
 from tfbaselines.policy.precision import compile_with_xla
@@ -116,16 +116,14 @@ class Model(PolicyModel):
         self.nbatch_act, self.nbatch_train, self.nsteps = nbatch_act, nbatch_train, nsteps
         self.loss_names = LOSS_NAMES
 
-        def loss_of(batch: Batch, coefficients: dict[str, tf.Tensor]) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-            cliprange_vf = coefficients.get("cliprange_vf", clip_values)
-            weights = (coefficients.get("ent_coef", ent_coef), coefficients.get("vf_coef", vf_coef))
-            return loss(policy, batch, coefficients["cliprange"], *weights, cliprange_vf, normalize_advantages)
+        def loss_of(batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+            cliprange_vf = batch.get("cliprange_vf", clip_values)
+            weights = (batch.get("ent_coef", ent_coef), batch.get("vf_coef", vf_coef))
+            return loss(policy, batch, batch["cliprange"], *weights, cliprange_vf, normalize_advantages)
 
-        self._update = Update(
-            loss_of,
-            policy.trainable_variables,
-            self.optimizer,
-            max_grad_norm=max_grad_norm,
+        phase = Phase("policy", loss_of, policy.trainable_variables, self.optimizer, max_grad_norm=max_grad_norm)
+        self._engine = Engine(
+            [phase],
             jit=compile_with_xla(policy, nbatch_train),
             comm=comm,
             rank_weight=mpi_rank_weight,
@@ -177,7 +175,7 @@ class Model(PolicyModel):
             Means over the K steps of the loss's statistics.
         """
         rates = {"lr": lr, "cliprange": cliprange} | given(cliprange_vf=cliprange_vf) | coefficients
-        statistics = self._update(data, indices, **rates)
+        statistics = self._engine.minibatches(data, indices, **rates)
         self.actor.refresh()
         return statistics
 

@@ -24,7 +24,7 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.packed import with_action_masks
 from tfbaselines.errors import UsageError, given
 from tfbaselines.learn.average import AveragedPolicy, with_targets
-from tfbaselines.learn.blocks import BlockUpdate, Phase
+from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import Adam
 from tfbaselines.logs.rows import EpochRows
 from tfbaselines.policy.actor_critic import ActorCritic
@@ -45,7 +45,7 @@ def make_update(
     batch_size: int = 100,
     comm: Any = None,
     losses: Losses | None = None,
-) -> BlockUpdate:
+) -> Engine:
     """Make the gradient steps.
 
     Args:
@@ -58,14 +58,16 @@ def make_update(
     """
     losses = losses or Losses(policy, averaged.policy, temperature)
     phases = [
-        Phase(losses.actor_loss, policy.acting_variables, Adam(epsilon=ADAM_EPSILON)),
-        Phase(losses.critic_loss, policy.critic_variables + losses.variables, Adam(epsilon=ADAM_EPSILON)),
+        Phase("actor", losses.actor_loss, policy.acting_variables, Adam(epsilon=ADAM_EPSILON)),
+        Phase("critic", losses.critic_loss, policy.critic_variables + losses.variables, Adam(epsilon=ADAM_EPSILON)),
     ]
     if temperature.learned:
-        phases.insert(0, Phase(losses.temperature_loss, temperature.variables, Adam(epsilon=ADAM_EPSILON)))
+        phases.insert(
+            0, Phase("temperature", losses.temperature_loss, temperature.variables, Adam(epsilon=ADAM_EPSILON))
+        )
     jit = compile_with_xla(policy, batch_size)
     # No phase depends on the result of another, so ranks exchange all gradients in one message.
-    return BlockUpdate(phases, prepare=losses.prepare, together=True, after=averaged.step, jit=jit, comm=comm)
+    return Engine(phases, prepare=losses.prepare, together=True, after=averaged.step, jit=jit, comm=comm)
 
 
 @takes(Config, flatten=False)

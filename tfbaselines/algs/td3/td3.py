@@ -19,7 +19,7 @@ from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.learn.average import AveragedPolicy, with_targets
-from tfbaselines.learn.blocks import BlockUpdate, Phase
+from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.losses import (
     Batch,
     Statistics,
@@ -43,7 +43,7 @@ ADAM_EPSILON = 1e-8
 BC_ALPHA = 2.5
 
 
-def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, comm: Any = None) -> BlockUpdate:
+def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, comm: Any = None) -> Engine:
     """Make the gradient steps.
 
     Args:
@@ -74,11 +74,11 @@ def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, c
     if config.offline is not None:
         actor_loss = partial(offline.actor_loss, policy, BC_ALPHA if config.bc_alpha is None else config.bc_alpha)
     phases = [
-        Phase(critic_loss, policy.critic_variables, Adam(epsilon=ADAM_EPSILON), "q_lr"),
-        Phase(actor_loss, policy.acting_variables, Adam(epsilon=ADAM_EPSILON), "pi_lr", delay),
+        Phase("critic", critic_loss, policy.critic_variables, Adam(epsilon=ADAM_EPSILON), "q_lr"),
+        Phase("actor", actor_loss, policy.acting_variables, Adam(epsilon=ADAM_EPSILON), "pi_lr", delay),
     ]
     jit = compile_with_xla(policy, config.batch_size)
-    return BlockUpdate(phases, prepare=prepare, after=averaged.step, after_every=delay, jit=jit, comm=comm)
+    return Engine(phases, prepare=prepare, after=averaged.step, after_every=delay, jit=jit, comm=comm)
 
 
 @takes(Config, flatten=False)

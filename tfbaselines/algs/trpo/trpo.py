@@ -17,10 +17,10 @@ from tfbaselines.algs.trpo import Config
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.learn.engine import Batch
 from tfbaselines.learn.losses import squared_value_loss, with_outputs
 from tfbaselines.learn.natural_gradient import LineSearch, NaturalGradient
 from tfbaselines.learn.optimizers import Adam
-from tfbaselines.learn.update import Batch
 from tfbaselines.policy.distributions import Distribution, GaussianHead
 from tfbaselines.policy.policy import Policy
 from tfbaselines.policy.precision import compile_with_xla
@@ -99,7 +99,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
         policy, model = run.policy, run.model
         step = make_step(policy, config, run.comm)
         fit = run.gradient_steps(
-            lambda batch, _: squared_value_loss(policy, batch),
+            lambda batch: squared_value_loss(policy, batch),
             Adam(epsilon=ADAM_EPSILON),
             variables=policy.value_variables,
         )

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbaselines.learn.blocks import BlockUpdate, Merged, Phase
+from tfbaselines.learn.engine import Engine, Merged, Phase
 from tfbaselines.parallel.mpi import Communicator
 
 pytestmark = pytest.mark.usefixtures("one_message_a_step")
@@ -46,10 +46,10 @@ def make(comm=None, every=1, after_every=1, jit=True, clip=None):
         loss = 0.5 * tf.square(b.value - batch["before"])
         return loss, {"loss_b": loss}
 
-    update = BlockUpdate(
+    update = Engine(
         [
-            Phase(loss_a, [a], keras.optimizers.SGD(), clip=clip),
-            Phase(loss_b, [b], keras.optimizers.SGD(), "lr_b", every),
+            Phase("a", loss_a, [a], keras.optimizers.SGD(), clip_norm=clip),
+            Phase("b", loss_b, [b], keras.optimizers.SGD(), "lr_b", every),
         ],
         prepare=lambda batch: batch | {"before": a.value + 0.0},
         after=lambda: c.assign(c.value + 1.0),
@@ -77,7 +77,7 @@ def test_steps(comm, jit, every):
     update, a, b, c = make(comm, every, after_every=2, jit=jit)
     xs = np.arange(1.0, 8.0, dtype=np.float32)
     for part in (xs[:3], xs[3:]):
-        statistics = update({"x": np.repeat(part[:, None], 4, 1)}, lr=0.5, lr_b=0.1)
+        statistics = update.block({"x": np.repeat(part[:, None], 4, 1)}, lr=0.5, lr_b=0.1)
     np.testing.assert_allclose((a.numpy(), b.numpy()), expected(xs, every), rtol=1e-6)
     assert c.numpy() == 4
     assert update.step == 7
@@ -87,16 +87,16 @@ def test_steps(comm, jit, every):
 def test_statistics_are_of_the_steps_that_were_taken():
     update, *_ = make(every=2)
     block = {"x": np.ones((3, 1), np.float32)}
-    row = update(block, lr=0.5, lr_b=0.1)
+    row = update.block(block, lr=0.5, lr_b=0.1)
     assert row["a"] == pytest.approx([0, 0.5, 0.75])
     assert row["loss_b"] == pytest.approx([0, 0.5 * 0.75**2])
     # The next step is the fourth, in which the second phase is not due.
-    assert len(update({"x": np.ones((1, 1), np.float32)}, lr=0.5, lr_b=0.1)["loss_b"]) == 0
+    assert len(update.block({"x": np.ones((1, 1), np.float32)}, lr=0.5, lr_b=0.1)["loss_b"]) == 0
 
 
 def test_each_variables_gradient_is_clipped():
     update, a, *_ = make(clip=0.25)
-    update({"x": np.full((1, 1), 9.0, np.float32)}, lr=1.0, lr_b=0.1)
+    update.block({"x": np.full((1, 1), 9.0, np.float32)}, lr=1.0, lr_b=0.1)
     assert a.numpy() == pytest.approx(0.25)
 
 
@@ -112,10 +112,10 @@ def make_pair(together, comm=None, jit=True):
         return loss
 
     phases = [
-        Phase(follow(a, b, "b"), [a], keras.optimizers.SGD()),
-        Phase(follow(b, a, "a"), [b], keras.optimizers.SGD(), "lr_b"),
+        Phase("a", follow(a, b, "b"), [a], keras.optimizers.SGD()),
+        Phase("b", follow(b, a, "a"), [b], keras.optimizers.SGD(), "lr_b"),
     ]
-    return BlockUpdate(phases, together=together, jit=jit, comm=comm), a, b
+    return Engine(phases, together=together, jit=jit, comm=comm), a, b
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def make_pair(together, comm=None, jit=True):
 @pytest.mark.parametrize("together", [True, False])
 def test_phases_taken_together_all_see_the_weights_of_before_the_step(together, jit, comm):
     update, a, b = make_pair(together, comm, jit)
-    statistics = update({"x": np.zeros((3, 1), np.float32)}, lr=0.5, lr_b=0.25)
+    statistics = update.block({"x": np.zeros((3, 1), np.float32)}, lr=0.5, lr_b=0.25)
     x, y, seen = 1.0, 5.0, []
     for _ in range(3):
         first = x + 0.5 * (y - x)
@@ -139,7 +139,7 @@ def test_over_ranks_phases_taken_together_are_one_message_a_step(together):
     """The other rank's gradients are 2 more, so that half of it joins this rank's."""
     comm = Other(offset=2.0)
     update, a, b = make_pair(together, comm)
-    update({"x": np.zeros((3, 1), np.float32)}, lr=0.5, lr_b=0.25)
+    update.block({"x": np.zeros((3, 1), np.float32)}, lr=0.5, lr_b=0.25)
     x, y, sent = 1.0, 5.0, []
     for _ in range(3):
         to_x = x - y
@@ -172,11 +172,18 @@ def test_one_message_gives_the_weights_that_one_message_for_each_phase_gives(off
 
         parts = {"one": [0, 1], "two": [2, 3]}
         phases = [
-            Phase(loss(which, name), [variables[k] for k in which], keras.optimizers.Adam(), f"lr_{name}", clip=clip)
+            Phase(
+                name,
+                loss(which, name),
+                [variables[k] for k in which],
+                keras.optimizers.Adam(),
+                f"lr_{name}",
+                clip_norm=clip,
+            )
             for name, which in parts.items()
         ]
         comm = Other(offset)
-        statistics = BlockUpdate(phases, together=together, comm=comm)(block, lr_one=0.1, lr_two=0.01)
+        statistics = Engine(phases, together=together, comm=comm).block(block, lr_one=0.1, lr_two=0.01)
         results.append([*(variable.numpy() for variable in variables), *statistics.values()])
         assert len(comm.averaged) == (3 if together else 6)
         assert list(statistics) == ["one", "one_rows", "two", "two_rows"]
@@ -197,8 +204,11 @@ def make_rows(comm=None, jit=True, every=1):
     def rare(batch):
         return tf.square(b.value), {"doubled": 2.0 * batch["x"]}
 
-    phases = [Phase(loss, [a], keras.optimizers.SGD()), Phase(rare, [b], keras.optimizers.SGD(), every=every)]
-    return BlockUpdate(phases, jit=jit, comm=comm)
+    phases = [
+        Phase("a", loss, [a], keras.optimizers.SGD()),
+        Phase("rare", rare, [b], keras.optimizers.SGD(), every=every),
+    ]
+    return Engine(phases, jit=jit, comm=comm)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +219,7 @@ def test_statistics_may_be_of_every_row(comm, jit, every):
     update, a, first = make_rows(comm, jit, every), 0.0, 0
     for count in (4, 3):
         x = np.random.default_rng(count).normal(size=(count, 6)).astype(np.float32)
-        found = update({"x": x}, lr=1.0)
+        found = update.block({"x": x}, lr=1.0)
         errors = []
         for row in x:
             errors.append(row - a)
@@ -228,15 +238,15 @@ def test_statistics_may_be_of_every_row(comm, jit, every):
 def test_batches_of_other_sizes_have_as_many_rows_in_their_statistics(comm):
     update = make_rows(comm)
     for rows in (6, 4, 6):
-        found = update({"x": np.ones((2, rows), np.float32)}, lr=0.0)
+        found = update.block({"x": np.ones((2, rows), np.float32)}, lr=0.0)
         assert found["errors"].shape == found["doubled"].shape == (2, rows) and found["loss"].shape == (2,)
         np.testing.assert_allclose(found["doubled"], 2.0)
 
 
 def test_phases_taken_together_are_all_due_in_every_step():
-    phase = Phase(lambda batch: None, [keras.Variable(0.0)], keras.optimizers.SGD())
-    with pytest.raises(ValueError, match="phases that are taken together are all taken in every step"):
-        BlockUpdate([phase, phase._replace(every=2)], together=True)
+    phase = Phase("none", lambda batch: None, [keras.Variable(0.0)], keras.optimizers.SGD())
+    with pytest.raises(ValueError, match="phases that step together must all be due in every step"):
+        Engine([phase, phase._replace(every=2)], together=True)
 
 
 def make_merging(comm=None, jit=True, together=False):
@@ -252,8 +262,8 @@ def make_merging(comm=None, jit=True, together=False):
         return batch | {"pair": tf.stack([tf.reduce_mean(batch["x"]), total[0]])}
 
     merged = Merged(lambda batch: batch["pair"], lambda pair: total.assign([total[0] + pair[0], pair[1]]))
-    phase = Phase(loss, [a], keras.optimizers.SGD())
-    return BlockUpdate([phase], prepare=prepare, merged=merged, comm=comm, jit=jit, together=together), a, total
+    phase = Phase("a", loss, [a], keras.optimizers.SGD())
+    return Engine([phase], prepare=prepare, merged=merged, comm=comm, jit=jit, together=together), a, total
 
 
 @pytest.mark.parametrize(
@@ -262,7 +272,7 @@ def make_merging(comm=None, jit=True, together=False):
 @pytest.mark.parametrize("together", [True, False])
 def test_what_is_merged_is_taken_before_the_phases(together, jit, comm):
     update, a, total = make_merging(comm, jit, together)
-    row = update({"x": np.array([[1.0, 3.0], [4.0, 0.0], [5.0, 5.0]], np.float32)}, lr=1.0)
+    row = update.block({"x": np.array([[1.0, 3.0], [4.0, 0.0], [5.0, 5.0]], np.float32)}, lr=1.0)
     assert total.numpy().tolist() == [9.0, 4.0] and a.numpy() == 9.0
     assert row["before"].tolist() == [0.0, 2.0, 4.0]
     assert row["loss"].tolist() == [2.0, 2.0, 12.5]
@@ -271,7 +281,7 @@ def test_what_is_merged_is_taken_before_the_phases(together, jit, comm):
 def test_what_is_merged_is_averaged_over_ranks():
     comm = Other(offset=2.0)
     update, a, total = make_merging(comm)
-    update({"x": np.array([[1.0], [4.0]], np.float32)}, lr=1.0)
+    update.block({"x": np.array([[1.0], [4.0]], np.float32)}, lr=1.0)
     assert total.numpy()[0] == (1.0 + 1.0) + (4.0 + 1.0)
     # Gradients too: half of the other rank's surplus.
     assert [flat.tolist() for flat in comm.averaged] == [[1.0, 0.0], [-2.0], [4.0, 2.0], [-6.0]]
@@ -280,7 +290,7 @@ def test_what_is_merged_is_averaged_over_ranks():
 
 def test_one_batch_is_prepared_as_in_a_step():
     update, *_ = make_merging()
-    update({"x": np.array([[1.0, 3.0]], np.float32)}, lr=1.0)
+    update.block({"x": np.array([[1.0, 3.0]], np.float32)}, lr=1.0)
     batch = update.prepared({"x": np.array([4.0, 6.0], np.float32)})
     assert batch["pair"].numpy().tolist() == [5.0, 2.0] and batch["x"].numpy().tolist() == [4.0, 6.0]
     assert update.step == 1
@@ -289,10 +299,10 @@ def test_one_batch_is_prepared_as_in_a_step():
 def test_a_restored_update_goes_on_where_it_was():
     (one, a, b, _), (other, a2, b2, _) = make(every=2), make(every=2)
     block = {"x": np.ones((3, 2), np.float32)}
-    one(block, lr=0.5, lr_b=0.1)
+    one.block(block, lr=0.5, lr_b=0.1)
     other.restore(one.state())
     a2.assign(a.value)
     b2.assign(b.value)
     for update in (one, other):
-        update(block, lr=0.5, lr_b=0.1)
+        update.block(block, lr=0.5, lr_b=0.1)
     assert (a.numpy(), b.numpy(), one.step) == (a2.numpy(), b2.numpy(), other.step)

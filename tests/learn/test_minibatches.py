@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbaselines.learn.update import Update
+from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.parallel import mpi
 
 ROWS, INPUTS = 24, 3
@@ -32,21 +32,22 @@ class TwoAlike(mpi.Communicator):
 class Regression:
     """A small network's fit, its variables the same for every instance."""
 
-    def __init__(self, make_optimizer=keras.optimizers.Adam, jit=False, **options):
+    def __init__(self, make_optimizer=keras.optimizers.Adam, jit=False, max_grad_norm=None, **options):
         rng = np.random.default_rng(0)
         shapes = {"kernel": (INPUTS, 4), "bias": (4,), "head": (4, 1), "unused": (2,)}
         self.variables = [
             keras.Variable(rng.normal(size=shape), dtype="float32", name=name) for name, shape in shapes.items()
         ]
         self.optimizer = make_optimizer()
-        self.update = Update(self.loss, self.variables, self.optimizer, jit=jit, **options)
+        phase = Phase("fit", self.loss, self.variables, self.optimizer, max_grad_norm=max_grad_norm)
+        self.engine = Engine([phase], jit=jit, **options)
 
-    def loss(self, batch, coefficients):
+    def loss(self, batch):
         kernel, bias, head, _ = (variable.value for variable in self.variables)
         error = (tf.tanh(batch["x"] @ kernel + bias) @ head)[:, 0] - batch["y"]
         squares = tf.reduce_mean(tf.square(error))
         size = tf.reduce_sum(tf.square(head))
-        return squares + coefficients["decay"] * size, {"squares": squares, "size": size}
+        return squares + batch["decay"] * size, {"squares": squares, "size": size}
 
     def weights(self):
         return [variable.numpy() for variable in self.variables]
@@ -56,7 +57,7 @@ class Regression:
         statistics = []
         for rows in indices:
             with tf.GradientTape() as tape:
-                loss, of_step = self.loss({name: array[rows] for name, array in data.items()}, {"decay": decay})
+                loss, of_step = self.loss({name: array[rows] for name, array in data.items()} | {"decay": decay})
             gradients = tape.gradient(loss, [v.value for v in self.variables], unconnected_gradients="zero")
             if max_grad_norm:
                 norm = np.sqrt(sum(np.square(gradient).sum() for gradient in gradients))
@@ -91,7 +92,7 @@ def test_the_compiled_phase_is_its_steps_one_by_one(jit, max_grad_norm):
     fused, eager = Regression(jit=jit, max_grad_norm=max_grad_norm), Regression()
     for call in range(2):
         data, indices = data_of(call), minibatches(seed=call)
-        fused.update(data, indices, lr=0.01, decay=0.1)
+        fused.engine.minibatches(data, indices, lr=0.01, decay=0.1)
         eager.step_by_step(data, indices, 0.01, 0.1, max_grad_norm)
     assert_equal(fused, eager)
     assert not np.allclose(fused.weights()[0], Regression().weights()[0])
@@ -102,7 +103,7 @@ def test_the_compiled_phase_is_its_steps_one_by_one(jit, max_grad_norm):
 def test_flat_gradients_of_equal_ranks_give_the_same_weights(jit, max_grad_norm):
     comm = TwoAlike()
     fused, ranks = Regression(max_grad_norm=max_grad_norm), Regression(jit=jit, max_grad_norm=max_grad_norm, comm=comm)
-    results = [model.update(data_of(), minibatches(), lr=0.01, decay=0.1) for model in (fused, ranks)]
+    results = [model.engine.minibatches(data_of(), minibatches(), lr=0.01, decay=0.1) for model in (fused, ranks)]
     assert results[0] == pytest.approx(results[1], rel=1e-5, abs=1e-6) and set(results[0]) == {"squares", "size"}
     assert_equal(fused, ranks)
     assert len(comm.sent) == 6
@@ -112,7 +113,7 @@ def test_one_flat_gradient_per_minibatch_is_sent():
     comm = TwoAlike()
     model = Regression(keras.optimizers.SGD, comm=comm)
     before = model.weights()
-    model.update(data_of(), minibatches(count=1), lr=0.5, decay=0.0)
+    model.engine.minibatches(data_of(), minibatches(count=1), lr=0.5, decay=0.0)
     (flat,) = comm.sent
     assert flat.dtype == np.float32
     expected = [(old - new) / 0.5 for old, new in zip(before, model.weights(), strict=True)]
@@ -127,10 +128,10 @@ def test_the_average_over_ranks_is_clipped_and_applied():
     plain = Regression(keras.optimizers.SGD)
     halved = Regression(keras.optimizers.SGD, comm=Halving())
     for model, lr in ((plain, 0.1), (halved, 0.2)):
-        model.update(data_of(), minibatches(count=1), lr=lr, decay=0.0)
+        model.engine.minibatches(data_of(), minibatches(count=1), lr=lr, decay=0.0)
     assert_equal(plain, halved)
     bounded = Regression(keras.optimizers.SGD, comm=Halving(), max_grad_norm=0.01)
-    bounded.update(data_of(), minibatches(count=1), lr=1.0, decay=0.0)
+    bounded.engine.minibatches(data_of(), minibatches(count=1), lr=1.0, decay=0.0)
     moves = [new - old for new, old in zip(bounded.weights(), Regression().weights(), strict=True)]
     assert np.sqrt(sum(np.square(move).sum() for move in moves)) == pytest.approx(0.01, rel=1e-3)
 
@@ -138,7 +139,7 @@ def test_the_average_over_ranks_is_clipped_and_applied():
 @pytest.mark.parametrize("comm", [None, TwoAlike()], ids=["fused", "flat"])
 def test_statistics_are_means_of_what_was_true_before_each_step(comm):
     model, eager = Regression(comm=comm), Regression()
-    statistics = model.update(data_of(), minibatches(), lr=0.1, decay=0.1)
+    statistics = model.engine.minibatches(data_of(), minibatches(), lr=0.1, decay=0.1)
     of_steps = eager.step_by_step(data_of(), minibatches(), 0.1, 0.1)
     assert statistics == pytest.approx(means(of_steps), rel=1e-5, abs=1e-6)
     assert all(np.ptp([one[name] for one in of_steps]) > 1e-3 for name in ("squares", "size"))
@@ -149,7 +150,7 @@ def test_the_coefficient_lr_is_the_size_of_a_step(comm):
     before, moves = Regression().weights(), []
     for lr in (0.0, 0.01, 0.02):
         model = Regression(keras.optimizers.SGD, comm=comm)
-        model.update(data_of(), minibatches(count=1), lr=lr, decay=0.1)
+        model.engine.minibatches(data_of(), minibatches(count=1), lr=lr, decay=0.1)
         assert float(model.optimizer.learning_rate.value) == pytest.approx(lr)
         moves.append(model.weights()[0] - before[0])
     np.testing.assert_array_equal(moves[0], 0.0)
@@ -159,8 +160,8 @@ def test_the_coefficient_lr_is_the_size_of_a_step(comm):
 
 def test_other_coefficients_reach_the_loss():
     plain, decaying = Regression(keras.optimizers.SGD), Regression(keras.optimizers.SGD)
-    plain.update(data_of(), minibatches(count=1), lr=0.1, decay=0.0)
-    decaying.update(data_of(), minibatches(count=1), lr=0.1, decay=0.5)
+    plain.engine.minibatches(data_of(), minibatches(count=1), lr=0.1, decay=0.0)
+    decaying.engine.minibatches(data_of(), minibatches(count=1), lr=0.1, decay=0.5)
     expected = plain.weights()[2] - 0.1 * 0.5 * 2 * Regression().weights()[2]
     np.testing.assert_allclose(decaying.weights()[2], expected, rtol=1e-5, atol=1e-6)
 
@@ -169,16 +170,16 @@ def test_other_coefficients_reach_the_loss():
 def test_the_phase_is_traced_once(jit):
     model = Regression(jit=jit)
     for call in range(4):
-        model.update(data_of(call), minibatches(seed=call), lr=0.1 / (call + 1), decay=call)
-    assert model.update.traces() == 1
-    model.update(data_of(), minibatches(count=3), lr=0.1, decay=0.0)
-    assert model.update.traces() == 2
+        model.engine.minibatches(data_of(call), minibatches(seed=call), lr=0.1 / (call + 1), decay=call)
+    assert model.engine.traces() == 1
+    model.engine.minibatches(data_of(), minibatches(count=3), lr=0.1, decay=0.0)
+    assert model.engine.traces() == 2
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_few_minibatches(count):
     model, eager = Regression(), Regression()
-    statistics = model.update(data_of(), minibatches(count), lr=0.1, decay=0.1)
+    statistics = model.engine.minibatches(data_of(), minibatches(count), lr=0.1, decay=0.1)
     of_steps = eager.step_by_step(data_of(), minibatches(count), 0.1, 0.1)
     assert statistics == pytest.approx(means(of_steps), rel=1e-5, abs=1e-6)
     assert_equal(model, eager)
@@ -186,7 +187,7 @@ def test_few_minibatches(count):
 
 def test_a_variable_outside_the_loss_stays():
     model = Regression()
-    model.update(data_of(), minibatches(), lr=0.1, decay=0.1)
+    model.engine.minibatches(data_of(), minibatches(), lr=0.1, decay=0.1)
     np.testing.assert_array_equal(model.weights()[3], Regression().weights()[3])
 
 
@@ -196,16 +197,17 @@ def test_gradients_may_be_given_and_something_follows_every_step(jit, comm):
     """In place of a loss: here the sign of the parameter, after which it is cut to whole numbers of halves."""
     w, steps = keras.Variable(np.float32([2.0, -3.0])), tf.Variable(0.0)
 
-    def gradients(batch, coefficients):
-        return [coefficients["size"] * tf.sign(w.value)], {"w": w.value[0], "rows": tf.reduce_sum(batch["x"])}
+    def gradients(batch):
+        return [batch["size"] * tf.sign(w.value)], {"w": w.value[0], "rows": tf.reduce_sum(batch["x"])}
 
     def after_step():
         steps.assign_add(1.0)
         w.assign(tf.floor(2.0 * w.value) / 2.0)
 
-    update = Update(None, [w], keras.optimizers.SGD(), jit=jit, comm=comm, gradients=gradients, after_step=after_step)
+    phase = Phase("sign", None, [w], keras.optimizers.SGD(), gradients=gradients)
+    engine = Engine([phase], jit=jit, comm=comm, after=after_step)
     data = {"x": np.arange(4, dtype=np.float32)}
-    statistics = update(data, np.array([[0, 1], [2, 3]], np.int32), lr=0.3, size=2.0)
+    statistics = engine.minibatches(data, np.array([[0, 1], [2, 3]], np.int32), lr=0.3, size=2.0)
     # 2 - 0.6 is cut to 1, 1 - 0.6 to 0; -3 + 0.6 to -2.5, -2.5 + 0.6 to -2.
     np.testing.assert_array_equal(w, [0.0, -2.0])
     assert steps.numpy() == 2.0
