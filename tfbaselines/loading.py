@@ -63,17 +63,19 @@ def silent_stderr() -> Iterator[None]:
             os.close(kept)
 
 
-def lazily(module: str) -> Callable[[str], Any]:
-    """Make a package's ``__getattr__``, which reads names from one of its modules.
+def lazily(*modules: str) -> Callable[[str], Any]:
+    """Make a package's ``__getattr__``, which reads names from its modules.
 
     Args:
-        module: full name of the module, imported on first use.
+        modules: full names of the modules, imported on first use; the first one that has a name provides it.
     """
 
     def __getattr__(name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(f"module '{module}' has no attribute '{name}'")
-        load_tensorflow()
-        return getattr(importlib.import_module(module), name)
+        if not name.startswith("__"):
+            load_tensorflow()
+            for module in map(importlib.import_module, modules):
+                if hasattr(module, name):
+                    return getattr(module, name)
+        raise AttributeError(f"module '{modules[0].rpartition('.')[0]}' has no attribute '{name}'")
 
     return __getattr__

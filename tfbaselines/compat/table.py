@@ -119,7 +119,11 @@ BASELINES: dict[str, Port] = {
     **algorithm(
         "deepq",
         absent=instead("build_act build_train", "deepq.learn(env, network) acts and learns in compiled functions"),
-        names={"compat.baselines": "wrap_atari_dqn"},
+        names={
+            "compat.baselines": "wrap_atari_dqn",
+            "algs.deepq.interface": "ActWrapper load_act ReplayBuffer PrioritizedReplayBuffer ConstantSchedule "
+            "LinearSchedule PiecewiseSchedule SumSegmentTree MinSegmentTree",
+        },
         note="`load_act` raises, and names `learn(network, env, total_timesteps=0, load_path=path)` and "
         "`tfbaselines.load(path)`",
         defaults=True,

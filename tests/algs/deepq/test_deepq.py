@@ -11,6 +11,7 @@ from small_runs import learn, rows, train, weights
 
 import tfbaselines
 from tfbaselines.algs import deepq, registry
+from tfbaselines.algs.deepq import interface
 from tfbaselines.algs.deepq.prioritized import PrioritizedReplay
 from tfbaselines.algs.deepq.q_head import NoisyDense
 from tfbaselines.cli.command_line import parse, split
@@ -111,12 +112,12 @@ def test_other_words_for_the_same(same, default, eager, tmp_path, monkeypatch):
     ("arguments", "words"),
     [
         ({"num_atoms": 5}, "num_atoms=5 is not valid: needs distributional"),
-        ({"v_min": -1.0}, "v_min=-1.0 is not valid: needs distributional='categorical'"),
-        ({"distributional": "quantile", "v_max": 1.0}, "v_max=1.0 is not valid: needs distributional='categorical'"),
+        ({"v_min": -1.0}, "v_min=-1.0 is not valid: it bounds the returns of"),
+        ({"distributional": "quantile", "v_max": 1.0}, "v_max=1.0 is not valid: it bounds the returns of"),
         ({"distributional": "categorical", "v_min": 3.0, "v_max": 2.0}, "v_min=3.0 is not valid: below v_max=2.0"),
         ({"distributional": "categorical", "num_atoms": 1}, "num_atoms=1 is not valid: at least 2"),
         ({"distributional": "quantiles"}, "did you mean 'quantile'"),
-        ({"noisy": True, "param_noise": True}, "noisy=True is not valid: param_noise=True was given too"),
+        ({"noisy": True, "param_noise": True}, "noisy=True is not valid: param_noise=True is given too"),
         ({"hiddens": (0,)}, "hiddens=(0,) is not valid"),
         ({"network": "lstm"}, "not recurrent"),
         ({"layer_nrom": True}, "did you mean 'layer_norm'"),
@@ -134,8 +135,9 @@ def test_mistakes(arguments, words):
 def test_its_public_names():
     assert tfbaselines.deepq.learn is deepq.learn
     for name in ("ReplayBuffer", "PrioritizedReplayBuffer", "LinearSchedule", "PiecewiseSchedule", "ConstantSchedule"):
-        assert name in deepq.__all__
-    assert all(hasattr(deepq, name) for name in deepq.__all__)
+        assert name in interface.__all__
+    assert all(getattr(deepq, name) is getattr(interface, name) for name in interface.__all__)
+    assert all(getattr(tfbaselines.deepq, name) is getattr(interface, name) for name in interface.__all__)
     with pytest.raises(ValueError, match=r"call learn\(network, env, total_timesteps=0, load_path=path\)"):
         deepq.load_act("model.pkl")
 

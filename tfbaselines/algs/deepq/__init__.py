@@ -178,4 +178,4 @@ ALGORITHM = Algorithm(
     action_masks=True,
 )
 
-__getattr__ = lazily("tfbaselines.algs.deepq.deepq")
+__getattr__ = lazily("tfbaselines.algs.deepq.deepq", "tfbaselines.algs.deepq.interface")

@@ -16,15 +16,14 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.algs.deepq import Config
-from tfbaselines.algs.deepq.buffers import MinSegmentTree, PrioritizedReplayBuffer, ReplayBuffer, SumSegmentTree
 from tfbaselines.algs.deepq.exploration import EpsilonGreedy, ParameterNoise
+from tfbaselines.algs.deepq.interface import ActWrapper
 from tfbaselines.algs.deepq.loss import return_loss, return_targets
 from tfbaselines.algs.deepq.prioritized import PrioritizedReplay
 from tfbaselines.algs.deepq.q_head import make_returns
 from tfbaselines.algs.deepq.q_network import QNetwork, build_q_network
 from tfbaselines.algs.deepq.rows import BestPolicy, DeepQRows, model_in
 from tfbaselines.config.config import NetworkSpec
-from tfbaselines.config.schedules import ConstantSchedule, LinearSchedule, PiecewiseSchedule
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.packed import with_action_masks
@@ -35,49 +34,11 @@ from tfbaselines.learn.losses import weighted_mean
 from tfbaselines.learn.optimizers import Adam
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.training.build import check_network
-from tfbaselines.training.off_policy import Course, OffPolicyModel, OffPolicyRun
+from tfbaselines.training.off_policy import Course, OffPolicyRun
 from tfbaselines.training.plan import UNLIMITED
-
-__all__ = [
-    "ActWrapper",
-    "Config",
-    "ConstantSchedule",
-    "LinearSchedule",
-    "MinSegmentTree",
-    "PiecewiseSchedule",
-    "PrioritizedReplayBuffer",
-    "ReplayBuffer",
-    "SumSegmentTree",
-    "learn",
-    "load_act",
-]
 
 # Episodes before the mean return of the latest ones can be the best.
 EPISODES_IN_BEST = 100
-
-
-class ActWrapper(OffPolicyModel):
-    """The model, which as baselines' can be called: ``act(obs[None])[0]``."""
-
-    def __call__(self, obs: Any, stochastic: bool = True, update_eps: float = -1.0) -> np.ndarray:
-        """Actions [N] for observations [N, ...].
-
-        Args:
-            obs: the observations.
-            stochastic: take random actions with probability epsilon.
-            update_eps: the new epsilon; below 0 it stays as it is.
-        """
-        if update_eps >= 0:
-            self.policy.head.epsilon = update_eps
-        return self.act(obs, deterministic=not stochastic)[0]
-
-
-def load_act(path: str) -> None:
-    """Name what takes its place: a file holds the parameters alone, without the environment's spaces."""
-    raise UsageError(
-        f"load_act({path!r}): call learn(network, env, total_timesteps=0, load_path=path), or, if a run of the command "
-        "line or its --save_path wrote the file, tfbaselines.load(path)"
-    )
 
 
 def make_update(policy: QNetwork, averaged: AveragedPolicy, config: Config, comm: Any = None) -> Engine:
