@@ -7,7 +7,7 @@ from gymnasium import spaces
 from tfbaselines.algs.deepq.q_network import QNetwork
 from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.envs.vec.packed import PackedSpace
-from tfbaselines.policy.actor import FEW_IMAGES, GraphActor, ImageActor, NumpyActor, make_actor
+from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.networks import get_network_builder
@@ -151,51 +151,15 @@ def test_other_networks_act_in_the_graph(network):
     np.testing.assert_allclose(actor.value(obs), policy.forward(obs).value, rtol=1e-5, atol=1e-6)
 
 
-def image_actors(monkeypatch, obs=PIXELS, **kwargs):
-    """The actor of a policy of images and one through the graph; the former counts its uses of numpy."""
-    policy, uses = make("cnn_small", obs, **kwargs), []
-    ours, graph = make_actor(policy), GraphActor(policy)
-    assert type(ours) is ImageActor
-    encode = NumpyActor._encode
-    monkeypatch.setattr(NumpyActor, "_encode", lambda self, obs: uses.append(1) or encode(self, obs))
-    return policy, ours, graph, uses
-
-
-@pytest.mark.parametrize("kwargs", [{}, {"normalize_observations": True}], ids=["plain", "normalised"])
-@pytest.mark.parametrize("rows", [1, FEW_IMAGES, FEW_IMAGES + 1])
-def test_few_images_are_seen_by_numpy_and_many_by_the_graph(rows, kwargs, monkeypatch):
-    policy, ours, graph, uses = image_actors(monkeypatch, **kwargs)
-    obs, noise = batch(PIXELS, rows), noise_of(policy, rows)
-    for given in (noise, None):
-        np.testing.assert_array_equal(*(actor.choose(obs, None, None, given)[0] for actor in (ours, graph)))
-    for one, other in zip(*(actor.behave(obs, None, None, noise)[:2] for actor in (ours, graph)), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
-    for one, other in zip(*(actor.step(obs, None, None, noise) for actor in (ours, graph)), strict=True):
-        assert one is other is None or np.allclose(one, other, rtol=1e-4, atol=1e-5)
-    assert len(uses) == (4 if rows <= FEW_IMAGES else 0)
-
-
-def test_weights_of_image_networks_are_copied_when_they_are_needed(monkeypatch):
-    policy, ours, graph, _ = image_actors(monkeypatch)
-    obs, noise = batch(PIXELS, 1), noise_of(policy, 1)
-    before = ours.behave(obs, None, None, noise)[1]
-    for variable in policy.trainable_variables:
-        variable.assign(variable + 0.01)
-    np.testing.assert_array_equal(ours.behave(obs, None, None, noise)[1], before)
-    ours.refresh()
-    after = ours.behave(obs, None, None, noise)[1]
-    np.testing.assert_allclose(after, graph.behave(obs, None, None, noise)[1], rtol=1e-4, atol=1e-5)
-    assert np.abs(after - before).min() > 1e-3
-
-
-def test_an_action_mask_beside_an_image_is_obeyed_by_numpy(monkeypatch):
+def test_an_action_mask_beside_an_image_is_obeyed():
     masked = spaces.Dict({ONLY: PIXELS, MASK: spaces.MultiBinary(4)})
-    policy, ours, _, uses = image_actors(monkeypatch, masked)
+    policy = make("cnn_small", masked)
+    actor = make_actor(policy)
+    assert type(actor) is GraphActor
     for allowed in range(4):
         obs = {ONLY: batch(PIXELS, 1), MASK: np.eye(4, dtype=np.int8)[[allowed]]}
         for noise in (noise_of(policy, 1), None):
-            assert ours.choose(obs, None, None, noise)[0] == [allowed - 1]
-    assert len(uses) == 8
+            assert actor.choose(obs, None, None, noise)[0] == [allowed - 1]
 
 
 def test_an_unusual_value_network_acts_in_the_graph():

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from actor_critics import CAMERA, KINDS, MULTI, OBSERVATIONS, ROWS, SEVERAL, batch, make, noise_of, shake
 
-from tfbaselines.policy.actor import GraphActor, ImageActor, NumpyActor, make_actor
+from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.training.model import PolicyModel
 
@@ -55,15 +55,6 @@ def test_others_act_in_the_graph(kwargs):
     np.testing.assert_allclose(mode.actions, policy.head.mode_numpy(expected.flat.numpy()), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(mode.values, expected.value, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(actor.value(obs, states, episode_start), expected.value, rtol=1e-4, atol=1e-5)
-
-
-def test_one_image_is_seen_by_numpy():
-    policy = make(obs=CAMERA)
-    actor, graph, obs = make_actor(policy), GraphActor(policy), batch(CAMERA)[:1]
-    assert type(actor) is ImageActor
-    for noise in (noise_of(policy)[:1], None):
-        chosen = (one.choose(obs, None, None, noise)[0] for one in (actor, graph))
-        np.testing.assert_allclose(*chosen, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kwargs", [{"memory_size": 4}, {"obs": CAMERA}], ids=["memory", "camera"])

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from tfbaselines.algs import es
 from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
-from tfbaselines.policy.base import ActingPolicy, Head, SamplingActor
+from tfbaselines.policy.base import BasePolicy, Head, SamplingActor
 from tfbaselines.policy.direct import CertainHead, DirectPolicy
 from tfbaselines.training.model import PolicyModel
 
@@ -38,7 +38,7 @@ def observations(count=40):
 @pytest.mark.parametrize("action", ACTIONS, ids=str)
 def test_an_action_is_the_mode_with_and_without_noise(action):
     policy, obs = make(action, num_hidden=8), observations()
-    assert isinstance(policy, ActingPolicy) and isinstance(policy.head, Head)
+    assert isinstance(policy, BasePolicy) and isinstance(policy.head, Head)
     ours, graph = make_actor(policy), GraphActor(policy)
     assert isinstance(ours, NumpyActor) and isinstance(ours, SamplingActor)
     noise = policy.head.draw_noise(np.random.default_rng(0), (len(obs),))

@@ -54,40 +54,9 @@ def test_a_network_whose_output_is_not_flat_gives_rows():
     np.testing.assert_allclose(copied([network, last])(x), expected, rtol=1e-4, atol=1e-5)
 
 
-CONVOLUTIONS = {
-    "valid": {"padding": "valid", "strides": 2},
-    "same": {"padding": "same", "strides": (3, 1)},
-    "no bias": {"use_bias": False},
-    "activation": {"activation": "tanh"},
-}
-
-
-def pixels(*shape):
-    return np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
-
-
-@pytest.mark.parametrize("arguments", CONVOLUTIONS.values(), ids=CONVOLUTIONS)
-def test_convolutions_are_those_of_keras(arguments):
-    inputs = keras.Input((9, 10, 2))
-    x = keras.layers.Rescaling(1 / 255.0, offset=-0.5)(inputs)
-    x = keras.layers.Conv2D(5, (4, 3), bias_initializer="normal", **arguments)(x)
-    network, images = keras.Model(inputs, x), pixels(3, 9, 10, 2)
-    assert Mirror([network]).repeatable
-    np.testing.assert_allclose(copied([network])(images), np.reshape(network(images), (3, -1)), rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("images", [1, 2, 5])
 @pytest.mark.parametrize("name", ["cnn", "cnn_small", "cnn_simple", "conv_only"])
-def test_registered_networks_of_images_are_repeated(name, images):
-    network, x = get_network_builder(name)()((84, 84, 4)), pixels(images, 84, 84, 4)
-    assert Mirror([network]).repeatable
-    np.testing.assert_allclose(copied([network])(x), np.reshape(network(x), (images, -1)), rtol=1e-3, atol=1e-5)
-
-
-@pytest.mark.parametrize("arguments", [{"dilation_rate": 2}, {"groups": 2}, {"activation": "elu"}])
-def test_unusual_convolutions_are_not_repeatable(arguments):
-    inputs = keras.Input((9, 9, 2))
-    assert not Mirror([keras.Model(inputs, keras.layers.Conv2D(4, 3, **arguments)(inputs))]).repeatable
+def test_convolutions_are_not_repeatable(name):
+    assert not Mirror([get_network_builder(name)()((84, 84, 4))]).repeatable
 
 
 def test_one_network_that_numpy_does_not_know_makes_a_mirror_unrepeatable():

@@ -231,6 +231,6 @@ def test_a_policy_is_not_called_as_the_originals_function_is():
     with pytest.raises(ValueError) as caught:
         make()(1, 1, None)
     assert str(caught.value) == (
-        "build_policy gives the policy itself, it is not called: policy.forward(observations) computes, and the model "
-        "that learn(network, env, total_timesteps=0) returns has step, act and value"
+        "build_policy returns the policy itself, which is not called: use policy.forward(observations), or the "
+        "model that learn(network, env, total_timesteps=0) returns, which has step, act and value"
     )

@@ -3,7 +3,7 @@
 The modules that tfbaselines.compat makes, and MIGRATION.md, come from this table.
 """
 
-from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.algs import NAMES
 from tfbaselines.compat.port import Port, instead
 from tfbaselines.config.stable_baselines3 import TWINS
 
@@ -369,7 +369,7 @@ OWN: dict[str, Port] = {
     "callbacks": Port(same="training.callbacks"),
     "plot_util": Port(same="plot.plot_util"),
     "vec_env": Port(same="envs.vec"),
-    **{name: Port(rest=f"algs.{name}.{name}") for name in ALGORITHMS},
+    **{name: Port(rest=f"algs.{name}.{name}") for name in NAMES},
 }
 
 TABLE: dict[str, Port] = OWN | STABLE_BASELINES3 | SPINUP | BASELINES

@@ -1,9 +1,4 @@
-"""Behaviour cloning as a phase of training: passes over demonstrations, judged on a held-out part of them.
-
-Demonstrations as the batches that policies are trained on: rows, or sequences for policies with a memory.
-
-Behaviour cloning: the log probability of what a demonstrator did.
-"""
+"""Behavior cloning: losses, batches of demonstrations, and passes with early stopping on a validation set."""
 
 import dataclasses
 from functools import partial
@@ -27,11 +22,11 @@ from tfbaselines.rollout.rollout import minibatches
 
 
 def as_rows(demonstrations: Demonstrations, every: int = 1) -> dict[str, np.ndarray]:
-    """obs [B, ...], actions [B, ...] and valid [B], ones.
+    """Make rows of demonstrations: obs [B, ...], actions [B, ...] and valid [B], ones.
 
     Args:
         demonstrations: the episodes.
-        every: see Demonstrations.rows.
+        every: use every n-th step of an episode.
     """
     rows = demonstrations.rows(every)
     valid = np.ones(len(rows), np.float32)
@@ -39,46 +34,46 @@ def as_rows(demonstrations: Demonstrations, every: int = 1) -> dict[str, np.ndar
 
 
 class Sequences:
-    """Episodes cut into sequences of equal length, the last of each episode filled up with steps that do not count.
+    """Episodes cut into sequences of equal length; invalid steps fill the last one of each episode.
 
     Attributes:
-        data: obs, actions, episode_start and valid [S, L, ...], and states [S, M], the memory before each sequence.
+        data: obs, actions, episode_start and valid [S, L, ...], and states [S, M] before each sequence.
 
     Args:
         demonstrations: the episodes.
         length: L.
         state_size: M.
-        every: every how many steps of an episode one counts.
+        every: use every n-th step of an episode.
     """
 
     def __init__(self, demonstrations: Demonstrations, length: int, state_size: int, every: int = 1) -> None:
         pieces = [-(-int(steps) // length) for steps in demonstrations.lengths]
         numbers = iter(range(sum(pieces)))
-        # [E, K] number of each episode's k-th sequence, -1 behind its last one.
+        # [E, K] number of each episode's k-th sequence, -1 after its last one.
         self._numbers = np.full((len(pieces), max(pieces)), -1)
         rows, self.data = np.full((sum(pieces), length), -1), {}
         begins = demonstrations.ends - demonstrations.lengths
         for episode, (begin, end, count) in enumerate(zip(begins, demonstrations.ends, pieces, strict=True)):
             for k in range(count):
                 number = self._numbers[episode, k] = next(numbers)
-                own = np.arange(begin + k * length, min(begin + (k + 1) * length, end))
-                rows[number, : len(own)] = own
-        counts = np.zeros(len(demonstrations), np.float32)
-        counts[demonstrations.rows(every)] = 1.0
+                steps = np.arange(begin + k * length, min(begin + (k + 1) * length, end))
+                rows[number, : len(steps)] = steps
+        used = np.zeros(len(demonstrations), np.float32)
+        used[demonstrations.rows(every)] = 1.0
         valid = (rows >= 0).astype(np.float32)
         self.data = {
             "obs": demonstrations.obs[rows],
             "actions": demonstrations.actions[rows],
             "episode_start": demonstrations.episode_start[rows].astype(np.float32) * valid,
-            "valid": counts[rows] * valid,
+            "valid": used[rows] * valid,
             "states": np.zeros((len(rows), state_size), np.float32),
         }
 
     def refresh(self, memory: Any) -> None:
-        """Compute the memory before each sequence with the policy as it is now.
+        """Compute the states before each sequence with the present policy.
 
         Args:
-            memory: function of obs, episode_start [E, L, ...] and states [E, M] that gives the states after them.
+            memory: function of obs, episode_start [E, L, ...] and states [E, M] that returns the states after them.
         """
         for k in range(1, self._numbers.shape[1]):
             before = self._numbers[:, k - 1]
@@ -88,12 +83,12 @@ class Sequences:
 
 
 def cloning_loss(policy: BasePolicy, batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """E[-log pi(a|s)] over the rows that count, and the policy's mean entropy there.
+    """Compute E[-log pi(a|s)] over valid rows, and the policy's mean entropy there.
 
     Args:
-        policy: gives pi.
-        batch: obs [B, ...], actions [B, ...] and valid [B], 1 where a row counts; recurrent policies: as for
-            `evaluated` in learn/losses.py.
+        policy: has the distribution pi.
+        batch: obs [B, ...], actions [B, ...] and valid [B], 1 for valid rows; recurrent policies: as for `evaluated`
+            in learn/losses.py.
     """
     batch, outputs = evaluated(policy, batch)
     pi, valid = policy.head.distribution(outputs.flat), batch["valid"]
@@ -103,13 +98,13 @@ def cloning_loss(policy: BasePolicy, batch: Batch) -> tuple[tf.Tensor, dict[str,
 
 
 def imitation_loss(policy: BasePolicy, batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """`cloning_loss` for every kind of policy. Of bounded heads it is the squared distance of the most likely action.
+    """Compute `cloning_loss`, or for bounded heads the squared distance of the most likely action.
 
     Demonstrated actions often lie on their bounds, where the density of a squashed Gaussian has no maximum. Actions are
     in units of their bounds; entropy is left to the algorithm.
 
     Args:
-        policy: gives pi.
+        policy: has the distribution pi.
         batch: see `cloning_loss`.
     """
     if not isinstance(policy.head, BoundedHead):
@@ -122,30 +117,26 @@ def imitation_loss(policy: BasePolicy, batch: Batch) -> tuple[tf.Tensor, dict[st
 
 
 def weight_penalty(variables: list) -> tf.Tensor:
-    """Half the sum of squares of all parameters.
-
-    Args:
-        variables: Keras variables.
-    """
+    """Compute half the sum of squares of all Keras variables."""
     return tf.add_n([tf.nn.l2_loss(variable.value) for variable in variables])
 
 
 ADAM_EPSILON = 1e-5
-# Steps of the held-out part that are looked at together.
+# Largest number of steps in one evaluation of the validation loss.
 LARGEST_BATCH = 1024
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CloningOptions:
-    """How demonstrations are learnt from.
+    """Hyper-parameters of behavior cloning.
 
     Attributes:
         batch_size: steps in a gradient step.
-        held_out: share of the demonstrations that is not learnt from.
-        patience: passes without a smaller loss of the held-out part after which the policy has learnt; 0 for no end.
+        held_out: share of the demonstrations in the validation set.
+        patience: early stopping: passes without improvement of the validation loss; 0 disables it.
         weight_decay: factor of the penalty of half the squared parameters.
-        subsample: every how many steps of an episode one is used.
-        sequence_length: steps of the sequences that a policy with memory learns from.
+        subsample: use every n-th step of an episode.
+        sequence_length: steps of the training sequences of a recurrent policy.
     """
 
     batch_size: int = 128
@@ -159,20 +150,20 @@ class CloningOptions:
 class Cloning:
     """Passes over demonstrations; a part of the model (see PolicyModel.parts).
 
-    The held-out part is every so many rows (or sequences), so that every rank and every resumed run holds out the same.
+    The validation set consists of every n-th row (or sequence): it is the same on every rank and in every resumed run.
 
     Attributes:
-        optimizer: takes the steps.
-        steps_per_pass: demonstrated steps that a pass learns from.
+        optimizer: of the policy.
+        steps_per_pass: demonstrated steps in a pass.
         gradient_steps: of a pass.
-        over: the held-out loss has not fallen for `patience` passes; the policy is the best one again.
+        over: early stopping ended the cloning, and the policy has its best parameters.
 
     Args:
-        policy: what learns.
-        variables: those of it that change.
-        demonstrations: what it learns from.
-        options: how.
-        comm: the ranks that train together; each goes through the demonstrations in an order of its own.
+        policy: to train.
+        variables: of the policy that change.
+        demonstrations: to imitate.
+        options: hyper-parameters.
+        comm: communicator of the ranks that train together; each shuffles the demonstrations in its own order.
     """
 
     def __init__(
@@ -183,8 +174,12 @@ class Cloning:
         options: CloningOptions,
         comm: mpi.Communicator,
     ) -> None:
-        self._policy, self._options, self._comm = policy, options, comm
-        self._variables, self._seen, self._sequences = variables, demonstrations.obs, None
+        self._policy = policy
+        self._options = options
+        self._comm = comm
+        self._variables = variables
+        self._obs = demonstrations.obs
+        self._sequences = None
         size = options.batch_size
         if policy.recurrent:
             length = options.sequence_length
@@ -192,59 +187,61 @@ class Cloning:
             self._data, size = self._sequences.data, max(1, size // length)
         else:
             self._data = as_rows(demonstrations, options.subsample)
-        count = len(self._data["obs"])
-        held = _every(count, options.held_out)
-        self._held_out, self._learnt = np.flatnonzero(held), np.flatnonzero(~held)
-        self._size = min(size, len(self._learnt))
-        self.gradient_steps = len(self._learnt) // self._size
-        whole = self._learnt[: self.gradient_steps * self._size]
-        self.steps_per_pass = max(1, int(self._data["valid"][whole].sum()))
+        held = _held_out(len(self._data["obs"]), options.held_out)
+        self._held_out = np.flatnonzero(held)
+        self._training = np.flatnonzero(~held)
+        self._size = min(size, len(self._training))
+        self.gradient_steps = len(self._training) // self._size
+        used = self._training[: self.gradient_steps * self._size]
+        self.steps_per_pass = max(1, int(self._data["valid"][used].sum()))
         self.optimizer = Adam(epsilon=ADAM_EPSILON)
         jit = compile_with_xla(policy, options.batch_size)
         self._engine = Engine([Phase("cloning", self._loss, variables, self.optimizer)], jit=jit, comm=comm)
-        self._judge = compiled(lambda batch: cloning_loss(policy, batch)[0], jit)
+        self._evaluate = compiled(lambda batch: cloning_loss(policy, batch)[0], jit)
         self._memory = compiled(partial(memory_after, policy), jit)
         self._forget()
 
     def begin(self) -> None:
-        """Begin anew: the policy's running mean, if it has one, takes in what the demonstrator saw."""
+        """Start again: add the demonstrator's observations to the policy's running statistics, if any."""
         if self._policy.normalizer:
-            self._policy.normalizer.update(self._seen)
+            self._policy.normalizer.update(self._obs)
         self._forget()
 
     def one_pass(self, rng: np.random.Generator, lr: float, most: int | None = None) -> dict[str, float]:
-        """Learn once from every minibatch, and look at the held-out part; statistics.
+        """Learn once from every minibatch, evaluate the validation loss, and return statistics.
 
         Args:
-            rng: shuffles.
+            rng: generator that shuffles.
             lr: learning rate.
-            most: gradient steps after which the pass ends; None for a whole one.
+            most: largest number of gradient steps; None for a whole pass.
         """
         if self._sequences is not None:
             self._sequences.refresh(lambda *batch: self._memory(*map(tf.constant, batch)).numpy())
-        rows = self._learnt[minibatches(rng, len(self._learnt), self._size, 1)[:most]]
+        rows = self._training[minibatches(rng, len(self._training), self._size, 1)[:most]]
         statistics = self._engine.minibatches(self._data, rows, lr=lr)
         if self._held_out.size:
-            # Other processors may round differently, and all ranks must end in the same pass.
+            # All ranks must end in the same pass, though processors may round differently.
             loss = self._comm.broadcast_object(self._held_out_loss())
             self._consider(loss)
             statistics |= {"held_out_loss": loss, "best_held_out_loss": self._best}
         return statistics
 
     def _held_out_loss(self) -> float:
-        """Its mean over the steps that count, a few at a time: all images at once may not fit into memory."""
+        """Compute the mean over valid steps in several batches: all images at once may not fit into memory."""
         most = LARGEST_BATCH if self._sequences is None else max(1, LARGEST_BATCH // self._options.sequence_length)
         total = count = 0.0
         for rows in np.array_split(self._held_out, -(-len(self._held_out) // most)):
             batch = {name: tf.constant(array[rows]) for name, array in self._data.items()}
             weight = float(self._data["valid"][rows].sum())
-            total, count = total + weight * float(self._judge(batch)), count + weight
+            total += weight * float(self._evaluate(batch))
+            count += weight
         return total / max(count, 1.0)
 
     def _consider(self, loss: float) -> None:
-        """Keep the parameters if they are the best so far, or take the best back when it is time."""
+        """Keep the parameters if they are the best so far; restore the best when patience ends."""
         if self._best is None or loss < self._best:
-            self._best, self._since = loss, 0
+            self._best = loss
+            self._since = 0
             self._kept = [variable.numpy() for variable in self._variables]
             return
         self._since += 1
@@ -256,14 +253,16 @@ class Cloning:
         return 0 < self._options.patience <= self._since
 
     def take_best(self) -> None:
-        """Give the policy the parameters with the smallest held-out loss, if anything is held out."""
+        """Restore the parameters with the smallest validation loss, if there is a validation set."""
         if self._held_out.size:
             for variable, value in zip(self._variables, self._kept, strict=True):
                 variable.assign(value)
 
     def _forget(self) -> None:
-        self.over, self._best = False, None
-        self._since, self._kept = 0, [variable.numpy() for variable in self._variables]
+        self.over = False
+        self._best = None
+        self._since = 0
+        self._kept = [variable.numpy() for variable in self._variables]
 
     def _loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
         loss, statistics = cloning_loss(self._policy, batch)
@@ -272,49 +271,50 @@ class Cloning:
         return loss, statistics
 
     def ready(self) -> None:
-        """Nothing follows the parameters."""
+        """Do nothing: no copies depend on the variables."""
 
     def observed(self) -> None:
-        """Nothing depends on the statistics of observations."""
+        """Do nothing: the policy's statistics of observations are not used."""
 
     def state(self) -> dict[str, Any]:
-        """The best parameters so far, and whether they were taken."""
+        """Save the best parameters so far, and the progress of early stopping."""
         kept = {f"{number:02d}": array for number, array in enumerate(self._kept)}
         return {"cloning": {"best": self._best, "since": self._since, "over": self.over, "kept": kept}}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave."""
+        """Load a state that `state` returned."""
         saved = state["cloning"]
-        self._best, self._since = saved["best"], saved["since"]
-        # Older checkpoints do not tell: the next pass does. With a larger patience there is more to learn.
-        self.over = saved.get("over", False) and self._patience_ended()
+        self._best = saved["best"]
+        self._since = saved["since"]
+        # With more patience a finished run continues.
+        self.over = saved["over"] and self._patience_ended()
         self._kept = [array for _, array in sorted(saved["kept"].items(), key=lambda item: int(item[0]))]
 
 
 def memory_after(policy: BasePolicy, obs: tf.Tensor, episode_start: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
-    """The states [E, M] after sequences of observations.
+    """Compute the states [E, M] of a recurrent policy after sequences of observations.
 
     Args:
         policy: with memory.
         obs: [E, L, ...].
         episode_start: [E, L].
-        states: [E, M] before them.
+        states: [E, M] before the sequences.
     """
     flat = [tf.reshape(array, (-1, *array.shape[2:])) for array in (obs, episode_start)]
     return policy.forward(*flat, states).states
 
 
 def pretrain(cloning: Cloning, rng: np.random.Generator, lr: float, max_iter: int) -> None:
-    """Clone before other learning begins; the log has a line at the beginning and at the end.
+    """Clone before other training begins; log a line at the beginning and at the end.
 
     Args:
         cloning: of the policy.
-        rng: shuffles.
+        rng: generator that shuffles.
         lr: learning rate.
-        max_iter: the most gradient steps.
+        max_iter: largest number of gradient steps.
     """
     cloning.begin()
-    logger.info(f"pretraining by behaviour cloning, at most {max_iter} gradient steps")
+    logger.info(f"pretraining by behavior cloning, at most {max_iter} gradient steps")
     steps, statistics = 0, {}
     while steps < max_iter and not cloning.over:
         statistics = cloning.one_pass(rng, lr, max_iter - steps)
@@ -324,8 +324,8 @@ def pretrain(cloning: Cloning, rng: np.random.Generator, lr: float, max_iter: in
     logger.info(f"pretrained for {steps} gradient steps: {words}")
 
 
-def _every(count: int, share: float) -> np.ndarray:
-    """[count] whether each of some things is among a share of them; of two at least one is, and one is not."""
+def _held_out(count: int, share: float) -> np.ndarray:
+    """Mark the held-out rows, [count]; with two rows or more, both sets have at least one row."""
     if share == 0 or count < 2:
         return np.zeros(count, bool)
     apart = min(max(2, round(1 / share)), count)

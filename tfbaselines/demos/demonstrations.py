@@ -1,8 +1,8 @@
-"""Demonstrations: whole episodes of what somebody saw and did, and the file they are kept in.
+"""Demonstrations: whole episodes of a demonstrator's observations and actions, and their file.
 
-The file is an uncompressed .npz, written by numpy and without pickle: the arrays of `Demonstrations`, and `about`, JSON
-with the format, both spaces, and where the episodes come from. `load_demonstrations` also reads baselines' expert files
-and Minari datasets (demos/foreign.py).
+The file is an uncompressed .npz, written by numpy without pickle. It has the arrays of `Demonstrations`, and `about`:
+JSON with the format, both spaces, and the origin of the episodes. `load_demonstrations` also reads baselines' expert
+files and Minari datasets (demos/foreign.py).
 """
 
 import dataclasses
@@ -28,16 +28,16 @@ ARRAYS = ("obs", "actions", "rewards", "lengths", "terminated", "last_obs")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Demonstrations:
-    """Episodes one after the other: T steps of E episodes.
+    """Consecutive episodes: T steps of E episodes.
 
     Attributes:
-        obs: [T, ...] observations before each step, as the environment shows them without VecNormalize.
+        obs: [T, ...] observations before each step, without VecNormalize.
         actions: [T, ...] actions taken, within the bounds of the action space.
         rewards: [T].
         lengths: [E] steps of each episode.
         terminated: [E] whether the episode ended by itself, not by a time limit.
-        last_obs: [E, ...] observations after the last steps; None where they are not known.
-        about: where the episodes come from: JSON values by name.
+        last_obs: [E, ...] observations after the last steps; None if they are unknown.
+        about: origin of the episodes, JSON values by name.
     """
 
     obs: np.ndarray
@@ -53,23 +53,23 @@ class Demonstrations:
 
     @property
     def ends(self) -> np.ndarray:
-        """[E] the row after each episode's last one."""
+        """Row after the last one of each episode, [E]."""
         return np.cumsum(self.lengths)
 
     @property
     def episode_start(self) -> np.ndarray:
-        """[T] whether a row is the first of its episode."""
+        """True where a row is the first of its episode, [T]."""
         first = np.zeros(len(self), bool)
         first[self.ends - self.lengths] = True
         return first
 
     @property
     def returns(self) -> np.ndarray:
-        """[E] sum of the rewards of each episode."""
+        """Sum of the rewards of each episode, [E]."""
         return np.add.reduceat(self.rewards.astype(np.float64), self.ends - self.lengths)
 
     def first(self, episodes: int | None) -> "Demonstrations":
-        """The first episodes alone; all of them for None."""
+        """Select the first episodes; None selects all."""
         if episodes is None or episodes >= len(self.lengths):
             return self
         steps = int(self.ends[episodes - 1])
@@ -84,9 +84,9 @@ class Demonstrations:
         )
 
     def with_next_obs(self) -> "Demonstrations":
-        """The steps whose next observation is known, or not needed since they terminate their episode.
+        """Select the steps that have a next observation, or need none because they terminate their episode.
 
-        Where the file has no last observations, an episode that a time limit ended loses its last step.
+        If the file has no last observations, an episode that a time limit ended loses its last step.
         """
         if self.last_obs is not None or self.terminated.all():
             return self
@@ -94,19 +94,19 @@ class Demonstrations:
         kept = np.ones(len(self), bool)
         kept[last[cut]] = False
         lengths = self.lengths - cut
-        some = lengths > 0
+        nonempty = lengths > 0
         return dataclasses.replace(
             self,
             obs=self.obs[kept],
             actions=self.actions[kept],
             rewards=self.rewards[kept],
-            lengths=lengths[some],
-            terminated=self.terminated[some],
-            last_obs=self.obs[last][some],
+            lengths=lengths[nonempty],
+            terminated=self.terminated[nonempty],
+            last_obs=self.obs[last][nonempty],
         )
 
     def rows(self, every: int = 1) -> np.ndarray:
-        """Rows of every so many steps of each episode, from its first."""
+        """Select every n-th step of each episode, from its first."""
         begins = self.ends - self.lengths
         return np.concatenate([np.arange(begin, end, every) for begin, end in zip(begins, self.ends, strict=True)])
 
@@ -120,8 +120,8 @@ def save_demonstrations(
     """Write a file, whole or not at all.
 
     Args:
-        path: the file.
-        demonstrations: what it is to hold.
+        path: of the file.
+        demonstrations: content of the file.
         observation_space: of one environment.
         action_space: of one environment.
     """
@@ -149,17 +149,17 @@ def load_demonstrations(
     action_space: spaces.Space,
     argument: str = "demo_path",
 ) -> Demonstrations:
-    """Read demonstrations of an environment; ValueError in one line naming the file when they do not fit it.
+    """Read demonstrations of an environment; raise an error that names the file if they do not fit.
 
     Args:
         path: a file of `save_demonstrations`, one of baselines' experts (acs, ep_rets, rews, obs), or 'minari:ID' for a
             Minari dataset on this machine.
         observation_space: of one environment.
         action_space: of one environment.
-        argument: in which the path was given, for the error when it is missing.
+        argument: name of the path's argument, for the error if it is missing.
     """
     if not path:
-        accepted = "a file of demonstrations, as `python -m tfbaselines.record` writes it, or minari:ID"
+        accepted = "a file of demonstrations from `python -m tfbaselines.record`, or minari:ID"
         raise bad_argument(argument, path, accepted)
     name = os.fspath(path)
     _check_space(observation_space)
@@ -199,7 +199,6 @@ def _of_file(path: Path, observation_space: spaces.Space, action_space: spaces.S
 
 
 def _document(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """What the file says about itself."""
     document = parse_document(str(arrays["about"]).encode()) if arrays["about"].dtype.kind == "U" else None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise UsageError(f"its entry 'about' does not name the format {FORMAT}")
@@ -212,7 +211,7 @@ def _document(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
 def _fitted(
     episodes: Episodes, about: dict[str, Any], observation_space: spaces.Space, action_space: spaces.Space
 ) -> Demonstrations:
-    """Checked against the spaces, in the types that algorithms take."""
+    """Check episodes against the spaces, and convert them to the types that algorithms take."""
     lengths = as_declared("lengths", episodes.lengths, ("E",), np.int64)
     steps, count = int(lengths.sum()), len(lengths)
     if count == 0 or lengths.min() < 1:
@@ -238,7 +237,7 @@ def _actions(actions: np.ndarray, steps: int, space: spaces.Space) -> np.ndarray
     dtype = np.float32 if isinstance(space, spaces.Box) else space.dtype
     actions = as_declared("actions", actions, (steps, *space.shape), dtype)
     if isinstance(space, spaces.Box):
-        # What the environment does with actions beyond them.
+        # Environments clip actions, too.
         return np.clip(actions, space.low, space.high).astype(np.float32)
     outside = next((action for action in np.unique(actions, axis=0) if not space.contains(action)), None)
     if outside is not None:
@@ -247,9 +246,9 @@ def _actions(actions: np.ndarray, steps: int, space: spaces.Space) -> np.ndarray
 
 
 class DataSetReplay(Replay):
-    """The transitions of a data set, one episode after the other; nothing is added.
+    """A fixed replay of the transitions of a data set, one episode after the other.
 
-    A recurrent policy's memory is not part of a data set: sequences begin with an empty one.
+    A data set has no recurrent states: sequences begin with zeros.
 
     Args:
         data: the episodes.
@@ -277,5 +276,5 @@ class DataSetReplay(Replay):
 
     @property
     def observations(self) -> np.ndarray:
-        """[T, ...] observations before every step."""
+        """Observations before every step, [T, ...]."""
         return self._arrays[f"obs/{ONLY}"][: self.steps, 0]

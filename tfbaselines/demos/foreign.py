@@ -1,4 +1,4 @@
-"""Readers of demonstrations that others recorded: baselines' expert files, and Minari datasets."""
+"""Readers of other programs' demonstrations: baselines' expert files, and Minari datasets."""
 
 from typing import Any, NamedTuple
 
@@ -8,14 +8,14 @@ from gymnasium import spaces
 from tfbaselines.arrays import check_array
 from tfbaselines.errors import UsageError
 
-# What a Minari dataset's name begins with where a file's path may stand.
+# Prefix of a Minari dataset's name in place of a file's path.
 MINARI = "minari:"
 
 OF_BASELINES = ("acs", "ep_rets", "rews", "obs")
 
 
 class Episodes(NamedTuple):
-    """The arrays of Demonstrations as they were read, not yet checked."""
+    """The arrays of Demonstrations, not yet checked."""
 
     obs: np.ndarray
     actions: np.ndarray
@@ -28,9 +28,9 @@ class Episodes(NamedTuple):
 def of_baselines(
     arrays: dict[str, np.ndarray], observation_space: spaces.Space, action_space: spaces.Space
 ) -> Episodes:
-    """From the arrays of an expert file: episodes of one length, obs [E, L, ...], acs [E, L, ...], rews [E, L].
+    """Convert an expert file: episodes of equal length, obs [E, L, ...], acs [E, L, ...], rews [E, L].
 
-    The file does not hold how its episodes ended, nor the observation after the last step.
+    The file has neither the cause of an episode's end nor the observation after the last step.
 
     Args:
         arrays: by name.
@@ -42,7 +42,7 @@ def of_baselines(
         raise UsageError(f"it has no array '{missing[0]}' and no entry 'about': neither this format nor baselines'")
     obs = check_array("obs", arrays["obs"], ("E", "L", *observation_space.shape))
     shape = count, length = obs.shape[:2]
-    # baselines leaves out the axis of an action that is one number.
+    # baselines omits the axis of an action that is one number.
     one_number = action_space.shape == (1,) and arrays["acs"].shape == shape
     actions = check_array("acs", arrays["acs"], shape if one_number else (*shape, *action_space.shape))
     rewards = check_array("rews", arrays["rews"], shape)
@@ -57,7 +57,7 @@ def of_baselines(
 
 
 def of_minari(name: str) -> Episodes:
-    """From a Minari dataset that is on this machine; Dict and Tuple observations are flattened.
+    """Convert a Minari dataset on this machine; Dict and Tuple observations are flattened.
 
     Args:
         name: the dataset's id, such as mujoco/hopper/expert-v0.
@@ -70,7 +70,7 @@ def of_minari(name: str) -> Episodes:
         raise UsageError('Minari is not installed: pip install "tfbaselines[demos]"') from None
     try:
         dataset = minari.load_dataset(name)
-    except Exception as error:  # Its backends raise whatever their file formats do.
+    except Exception as error:  # The backends of file formats raise many types.
         raise UsageError(f"Minari cannot load it ({error}); `minari download {name}` fetches public ones") from None
     episodes = list(dataset.iterate_episodes())
     if not episodes:
@@ -87,7 +87,7 @@ def of_minari(name: str) -> Episodes:
 
 
 def _flattened(space: spaces.Space, obs: Any) -> np.ndarray:
-    """[L + 1, ...] observations of an episode, as environments show them to algorithms."""
+    """Flatten an episode's observations [L + 1, ...] as algorithms take them."""
     if not isinstance(space, spaces.Dict | spaces.Tuple):
         return np.asarray(obs)
     names = space.spaces.keys() if isinstance(space, spaces.Dict) else range(len(space.spaces))
@@ -98,4 +98,4 @@ def _flattened(space: spaces.Space, obs: Any) -> np.ndarray:
 def _flattened_rows(space: spaces.Space, obs: Any) -> np.ndarray:
     if isinstance(space, spaces.Dict | spaces.Tuple):
         return _flattened(space, obs)
-    return np.stack([spaces.flatten(space, one) for one in np.asarray(obs)])
+    return np.stack([spaces.flatten(space, row) for row in np.asarray(obs)])

@@ -1,4 +1,4 @@
-"""Recording what happens in environments as demonstrations."""
+"""Recording of episodes as demonstrations."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tfbaselines.policy.encoding import observation_dtype
 
 
 def record_below_normalization(env: VecEnv) -> tuple[VecEnv, "Recorder"]:
-    """The environments with a Recorder around what VecNormalize scales, or around all where there is none."""
+    """Put a Recorder below VecNormalize, or around the environments if there is none; return both."""
     normalize = find_wrapper(env, VecNormalize)
     if normalize is None:
         recorder = Recorder(env)
@@ -22,10 +22,10 @@ def record_below_normalization(env: VecEnv) -> tuple[VecEnv, "Recorder"]:
 
 
 class Recorder(VecEnvWrapper):
-    """Keeps every episode that ends; Dict observations are kept flat.
+    """Records every finished episode; Dict observations are flattened.
 
     Attributes:
-        recorded_space: of the observations that are kept.
+        recorded_space: of recorded observations.
 
     Args:
         venv: the environments.
@@ -43,21 +43,18 @@ class Recorder(VecEnvWrapper):
         self._actions: np.ndarray | None = None
 
     def reset(self) -> Any:
-        """See VecEnv."""
         obs = self.venv.reset()
         self._steps = [[] for _ in range(self.num_envs)]
         self._obs = self._rows(obs)
         return obs
 
     def step_async(self, actions: np.ndarray) -> None:
-        """See VecEnv."""
         space = self.action_space
         bounded = np.clip(actions, space.low, space.high) if isinstance(space, spaces.Box) else actions
         self._actions = np.array(bounded, np.float32 if isinstance(space, spaces.Box) else space.dtype)
         self.venv.step_async(actions)
 
     def step_wait(self) -> StepResult:
-        """See VecEnv."""
         obs, rewards, dones, infos = self.venv.step_wait()
         for i in range(self.num_envs):
             self._steps[i].append((self._obs[i], self._actions[i], float(rewards[i])))
@@ -69,10 +66,10 @@ class Recorder(VecEnvWrapper):
         return obs, rewards, dones, infos
 
     def demonstrations(self, about: dict[str, Any]) -> Demonstrations:
-        """The episodes that have ended, in the order of their ends.
+        """Collect the finished episodes, in the order of their ends.
 
         Args:
-            about: where they come from.
+            about: origin of the episodes.
         """
         steps = [step for episode, _, _ in self._ended for step in episode]
         obs, actions, rewards = zip(*steps, strict=True)
@@ -87,10 +84,9 @@ class Recorder(VecEnvWrapper):
         )
 
     def _rows(self, obs: Any) -> list[np.ndarray]:
-        """The observation of each environment, copied."""
         if self._flatten:
             return [self._row({name: part[i] for name, part in obs.items()}) for i in range(self.num_envs)]
-        return [self._row(one) for one in obs]
+        return [self._row(row) for row in obs]
 
     def _row(self, obs: Any) -> np.ndarray:
         flat = spaces.flatten(self.venv.observation_space, obs) if self._flatten else obs

@@ -3,23 +3,27 @@
 On-policy algorithms come first; the parts for off-policy algorithms take batches of single steps or of sequences.
 """
 
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 
 from tfbaselines.learn.engine import Batch, Statistics
-from tfbaselines.policy.actor_critic import ActorCritic, View
-from tfbaselines.policy.policy import Outputs, Policy
+from tfbaselines.policy.base import BasePolicy, Outputs
+
+if TYPE_CHECKING:
+    from tfbaselines.policy.actor_critic import ActorCritic, View
 
 
-def evaluated(policy: Policy, batch: Batch) -> tuple[Batch, Outputs]:
-    """Evaluate the policy's networks on a batch.
+def evaluated(policy: BasePolicy, batch: Batch) -> tuple[Batch, Outputs]:
+    """Compute the policy's present outputs for a batch, and flatten sequences to rows.
 
     Args:
-        policy: the policy.
-        batch: obs and others [B, ...]; recurrent policies: the same as [n, T, ...], with episode_start [n, T] and
-            states [n, S] before the first step.
+        policy: with distributions and values.
+        batch: obs and others [B, ...]; recurrent policies: [n, T, ...], with episode_start [n, T] and states [n, S]
+            before the first step.
 
     Returns:
-        The batch with every array as [B, ...], where B = n * T for recurrent policies; the outputs of these rows.
+        The batch with every array as [B, ...], B = n * T for recurrent policies; the outputs of these rows.
     """
     states = batch.get("states")
     if states is not None:
@@ -28,21 +32,21 @@ def evaluated(policy: Policy, batch: Batch) -> tuple[Batch, Outputs]:
     return batch, policy.forward(batch["obs"], batch.get("episode_start"), states)
 
 
-def with_outputs(policy: Policy, batch: Batch) -> Batch:
-    """Put the parameters `flat` [B, P] of the policy's present distributions into a batch, unless it has them.
+def with_outputs(policy: BasePolicy, batch: Batch) -> Batch:
+    """Add the parameters `flat` [B, P] of the policy's present distributions to a batch, unless it has `flat`.
 
     Args:
-        policy: a policy without memory.
+        policy: without memory.
         batch: obs [B, ...] and others.
     """
     return {"flat": policy.forward(batch["obs"]).flat} | batch
 
 
-def squared_value_loss(policy: Policy, batch: Batch) -> tuple[tf.Tensor, Statistics]:
+def squared_value_loss(policy: BasePolicy, batch: Batch) -> tuple[tf.Tensor, Statistics]:
     """Compute E[(V - R)^2], also as the statistic LossV.
 
     Args:
-        policy: the policy, for its values V.
+        policy: with values V.
         batch: obs [B, ...] and returns R [B]; recurrent policies: as for `evaluated`.
     """
     batch, outputs = evaluated(policy, batch)
@@ -51,7 +55,7 @@ def squared_value_loss(policy: Policy, batch: Batch) -> tuple[tf.Tensor, Statist
 
 
 def standardized(x: tf.Tensor) -> tf.Tensor:
-    """Scale x to mean 0 and standard deviation 1."""
+    """Scale to mean 0 and standard deviation 1."""
     return (x - tf.reduce_mean(x)) / (tf.math.reduce_std(x) + 1e-8)
 
 
@@ -59,9 +63,9 @@ def clipped_policy_loss(ratio: tf.Tensor, advantages: tf.Tensor, cliprange: tf.T
     """Compute E[max(-A * ratio, -A * clip(ratio, 1 - cliprange, 1 + cliprange))] (Schulman et al. 2017).
 
     Args:
-        ratio: present probability of the actions over their probability when they were taken [B].
+        ratio: [B] of the actions' present probabilities to those when they were taken.
         advantages: A [B].
-        cliprange: largest distance of the ratio from 1.
+        cliprange: largest difference of the ratio from 1.
     """
     clipped = tf.clip_by_value(ratio, 1.0 - cliprange, 1.0 + cliprange)
     return tf.reduce_mean(tf.maximum(-advantages * ratio, -advantages * clipped))
@@ -74,15 +78,15 @@ def clipped_value_loss(
 
     Args:
         values: present values V [B].
-        old_values: values V_old [B] when the rollout was collected.
+        old_values: V_old [B] from the time of the rollout.
         returns: R [B].
-        cliprange: largest distance of V from V_old.
+        cliprange: largest difference of V from V_old.
     """
     clipped = old_values + tf.clip_by_value(values - old_values, -cliprange, cliprange)
     return 0.5 * tf.reduce_mean(tf.maximum(tf.square(values - returns), tf.square(clipped - returns)))
 
 
-def views(policy: ActorCritic, batch: Batch) -> dict[str, View]:
+def views(policy: "ActorCritic", batch: Batch) -> dict[str, "View"]:
     """Preprocess the observations before the steps ('now') and after them ('next').
 
     Sequences contain both in the same rows; `targets` picks the right ones.
@@ -91,13 +95,13 @@ def views(policy: ActorCritic, batch: Batch) -> dict[str, View]:
     return {"now": now, "next": now if policy.recurrent else policy.view(batch["next_obs"])}
 
 
-def target_actions(target: ActorCritic, view: View, noise: tf.Tensor | None) -> tf.Tensor:
+def target_actions(target: "ActorCritic", view: "View", noise: tf.Tensor | None) -> tf.Tensor:
     """Return the actions [B, n] of a deterministic target network, with noise [B, n] or None, inside the bounds."""
     head = target.head
     actions = tf.reshape(head.mode(target.act(view)), (-1, head.width))
     if noise is None:
         return actions
-    return tf.clip_by_value(actions + noise, head.centre - head.limit, head.centre + head.limit)
+    return tf.clip_by_value(actions + noise, head.center - head.limit, head.center + head.limit)
 
 
 def targets(batch: Batch, values: tf.Tensor) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""Policies of off-policy control: an actor, and critics that estimate the return of actions."""
+"""Policies of off-policy control: an actor, and critics that estimate the returns of actions."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -8,24 +8,22 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
-from tfbaselines.envs.vec.observations import parts_of
 from tfbaselines.errors import bad_argument
 from tfbaselines.policy.base import BasePolicy, Head, Outputs, memory_tensors
 from tfbaselines.policy.distributions import make_pdtype
-from tfbaselines.policy.encoding import FORBIDDEN, seen_in_numpy, without_mask
+from tfbaselines.policy.encoding import seen_in_numpy, without_mask
 from tfbaselines.policy.layers import flat_width, run_network
 from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import NetworkFn, NetworkSpec, get_network_builder
 from tfbaselines.policy.precision import in_full
 from tfbaselines.policy.trunk import NetworkTrunk, Trunk, takes_observations, trunk_maker
 
-# Units of the layer over features and actions of critics whose network takes the observation alone.
+# Units of a critic's layer over features and actions, if its network takes only the observation.
 JOINT_UNITS = 256
 
 
 class View(NamedTuple):
-    """Observations as actor and critics take them.
+    """Preprocessed observations, the input of actor and critics.
 
     Attributes:
         encoded: [B, ...], or a dictionary.
@@ -44,7 +42,7 @@ class Critic:
     Args:
         inputs: numbers in a row.
         outputs: 1, or the number of choices of a discrete action.
-        network_fn: builds the hidden layers; None for none.
+        network_fn: builds the hidden layers; None for no hidden layers.
         initializer: of the output layer.
     """
 
@@ -55,7 +53,7 @@ class Critic:
 
     @property
     def modules(self) -> list[Any]:
-        """The hidden layers, then the output layer."""
+        """Hidden layers, then the output layer."""
         return [*([self._network] if self._network else []), self.layer]
 
     @property
@@ -66,29 +64,28 @@ class Critic:
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """The hidden layers', then the output layer's."""
+        """Variables of the hidden layers, then of the output layer."""
         return [variable for module in self.modules for variable in module.trainable_variables]
 
     def __call__(self, rows: tf.Tensor) -> tf.Tensor:
-        """Values [B, outputs]."""
         return in_full(self.layer(rows if self._network is None else run_network(self._network, rows)))
 
 
 class ActorCritic(BasePolicy):
     """An actor with one or more critics, for bounded Box or for discrete actions.
 
-    A critic of continuous actions takes the action beside the observation's features; one of discrete actions has a
-    value for each choice, and the values of several simultaneous choices (MultiDiscrete) are added.
+    A critic of continuous actions takes features and action; a critic of discrete actions has a value for each choice,
+    and the values of simultaneous choices (MultiDiscrete) are added.
 
     Args:
         observation_space: of one environment.
         action_space: a bounded Box, Discrete or MultiDiscrete.
-        network_fn: builds the dense layers of the actor and of each critic from the width of a row; None for none.
+        network_fn: builds the dense layers of the actor and of each critic from the width of a row; None for no layers.
         head: builds the actor's head from the action space.
-        critics: number of critics; with several reward signals, of each one.
-        streams: reward signals, each with critics of its own; None for the environment's rewards alone.
+        critics: number of critics; with several reward signals, number for each signal.
+        streams: number of reward signals, each with its own critics; None for the environment's rewards alone.
         make_trunk: builds the trunk of the actor and the trunk that all critics share; None for a plain Trunk.
-        initializer: makes the initialiser of an output layer.
+        initializer: makes the initializer of an output layer.
         normalize_observations: see BasePolicy.
         clip_observations: see BasePolicy.
         unit_actions: critics take actions scaled to -1..1.
@@ -119,14 +116,14 @@ class ActorCritic(BasePolicy):
             clip_observations=clip_observations,
             comm=comm,
         )
-        self._unit_actions, self.streams = unit_actions, streams
-        # Statistics of returns that critics' outputs are normalised by (algs/ddpg/popart.py); an algorithm sets them.
+        self._unit_actions = unit_actions
+        self.streams = streams
+        # An algorithm sets the statistics of returns that normalize the critics' outputs (algs/ddpg/popart.py).
         self.returns: Any = None
         self.discrete = not isinstance(action_space, spaces.Box)
-        self.masked = ACTION_MASK in parts_of(observation_space)
         make_trunk = make_trunk or (lambda space: Trunk(space, None))
-        space = without_mask(observation_space)
-        self.trunk, self.critic_trunk = make_trunk(space), make_trunk(space)
+        self.trunk = make_trunk(self._seen)
+        self.critic_trunk = make_trunk(self._seen)
         self.state_size = self.trunk.state_size + self.critic_trunk.state_size
         self.network = network_fn((self.trunk.width,)) if network_fn else None
         width = flat_width(self.network) if self.network else self.trunk.width
@@ -140,54 +137,53 @@ class ActorCritic(BasePolicy):
 
     @property
     def modules(self) -> list[Any]:
-        """The actor's, the critics', and the statistics of returns."""
         actor = [*self.trunk.modules, *([self.network] if self.network else []), self.pi_layer]
         critics = [*self.critic_trunk.modules, *(module for critic in self.critics for module in critic.modules)]
         return [*actor, *critics, *([] if self.returns is None else self.returns.variables)]
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """The actor's, then the critics'."""
+        """Variables of the actor, then of the critics."""
         return [*self.acting_variables, *self.critic_variables]
 
     @property
     def acting_variables(self) -> list[keras.Variable]:
-        """The actor's trainable variables."""
+        """Trainable variables of the actor."""
         network = self.network.trainable_variables if self.network else []
         return [*self.trunk.trainable_variables, *network, *self.pi_layer.trainable_variables]
 
     @property
     def perturbed_variables(self) -> list[keras.Variable]:
-        """Those that noise in the parameters changes: the actor's but for layer normalisation."""
+        """Variables that parameter noise changes: the actor's without layer normalization."""
         return [variable for variable in self.acting_variables if "normalization" not in variable.path]
 
     @property
     def critic_variables(self) -> list[keras.Variable]:
-        """Those of the critics' trunk, then of each critic."""
-        own = [variable for critic in self.critics for variable in critic.trainable_variables]
-        return [*self.critic_trunk.trainable_variables, *own]
+        """Variables of the critics' trunk, then of each critic."""
+        critics = [variable for critic in self.critics for variable in critic.trainable_variables]
+        return [*self.critic_trunk.trainable_variables, *critics]
 
     def mirror(self) -> Mirror | None:
-        """See BasePolicy; values, which are seldom needed while acting, are computed through the graph."""
+        # Acting rarely needs values, which are computed through the graph.
         repeatable, seen = seen_in_numpy(self)
         if not self.trunk.chained or not repeatable:
             return None
         return Mirror([*self.trunk.modules, *([self.network] if self.network else []), self.pi_layer], seen=seen)
 
     def view(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> View:
-        """Observations as actor and critics take them; arguments as for `forward`."""
+        """Preprocess observations for actor and critics; arguments as for `forward`."""
         return View(self.preprocess(obs), *memory_tensors(episode_start, states))
 
     def view_of(self, batch: Mapping[str, Any]) -> View:
-        """The view of a batch's rows: its obs, and of sequences its episode_start and states."""
+        """Preprocess a batch: its obs and, for sequences, episode_start and states."""
         return self.view(batch["obs"], batch.get("episode_start"), batch.get("states"))
 
     def act(self, view: View) -> tf.Tensor:
-        """The head's parameters [B, P]."""
+        """Compute the head's parameters [B, P]."""
         return self._act(view)[0]
 
     def q(self, view: View, actions: tf.Tensor) -> list[tf.Tensor]:
-        """Each critic's values [B] of actions [B, ...]."""
+        """Compute each critic's values [B] of actions [B, ...]."""
         if self.discrete:
             chosen = self.choices(actions)
             return [tf.reduce_sum(values * chosen, axis=-1) for values in self.q_all(view)]
@@ -195,7 +191,7 @@ class ActorCritic(BasePolicy):
         return [critic(rows)[:, 0] for critic in self.critics]
 
     def q_of_several(self, view: View, actions: tf.Tensor) -> list[tf.Tensor]:
-        """Each critic's values [B, N] of N continuous actions [B, N, ...] for every row."""
+        """Compute each critic's values [B, N] of N continuous actions [B, N, ...] for every row."""
         features, _ = self._critic_features(view)
         count = actions.shape[1]
         flat = tf.reshape(actions, (-1, *actions.shape[2:]))
@@ -203,20 +199,20 @@ class ActorCritic(BasePolicy):
         return [tf.reshape(critic(rows), (-1, count)) for critic in self.critics]
 
     def q_all(self, view: View) -> list[tf.Tensor]:
-        """Each critic's values [B, P] of all choices of a discrete action."""
+        """Compute each critic's values [B, P] of all choices of a discrete action."""
         features, _ = self._critic_features(view)
         return [critic(features) for critic in self.critics]
 
     def least(self, values: list[tf.Tensor]) -> tf.Tensor:
-        """The smallest [...] of the critics' values [...]; of K reward signals that of each one's critics, [..., K]."""
+        """Compute the minimum [...] of the critics' values [...]; with K reward signals one for each, [..., K]."""
         if self.streams is None:
             return tf.reduce_min(tf.stack(values), axis=0)
-        own = len(values) // self.streams
-        of_each = [tf.stack(values[k : k + own]) for k in range(0, len(values), own)]
-        return tf.stack([tf.reduce_min(of_one, axis=0) for of_one in of_each], axis=-1)
+        count = len(values) // self.streams
+        by_signal = [tf.stack(values[k : k + count]) for k in range(0, len(values), count)]
+        return tf.stack([tf.reduce_min(critics, axis=0) for critics in by_signal], axis=-1)
 
     def choices(self, actions: tf.Tensor) -> tf.Tensor:
-        """Discrete actions [B, ...] as rows of one-hots [B, P], one for each part of an action."""
+        """Encode discrete actions [B, ...] as rows of one-hots [B, P], one for each part of an action."""
         space = self.action_space
         if isinstance(space, spaces.Discrete):
             return tf.one_hot(tf.cast(actions, tf.int32) - int(space.start), int(space.n))
@@ -228,13 +224,13 @@ class ActorCritic(BasePolicy):
         )
 
     def log_probabilities(self, flat: tf.Tensor) -> tf.Tensor:
-        """Log probabilities [B, P] of all choices of a discrete action."""
+        """Compute log probabilities [B, P] of all choices of a discrete action."""
         space = self.action_space
         widths = [int(space.n)] if isinstance(space, spaces.Discrete) else space.nvec.ravel().tolist()
         return tf.concat([tf.nn.log_softmax(part) for part in tf.split(flat, widths, axis=-1)], axis=-1)
 
     def forward(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
-        """See ActingPolicy; the value is the smallest of the critics' values of the most likely action."""
+        """Compute parameters, values and new states; the value is the critics' minimum for the most likely action."""
         view = self.view(obs, episode_start, states)
         flat, actor_states = self._act(view)
         features, critic_states = self._critic_features(view)
@@ -251,26 +247,22 @@ class ActorCritic(BasePolicy):
         return Outputs(flat, self.returns_of(value), new_states)
 
     def state(self) -> dict[str, Any]:
-        """See BasePolicy; also the statistics of returns."""
         return super().state() | {"returns": None if self.returns is None else self.returns.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See BasePolicy."""
         super().restore(state)
         if self.returns is not None and state["returns"] is not None:
             self.returns.restore(state["returns"])
 
     def returns_of(self, values: tf.Tensor) -> tf.Tensor:
-        """Critics' values as returns: where there are statistics of returns, values are normalised by them."""
+        """Convert critics' values to returns: statistics of returns, if any, normalize the values."""
         return values if self.returns is None else self.returns.denormalized(values)
 
     def _act(self, view: View) -> tuple[tf.Tensor, tf.Tensor | None]:
         states = None if view.states is None else view.states[:, : self.trunk.state_size]
         features, states = self.trunk(view.encoded, view.episode_start, states)
         flat = in_full(self.pi_layer(features if self.network is None else run_network(self.network, features)))
-        if self.masked:
-            flat += FORBIDDEN * (1.0 - view.encoded[ACTION_MASK])
-        return flat, states
+        return self._allowed(flat, view.encoded), states
 
     def _critic_features(self, view: View) -> tuple[tf.Tensor, tf.Tensor | None]:
         states = None if view.states is None else view.states[:, self.trunk.state_size :]
@@ -297,7 +289,7 @@ def build_actor_critic(
 ) -> ActorCritic:
     """Build an actor with critics from names.
 
-    A network with convolutions or memory takes the observation itself; any other one takes a Trunk's features.
+    A network with convolutions or memory takes the observation itself; any other takes a Trunk's features.
 
     Args:
         env: anything with observation_space and action_space.
@@ -305,7 +297,7 @@ def build_actor_critic(
         head: see ActorCritic.
         critics: see ActorCritic.
         streams: see ActorCritic.
-        memory_size: numbers in the actor's state and in the critics' state, two per unit of an LSTM; None for none.
+        memory_size: numbers in the actor's state and in the critics' state, two per unit of an LSTM; None for no LSTM.
         vis_encode_type: encoder of images: simple, nature_cnn or resnet.
         normalize_observations: see BasePolicy.
         comm: see BasePolicy.
@@ -334,6 +326,5 @@ def build_actor_critic(
 
 
 def _joint(shape: tuple[int, ...]) -> keras.Model:
-    """One dense layer over features and actions."""
     inputs = keras.Input(shape)
     return keras.Model(inputs, keras.layers.Dense(JOINT_UNITS, "relu", name="joint")(inputs))

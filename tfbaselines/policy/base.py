@@ -1,9 +1,6 @@
-"""What policies of every kind share: spaces, action head, preprocessing of observations, saving and loading.
+"""Protocols of policies, action heads and actors, and the base class of policies with networks.
 
-What acting code needs of a policy, its action head and its actor, whatever kind of policy it is.
-
-Rollouts, models, --play and export are written against these protocols. Policies of dense or convolutional networks
-derive from `policy/base.py`, which defines most of `ActingPolicy`; anything else satisfies it by having its members.
+Rollouts, models, --play and export are written against the protocols and `BasePolicy`.
 """
 
 import abc
@@ -14,17 +11,19 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
+from tfbaselines.envs.vec.observations import parts_of
 from tfbaselines.envs.vec.packed import opened
 from tfbaselines.errors import UsageError
 from tfbaselines.parallel import mpi
-from tfbaselines.policy.encoding import describe_space, encode, spaces_differ
+from tfbaselines.policy.encoding import FORBIDDEN, describe_space, encode, spaces_differ, without_mask
 from tfbaselines.policy.layers import has_convolutions, layers_of
 from tfbaselines.policy.mirror import Mirror
-from tfbaselines.policy.normalizer import DictNormalizer, Normalizer, make_normalizer, numeric_parts
+from tfbaselines.policy.normalizer import make_normalizer, numeric_parts
 
 
 class Step(NamedTuple):
-    """One step of acting: actions [N, ...], values [N], states [N, S] or None, negative log probabilities [N]."""
+    """Results of acting: actions [N, ...], values [N], states [N, S] or None, negative log probabilities [N]."""
 
     actions: np.ndarray
     values: np.ndarray
@@ -33,13 +32,13 @@ class Step(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """A policy's outputs for a batch of observations.
+    """Outputs of a policy for a batch of observations.
 
     Attributes:
         flat: [B, P] parameters of the action distributions.
-        value: [B] values, or [B, A] one for each action or each reward signal.
+        value: [B] values, or [B, A] with one value for each action or reward signal.
         states: [num_envs, S] new recurrent states, or None.
-        features: [B, F] latent from which the values are computed, or None where a policy does not expose it.
+        features: [B, F] latent below the value layer, or None if a policy does not expose it.
     """
 
     flat: tf.Tensor
@@ -52,18 +51,20 @@ class ActionDistribution(Protocol):
     """A batch of distributions over actions, in the graph."""
 
     def sample(self, noise: tf.Tensor) -> tf.Tensor:
-        """Actions [B, ...] from the head's noise [B, ...]."""
+        """Compute actions [B, ...] from the head's noise [B, ...]."""
 
     def mode(self) -> tf.Tensor:
-        """The most likely actions [B, ...]."""
+        """Compute the most likely actions [B, ...]."""
 
     def neglogp(self, actions: tf.Tensor) -> tf.Tensor:
-        """Negative log probabilities [B]; zeros where actions have no density."""
+        """Compute negative log probabilities [B]; zeros if actions have no density."""
 
 
 @runtime_checkable
 class Head(Protocol):
-    """From a network's output to actions, in the graph and in numpy. All randomness is the argument `noise`.
+    """Action head: computes actions from a network's output, in the graph and in numpy.
+
+    All randomness is the argument `noise`.
 
     Attributes:
         param_size: P, numbers in a row of parameters.
@@ -80,39 +81,39 @@ class Head(Protocol):
     mode_noise: float
 
     def draw_noise(self, rng: np.random.Generator, batch: tuple[int, ...]) -> np.ndarray:
-        """Noise [*batch, *noise_shape] for sampling."""
+        """Draw noise [*batch, *noise_shape] for sampling."""
 
     def distribution(self, flat: tf.Tensor) -> ActionDistribution:
-        """The distributions with parameters [B, P]."""
+        """Make the distributions with parameters [B, P]."""
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """Actions [B, ...] from parameters [B, P] and noise."""
+        """Compute actions [B, ...] from parameters [B, P] and noise."""
 
     def mode_numpy(self, flat: np.ndarray) -> np.ndarray:
-        """The most likely actions [B, ...]."""
+        """Compute the most likely actions [B, ...]."""
 
     def neglogp_numpy(self, flat: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """Negative log probabilities [B] of actions."""
+        """Compute negative log probabilities [B] of actions."""
 
 
 @runtime_checkable
 class Actor(Protocol):
-    """Chooses actions for a policy: all that replay collectors, evaluation and --play need."""
+    """Chooses actions for a policy, for replay collectors, evaluation and --play."""
 
     def choose(
         self, obs: Any, states: np.ndarray | None, episode_start: np.ndarray | None, noise: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Actions [N, ...] and new states [N, S] or None.
+        """Compute actions [N, ...] and new states [N, S] or None.
 
         Args:
-            obs: [N, ...], or a dictionary of them.
+            obs: observations [N, ...], or a dictionary of observations.
             states: [N, S], or None for a feed-forward policy.
             episode_start: [N] whether the observation is the first of an episode, or None for a feed-forward policy.
             noise: [N, ...] from the head's draw_noise, or None for the mode.
         """
 
     def value(self, obs: Any, states: np.ndarray | None = None, episode_start: np.ndarray | None = None) -> np.ndarray:
-        """Values [N]."""
+        """Compute values [N]."""
 
     def refresh(self) -> None:
         """Use the policy's present weights; called after every update."""
@@ -125,12 +126,12 @@ class SamplingActor(Actor, Protocol):
     def step(
         self, obs: Any, states: np.ndarray | None, episode_start: np.ndarray | None, noise: np.ndarray | None
     ) -> Step:
-        """Actions, values, new states and negative log probabilities; arguments as for `choose`."""
+        """Compute actions, values, new states and negative log probabilities; arguments as for `choose`."""
 
     def behave(
         self, obs: Any, states: np.ndarray | None, episode_start: np.ndarray | None, noise: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Actions [N, ...], parameters [N, P] of the distributions they were drawn from, and new states."""
+        """Compute actions [N, ...], the parameters [N, P] of their distributions, and new states."""
 
 
 @runtime_checkable
@@ -138,91 +139,40 @@ class BlockActor(SamplingActor, Protocol):
     """A feed-forward actor that computes values and probabilities once for a whole rollout."""
 
     def act(self, obs: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
-        """Actions [N, ...] alone."""
+        """Compute only actions [N, ...]."""
 
     def evaluate(self, obs: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Values [B] and negative log probabilities [B] of observations [B, ...] and the actions taken."""
+        """Compute values [B] and negative log probabilities [B] of observations [B, ...] and the actions taken."""
 
 
-@runtime_checkable
-class ActingPolicy(Protocol):
-    """A policy that can act, be evaluated, saved, loaded and exported.
-
-    Attributes:
-        observation_space: of one environment.
-        action_space: of one environment.
-        head: from the network's output to actions.
-        normalizer: running statistics of observations, or None.
-        clip: bound of every observed number after normalisation, or None.
-        recurrent: whether acting needs a state.
-        state_size: S, numbers in one environment's recurrent state; 0 for a feed-forward policy.
-        modules: networks, layers and variables that an exported model holds.
-        trainable_variables: in a fixed order, in which they are saved.
-    """
-
-    observation_space: spaces.Space
-    action_space: spaces.Space
-    head: Head
-    normalizer: Normalizer | DictNormalizer | None
-    clip: float | None
-
-    @property
-    def recurrent(self) -> bool: ...
-
-    @property
-    def state_size(self) -> int: ...
-
-    @property
-    def modules(self) -> list[Any]: ...
-
-    @property
-    def trainable_variables(self) -> list[keras.Variable]: ...
-
-    def initial_state(self, num_envs: int) -> np.ndarray | None:
-        """Zeros [num_envs, S] for a recurrent policy, None for a feed-forward one."""
-
-    def forward(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
-        """Distribution parameters, values and new states.
-
-        Args:
-            obs: [B, ...] observations of the space's own dtype; recurrent: B = num_envs * steps, environment-major.
-            episode_start: [B] 1 where the observation is an episode's first (recurrent only).
-            states: [num_envs, S] before the first step (recurrent only).
-        """
-
-    def mirror(self) -> Mirror | None:
-        """How numpy repeats the policy; None to act through the graph."""
-
-    def state(self) -> dict[str, Any]:
-        """Weights and statistics, for a saved model."""
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Load what `state` returned; ValueError when it does not fit this policy."""
-
-
-# Normalised observations are clipped to this many standard deviations.
+# Normalized observations are clipped to this many standard deviations.
 CLIP_NORMALIZED = 5.0
 
 
 class BasePolicy(abc.ABC):
-    """A policy without its networks; see ActingPolicy in policy/base.py.
+    """A policy without its networks: it can act, be evaluated, saved, loaded and exported.
 
     A subclass defines `modules`, `trainable_variables` and `forward`, sets `state_size` if it is recurrent, and
-    overrides `mirror` if numpy can repeat its networks.
+    overrides `mirror` if numpy can compute its networks.
+
+    Attributes:
+        masked: observations have an action mask.
+        normalizer: running statistics of observations, or None.
+        clip: bound of every observed number after normalization, or None.
 
     Args:
         observation_space: of one environment.
         action_space: of one environment.
-        head: from the network's output to actions.
-        normalize_observations: scale Box observations by a running mean and standard deviation kept by the policy.
-        clip_observations: bound of every observed number, normalised or not; None clips normalised numbers alone, to
+        head: computes actions from the network's output.
+        normalize_observations: scale Box observations by the policy's running mean and standard deviation.
+        clip_observations: bound of every observed number, normalized or not; None clips only normalized numbers, to
             CLIP_NORMALIZED.
         comm: communicator over which the running mean is merged.
     """
 
     # Numbers in one environment's recurrent state.
     state_size = 0
-    # Shape of an observation's value; () but for policies with a value for each of several reward signals.
+    # Shape of an observation's value: (K,) with K reward signals, () otherwise.
     value_shape: tuple[int, ...] = ()
 
     def __init__(
@@ -235,8 +185,14 @@ class BasePolicy(abc.ABC):
         clip_observations: float | None = None,
         comm: mpi.Communicator | None = None,
     ) -> None:
-        self.observation_space, self.action_space, self.head = observation_space, action_space, head
-        self.normalizer = make_normalizer(opened(observation_space), comm) if normalize_observations else None
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self.head = head
+        parts = opened(observation_space)
+        self.masked = ACTION_MASK in parts_of(parts)
+        # Observation space of the networks.
+        self._seen = without_mask(parts)
+        self.normalizer = make_normalizer(parts, comm) if normalize_observations else None
         self.clip = CLIP_NORMALIZED if clip_observations is None and normalize_observations else clip_observations
 
     @property
@@ -247,37 +203,44 @@ class BasePolicy(abc.ABC):
     @property
     @abc.abstractmethod
     def trainable_variables(self) -> list[keras.Variable]:
-        """In a fixed order, in which they are saved."""
+        """Variables in their saved order."""
 
     @abc.abstractmethod
     def forward(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
-        """Distribution parameters, values and new states; see ActingPolicy."""
+        """Compute distribution parameters, values and new states.
+
+        Args:
+            obs: [B, ...] observations in the space's dtype; recurrent: B = num_envs * steps, environment-major.
+            episode_start: [B] 1 where the observation is an episode's first (recurrent only).
+            states: [num_envs, S] before the first step (recurrent only).
+        """
 
     def mirror(self) -> Mirror | None:
-        """How numpy repeats the policy; None to act through the graph."""
+        """Describe the policy's computation for numpy; None to act through the graph."""
         return None
 
     @property
     def recurrent(self) -> bool:
-        """Whether acting needs a state."""
+        """True if acting needs a state."""
         return self.state_size > 0
 
     @property
     def convolutional(self) -> bool:
-        """Whether a network convolves images."""
+        """True if a network convolves images."""
         return has_convolutions(*self.modules)
 
     @property
     def widest_dense(self) -> int:
         """Units of the widest dense layer; 0 without any."""
-        return max((one.units for one in layers_of(*self.modules) if isinstance(one, keras.layers.Dense)), default=0)
+        dense = (layer for layer in layers_of(*self.modules) if isinstance(layer, keras.layers.Dense))
+        return max((layer.units for layer in dense), default=0)
 
     def initial_state(self, num_envs: int) -> np.ndarray | None:
-        """Zeros [num_envs, state_size] for a recurrent policy, None for a feed-forward one."""
+        """Make states [num_envs, state_size] of zeros; None for a feed-forward policy."""
         return np.zeros((num_envs, self.state_size), np.float32) if self.recurrent else None
 
     def preprocess(self, obs: Any) -> Any:
-        """Observations as the networks take them: encoded, normalised and clipped where the policy does so."""
+        """Encode observations for the networks, and normalize and clip them if the policy does so."""
         encoded = encode(obs, self.observation_space)
         if self.normalizer:
             encoded = self.normalizer.apply(encoded)
@@ -289,11 +252,15 @@ class BasePolicy(abc.ABC):
             }
         return self._clipped(encoded)
 
+    def _allowed(self, flat: tf.Tensor, encoded: Any) -> tf.Tensor:
+        """Lower the logits [B, P] of actions that the action mask forbids."""
+        return flat + FORBIDDEN * (1.0 - encoded[ACTION_MASK]) if self.masked else flat
+
     def _clipped(self, x: tf.Tensor) -> tf.Tensor:
         return tf.clip_by_value(tf.cast(x, tf.float32), -self.clip, self.clip)
 
     def state(self) -> dict[str, Any]:
-        """Weights by number and name, and the normaliser's statistics."""
+        """Save weights by number and name, and the normalizer's statistics."""
         return {
             "observation_space": describe_space(self.observation_space),
             "action_space": describe_space(self.action_space),
@@ -305,7 +272,7 @@ class BasePolicy(abc.ABC):
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load what `state` returned; ValueError when it belongs to other spaces or another network."""
+        """Load a state that `state` returned; raise an error if it has other spaces or another network."""
         for kind, space in (("observation", self.observation_space), ("action", self.action_space)):
             difference = spaces_differ(state[f"{kind}_space"], describe_space(space))
             if difference:
@@ -330,7 +297,7 @@ class BasePolicy(abc.ABC):
 
 
 def memory_tensors(episode_start: Any, states: Any) -> tuple[tf.Tensor | None, tf.Tensor | None]:
-    """Both as float32 tensors; None and None for a feed-forward policy, whose states are None."""
+    """Convert both to float32 tensors; return None and None for a feed-forward policy, where states are None."""
     if states is None:
         return None, None
     return tf.convert_to_tensor(episode_start, tf.float32), tf.convert_to_tensor(states, tf.float32)

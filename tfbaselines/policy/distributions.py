@@ -1,9 +1,9 @@
-"""Action heads: from a network's output to a distribution over actions.
+"""Action heads: distributions over actions from a network's output.
 
-The mathematics is TensorFlow Probability's. Its distributions are named in full where they are made: they load when
-one is first named, so that algorithms without them start half a second sooner. Randomness is an argument: a head draws
-noise from a numpy generator, which the seed and the checkpoint own, and a sample is a function of flat parameters and
-noise, in the graph and, for fast acting, in numpy.
+The mathematics is TensorFlow Probability's. `tfp.distributions` is written in full because it loads on first use:
+algorithms without it start half a second sooner. Randomness is an argument: a head draws noise from a numpy generator,
+which the seed and the checkpoint own, and a sample is a function of flat parameters and noise, in the graph and, for
+fast acting, in numpy.
 """
 
 from typing import Any
@@ -24,35 +24,37 @@ class Distribution:
 
     Args:
         distribution: the TensorFlow Probability distribution of one row's action.
-        sample: from noise to actions.
-        mode: the most likely actions.
+        sample: function from noise to actions.
+        mode: function that returns the most likely actions.
     """
 
     def __init__(self, distribution: Any, sample: Any, mode: Any) -> None:
-        self._distribution, self._sample, self._mode = distribution, sample, mode
+        self._distribution = distribution
+        self._sample = sample
+        self._mode = mode
 
     def logp(self, actions: tf.Tensor) -> tf.Tensor:
-        """log p(a), [B]."""
+        """Compute log p(a), [B]."""
         return self._distribution.log_prob(actions)
 
     def neglogp(self, actions: tf.Tensor) -> tf.Tensor:
-        """-log p(a), [B]."""
+        """Compute -log p(a), [B]."""
         return -self.logp(actions)
 
     def entropy(self) -> tf.Tensor:
-        """Entropy, [B]."""
+        """Compute the entropy, [B]."""
         return self._distribution.entropy()
 
     def kl(self, other: "Distribution") -> tf.Tensor:
-        """KL(self || other), [B]."""
+        """Compute KL(self || other), [B]."""
         return tfp.distributions.kl_divergence(self._distribution, other._distribution)
 
     def sample(self, noise: tf.Tensor) -> tf.Tensor:
-        """Actions [B, ...] from the head's noise."""
+        """Compute actions [B, ...] from the head's noise."""
         return self._sample(noise)
 
     def mode(self) -> tf.Tensor:
-        """The most likely actions [B, ...]."""
+        """Compute the most likely actions [B, ...]."""
         return self._mode()
 
     @property
@@ -86,7 +88,6 @@ class CategoricalHead:
         self.noise_shape = (self.width,)
 
     def distribution(self, flat: tf.Tensor) -> Distribution:
-        """The distribution with logits `flat`."""
         return _Categorical(
             tfp.distributions.Categorical(logits=flat),
             lambda noise: tf.argmax(flat + noise, axis=-1) + self._start,
@@ -95,24 +96,20 @@ class CategoricalHead:
         )
 
     def draw_noise(self, rng: np.random.Generator, batch: tuple[int, ...]) -> np.ndarray:
-        """Noise [*batch, n] for sampling."""
         return rng.gumbel(size=(*batch, self.width)).astype(np.float32)
 
     def noise_from_uniform(self, uniform: np.ndarray) -> np.ndarray:
-        """Noise from uniform numbers in (0, 1)."""
+        """Compute noise from uniform numbers in (0, 1)."""
         return -np.log(-np.log(uniform))
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """Actions [B]."""
         actions = (flat + noise).argmax(axis=-1)
         return actions + self._start if self._start else actions
 
     def mode_numpy(self, flat: np.ndarray) -> np.ndarray:
-        """The most likely actions [B]."""
         return flat.argmax(axis=-1) + self._start
 
     def neglogp_numpy(self, flat: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """-log p(a), [B]."""
         rows = np.arange(len(flat))
         top = flat.max(axis=-1, keepdims=True)
         log_sum = np.log(np.exp(flat - top).sum(axis=-1)) + top[:, 0]
@@ -134,7 +131,7 @@ class MultiCategoricalHead:
     """MultiDiscrete(nvec): logits of all parts side by side [B, sum(nvec)], Gumbel noise of the same shape.
 
     Args:
-        space: the action space, nvec of rank 1.
+        space: the action space, with nvec of rank 1.
     """
 
     mode_noise = 0.0
@@ -155,22 +152,18 @@ class MultiCategoricalHead:
             begin += part
 
     def distribution(self, flat: tf.Tensor) -> "_MultiCategorical":
-        """The distribution with logits `flat`."""
         return _MultiCategorical(flat, self._parts, self._starts)
 
     draw_noise = CategoricalHead.draw_noise
     noise_from_uniform = CategoricalHead.noise_from_uniform
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """Actions [B, parts]."""
         return self.mode_numpy(flat + noise)
 
     def mode_numpy(self, flat: np.ndarray) -> np.ndarray:
-        """The most likely actions [B, parts]."""
         return np.stack([flat[:, part].argmax(axis=-1) for part in self._slices], axis=-1) + self._starts
 
     def neglogp_numpy(self, flat: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """-log p(a), [B]."""
         total = np.zeros(len(flat), flat.dtype)
         chosen = np.asarray(actions, np.int64) - self._starts
         for column, part in enumerate(self._slices):
@@ -180,10 +173,11 @@ class MultiCategoricalHead:
 
 
 class _MultiCategorical(Distribution):
-    """Independent categorical parts; TensorFlow Probability has no such joint with parts of different sizes."""
+    """Independent categorical parts of different sizes, which TensorFlow Probability lacks."""
 
     def __init__(self, flat: tf.Tensor, parts: list[int], starts: np.ndarray) -> None:
-        self._logits, self._starts = tf.split(flat, parts, axis=-1), starts
+        self._logits = tf.split(flat, parts, axis=-1)
+        self._starts = starts
         self._parts = [tfp.distributions.Categorical(logits=logits) for logits in self._logits]
         self._sizes = parts
 
@@ -225,7 +219,6 @@ class GaussianHead:
         self.noise_shape = (self.width,)
 
     def distribution(self, flat: tf.Tensor) -> Distribution:
-        """The distribution with means and log standard deviations `flat`."""
         mean, logstd = tf.split(flat, 2, axis=-1)
         std = tf.exp(logstd)
         gaussian = tfp.distributions.MultivariateNormalDiag(mean, std)
@@ -234,31 +227,27 @@ class GaussianHead:
         return Distribution(gaussian, lambda noise: mean + std * noise, lambda: mean)
 
     def draw_noise(self, rng: np.random.Generator, batch: tuple[int, ...]) -> np.ndarray:
-        """Noise [*batch, n] for sampling."""
         return rng.standard_normal(size=(*batch, self.width), dtype=np.float32)
 
     def noise_from_uniform(self, noise: np.ndarray) -> np.ndarray:
-        """The argument: the numbers are standard normal already."""
+        """Return the noise: it is standard normal already."""
         return noise
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """Actions [B, ...]."""
         n = self.width
         return (flat[:, :n] + np.exp(flat[:, n:]) * noise).reshape(-1, *self.action_shape)
 
     def mode_numpy(self, flat: np.ndarray) -> np.ndarray:
-        """The mean actions [B, ...]."""
         return flat[:, : self.width].reshape(-1, *self.action_shape)
 
     def neglogp_numpy(self, flat: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """-log p(a), [B]."""
         mean, logstd = flat[:, : self.width], flat[:, self.width :]
         scaled = (actions.reshape(-1, self.width) - mean) / np.exp(logstd)
         return (0.5 * np.square(scaled) + logstd).sum(axis=-1) + np.float32(0.5 * LOG_2PI * self.width)
 
 
 class _Reshaped(Distribution):
-    """A Gaussian over flattened actions of a Box whose rank is not 1."""
+    """A Gaussian over flattened actions of a Box with a rank other than 1."""
 
     def __init__(self, gaussian: Any, mean: tf.Tensor, std: tf.Tensor, shape: tuple[int, ...]) -> None:
         super().__init__(
@@ -288,9 +277,8 @@ class BernoulliHead:
         self.noise_shape = (self.width,)
 
     def distribution(self, flat: tf.Tensor) -> Distribution:
-        """The distribution with logits `flat`."""
         probabilities, shape = tf.sigmoid(flat), (-1, *self.action_shape)
-        # Actions are integers of any type; their probabilities are computed in float32.
+        # Actions have any integer type; their probabilities are computed in float32.
         distribution = tfp.distributions.Independent(tfp.distributions.Bernoulli(logits=flat, dtype=tf.float32), 1)
         return _Binary(
             distribution,
@@ -300,23 +288,19 @@ class BernoulliHead:
         )
 
     def draw_noise(self, rng: np.random.Generator, batch: tuple[int, ...]) -> np.ndarray:
-        """Noise [*batch, n] for sampling."""
         return rng.random(size=(*batch, self.width), dtype=np.float32)
 
     def noise_from_uniform(self, uniform: np.ndarray) -> np.ndarray:
-        """The argument: the noise is uniform."""
+        """Return the numbers: the noise is uniform already."""
         return uniform
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """Actions [B, ...]."""
         return (noise < np.exp(-np.logaddexp(0.0, -flat))).astype(np.int8).reshape(-1, *self.action_shape)
 
     def mode_numpy(self, flat: np.ndarray) -> np.ndarray:
-        """The most likely actions [B, ...]."""
         return (flat > 0).astype(np.int8).reshape(-1, *self.action_shape)
 
     def neglogp_numpy(self, flat: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """-log p(a), [B]."""
         chosen = actions.reshape(-1, self.width)
         return (np.logaddexp(0.0, flat) - chosen * flat).sum(axis=-1)
 
@@ -341,7 +325,7 @@ _HEADS = {
 
 
 def make_pdtype(space: spaces.Space) -> Head:
-    """The action head of an action space; ValueError for an unsupported space."""
+    """Make the action head of an action space; raise an error for an unsupported space."""
     for kind, head in _HEADS.items():
         if isinstance(space, kind):
             return head(space)

@@ -1,4 +1,4 @@
-"""Observations as networks take them, in the graph and in numpy; spaces as saved files describe them."""
+"""Encodings of observations for networks, in the graph and in numpy, and descriptions of spaces for saved files."""
 
 from typing import Any
 
@@ -13,19 +13,19 @@ from tfbaselines.errors import UsageError
 
 
 def observation_dtype(space: spaces.Space) -> np.dtype:
-    """The type in which observations are stored and passed to compiled functions."""
+    """Choose the type of stored observations, which is also the type for compiled functions."""
     return np.dtype(np.float32) if space.dtype == np.float64 else np.dtype(space.dtype)
 
 
 def observation_spec(space: spaces.Space, batch: int | None = None) -> Any:
-    """The signature of a batch of observations for compiled functions; of a Dict a dictionary of them."""
+    """Make the signature of a batch of observations for compiled functions; a Dict gives a dictionary."""
     if isinstance(space, spaces.Dict):
         return {name: observation_spec(part, batch) for name, part in space.spaces.items()}
     return tf.TensorSpec((batch, *(space.shape or ())), tf.as_dtype(observation_dtype(space)))
 
 
 def encoded_shape(space: spaces.Space) -> tuple[int, ...]:
-    """Shape of one encoded observation."""
+    """Compute the shape of one encoded observation."""
     if isinstance(space, spaces.Discrete):
         return (int(space.n),)
     if isinstance(space, spaces.MultiDiscrete):
@@ -34,12 +34,12 @@ def encoded_shape(space: spaces.Space) -> tuple[int, ...]:
         return tuple(space.shape)
     raise UsageError(
         f"observation space {space} is not supported: accepted are Box, Discrete, MultiDiscrete and MultiBinary "
-        "(of Dict and Tuple, those without images: they are flattened)"
+        "(Dict and Tuple spaces without images are flattened)"
     )
 
 
 def encode(obs: Any, space: spaces.Space) -> Any:
-    """Observations [B, ...] as float32 [B, *encoded_shape]; pixels keep their type.
+    """Encode observations [B, ...] as float32 [B, *encoded_shape]; pixels keep their type.
 
     Discrete becomes one-hot, MultiDiscrete a row of one-hots, and a Dict, packed or not, a dictionary of encoded parts.
     """
@@ -60,7 +60,7 @@ def encode(obs: Any, space: spaces.Space) -> Any:
 
 
 def parts_in(rows: tf.Tensor | dict[str, tf.Tensor], space: PackedSpace) -> dict[str, tf.Tensor]:
-    """The parts of packed observations [B, bytes]; observations that are not packed stay as they are."""
+    """Unpack observations [B, bytes] into their parts; observations that are not packed stay unchanged."""
     if isinstance(rows, dict):
         return rows
     parts = {}
@@ -72,7 +72,7 @@ def parts_in(rows: tf.Tensor | dict[str, tf.Tensor], space: PackedSpace) -> dict
 
 
 def encode_numpy(obs: np.ndarray, space: spaces.Space) -> np.ndarray:
-    """`encode` in numpy, for every space but Dict."""
+    """Compute `encode` in numpy, for every space except Dict."""
     if isinstance(space, spaces.Box | spaces.MultiBinary):
         return obs if is_image(space) else np.asarray(obs, np.float32)
     if isinstance(space, spaces.Discrete):
@@ -86,7 +86,7 @@ def encode_numpy(obs: np.ndarray, space: spaces.Space) -> np.ndarray:
 
 
 def describe_space(space: spaces.Space) -> dict[str, Any]:
-    """A space as JSON, for saved files."""
+    """Describe a space as JSON, for saved files."""
     space = opened(space)
     if isinstance(space, spaces.Dict):
         return {"type": "Dict", "spaces": {name: describe_space(part) for name, part in space.spaces.items()}}
@@ -102,24 +102,24 @@ def describe_space(space: spaces.Space) -> dict[str, Any]:
 
 
 def spaces_differ(saved: dict[str, Any], present: dict[str, Any]) -> str | None:
-    """An error message's words for the difference of two described spaces; None when they are equal."""
+    """Compare two described spaces; return words for an error message, or None if they are equal."""
     if saved == present:
         return None
     return f"{in_words(saved)} was saved, this environment has {in_words(present)}"
 
 
 def in_words(description: dict[str, Any]) -> str:
-    """A described space on one line, without bounds, which may take many."""
+    """Write a described space on one line, without its bounds."""
     rest = ", ".join(f"{key}={value}" for key, value in description.items() if key != "type")
     return f"{description['type']}({rest})"
 
 
-# Added to the logits, or values, of actions that the action mask forbids.
+# The logits, or values, of forbidden actions are lowered by this.
 FORBIDDEN = -1e9
 
 
 def without_mask(space: spaces.Space) -> spaces.Space:
-    """The observation space of the networks: all parts but the action mask."""
+    """Remove the action mask from an observation space; the networks take the rest."""
     parts = parts_of(space)
     if ACTION_MASK not in parts:
         return space
@@ -128,11 +128,11 @@ def without_mask(space: spaces.Space) -> spaces.Space:
 
 
 def networks_part(encoded: Any, seen: spaces.Space) -> Any:
-    """What the networks take of observations as `encode` gives them: all parts but the action mask.
+    """Remove the action mask from encoded observations; the networks take the rest.
 
     Args:
         encoded: [B, ...], or a dictionary.
-        seen: the space of what they take, by `without_mask`.
+        seen: the observation space from `without_mask`.
     """
     if not isinstance(encoded, dict):
         return encoded
@@ -141,14 +141,14 @@ def networks_part(encoded: Any, seen: spaces.Space) -> Any:
 
 
 def seen_in_numpy(policy: Any) -> tuple[bool, spaces.Space | None]:
-    """Whether numpy can take a policy's observations apart, and what is left without the mask; None without one.
+    """Check whether numpy can process a policy's observations, and return their space without the mask, if any.
 
     Args:
-        policy: of observations whose parts its networks take, and perhaps of a mask.
+        policy: with observation_space, masked and normalizer.
     """
     space = opened(policy.observation_space)
     if not policy.masked:
         return not isinstance(space, spaces.Dict), None
     rest = without_mask(space)
-    # Statistics of a Dict are those of each of its parts.
+    # The statistics of a Dict belong to its parts.
     return not (isinstance(rest, spaces.Dict) or policy.normalizer), rest

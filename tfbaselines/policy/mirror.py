@@ -1,9 +1,5 @@
-"""Numpy functions that repeat dense and convolutional Keras networks, with numpy copies of their weights.
+"""Numpy functions that repeat dense Keras networks with numpy copies of their weights."""
 
-The parts of images that a convolution multiplies with its kernel.
-"""
-
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -15,43 +11,11 @@ from gymnasium import spaces
 from tfbaselines.compiling import Reading
 from tfbaselines.policy.recurrent import cell_of, normalized_in_numpy
 
-
-def patches_of(images: np.ndarray, size: tuple[int, int], strides: tuple[int, int], padded: bool) -> np.ndarray:
-    """A view [B, rows, columns, size[0], size[1] * channels] of images [B, height, width, channels].
-
-    Args:
-        images: what is convolved.
-        size: height and width of a patch.
-        strides: from one patch to the next, down and across.
-        padded: whether zeros are put around the images, so that there is a patch for every stride ('same'); otherwise
-            patches lie inside of them ('valid').
-    """
-    if padded:
-        margins = [_margins(*axis) for axis in zip(images.shape[1:3], size, strides, strict=True)]
-        images = np.pad(images, [(0, 0), *margins, (0, 0)])
-    images = np.ascontiguousarray(images)
-    batch, height, width, channels = images.shape
-    rows, columns = (height - size[0]) // strides[0] + 1, (width - size[1]) // strides[1] + 1
-    next_image, next_row, next_column, next_number = images.strides
-    return np.lib.stride_tricks.as_strided(
-        images,
-        (batch, rows, columns, size[0], size[1] * channels),
-        (next_image, strides[0] * next_row, strides[1] * next_column, next_row, next_number),
-        writeable=False,
-    )
-
-
-def _margins(length: int, size: int, stride: int) -> tuple[int, int]:
-    """Zeros before and after an axis; the odd one comes after."""
-    total = max(0, (math.ceil(length / stride) - 1) * stride + size - length)
-    return total // 2, total - total // 2
-
-
 ArrayFunction = Callable[[np.ndarray], np.ndarray]
 
 
 class Repeating(Protocol):
-    """A part of a policy that is neither a network nor a layer, and brings its own function.
+    """Part of a policy that is neither a network nor a layer and defines its own numpy function.
 
     Attributes:
         repeatable: whether numpy can compute it.
@@ -60,7 +24,7 @@ class Repeating(Protocol):
     repeatable: bool
 
     def in_numpy(self, copies: "NumpyCopies") -> ArrayFunction:
-        """The function of arrays, with the copies' arrays in place of variables."""
+        """Make the function of arrays, which uses the copies' arrays in place of variables."""
 
 
 # Networks and layers in a row; each takes the rows that the one before it returns.
@@ -68,17 +32,17 @@ Chain = Sequence[keras.Model | keras.layers.Layer | Repeating]
 
 
 class Mirror(NamedTuple):
-    """How numpy repeats a policy.
+    """Description of a policy's computation for numpy.
+
+    Modules at the start of both chains are computed once if both chains are needed.
 
     Attributes:
-        actor: from encoded observations to the head's parameters. Of a Q-network these are the values of all actions;
-            of a duelling one the advantages suffice, which have the same order.
-        value: from encoded observations to values; None to compute values through the graph. What both chains begin
-            with is computed once where both are needed.
+        actor: chain from encoded observations to the head's parameters. For a Q-network these are the values of all
+            actions; for a dueling one the advantages suffice, which have the same order.
+        value: chain from encoded observations to values; None to compute values through the graph.
         logstd: [1, n] appended to every row of the actor's output, or None.
         value_per_action: values are [B, A], one for each action or each reward signal, not [B].
-        seen: the part of the observations that both chains take, beside which there is an action mask; None where
-            observations have none.
+        seen: observation space without the action mask, the input of both chains; None if there is no mask.
     """
 
     actor: Chain
@@ -89,17 +53,17 @@ class Mirror(NamedTuple):
 
     @property
     def repeatable(self) -> bool:
-        """Whether numpy can repeat every layer of the chains."""
+        """True if numpy can compute every layer of the chains."""
         return all(_repeatable(module) for module in (*self.actor, *(self.value or ())))
 
     @property
     def remembers(self) -> bool:
-        """Whether both chains begin with an LSTM, and numpy can repeat every layer above it."""
+        """True if both chains begin with an LSTM, and numpy can compute every layer above it."""
         chains = (self.actor, self.value or ())
         return all(chain and cell_of(chain[0]) and all(map(_repeatable, chain[1:])) for chain in chains)
 
     def split(self) -> tuple[Chain, Chain, Chain]:
-        """What both chains begin with, the rest of the actor's chain, and the rest of the values'."""
+        """Split the chains into their common start, the rest of the actor's and the rest of the values'."""
         actor, value = list(self.actor), list(self.value or ())
         count = 0
         while count < min(len(actor), len(value)) and actor[count] is value[count]:
@@ -116,7 +80,7 @@ class NumpyCopies:
         self._reading: Reading | None = None
 
     def refresh(self) -> None:
-        """Copy the variables' present numbers."""
+        """Copy the variables' present values."""
         if self._reading is None:
             self._reading = Reading(self._variables)
         for copy, numbers in zip(self._copies, self._reading(), strict=True):
@@ -124,7 +88,7 @@ class NumpyCopies:
             copy[...] = memoryview(numbers)
 
     def of(self, variable: keras.Variable) -> np.ndarray:
-        """An array for a variable's numbers, which `refresh` fills."""
+        """Make an array for a variable; `refresh` fills it."""
         copy = np.empty(variable.shape, np.float32)
         self._variables.append(variable.value)
         self._copies.append(copy)
@@ -132,7 +96,7 @@ class NumpyCopies:
         return copy
 
     def function(self, chain: Chain) -> ArrayFunction:
-        """The chain as a function of arrays [B, ...]; of an empty chain the identity."""
+        """Make a function of arrays [B, ...] from a chain; an empty chain is the identity."""
         functions = [function for module in chain for function in self._functions(module)]
         if len(functions) == 1:
             return functions[0]
@@ -155,11 +119,6 @@ class NumpyCopies:
     def _layer(self, layer: keras.layers.Layer) -> ArrayFunction | None:
         if isinstance(layer, keras.layers.Dense):
             return self._dense(layer)
-        if isinstance(layer, keras.layers.Conv2D):
-            return self._convolution(layer)
-        if isinstance(layer, keras.layers.Rescaling):
-            scale, offset = np.float32(layer.scale), np.float32(layer.offset)
-            return lambda x: x * scale + offset
         if isinstance(layer, keras.layers.LayerNormalization):
             return self._layer_norm(layer)
         if isinstance(layer, keras.layers.Activation):
@@ -180,23 +139,8 @@ class NumpyCopies:
 
         return dense
 
-    def _convolution(self, layer: keras.layers.Conv2D) -> ArrayFunction:
-        """From images [B, rows, columns, channels] to images."""
-        kernel = self.of(layer.kernel).reshape(-1, layer.filters)
-        product = self._product(kernel)
-        bias = self.of(layer.bias) if layer.use_bias else np.float32(0.0)
-        activation = _ACTIVATIONS[_activation_name(layer)]
-
-        def convolution(x: np.ndarray) -> np.ndarray:
-            patches = patches_of(x, layer.kernel_size, layer.strides, layer.padding == "same")
-            y = product(patches.reshape(-1, len(kernel)))
-            y += bias
-            return activation(y, out=y).reshape(*patches.shape[:3], -1)
-
-        return convolution
-
     def _product(self, kernel: np.ndarray) -> ArrayFunction:
-        """From rows [B, inputs] to their product with a kernel [inputs, outputs]."""
+        """Make the function that multiplies rows [B, inputs] with a kernel [inputs, outputs]."""
         return lambda x: np.dot(x, kernel)
 
     def _layer_norm(self, layer: keras.layers.LayerNormalization) -> ArrayFunction:
@@ -205,7 +149,7 @@ class NumpyCopies:
 
 
 def takes_rows(module: keras.Model | keras.layers.Layer) -> bool:
-    """Whether a chain's first module takes observations as rows of numbers [B, n]."""
+    """Check whether a chain's first module takes observations as rows of numbers [B, n]."""
     return not isinstance(module, keras.Model) or len(module.input_shape) == 2
 
 
@@ -229,29 +173,20 @@ def _layers(module: keras.Model | keras.layers.Layer) -> list[keras.layers.Layer
 
 
 def _repeatable(module: Any) -> bool:
-    """Whether the module's layers are known ones, each used once and in a row, or it repeats itself."""
+    """Check whether numpy can compute a module: known layers, each used once and in a row, or its own function."""
     if hasattr(module, "repeatable"):
         return module.repeatable
     if getattr(module, "state_size", None):
         return False
     kinds = keras.layers
     known = kinds.InputLayer | kinds.Flatten | kinds.Dense | kinds.LayerNormalization | kinds.Activation
-    known |= kinds.Conv2D | kinds.Rescaling
     layers = _layers(module)
     if not layers or any(not isinstance(layer, known) for layer in layers):
-        return False
-    convolutions = [layer for layer in layers if isinstance(layer, kinds.Conv2D)]
-    if any(not _plain(layer) for layer in convolutions):
         return False
     if any(len(getattr(layer, "_inbound_nodes", [None])) > 1 for layer in layers):
         return False
     norms = [layer for layer in layers if isinstance(layer, kinds.LayerNormalization)]
     if any(layer.axis != [-1] or layer.gamma is None or layer.beta is None for layer in norms):
         return False
-    activated = [layer for layer in layers if isinstance(layer, kinds.Dense | kinds.Activation)] + convolutions
+    activated = [layer for layer in layers if isinstance(layer, kinds.Dense | kinds.Activation)]
     return all(_activation_name(layer) in _ACTIVATIONS for layer in activated)
-
-
-def _plain(layer: keras.layers.Conv2D) -> bool:
-    """Whether a convolution is of [rows, columns, channels], without gaps and groups."""
-    return layer.data_format == "channels_last" and layer.dilation_rate == (1, 1) and layer.groups == 1

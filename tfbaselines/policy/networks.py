@@ -110,7 +110,7 @@ def check_network_kwargs(name: str, kwargs: dict[str, Any]) -> None:
 
 
 def check_sizes(limit: int, **sizes: int | Sequence[int]) -> None:
-    """Raise an error unless the sizes, or lists of sizes, are whole numbers from 1 to the limit of their name."""
+    """Raise an error unless the sizes, or lists of sizes, are whole numbers from 1 to a limit."""
     for name, given in sizes.items():
         several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
         whole = [isinstance(n, int | np.integer) and 1 <= n <= limit for n in (given if several else [given])]
@@ -240,7 +240,7 @@ def lstm(nlstm: int = 128, layer_norm: bool = False) -> NetworkFn:
 
     Args:
         nlstm: units.
-        layer_norm: normalise inside the cell.
+        layer_norm: normalize inside the cell.
     """
     return _recurrent_network(lambda x: x if len(x.shape) == 2 else keras.layers.Flatten()(x), nlstm, layer_norm)
 
@@ -251,7 +251,7 @@ def cnn_lstm(nlstm: int = 128, layer_norm: bool = False, conv_fn: str | Callable
 
     Args:
         nlstm: units.
-        layer_norm: normalise inside the cell.
+        layer_norm: normalize inside the cell.
         conv_fn: 'nature_cnn', 'impala_cnn', or a function from a Keras tensor of pixels to features.
     """
     known = {"nature_cnn": nature_cnn, "impala_cnn": impala_features}
@@ -276,7 +276,7 @@ def impala_cnn_lstm(nlstm: int = 256, layer_norm: bool = False) -> NetworkFn:
 
     Args:
         nlstm: units.
-        layer_norm: normalise inside the cell.
+        layer_norm: normalize inside the cell.
     """
     return cnn_lstm(nlstm, layer_norm, conv_fn="impala_cnn")
 

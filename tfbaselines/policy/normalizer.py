@@ -13,17 +13,17 @@ from tfbaselines.parallel import mpi
 from tfbaselines.parallel.moments import MpiRunningMeanStd
 from tfbaselines.policy.encoding import encoded_shape
 
-# To the standard deviation of a data set, as in TD3+BC.
+# TD3+BC adds it to the standard deviation of a data set.
 ADDED_STD = 1e-3
 
 
 class Normalizer:
-    """Running mean and standard deviation of observations, mirrored in variables that compiled functions read.
+    """Running mean and standard deviation of observations, copied to variables that compiled functions read.
 
     Args:
         shape: of one encoded observation.
         comm: communicator over which batches are merged.
-        start: what the statistics start from; see MpiRunningMeanStd.
+        start: initial statistics; see MpiRunningMeanStd.
     """
 
     def __init__(self, shape: tuple[int, ...], comm: mpi.Communicator | None, **start: float) -> None:
@@ -38,21 +38,21 @@ class Normalizer:
 
     @property
     def mean(self) -> np.ndarray:
-        """Mean of the observations seen, of their shape."""
+        """Mean of all observations so far, in their shape."""
         return self._statistics.mean
 
     @property
     def std(self) -> np.ndarray:
-        """Standard deviation of the observations seen, of their shape."""
+        """Standard deviation of all observations so far, in their shape."""
         return self._statistics.std
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of one observation, under the name that `parts_of` gives it."""
+        """Shape of one observation, under its name in `parts_of`."""
         return {ONLY: self.mean.shape}
 
     def apply(self, x: tf.Tensor) -> tf.Tensor:
-        """Normalise a batch [B, ...]."""
+        """Normalize a batch [B, ...]."""
         return (tf.cast(x, tf.float32) - self._mean) / self._std
 
     def update(self, observations: np.ndarray) -> None:
@@ -61,21 +61,21 @@ class Normalizer:
         self._refresh()
 
     def add(self, total: dict[str, np.ndarray], squares: dict[str, np.ndarray], count: float) -> None:
-        """Take in sums by name that every rank has alike; see MpiRunningMeanStd.add."""
+        """Add sums by name that are equal on every rank; see MpiRunningMeanStd.add."""
         self._statistics.add(total[ONLY], squares[ONLY], count)
         self._refresh()
 
     def fit(self, observations: np.ndarray) -> None:
-        """Take the mean and deviation of a data set [B, ...] that every rank has alike; see MpiRunningMeanStd.fit."""
+        """Use the statistics of a data set [B, ...] that is equal on every rank; see MpiRunningMeanStd.fit."""
         self._statistics.fit(observations, ADDED_STD)
         self._refresh()
 
     def state(self) -> dict[str, Any]:
-        """The statistics, for a saved model."""
+        """Save the statistics."""
         return self._statistics.state()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load what `state` returned."""
+        """Load a state that `state` returned."""
         self._statistics.restore(state)
         self._refresh()
 
@@ -89,8 +89,8 @@ class DictNormalizer:
 
     Args:
         space: of observations.
-        comm: see Normalizer.
-        start: see Normalizer.
+        comm: communicator over which batches are merged.
+        start: initial statistics; see MpiRunningMeanStd.
     """
 
     def __init__(self, space: spaces.Dict, comm: mpi.Communicator | None, **start: float) -> None:
@@ -106,20 +106,20 @@ class DictNormalizer:
 
     @property
     def variables(self) -> list[tf.Variable]:
-        """Of all parts."""
+        """Means and standard deviations of all parts."""
         return [variable for part in self._parts.values() for variable in part.variables]
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each part of an observation that has statistics."""
+        """Shape of each part of an observation that has statistics."""
         return {name: part.mean.shape for name, part in self._parts.items()}
 
     def apply(self, obs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Normalise the numeric parts of a batch; the others stay as they are."""
+        """Normalize the numeric parts of a batch; the others stay unchanged."""
         return obs | {name: part.apply(obs[name]) for name, part in self._parts.items()}
 
     def add(self, total: dict[str, np.ndarray], squares: dict[str, np.ndarray], count: float) -> None:
-        """Take in sums by part that every rank has alike."""
+        """Add sums by part that are equal on every rank."""
         for name, part in self._parts.items():
             part.add({ONLY: total[name]}, {ONLY: squares[name]}, count)
 
@@ -129,17 +129,17 @@ class DictNormalizer:
             part.update(observations[name])
 
     def state(self) -> dict[str, Any]:
-        """Statistics by part."""
+        """Save the statistics by part."""
         return {name: part.state() for name, part in self._parts.items()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load what `state` returned."""
+        """Load a state that `state` returned."""
         for name, part in self._parts.items():
             part.restore(state[name])
 
 
 def make_normalizer(space: spaces.Space, comm: mpi.Communicator | None) -> Normalizer | DictNormalizer:
-    """The normaliser of an observation space; ValueError when it has no numbers to normalise."""
+    """Make the normalizer of an observation space; raise an error if it has no numbers to normalize."""
     if isinstance(space, spaces.Dict):
         return DictNormalizer(space, comm)
     if not isinstance(space, spaces.Box):
@@ -148,6 +148,6 @@ def make_normalizer(space: spaces.Space, comm: mpi.Communicator | None) -> Norma
 
 
 def numeric_parts(space: spaces.Dict) -> dict[str, spaces.Box]:
-    """The Box parts of a Dict that are neither images nor action masks."""
+    """Select the Box parts of a Dict that are neither images nor action masks."""
     numeric = {name: part for name, part in space.items() if isinstance(part, spaces.Box) and not is_image(part)}
     return {name: part for name, part in numeric.items() if name != ACTION_MASK}

@@ -1,4 +1,4 @@
-"""Policy and value function of on-policy algorithms, and the factory that builds them from names.
+"""Policy and value function of on-policy algorithms, and the function that builds them from names.
 
 A Policy holds variables and pure graph functions over them; policy/actor.py samples from it.
 """
@@ -10,14 +10,11 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
-from tfbaselines.envs.vec.observations import parts_of
-from tfbaselines.envs.vec.packed import opened
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.base import BasePolicy, Outputs, memory_tensors
 from tfbaselines.policy.distributions import make_pdtype
-from tfbaselines.policy.encoding import FORBIDDEN, networks_part, seen_in_numpy, without_mask
+from tfbaselines.policy.encoding import networks_part, seen_in_numpy
 from tfbaselines.policy.layers import flat_width, run_network
 from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import NetworkFn, NetworkSpec, get_network_builder
@@ -34,8 +31,8 @@ class Policy(BasePolicy):
         policy_network: function of an input shape that returns the Keras model of the policy's latent.
         value_network: the same for the value function, or None to share the policy's latent.
         normalize_observations: see BasePolicy.
-        estimate_q: the value head has a value per (discrete) action instead of one of the state.
-        value_streams: the value head has so many values of the state, one for each reward signal; None for [B] values.
+        estimate_q: estimate a value of each discrete action instead of one value of the state.
+        value_streams: number of values of the state, one for each reward signal; None for a single value.
         comm: see BasePolicy.
     """
 
@@ -57,14 +54,12 @@ class Policy(BasePolicy):
         super().__init__(
             observation_space, action_space, head, normalize_observations=normalize_observations, comm=comm
         )
-        space = opened(observation_space)
-        self.masked, self._seen = ACTION_MASK in parts_of(space), without_mask(space)
         self.network = network_over(policy_network, self._seen)
         self.value_network = network_over(value_network, self._seen) if value_network else None
         self._pi_states = getattr(self.network, "state_size", None) or 0
         self.state_size = self._pi_states + (getattr(self.value_network, "state_size", None) or 0)
         latent_width = flat_width(self.network)
-        # A latent as wide as the head's input is the head's input itself, as in the original.
+        # A latent as wide as the head's input becomes the head's input, as in the original.
         self.pi_layer = None if latent_width == head.width else _dense(head.width, 0.01, latent_width, "pi")
         has_logstd = head.param_size != head.width
         self.logstd = keras.Variable(np.zeros((1, head.width), np.float32), name="logstd") if has_logstd else None
@@ -75,13 +70,12 @@ class Policy(BasePolicy):
 
     @property
     def modules(self) -> list[Any]:
-        """The networks, the policy's layer and the value layer."""
         modules = [self.network, self.value_network, self.pi_layer, self.vf_layer]
         return [module for module in modules if module is not None]
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """Variables in the original's order of creation: policy net, value net, policy head, value head."""
+        """Variables in the original's order: policy network, value network, policy head, value head."""
         value_network = [] if self.value_network is None else self.value_network.trainable_variables
         return [
             *self.network.trainable_variables,
@@ -92,12 +86,12 @@ class Policy(BasePolicy):
 
     @property
     def acting_variables(self) -> list[keras.Variable]:
-        """The trainable variables on which action distributions depend."""
+        """Trainable variables of the action distributions."""
         return [*self.network.trainable_variables, *self._head_variables]
 
     @property
     def value_variables(self) -> list[keras.Variable]:
-        """The trainable variables on which values alone depend."""
+        """Trainable variables that only the values use."""
         network = [] if self.value_network is None else self.value_network.trainable_variables
         return [*network, *self.vf_layer.trainable_variables]
 
@@ -107,14 +101,13 @@ class Policy(BasePolicy):
         return [*layer, *([] if self.logstd is None else [self.logstd])]
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        """What baselines' build_policy gives is a function that makes the policy; say what to call here."""
+        """Raise an error that names the methods to call: in baselines, build_policy returns a function."""
         raise UsageError(
-            "build_policy gives the policy itself, it is not called: policy.forward(observations) computes, and the "
-            "model that learn(network, env, total_timesteps=0) returns has step, act and value"
+            "build_policy returns the policy itself, which is not called: use policy.forward(observations), or the "
+            "model that learn(network, env, total_timesteps=0) returns, which has step, act and value"
         )
 
     def mirror(self) -> Mirror | None:
-        """See BasePolicy."""
         repeatable, seen = seen_in_numpy(self)
         if not repeatable:
             return None
@@ -123,7 +116,7 @@ class Policy(BasePolicy):
         return Mirror(actor, value, self.logstd, self._several_values, seen)
 
     def forward(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
-        """See ActingPolicy; features are the latent of the value layer."""
+        """Compute distribution parameters, values and new states; features are the input of the value layer."""
         encoded = self.preprocess(obs)
         x = networks_part(encoded, self._seen)
         episode_start, states = memory_tensors(episode_start, states)
@@ -135,9 +128,8 @@ class Policy(BasePolicy):
             vf_latent, new_vf_states = _run(self.value_network, x, episode_start, vf_states)
         pi = latent if self.pi_layer is None else self.pi_layer(latent)
         flat = pi if self.logstd is None else tf.concat([pi, tf.zeros_like(pi) + self.logstd.value], axis=-1)
-        flat, value = in_full(flat), in_full(self.vf_layer(vf_latent))
-        if self.masked:
-            flat += FORBIDDEN * (1.0 - encoded[ACTION_MASK])
+        flat = self._allowed(in_full(flat), encoded)
+        value = in_full(self.vf_layer(vf_latent))
         new_states = [s for s in (new_pi_states, new_vf_states) if s is not None]
         return Outputs(
             flat,
@@ -174,7 +166,7 @@ def build_policy(
         value_streams: see Policy.
         comm: see BasePolicy.
         policy_class: Policy, or a subclass with the same arguments.
-        policy_kwargs: the network builder's own arguments.
+        policy_kwargs: arguments of the network's builder.
     """
     network_fn = get_network_builder(policy_network)(**policy_kwargs)
     if value_network in (None, "shared"):
@@ -198,8 +190,7 @@ def build_policy(
 
 def _run(network: keras.Model, x: tf.Tensor, episode_start: Any, states: Any) -> tuple[tf.Tensor, tf.Tensor | None]:
     if getattr(network, "state_size", None):
-        latent, new_states = network([x, episode_start, states])
-        return latent, new_states
+        return tuple(network([x, episode_start, states]))
     return run_network(network, x), None
 
 

@@ -1,6 +1,6 @@
 """bfloat16 inside the networks, and float32 for everything computed from their outputs.
 
-Acting in bfloat16: wide dense layers with copies of their kernels that are rounded once for many calls.
+For acting in bfloat16, the kernels of wide dense layers are rounded once for many calls.
 """
 
 import functools
@@ -21,7 +21,7 @@ OPTION = "auto_mixed_precision_onednn_bfloat16"
 # Multiplications in one dense layer (rows x units x units) from which oneDNN's bfloat16 is faster than XLA's float32:
 # outside XLA an update costs some 2 ms more, however small its layers.
 BFLOAT16_WORK = 256**3
-# Units from which it is, where the processor has tile products (AMX).
+# Units from which bfloat16 is faster on processors with tile products (AMX).
 AMX_UNITS = 128
 
 # Names of the instructions for bfloat16 in /proc/cpuinfo: two of x86, one of ARM.
@@ -36,8 +36,8 @@ def available(precision: str, warns: bool = True) -> str:
     """Return a precision, or float32 with a warning where bfloat16 is imitated, at half the speed, or not computed.
 
     Args:
-        precision: what was asked for.
-        warns: whether this rank is the one that warns.
+        precision: requested precision.
+        warns: whether this rank shows the warning.
     """
     flags, switch = _flags(), _switched_off_by()
     if precision == "float32" or (not switch and (not flags or flags & BFLOAT16_FLAGS)):
@@ -49,23 +49,23 @@ def available(precision: str, warns: bool = True) -> str:
 
 
 def set_precision(precision: str) -> None:
-    """'bfloat16' makes oneDNN compute convolutions and matrix products in bfloat16; variables stay float32."""
+    """Let oneDNN compute convolutions and matrix products in this precision; variables stay float32."""
     tf.config.optimizer.set_experimental_options({OPTION: precision == "bfloat16"})
 
 
 def in_full(x: tf.Tensor) -> tf.Tensor:
-    """A network's output, beyond which (and before whose gradient) nothing is computed in bfloat16.
+    """Mark a network's output: everything computed from it, and its gradient, stays in float32.
 
-    TensorFlow continues in bfloat16 after a matrix product as far as it can: over ratios, advantages and returns,
-    whose differences need more than eight bits. It stops at a conversion that the program itself makes.
+    After a matrix product TensorFlow continues in bfloat16 as far as it can, up to ratios, advantages and returns,
+    where differences need more than eight bits. It stops at an explicit conversion.
     """
     return tf.cast(tf.cast(x, tf.float64), tf.float32) if in_bfloat16() else x
 
 
 def in_float32(function: Callable[..., T]) -> Callable[..., T]:
-    """Decorator of a function of tensors, with matrix products outside of networks: it computes them in float32.
+    """Let the decorated function compute its matrix products in float32, outside of networks.
 
-    XLA, which has no others, compiles it where oneDNN would take bfloat16.
+    Where oneDNN would use bfloat16, XLA compiles the function: it has no bfloat16 products.
     """
     with_xla = compiled(function, jit=True)
 
@@ -77,13 +77,13 @@ def in_float32(function: Callable[..., T]) -> Callable[..., T]:
 
 
 def compile_with_xla(policy: BasePolicy, rows: int = 256) -> bool:
-    """Whether the updates of a policy are compiled with XLA; call set_precision first.
+    """Decide whether to compile the updates of a policy with XLA; call set_precision first.
 
     XLA halves the speed of convolutions on a CPU, and has no bfloat16 matrix products there.
 
     Args:
         policy: the policy to update.
-        rows: of the batch of one gradient step.
+        rows: batch size of one gradient step.
     """
     if policy.convolutional:
         return False
@@ -94,12 +94,11 @@ def compile_with_xla(policy: BasePolicy, rows: int = 256) -> bool:
 
 
 def in_bfloat16() -> bool:
-    """Whether networks compute in bfloat16."""
+    """Check whether networks compute in bfloat16."""
     return bool(tf.config.optimizer.get_experimental_options().get(OPTION))
 
 
 def _amx() -> bool:
-    """Whether the processor has tile products of bfloat16."""
     return "amx_bf16" in _flags()
 
 
@@ -112,7 +111,7 @@ def _switched_off_by() -> str:
 
 @functools.cache
 def _flags() -> frozenset[str]:
-    """Names of the processor's instructions, as Linux lists them in /proc/cpuinfo; empty on other systems."""
+    """List the processor's instructions from Linux's /proc/cpuinfo; empty on other systems."""
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="ignore") as file:
             lines = [line for line in file if line.lower().startswith(("flags", "features"))]

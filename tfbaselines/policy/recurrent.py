@@ -1,4 +1,4 @@
-"""LSTM whose state is cleared where an episode starts, with the originals' gate order and layer norm."""
+"""LSTM that clears its state where an episode starts, with the originals' gate order and layer norm."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 LAYER_NORM_EPSILON = 1e-5
 
-# From x [N, n], keep [N, 1] (0 where an episode starts) and states [N, 2 * width] to h [N, width] and new states.
+# Takes x [N, n], keep [N, 1] (0 where an episode starts) and states [N, 2 * width]; returns h [N, width], new states.
 NumpyStep = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
@@ -19,20 +19,23 @@ class MaskedLSTM(keras.layers.Layer):
         c, h <- (1 - episode_start_t) (c, h)
         i, f, o, u = split(x_t Wx + h Wh + b);  c <- sig(f) c + sig(i) tanh(u);  h <- sig(o) tanh(c)
 
-    With layer_norm, x Wx, h Wh (each over all four gates together) and the c inside the last tanh are normalised.
+    With layer_norm, x Wx, h Wh (each over all four gates together) and the c inside the last tanh are normalized.
 
     Args:
         width: number of units.
-        layer_norm: normalise as above.
-        gain: of the orthogonal initialisation.
+        layer_norm: normalize as above.
+        gain: of the orthogonal initialization.
+        name: of the layer.
     """
 
     def __init__(self, width: int, layer_norm: bool = False, gain: float = 1.0, name: str = "lstm") -> None:
         super().__init__(name=name)
-        self.width, self.layer_norm, self._gain = width, layer_norm, gain
+        self.width = width
+        self.layer_norm = layer_norm
+        self._gain = gain
 
     def build(self, input_shapes: list) -> None:
-        """Create the weights, in the originals' order."""
+        # The weights are created in the originals' order.
         inputs, gates = input_shapes[0][-1], 4 * self.width
         orthogonal = keras.initializers.Orthogonal(self._gain)
 
@@ -41,17 +44,19 @@ class MaskedLSTM(keras.layers.Layer):
 
         self.wx = add("wx", (inputs, gates), orthogonal)
         if self.layer_norm:
-            self.gx, self.bx = add("gx", (gates,), "ones"), add("bx", (gates,), "zeros")
+            self.gx = add("gx", (gates,), "ones")
+            self.bx = add("bx", (gates,), "zeros")
         # A second initializer: one instance would give both kernels the same numbers.
         self.wh = add("wh", (self.width, gates), keras.initializers.Orthogonal(self._gain))
         if self.layer_norm:
-            self.gh, self.bh = add("gh", (gates,), "ones"), add("bh", (gates,), "zeros")
+            self.gh = add("gh", (gates,), "ones")
+            self.bh = add("bh", (gates,), "zeros")
         self.b = add("b", (gates,), "zeros")
         if self.layer_norm:
-            self.gc, self.bc = add("gc", (self.width,), "ones"), add("bc", (self.width,), "zeros")
+            self.gc = add("gc", (self.width,), "ones")
+            self.bc = add("bc", (self.width,), "zeros")
 
     def compute_output_shape(self, input_shapes: list) -> list:
-        """Latents and states."""
         return [(input_shapes[0][0], self.width), (input_shapes[2][0], 2 * self.width)]
 
     def call(self, inputs: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -64,7 +69,7 @@ class MaskedLSTM(keras.layers.Layer):
             h of every row [num_envs * steps, width], and the last states [num_envs, 2 * width].
         """
         x, episode_start, states = inputs
-        # The product that depends on x alone is one for all steps.
+        # The product with x is computed once for all steps.
         z = tf.matmul(x, self.wx.value)
         if self.layer_norm:
             z = _normalize(z, self.gx.value, self.bx.value)
@@ -86,10 +91,10 @@ class MaskedLSTM(keras.layers.Layer):
         return [rows, tf.concat([c_by_time[-1], h_by_time[-1]], axis=-1)]
 
     def step_in_numpy(self, copy_of: Callable[[keras.Variable], np.ndarray]) -> NumpyStep:
-        """A function that takes one step of every environment.
+        """Make a numpy function that computes one step of every environment.
 
         Args:
-            copy_of: gives an array with a variable's numbers.
+            copy_of: returns an array with a variable's values.
         """
         width, layer_norm = self.width, self.layer_norm
         wx, wh, b = (copy_of(variable) for variable in (self.wx, self.wh, self.b))
@@ -131,16 +136,16 @@ class MaskedLSTM(keras.layers.Layer):
 
 @tf.custom_gradient
 def _sequence(z: tf.Tensor, keep: tf.Tensor, c: tf.Tensor, h: tf.Tensor, wh: tf.Tensor) -> tuple[Any, Callable]:
-    """All c and h [T, N, width] of an LSTM without layer norm.
+    """Compute all c and h [T, N, width] of an LSTM without layer norm.
 
-    Its gradient is written by hand: TensorFlow's own adds to that of wh, which is as large as wh, in every step. Here
-    it is one product after the last.
+    The gradient is written by hand: TensorFlow would add to the large gradient of wh in every step. Here it is one
+    product after the last step.
 
     Args:
         z: [T, N, 4 * width] x Wx + b.
         keep: [T, N, 1].
         c: [N, width] before the first step.
-        h: [N, width] the same.
+        h: [N, width] before the first step.
         wh: [width, 4 * width].
     """
 
@@ -156,14 +161,14 @@ def _sequence(z: tf.Tensor, keep: tf.Tensor, c: tf.Tensor, h: tf.Tensor, wh: tf.
     def gradient(of_c: tf.Tensor, of_h: tf.Tensor) -> tuple:
         kept_c, kept_h = (tf.concat([first[None], rest[:-1]], 0) * keep for first, rest in ((c, all_c), (h, all_h)))
         shown = tf.tanh(all_c)
-        # How the four sums change with c, and o's with h.
+        # Derivatives of c by the sums of i, f and u, and of h by the sum of o and by c.
         by_c = i * (1.0 - i) * u, f * (1.0 - f) * kept_c, i * (1.0 - tf.square(u))
         by_h, c_by_h = o * (1.0 - o) * shown, o * (1.0 - tf.square(shown))
 
         def back(state: tuple, inputs: tuple) -> tuple:
-            (later_c, later_h, _), (own_c, own_h, keep, f, by_i, by_f, by_u, by_o, c_by_h) = state, inputs
-            of_h = own_h + later_h
-            of_c = own_c + later_c + of_h * c_by_h
+            (later_c, later_h, _), (step_c, step_h, keep, f, by_i, by_f, by_u, by_o, c_by_h) = state, inputs
+            of_h = step_h + later_h
+            of_c = step_c + later_c + of_h * c_by_h
             of_z = tf.concat([of_c * by_i, of_c * by_f, of_h * by_o, of_c * by_u], axis=-1)
             return of_c * f * keep, tf.matmul(of_z, wh, transpose_b=True) * keep, of_z
 
@@ -183,14 +188,14 @@ def _normalize(x: tf.Tensor, gain: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
 def normalized_in_numpy(
     x: np.ndarray, gain: np.ndarray, bias: np.ndarray, epsilon: float = LAYER_NORM_EPSILON
 ) -> np.ndarray:
-    """Layer normalisation of arrays [..., n]."""
-    centred = x - x.mean(axis=-1, keepdims=True)
-    variance = np.square(centred).mean(axis=-1, keepdims=True)
-    return centred / np.sqrt(variance + epsilon) * gain + bias
+    """Normalize arrays [..., n] over their last axis."""
+    centered = x - x.mean(axis=-1, keepdims=True)
+    variance = np.square(centered).mean(axis=-1, keepdims=True)
+    return centered / np.sqrt(variance + epsilon) * gain + bias
 
 
 def cell_of(network: Any) -> MaskedLSTM | None:
-    """The LSTM that a network consists of; None of any other network."""
+    """Return the LSTM if a network consists of one; None for any other network."""
     around = keras.layers.InputLayer | keras.layers.Flatten
     layers = [layer for layer in getattr(network, "layers", []) if not isinstance(layer, around)]
     return layers[0] if len(layers) == 1 and isinstance(layers[0], MaskedLSTM) else None

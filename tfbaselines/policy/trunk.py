@@ -1,4 +1,4 @@
-"""Below the dense layers of an actor or its critics: an encoder for each image, and an LSTM for memory."""
+"""Trunks below the layers of actors, critics and policies: an encoder for each image, and an LSTM for memory."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,13 +15,13 @@ from tfbaselines.policy.layers import flat_width, has_convolutions, run_network
 from tfbaselines.policy.networks import NetworkFn, get_network_builder
 from tfbaselines.policy.recurrent import MaskedLSTM
 
-# Image encoders: from ML-Agents' names to registered networks.
+# Registered networks by ML-Agents' names of image encoders.
 DEFAULT_ENCODER = "simple"
 ENCODERS = {"simple": "cnn_simple", "nature_cnn": "cnn", "resnet": "impala_cnn"}
 
 
 class Trunk:
-    """From encoded observations to rows of features.
+    """Computes rows of features from encoded observations.
 
     Each image passes through its own encoder; other parts pass unchanged. All parts are concatenated, and pass through
     an LSTM if the trunk has memory.
@@ -34,14 +34,16 @@ class Trunk:
 
     def __init__(self, space: spaces.Space, encoder_fn: NetworkFn | None, memory: int = 0) -> None:
         parts = parts_of(space)
-        self._names, self._dict = list(parts), isinstance(space, spaces.Dict)
+        self._names = list(parts)
+        self._dict = isinstance(space, spaces.Dict)
         self._encoders = {name: encoder_fn(part.shape) for name, part in parts.items() if is_image(part)}
         width = sum(
             flat_width(self._encoders[name]) if name in self._encoders else int(np.prod(encoded_shape(part)))
             for name, part in parts.items()
         )
         self._cell = None
-        self.width, self.state_size = width, 2 * memory
+        self.width = width
+        self.state_size = 2 * memory
         if memory:
             self._cell = MaskedLSTM(memory)
             self._cell.build([(None, width), (None,), (None, 2 * memory)])
@@ -49,26 +51,26 @@ class Trunk:
 
     @property
     def chained(self) -> bool:
-        """Whether the modules, if any, take the observation one after the other: no memory, no Dict."""
+        """True if the modules form a chain over the observation: no memory, no Dict."""
         return self._cell is None and not self._dict
 
     @property
     def modules(self) -> list[Any]:
-        """The encoders, and the LSTM."""
+        """Encoders and LSTM."""
         return [*self._encoders.values(), *([] if self._cell is None else [self._cell])]
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """The encoders', then the LSTM's."""
+        """Variables of the encoders, then of the LSTM."""
         return [variable for module in self.modules for variable in module.trainable_variables]
 
     def __call__(
         self, encoded: Any, episode_start: tf.Tensor | None, states: tf.Tensor | None
     ) -> tuple[tf.Tensor, Any]:
-        """Features [B, width] and new states [num_envs, state_size] (None without memory).
+        """Compute features [B, width] and new states [num_envs, state_size] (None without memory).
 
         Args:
-            encoded: observations [B, ...], or a dictionary of them.
+            encoded: observations [B, ...], or a dictionary of observations.
             episode_start: [B] 1 where the observation is an episode's first; None without memory.
             states: [num_envs, state_size] before the first row; None without memory.
         """
@@ -89,7 +91,7 @@ class NetworkTrunk:
     """A registered network with its own convolutions or memory, used as a trunk.
 
     Args:
-        network: of the whole encoded observation.
+        network: takes the whole encoded observation.
     """
 
     def __init__(self, network: keras.Model) -> None:
@@ -97,18 +99,16 @@ class NetworkTrunk:
         self.width = flat_width(network)
         self.state_size = getattr(network, "state_size", None) or 0
         self.modules = [network]
-        # See Trunk.
         self.chained = not self.state_size
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """The network's."""
+        """Variables of the network."""
         return self._network.trainable_variables
 
     def __call__(
         self, encoded: Any, episode_start: tf.Tensor | None, states: tf.Tensor | None
     ) -> tuple[tf.Tensor, Any]:
-        """See Trunk."""
         if not self.state_size:
             return run_network(self._network, parts_of_obs(encoded)[ONLY]), None
         return tuple(self._network([parts_of_obs(encoded)[ONLY], episode_start, states]))
@@ -117,11 +117,11 @@ class NetworkTrunk:
 def trunk_maker(
     network_fn: NetworkFn, whole: bool, vis_encode_type: str = DEFAULT_ENCODER, memory: int = 0
 ) -> Callable[[spaces.Space], Trunk | NetworkTrunk]:
-    """A function that builds the trunk below a network's layers from a space without action mask.
+    """Make a function that builds the trunk below a network's layers from a space without action mask.
 
     Args:
         network_fn: builds the network.
-        whole: the network takes observations (see takes_observations), and so is a trunk itself.
+        whole: the network takes observations (see takes_observations) and is a trunk itself.
         vis_encode_type: encoder of images below a dense network: simple, nature_cnn or resnet.
         memory: units of an LSTM below a dense network; 0 for none.
     """
@@ -145,7 +145,7 @@ def _may_be_image(space: spaces.Space) -> bool:
 
 
 def takes_observations(network_fn: NetworkFn, space: spaces.Space) -> bool:
-    """Whether a network has convolutions or memory, and so takes observations, not features."""
+    """Check whether a network has convolutions or memory: it then takes observations, not features."""
     try:
         network = network_fn((1,) if isinstance(space, spaces.Dict) else encoded_shape(space))
         whole = has_convolutions(network) or bool(getattr(network, "state_size", None))
@@ -156,7 +156,7 @@ def takes_observations(network_fn: NetworkFn, space: spaces.Space) -> bool:
     if whole and isinstance(space, spaces.Dict):
         raise UsageError(
             "Dict observations need a dense network, mlp or dense: vis_encode_type chooses the encoder of images below "
-            "it, memory_size (of sac and td3) their memory"
+            "it, memory_size (of sac and td3) its memory"
         )
     return whole
 
@@ -195,7 +195,6 @@ def network_over(network_fn: NetworkFn, space: spaces.Space) -> keras.Model:
 
 
 def _row(part: keras.KerasTensor, encoder_fn: Callable | None) -> keras.KerasTensor:
-    """A part as a row of features."""
     if encoder_fn is None:
         return part if len(part.shape) == 2 else keras.layers.Reshape((int(np.prod(part.shape[1:])),))(part)
     encoder = encoder_fn(tuple(part.shape[1:]))
@@ -209,7 +208,7 @@ def _flat(latent: keras.KerasTensor, network: keras.Model) -> keras.KerasTensor:
 
 
 def _convolves(network_fn: NetworkFn) -> bool:
-    """Whether a network has convolutions, which refuse rows of numbers."""
+    """Check whether a network has convolutions, which refuse rows of numbers."""
     try:
         return has_convolutions(network_fn((1,)))
     except ValueError:

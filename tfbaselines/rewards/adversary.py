@@ -68,7 +68,7 @@ class Discriminator:
 
     @property
     def convolutional(self) -> bool:
-        """Whether it convolves images."""
+        """True if it convolves images."""
         return bool(self._trunk.modules)
 
     @property
@@ -132,7 +132,7 @@ class Adversary(LearnedSignal):
     Args:
         discriminator: the network.
         demonstrations: of the expert.
-        action_space: Box actions of the policy are clipped to its bounds, as those of demonstrations are.
+        action_space: Box actions are clipped to its bounds, like demonstrated actions.
         entcoeff: see `adversarial_loss`.
         lr: learning rate.
         rng: generator that draws demonstrated steps.

@@ -126,7 +126,7 @@ class Encoder:
 
     @property
     def convolutional(self) -> bool:
-        """Whether it convolves images."""
+        """True if it convolves images."""
         return bool(self._trunk.modules)
 
     @property

@@ -1,4 +1,4 @@
-"""Acting in environments and storing the experience in a replay."""
+"""The off-policy collector: acts in environments and stores the experience in a replay."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ from tfbaselines.policy.encoding import observation_dtype
 from tfbaselines.replay.replay import Replay
 from tfbaselines.rollout.rollout import continues
 
-# From observations [N, ...], states [N, S] and episode_start [N] to actions [N, ...] and new states.
+# Takes observations [N, ...], states [N, S] and episode_start [N]; returns actions [N, ...] and new states.
 Behave = Callable[[Any, np.ndarray | None, np.ndarray], tuple[np.ndarray, np.ndarray | None]]
 
 
@@ -24,12 +24,12 @@ class Collector:
 
     Args:
         env: the environments.
-        policy: gives the shape of recurrent states.
+        policy: has the shape of recurrent states.
         replay: stores every step.
         rng: generator of random actions.
         behave: chooses actions.
-        start_steps: steps of each environment in which actions are random.
-        on_end: callback with the environments [N] whose episodes ended, after each step that ended one.
+        start_steps: steps of each environment with random actions.
+        on_end: callback after each step that ended an episode, with a mask [N] of these environments.
         reward_scale: factor of the rewards that are stored.
         render: show the environments after each step.
     """
@@ -46,9 +46,15 @@ class Collector:
         reward_scale: float = 1.0,
         render: bool = False,
     ) -> None:
-        self._env, self._policy, self._replay, self._rng = env, policy, replay, rng
-        self._behave, self._start_steps, self._on_end = behave, start_steps, on_end
-        self._reward_scale, self._render = reward_scale, render
+        self._env = env
+        self._policy = policy
+        self._replay = replay
+        self._rng = rng
+        self._behave = behave
+        self._start_steps = start_steps
+        self._on_end = on_end
+        self._reward_scale = reward_scale
+        self._render = render
         self._dtypes = {name: observation_dtype(space) for name, space in parts_of(env.observation_space).items()}
         self._obs: Any = None
 
@@ -74,7 +80,9 @@ class Collector:
             if self._render:
                 self._env.render()
             self._replay.put(self._obs, actions, self._reward_scale * rewards, obs, dones, infos, self._states)
-            self._obs, self._states, self._episode_start = obs, states, dones
+            self._obs = obs
+            self._states = states
+            self._episode_start = dones
             if dones.any():
                 episodes += ended_episodes(infos, dones)
                 if self._on_end is not None:
@@ -82,16 +90,17 @@ class Collector:
         return episodes
 
     def state(self) -> dict[str, Any]:
-        """What it acts on next, in the episodes that the environments' own state is of; empty before the first run."""
+        """Save the next step's observations and recurrent states; empty before the first run."""
         if self._obs is None:
             return {}
         states = None if self._states is None else np.array(self._states)
         return {"obs": self._obs, "episode_start": np.array(self._episode_start), "states": states}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave, if the environments' episodes were restored: call it after theirs."""
+        """Load a state if the environments continue their episodes; restore the environments first."""
         if continues(self._env, state):
-            self._obs, self._episode_start = self._stored(state["obs"]), np.array(state["episode_start"], bool)
+            self._obs = self._stored(state["obs"])
+            self._episode_start = np.array(state["episode_start"], bool)
             self._states = None if state["states"] is None else np.array(state["states"])
 
     def _act(self, random: bool) -> tuple[np.ndarray, np.ndarray | None]:
@@ -105,7 +114,7 @@ class Collector:
         return random_actions(self._env.action_space, self._rng, self._env.num_envs, action_masks), states
 
     def _stored(self, obs: Any) -> Any:
-        """Observations in the types in which they are stored and passed to compiled functions."""
+        """Convert observations to their stored types."""
         if isinstance(obs, dict):
             return {name: np.asarray(part, self._dtypes[name]) for name, part in obs.items()}
         return np.asarray(obs, *self._dtypes.values())
@@ -114,11 +123,11 @@ class Collector:
 def random_actions(
     space: spaces.Space, rng: np.random.Generator, count: int, action_masks: np.ndarray | None = None
 ) -> np.ndarray:
-    """Actions [count, ...] drawn uniformly from a bounded Box, Discrete or MultiDiscrete space.
+    """Draw uniform actions [count, ...] from a bounded Box, Discrete or MultiDiscrete space.
 
     Args:
         space: of actions.
-        rng: generator.
+        rng: generator of the actions.
         count: number of actions.
         action_masks: [count, choices] 1 where a discrete choice is allowed; None allows all.
     """

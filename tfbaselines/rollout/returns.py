@@ -1,13 +1,13 @@
-"""Compute returns and advantages with pure functions of arrays [T, N] (time, environment)."""
+"""Pure functions of arrays [T, N] (time, environment) that compute returns and advantages."""
 
 import numpy as np
 
 
 def backward_recursion(increment: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """x_t = increment_t + factor_t * x_{t+1}, with x_T = 0.
+    """Compute x_t = increment_t + factor_t * x_{t+1}, with x_T = 0.
 
     The environments' sequences are concatenated and the recursion runs once over Python floats, with factor 0 at each
-    sequence's end: for the sizes of a rollout several times faster than T steps of small numpy operations.
+    sequence's end. For the sizes of a rollout this is several times faster than T steps of small numpy operations.
 
     Args:
         increment: [T, N].
@@ -35,19 +35,19 @@ def gae(
     gamma: float,
     lam: float,
 ) -> np.ndarray:
-    """Generalised advantage estimates (Schulman et al. 2016).
+    """Compute generalized advantage estimates (Schulman et al. 2016).
 
         delta_t = r_t + gamma * V_{t+1} * (1 - start_{t+1}) - V_t
         A_t     = delta_t + gamma * lam * (1 - start_{t+1}) * A_{t+1}
 
     Args:
-        rewards: [T, N]; at a time-out, with gamma times the value of the real last observation added.
+        rewards: [T, N]; at a time-out, gamma times the value of the real last observation is already added.
         values: [T, N], V of the observation before each step.
         episode_start: [T, N], whether the observation before each step is the first of an episode.
         last_values: [N], V of the observation after the last step.
         last_episode_start: [N], whether that observation is the first of an episode.
         gamma: discount per step.
-        lam: weight of longer estimates.
+        lam: GAE lambda.
 
     Returns:
         Advantages [T, N] in float64.
@@ -59,7 +59,7 @@ def gae(
 
 
 def n_step_returns(rewards: np.ndarray, ended: np.ndarray, last_values: np.ndarray, gamma: float) -> np.ndarray:
-    """Discounted sums of rewards to the episode's end, or to the value of the observation after the last step.
+    """Compute discounted returns to the episode's end, or to the value of the observation after the last step.
 
         R_t = r_t + gamma * (1 - ended_t) * R_{t+1},  R_T = last value
 
@@ -79,18 +79,18 @@ def n_step_returns(rewards: np.ndarray, ended: np.ndarray, last_values: np.ndarr
 
 
 def discount(x: np.ndarray, gamma: float) -> np.ndarray:
-    """y_t = x_t + gamma * y_{t+1} along the first axis; x is [T] or [T, N]."""
+    """Compute y_t = x_t + gamma * y_{t+1} along the first axis; x is [T] or [T, N]."""
     columns = x.reshape(len(x), -1)
     return backward_recursion(columns, np.full(columns.shape, gamma)).reshape(x.shape)
 
 
 def standardized(x: np.ndarray) -> np.ndarray:
-    """With mean 0 and standard deviation 1, float32; zeros where all numbers are the same."""
-    centred = x - x.mean(dtype=np.float64)
-    return (centred / (x.std(dtype=np.float64) or 1.0)).astype(np.float32)
+    """Scale to mean 0 and standard deviation 1 in float32; equal numbers become zeros."""
+    centered = x - x.mean(dtype=np.float64)
+    return (centered / (x.std(dtype=np.float64) or 1.0)).astype(np.float32)
 
 
 def explained_variance(ypred: np.ndarray, y: np.ndarray) -> float:
-    """1 - Var[y - ypred] / Var[y]: 1 is perfect, 0 is a constant's; nan for constant targets y."""
+    """Compute 1 - Var[y - ypred] / Var[y]: 1 is perfect, 0 is as good as a constant; nan for constant targets y."""
     variance = np.var(y)
     return float("nan") if variance == 0 else float(1 - np.var(y - ypred) / variance)

@@ -1,4 +1,4 @@
-"""The on-policy runner: steps the environments with the current policy and lays out its experience as [T, N] arrays."""
+"""The on-policy runner: steps the environments with the current policy and stores experience as [T, N] arrays."""
 
 import dataclasses
 import math
@@ -14,25 +14,25 @@ from tfbaselines.policy.base import BlockActor, SamplingActor
 from tfbaselines.policy.policy import Policy
 from tfbaselines.rollout.returns import gae, n_step_returns
 
-# A rollout's arrays, the same as rows, and these as tensors; what networks compute from a small row is larger.
+# A rollout is held as arrays, as rows and as tensors. Networks need more memory than a small row.
 ROLLOUT_COPIES = 3
-LEAST_ROW = 512
+MIN_ROW_BYTES = 512
 
-# What the end of an episode does to the returns of a reward signal: they end unless a time limit cut the episode; they
-# bootstrap from the last observation's value as at a time limit, whatever ended it; or they go on in the next episode.
+# Effects of an episode's end on the returns of a reward signal: they end, unless a time limit ended the episode; they
+# always bootstrap from the last observation's value; or they continue in the next episode.
 ENDS = TERMINATE, TIME_OUT, GO_ON = "terminate", "time_out", "go_on"
 
 
 @dataclass
 class Rollout:
-    """T steps of N environments. The arrays belong to the runner and are overwritten by its next run.
+    """T steps of N environments. The arrays belong to the runner; its next run overwrites them.
 
     Attributes:
         obs: [T, N, ...] observations before each step.
         actions: [T, N, ...] actions taken.
         rewards: [T, N].
-        values: [T, N] value of obs; [T, N, K] of a policy with a value for each of K reward signals, as are
-            timeout_values, end_values and last_values [N, K].
+        values: [T, N] value of obs; with K reward signals [T, N, K], as are timeout_values, end_values and
+            last_values [N, K].
         neglogps: [T, N] negative log probability of actions; None unless the runner keeps them.
         episode_start: [T, N] whether obs is the first of an episode (the originals' dones and masks).
         truncated: [T, N] whether a time limit ended the episode at the step.
@@ -67,38 +67,38 @@ class Rollout:
         return np.concatenate([self.episode_start[1:], self.last_episode_start[None]])
 
     def advantages(self, gamma: float, lam: float) -> np.ndarray:
-        """Generalised advantage estimates [T, N], float32; a truncated step bootstraps from its timeout value."""
+        """Compute advantage estimates [T, N] in float32; a truncated step bootstraps from its timeout value."""
         starts, last_starts = self.episode_start, self.last_episode_start
         estimates = gae(self._bootstrapped(gamma), self.values, starts, self.last_values, last_starts, gamma, lam)
         return estimates.astype(np.float32)
 
     def n_step_returns(self, gamma: float) -> np.ndarray:
-        """Discounted returns [T, N], float32, to the episode's end or the value after the last step."""
+        """Compute discounted returns [T, N] in float32, to the episode's end or the value after the last step."""
         return n_step_returns(self._bootstrapped(gamma), self.ended, self.last_values, gamma).astype(np.float32)
 
     def stream(self, number: int, rewards: np.ndarray, ends: str) -> "Rollout":
-        """The rollout as one of several reward signals has it.
+        """Select the rewards and values of one of several reward signals.
 
         Args:
-            number: of the signal's values.
-            rewards: [T, N], the signal's.
-            ends: what the end of an episode does to returns, one of ENDS.
+            number: index of the signal's values.
+            rewards: [T, N] of the signal.
+            ends: effect of an episode's end on returns, one of ENDS.
         """
-        own = {
+        changes = {
             "values": self.values[..., number],
             "last_values": self.last_values[..., number],
             "timeout_values": (self.timeout_values if ends == TERMINATE else self.end_values)[..., number],
         }
         if ends == GO_ON:
-            own["timeout_values"] = np.zeros_like(own["values"])
-            own |= {name: np.zeros_like(getattr(self, name)) for name in ("episode_start", "last_episode_start")}
-        return dataclasses.replace(self, rewards=rewards, **own)
+            changes["timeout_values"] = np.zeros_like(changes["values"])
+            changes |= {name: np.zeros_like(getattr(self, name)) for name in ("episode_start", "last_episode_start")}
+        return dataclasses.replace(self, rewards=rewards, **changes)
 
     def batch(self, recurrent: bool, **arrays: np.ndarray) -> dict[str, np.ndarray]:
-        """A rollout as losses take it: obs, actions, values, neglogpacs if they were kept, and further arrays.
+        """Make a batch for losses: obs, actions, values, neglogpacs if they were kept, and further arrays.
 
         Args:
-            recurrent: lay out sequences of environments, so that minibatches consist of whole ones.
+            recurrent: keep each environment's sequence whole, for minibatches of sequences.
             arrays: further arrays [T, N, ...], such as returns.
 
         Returns:
@@ -119,14 +119,14 @@ class Rollout:
 
 
 class Runner:
-    """Collects rollouts of `nsteps` steps, each of which continues where the one before ended.
+    """Collects rollouts of `nsteps` steps; each continues where the previous one ended.
 
-    The first one begins with a reset of the environments, unless `restore` put the runner into their episodes.
+    The first rollout begins with a reset of the environments, unless `restore` loaded a state within their episodes.
 
     Args:
         env: the environments.
-        policy: gives the shapes of actions, noise and recurrent states.
-        actor: acts for it, step by step; one with `act` and `evaluate` computes values once for a whole rollout.
+        policy: has the shapes of actions, noise and recurrent states.
+        actor: acts step by step; a BlockActor computes values once for a whole rollout.
         nsteps: T.
         rng: generator of the sampling noise.
         keep_next_obs: fill the rollouts' next_obs and end_values.
@@ -143,15 +143,18 @@ class Runner:
         keep_next_obs: bool = False,
         keep_neglogps: bool = True,
     ) -> None:
-        self._env, self._actor, self._head, self._rng = env, actor, policy.head, rng
-        # Asked once: a protocol's methods are looked up one by one.
+        self._env = env
+        self._actor = actor
+        self._head = policy.head
+        self._rng = rng
+        # Checked once because checks of a protocol are slow.
         self._in_blocks = isinstance(actor, BlockActor)
         self.nsteps = nsteps
         shape = (nsteps, env.num_envs)
         space = env.observation_space
         obs_dtype = np.float32 if space.dtype == np.float64 else space.dtype
         row = math.prod(space.shape) * np.dtype(obs_dtype).itemsize + 4 * math.prod(self._head.action_shape)
-        require_memory(math.prod(shape) * (row * ROLLOUT_COPIES + LEAST_ROW), "nsteps or num_env", "a rollout")
+        require_memory(math.prod(shape) * (row * ROLLOUT_COPIES + MIN_ROW_BYTES), "nsteps or num_env", "a rollout")
         self._rollout = Rollout(
             obs=np.zeros((*shape, *space.shape), obs_dtype),
             actions=np.zeros((*shape, *self._head.action_shape), self._head.action_dtype),
@@ -179,14 +182,14 @@ class Runner:
         return rollout
 
     def state(self) -> dict[str, Any]:
-        """What it acts on next, in the episodes that the environments' own state is of; empty before the first run."""
+        """Save the next step's observations and recurrent states; empty before the first run."""
         if not self._begun:
             return {}
         states = None if self._states is None else np.array(self._states)
         return {"obs": self._obs.copy(), "episode_start": np.array(self._episode_start), "states": states}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave, if the environments' episodes were restored: call it after theirs."""
+        """Load a state if the environments continue their episodes; restore the environments first."""
         if not continues(self._env, state):
             return
         self._obs[...] = state["obs"]
@@ -195,12 +198,13 @@ class Runner:
         self._begun = True
 
     def _begin(self) -> tuple[Rollout, np.ndarray]:
-        """An empty rollout, and the noise [T, N, ...] of its actions."""
+        """Clear the rollout, and draw the noise [T, N, ...] of its actions."""
         if not self._begun:
             self._obs[...] = self._env.reset()
             self._begun = True
         rollout = self._rollout
-        rollout.states, rollout.episodes = self._states, []
+        rollout.states = self._states
+        rollout.episodes = []
         rollout.truncated.fill(False)
         rollout.timeout_values.fill(0.0)
         if rollout.end_values is not None:
@@ -240,7 +244,7 @@ class Runner:
                 rollout.end_values[t, i] = value
 
     def _record(self, rollout: Rollout, t: int, actions: np.ndarray) -> list[tuple[int, np.ndarray]]:
-        """Step the environments and store the transition; those whose last observation has a value that counts."""
+        """Step the environments, store the transition, and return the last observations that need a value."""
         rollout.obs[t] = self._obs
         rollout.episode_start[t] = self._episode_start
         rollout.actions[t] = actions
@@ -265,29 +269,28 @@ class Runner:
         return valued
 
     def _value_of(self, i: int, last: np.ndarray) -> Any:
-        """Value of environment i's last observation, or values."""
         last = np.asarray(last, self._obs.dtype)[None]
-        # The state here is the one after the step that ended the episode: it belongs to `last`.
+        # The present state follows the step that ended the episode: it belongs to `last`.
         states = None if self._states is None else self._states[i : i + 1]
         return self._actor.value(last, states, np.zeros(1, bool))[0]
 
 
 def continues(env: VecEnv, state: dict[str, Any]) -> bool:
-    """Whether the episodes that a saved runner or collector acted in go on."""
+    """Check whether the episodes of a saved runner or collector continue."""
     return bool(state) and env.restored
 
 
 def env_major(array: np.ndarray) -> np.ndarray:
-    """[T, N, ...] as rows ordered by environment, then time: [N * T, ...]."""
+    """Reshape [T, N, ...] to rows ordered by environment, then time: [N * T, ...]."""
     return array.swapaxes(0, 1).reshape(array.shape[0] * array.shape[1], *array.shape[2:])
 
 
 def shuffled(rng: np.random.Generator, rows: int, nminibatches: int, noptepochs: int) -> np.ndarray:
-    """Indices [noptepochs * nminibatches, rows / nminibatches]: each epoch is one permutation, cut into minibatches."""
+    """Draw indices [noptepochs * nminibatches, rows / nminibatches]: each epoch is one permutation."""
     return minibatches(rng, rows, rows // nminibatches, noptepochs)
 
 
 def minibatches(rng: np.random.Generator, rows: int, size: int, epochs: int) -> np.ndarray:
-    """Indices [epochs * (rows // size), size]: each epoch is one permutation, cut up; what is left over is dropped."""
+    """Draw indices [epochs * (rows // size), size]: each epoch is one permutation; left-over rows are dropped."""
     whole = rows // size * size
     return np.concatenate([rng.permutation(rows)[:whole].reshape(-1, size) for _ in range(epochs)]).astype(np.int32)

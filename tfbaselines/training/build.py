@@ -1,15 +1,17 @@
 """Policies from an algorithm's arguments: what learn, evaluate, play and export build alike."""
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.config import Config, NetworkSpec
-from tfbaselines.policy.actor_critic import ActorCritic, build_actor_critic
-from tfbaselines.policy.direct import DirectPolicy
 from tfbaselines.policy.networks import get_network_builder
 from tfbaselines.policy.policy import Policy, build_policy
 from tfbaselines.training.model import PolicyModel
+
+if TYPE_CHECKING:
+    from tfbaselines.policy.actor_critic import ActorCritic
+    from tfbaselines.policy.direct import DirectPolicy
 
 
 def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None, **kind: Any) -> Policy:
@@ -30,7 +32,7 @@ def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None
     return build_policy(env, network, **shared, comm=comm, **kind, **config.network_kwargs)
 
 
-def make_actor_critic(network: NetworkSpec, env: Any, config: Config, comm: Any = None, **kind: Any) -> ActorCritic:
+def make_actor_critic(network: NetworkSpec, env: Any, config: Config, comm: Any = None, **kind: Any) -> "ActorCritic":
     """An actor and its critics.
 
     Args:
@@ -40,6 +42,8 @@ def make_actor_critic(network: NetworkSpec, env: Any, config: Config, comm: Any 
         comm: the ranks that train together.
         kind: further arguments of build_actor_critic, which the algorithm decides; these win over the config's.
     """
+    from tfbaselines.policy.actor_critic import build_actor_critic
+
     check_network(network, config)
     names = ("memory_size", "vis_encode_type", "normalize_observations")
     own = {name: getattr(config, name) for name in names if hasattr(config, name)}
@@ -51,7 +55,7 @@ def make_actor_critic(network: NetworkSpec, env: Any, config: Config, comm: Any 
 
 def make_direct_policy(
     network: NetworkSpec, env: Any, config: Config, comm: Any = None, certain: bool = True
-) -> DirectPolicy:
+) -> "DirectPolicy":
     """A policy without values.
 
     Args:
@@ -61,6 +65,8 @@ def make_direct_policy(
         comm: the ranks that train together.
         certain: see DirectPolicy.
     """
+    from tfbaselines.policy.direct import DirectPolicy
+
     check_network(network, config)
     network_fn = get_network_builder(network)(**config.network_kwargs)
     own = {"certain": certain, "normalize_observations": config.normalize_observations, "comm": comm}

@@ -14,13 +14,13 @@ from tfbaselines.compiling import compiled
 from tfbaselines.envs.vec.packed import opened
 from tfbaselines.errors import UsageError
 from tfbaselines.files import replace_directory
-from tfbaselines.policy.base import ActingPolicy
+from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.encoding import observation_spec
 
 PREFIX = "observations"
 
 
-def export_saved_model(policy: ActingPolicy, normalization: dict[str, Any], directory: str) -> None:
+def export_saved_model(policy: BasePolicy, normalization: dict[str, Any], directory: str) -> None:
     """Write the policy with its normalisation, whole or not at all.
 
     The serving signature takes `observations`, raw as the environment gives them, [N, ...], and returns `actions`
@@ -50,7 +50,7 @@ def export_saved_model(policy: ActingPolicy, normalization: dict[str, Any], dire
 
 
 class _ServedPolicy(tf.Module):
-    def __init__(self, policy: ActingPolicy, normalization: dict[str, Any]) -> None:
+    def __init__(self, policy: BasePolicy, normalization: dict[str, Any]) -> None:
         super().__init__()
         # Held by the module so that the SavedModel tracks their variables.
         self.networks = policy.modules

@@ -14,7 +14,7 @@ from tfbaselines.learn.average import AveragedPolicy
 from tfbaselines.learn.optimizers import Optimizer, restore_slots, slots
 from tfbaselines.logs import logger
 from tfbaselines.policy.actor import make_actor
-from tfbaselines.policy.base import ActingPolicy
+from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.encoding import observation_dtype
 from tfbaselines.training.checkpoint import load_tree, save_tree, saved_file
 
@@ -35,7 +35,7 @@ class PolicyModel:
 
     def __init__(
         self,
-        policy: ActingPolicy,
+        policy: BasePolicy,
         optimizer: Optimizer | None = None,
         rng: np.random.Generator | None = None,
         averaged: AveragedPolicy | None = None,

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from tfbaselines.algs.deepq.q_head import SIGMA_ZERO, CategoricalReturn, NoisyDense, QuantileReturn
 from tfbaselines.algs.deepq.q_network import EpsilonGreedyHead, QNetwork, build_q_network
 from tfbaselines.envs.vec.observations import MASK, ONLY
-from tfbaselines.policy.actor import GraphActor, ImageActor, NumpyActor, make_actor
+from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
 
 BOX, ACTIONS = spaces.Box(-3, 3, (3,), np.float32), spaces.Discrete(4, start=-1)
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
@@ -154,7 +154,7 @@ def test_images(obs, network, arguments):
     values = policy.forward(sample).flat
     assert values.shape == (1, 4)
     actor = make_actor(policy)
-    assert type(actor) is (GraphActor if isinstance(obs, spaces.Dict) else ImageActor)
+    assert type(actor) is GraphActor
     assert actor.choose(sample, None, None, None)[0] == np.argmax(values) - 1
     # What numpy does not compute comes from the graph.
     np.testing.assert_allclose(actor.step(sample, None, None, None).values, [np.max(values)], **CLOSE)

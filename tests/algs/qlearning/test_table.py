@@ -7,7 +7,7 @@ from gymnasium import spaces
 
 from tfbaselines.algs.qlearning.table import Cells, TableActor, TablePolicy
 from tfbaselines.policy.actor import make_actor
-from tfbaselines.policy.base import ActingPolicy, Head, SamplingActor
+from tfbaselines.policy.base import BasePolicy, Head, SamplingActor
 from tfbaselines.training.model import PolicyModel
 
 BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)
@@ -26,7 +26,7 @@ def observations(count=50):
 
 def test_a_table_satisfies_the_protocols():
     policy = make()
-    assert isinstance(policy, ActingPolicy) and isinstance(policy.head, Head)
+    assert isinstance(policy, BasePolicy) and isinstance(policy.head, Head)
     assert isinstance(make_actor(policy), TableActor) and isinstance(make_actor(policy), SamplingActor)
 
 

@@ -40,7 +40,7 @@ def test_the_penalty_of_continuous_actions_against_a_loop():
     sampled, density = sampled_actions(policy, batch["now"], tf.constant(uniform), tf.constant(noise))
     batch |= {"sampled": sampled, "log_density": density}
     values = policy.q(batch["now"], batch["actions"])
-    flat, centre, limit = policy.act(batch["now"]).numpy(), policy.head.centre, policy.head.limit
+    flat, centre, limit = policy.act(batch["now"]).numpy(), policy.head.center, policy.head.limit
     for critic, gap in enumerate(conservative_gaps(policy, batch, values)):
         expected = 0.0
         for row in range(ROWS):

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tfbaselines.arrays import require_memory
 from tfbaselines.compiling import compiled
 from tfbaselines.policy.actor import NumpyActor, acts_in_numpy
-from tfbaselines.policy.base import ActingPolicy
+from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.encoding import observation_spec
 from tfbaselines.policy.mirror import ArrayFunction, NumpyCopies
 
@@ -52,7 +52,7 @@ class NumpyPopulation:
         members: number of members M.
     """
 
-    def __init__(self, policy: ActingPolicy, members: int) -> None:
+    def __init__(self, policy: BasePolicy, members: int) -> None:
         self._parameters = _allocated(policy, members)
         self._actor = NumpyActor(policy, StackedCopies(self._parameters, policy.trainable_variables))
 
@@ -77,7 +77,7 @@ class GraphPopulation:
         members: number of members M.
     """
 
-    def __init__(self, policy: ActingPolicy, members: int) -> None:
+    def __init__(self, policy: BasePolicy, members: int) -> None:
         variables = policy.trainable_variables
         self._parameters = tf.Variable(_allocated(policy, members), trainable=False)
         self._states = policy.initial_state(members)
@@ -127,7 +127,7 @@ class GraphPopulation:
 Population = NumpyPopulation | GraphPopulation
 
 
-def make_population(policy: ActingPolicy, members: int) -> Population:
+def make_population(policy: BasePolicy, members: int) -> Population:
     """Make the fastest population of a policy.
 
     Args:
@@ -137,12 +137,12 @@ def make_population(policy: ActingPolicy, members: int) -> Population:
     return (NumpyPopulation if acts_in_numpy(policy) else GraphPopulation)(policy, members)
 
 
-def flat_parameters(policy: ActingPolicy) -> np.ndarray:
+def flat_parameters(policy: BasePolicy) -> np.ndarray:
     """Return the policy's parameters [P], all variables one after the other."""
     return np.concatenate([variable.numpy().ravel() for variable in policy.trainable_variables])
 
 
-def _allocated(policy: ActingPolicy, members: int) -> np.ndarray:
+def _allocated(policy: BasePolicy, members: int) -> np.ndarray:
     size = sum(int(np.prod(variable.shape)) for variable in policy.trainable_variables)
     require_memory(members * size * FLOAT_BYTES, "num_env", "the population's parameters")
     return np.zeros((members, size), np.float32)

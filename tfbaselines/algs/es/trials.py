@@ -10,7 +10,7 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.observations import parts_of_obs
 from tfbaselines.envs.vec.packed import unpacked
 from tfbaselines.envs.wrappers import require_end
-from tfbaselines.policy.base import ActingPolicy
+from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.encoding import observation_dtype
 
 
@@ -53,7 +53,7 @@ class Trials:
         episodes: the infos' 'episode' entries of the latest run's members.
     """
 
-    def __init__(self, env: VecEnv, policy: ActingPolicy, population: Population) -> None:
+    def __init__(self, env: VecEnv, policy: BasePolicy, population: Population) -> None:
         self._env = env
         self._policy = policy
         self._population = population
@@ -119,7 +119,7 @@ class Trials:
 class _Observed:
     """Sums up the observations of each environment's present member, for policies that normalize observations."""
 
-    def __init__(self, rows: int, policy: ActingPolicy) -> None:
+    def __init__(self, rows: int, policy: BasePolicy) -> None:
         self._policy = policy
         self._shapes = {} if policy.normalizer is None else policy.normalizer.shapes
         self._total = {name: np.zeros((rows, *shape)) for name, shape in self._shapes.items()}

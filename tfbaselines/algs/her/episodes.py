@@ -59,7 +59,7 @@ def explored(
         noise_eps: standard deviation of the noise, in units of the bounds.
         random_eps: share of random actions.
     """
-    count, low, high = len(actions), head.centre - head.limit, head.centre + head.limit
+    count, low, high = len(actions), head.center - head.limit, head.center + head.limit
     noisy = head.noisy(actions, noise_eps * head.limit * rng.standard_normal((count, head.width)))
     replaced = rng.binomial(1, random_eps, count).astype(bool)
     random = rng.uniform(low, high, (count, head.width)).reshape(actions.shape)
