@@ -1,4 +1,4 @@
-"""`python -m tfbaselines.check_env ID`: examines an environment, and says what to change."""
+"""`python -m tfbaselines.check_env ID` examines an environment and lists what to change."""
 
 import math
 import sys
@@ -18,16 +18,16 @@ from tfbaselines.envs.vec.observations import MASK, is_image, named_parts_of
 from tfbaselines.envs.wrappers import GOALS
 from tfbaselines.errors import check_at_least
 
-# Numbers in Box observations with which a table with two cells for each still fits into memory.
+# A table with two cells for each number of a Box observation fits into memory up to this size.
 MOST_OF_TABLES = 20
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command; returns its exit status: 0 when nothing must be changed, 1 when something must."""
-    parser = Parser(prog="python -m tfbaselines.check_env", description="Examine an environment of your own.")
+    """Run the command; return 0 if nothing must be changed, otherwise 1."""
+    parser = Parser(prog="python -m tfbaselines.check_env", description="Examine your environment.")
     parser.add_argument("env", metavar="ID", help="environment id; 'module:id' imports the module first")
     parser.add_argument("--steps", type=int, default=1000, help="random steps (default %(default)s)")
-    parser.add_argument(f"--{ENV_KWARGS}NAME", metavar="VALUE", help="an argument of the environment's own")
+    parser.add_argument(f"--{ENV_KWARGS}NAME", metavar="VALUE", help="an argument of the environment")
     words = sys.argv[1:] if argv is None else argv
     own, others = _apart(words)
     args = parser.parse_args(others)
@@ -35,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _apart(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The environment's own arguments, whose names argparse cannot know, with their values, and all other words."""
+    """Separate the environment's arguments and their values from all other words."""
     own, others, rest = [], [], list(words)
     while rest:
         word = rest.pop(0)
@@ -69,7 +69,7 @@ def _check(name: str, steps: int, env_kwargs: dict[str, Any]) -> int:
 
 
 def _algorithms(env: gymnasium.Env) -> list[str]:
-    """Those that take the actions, and what is observed."""
+    """Return the algorithms that accept the actions and observations."""
     actions, parts = env.action_space, {}
     if isinstance(env.observation_space, spaces.Dict | spaces.Tuple):
         parts = named_parts_of(env.observation_space).spaces

@@ -1,4 +1,4 @@
-"""Files that a crash cannot leave half-written: shared by the logger, the monitor and whoever writes text."""
+"""Write files and directories that a crash cannot leave half-written."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from tfbaselines.errors import bad_argument
 
 
 def write_whole(path: str | os.PathLike, text: str) -> None:
-    """Write `text` to `path` so that a reader, or a crash, meets either the old file or the new one."""
+    """Write `text` to `path`; readers, also after a crash, find the old file or the new one."""
     path = Path(path)
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -23,11 +23,11 @@ def write_whole(path: str | os.PathLike, text: str) -> None:
 
 
 def check_can_be_written(name: str, path: str) -> None:
-    """Refuse a path that could not be written to after hours of work; its directory is made.
+    """Raise a UsageError now for a path that cannot be written to later; make its directory.
 
     Args:
-        name: of the argument, for the error.
-        path: of a file.
+        name: name of the argument, for the error.
+        path: path of a file.
     """
     target = Path(path).expanduser()
     try:
@@ -38,15 +38,15 @@ def check_can_be_written(name: str, path: str) -> None:
         why = (error.strerror or str(error)).lower()
         raise bad_argument(name, path, f"cannot write in '{target.parent!s:.200}' ({why})") from None
     if taken:
-        raise bad_argument(name, path, "the name of a file, and this is a directory")
+        raise bad_argument(name, path, "a directory, give the name of a file")
 
 
 def replace_directory(directory: str | os.PathLike, new: str | os.PathLike) -> None:
-    """Put the directory `new` in the place of `directory`, if there is one; `put_back` mends what a crash leaves.
+    """Replace a directory by another one; `put_back` repairs the state after a crash.
 
     Args:
-        directory: the place, in the same file system.
-        new: what goes there, complete.
+        directory: the directory to replace, if it exists, in the same file system.
+        new: the complete new directory.
     """
     directory = Path(directory)
     aside = _aside(directory)
@@ -58,7 +58,7 @@ def replace_directory(directory: str | os.PathLike, new: str | os.PathLike) -> N
 
 
 def put_back(directory: str | os.PathLike) -> None:
-    """Bring back what `replace_directory` had put aside, when a crash came before the new one was in its place."""
+    """Restore the old directory if a crash interrupted `replace_directory` before the new one was in place."""
     directory = Path(directory)
     if not directory.exists() and _aside(directory).exists():
         _aside(directory).rename(directory)
@@ -69,10 +69,10 @@ def _aside(directory: Path) -> Path:
 
 
 def drop_torn_line(path: str | os.PathLike) -> None:
-    """Cut off a last line without its newline, what a crash in the middle of a write leaves behind.
+    """Cut off a last line without newline, which a crash during a write leaves.
 
-    Only called before a file is continued: the next row would otherwise be glued to the torn one and
-    both be lost. A missing file is left missing.
+    Call this before a file is continued; otherwise the next row joins the torn one and both are lost. A missing file
+    stays missing.
     """
     if not os.path.isfile(path):
         return

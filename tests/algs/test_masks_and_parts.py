@@ -115,7 +115,7 @@ def test_searches_take_allowed_actions(alg, own, where):
 
 
 def test_masks_must_come_with_resets_and_fit():
-    with pytest.raises(ValueError, match="those of reset have none"):
+    with pytest.raises(ValueError, match="infos of reset have none"):
         tfbaselines.ppo2.learn("mlp", lambda: Guarded("steps"), **SMALL)
     env = Guarded("obs")
     env.observation_space = spaces.Dict(vector=VECTOR, action_mask=spaces.MultiBinary(4))

@@ -82,7 +82,7 @@ def test_noops_can_be_given_or_left_out():
 def test_fire_is_pressed_at_the_start():
     assert played_by_reset(FireResetEnv(Game())) == ["reset", 1, 2]
     assert played_by_reset(FireResetEnv(Game(losses=(2,)))) == ["reset", 1, 2, "reset"]
-    with pytest.raises(ValueError, match="needs a game whose action 1 is FIRE"):
+    with pytest.raises(ValueError, match="needs a game with FIRE as action 1"):
         FireResetEnv(Game(meanings=("NOOP", "UP", "DOWN")))
 
 

@@ -153,7 +153,7 @@ class Forgetting(Fine):
 )
 def test_methods_that_cannot_save_an_episode_are_named(make, text):
     (advice,) = found(ADVICE, make=make)
-    assert text in advice and "a resumed run begins its episode anew" in advice
+    assert text in advice and "a resumed run begins another episode" in advice
     assert not found(MISTAKE, make=make)
 
 

@@ -56,7 +56,7 @@ def test_rewards_of_a_batch_are_those_of_its_rows(compute, capsys):
         np.testing.assert_array_equal(found, 2.0 * EXPECTED)
     # Eight rows and the batch are compared, once.
     assert counted.calls == (9 + 2 if compute is whole else 9 + 2 * len(ACHIEVED))
-    assert capsys.readouterr().err.count("does not take batches") == (compute is not whole)
+    assert capsys.readouterr().err.count("does not support batches") == (compute is not whole)
     assert reward(ACHIEVED[:0], DESIRED[:0], {}).shape == (0,)
 
 

@@ -128,7 +128,7 @@ def test_an_environment_whose_package_is_missing_says_what_to_install(register):
 def test_a_version_of_the_past_names_the_present_one():
     for env_id in ("HalfCheetah-v2", "Hopper-v3"):
         newest = env_id[:-1] + "5"
-        with pytest.raises(ValueError, match=f"^environment '{env_id}' needs packages of the past: use '{newest}'$"):
+        with pytest.raises(ValueError, match=f"^environment '{env_id}' needs outdated packages: use '{newest}'$"):
             build_env({"env": env_id})
 
 

@@ -147,7 +147,7 @@ def test_a_file_that_is_removed_begins_anew_with_the_clock_that_it_had(tmp_path,
     shutil.rmtree(tmp_path / "run")
     play(env)
     play(env)
-    assert capsys.readouterr().err == f"tfbaselines: warning: {path} was removed: it begins anew\n"
+    assert capsys.readouterr().err == f"tfbaselines: warning: {path} was removed: a new file begins\n"
     header, columns, *rows = path.read_text().splitlines()
     assert (header, columns) == ('# {"t_start": 1000.0, "env_id": "a"} ', "r,l,t") and len(rows) == 2
 

@@ -207,7 +207,7 @@ def test_methods_that_fail_are_told_once(capsys):
         assert env.state()["episodes"] == [None, None]
     assert capsys.readouterr().err == (
         "tfbaselines: warning: get_state() of FailingOnce failed (AttributeError: nothing here at 1): a resumed run "
-        "begins its episode anew\n"
+        "begins another episode\n"
     )
     env = DummyVecEnv([Refusing] * 2)
     env.reset()

@@ -1,4 +1,4 @@
-"""Whatever a user trains on, as a VecEnv."""
+"""Turn the environments that users pass to learn() into a VecEnv."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,34 +19,34 @@ from tfbaselines.parallel import mpi
 
 ACCEPTED = "a VecEnv, a Gymnasium environment, an id, a function that makes one, or a list of such functions"
 ACCEPTED_OF_VECTORS = (
-    "of gymnasium.vector SyncVectorEnv and AsyncVectorEnv without wrappers around them, in place of others a list of "
-    "functions that make the environments"
+    "gymnasium.vector's SyncVectorEnv and AsyncVectorEnv without wrappers; in place of others pass a list of functions "
+    "that make the environments"
 )
 
 
 def as_vec_env(env: Any, seed: int | None = None, flatten: bool = True, name: str = "env") -> Any:
-    """The environments as algorithms take them.
+    """Return the environments as algorithms accept them.
 
-    Environments are monitored, actions are clipped to their bounds, and Dict and Tuple observations are flattened where
-    the algorithm has no encoder for them; a VecEnv, or a list of several workers' VecEnvs, stays as it is.
+    A monitor records episodes, actions are clipped to their bounds, and Dict and Tuple observations are flattened for
+    algorithms without an encoder. A VecEnv, or a list of VecEnvs of several workers, stays the same.
 
     Args:
-        env: a VecEnv, a Gymnasium environment, an id, a function that makes one, a list of such functions, or one of
-            gymnasium.vector's that keeps such a list.
-        seed: of the first environment; None for any. A VecEnv has been seeded where it was made.
-        flatten: show Dict and Tuple observations as one flat Box.
-        name: of the argument, for errors.
+        env: a VecEnv, a Gymnasium environment, an id, a function that makes an environment, a list of such functions,
+            or a vector environment of Gymnasium that keeps such a list.
+        seed: seed of the first environment; None for any. A VecEnv keeps its seed.
+        flatten: flatten Dict and Tuple observations to one Box.
+        name: name of the argument, for errors.
     """
     if _is_vec_env(env) or (isinstance(env, list | tuple) and env and all(map(_is_vec_env, env))):
         return env
     first = None if seed is None else seed + 10_000 * mpi.world().rank
     if isinstance(env, str):
-        # Seeds of ranks are apart there.
+        # make_vec_env adds the rank to the seed.
         return make_vec_env(env, seed=seed, flatten_dict_observations=flatten, mpi_rank=mpi.world().rank)
     if isinstance(env, gymnasium.Env):
         return DummyVecEnv([partial(_made, lambda: env, 0, first, flatten)])
     if isinstance(env, gymnasium.vector.VectorEnv):
-        # Of a wrapper's environments what it does would be lost.
+        # The functions inside a wrapper would lose its effect.
         makers = getattr(env, "env_fns", None) if env.unwrapped is env else None
         if makers is None:
             raise bad_argument(name, type(env).__name__, ACCEPTED_OF_VECTORS)
@@ -63,19 +63,19 @@ def as_vec_env(env: Any, seed: int | None = None, flatten: bool = True, name: st
 
 
 def check_apart(env: Any, tests: VecEnv, name: str) -> None:
-    """ValueError where tests would step the environments of training, under the run that acts on what it saw there.
+    """Raise a UsageError if tests would step the environments of training, which would disturb its episodes.
 
     Args:
-        env: the environments of training; a list has those of several workers.
-        tests: the environments for tests.
-        name: of the argument that has them.
+        env: the environments of training; a list for several workers.
+        tests: the environments of tests.
+        name: name of the argument with the test environments.
     """
     if any(share_environments(one, tests) for one in (env if isinstance(env, list | tuple) else [env])):
-        raise UsageError(f"{name} has the environments of training: tests need environments of their own")
+        raise UsageError(f"{name} has the environments of training: tests need other environments")
 
 
 def _is_vec_env(env: Any) -> bool:
-    """Also of one that only behaves like it."""
+    """Return whether an object is a VecEnv or has its methods."""
     return isinstance(env, VecEnv) or (hasattr(env, "step_wait") and not isinstance(env, gymnasium.vector.VectorEnv))
 
 
@@ -96,7 +96,7 @@ def _made(make: Callable[[], Any], number: int, seed: int | None, flatten: bool)
 def _monitored(env: gymnasium.Env, flatten: bool) -> gymnasium.Env:
     check_spaces(env)
     if not _has(env, Monitor, before=TimeLimit):
-        # One that is inside of a TimeLimit does not see its ends.
+        # A monitor inside a TimeLimit misses the truncations.
         env = Monitor(env, None, allow_early_resets=True)
     if flatten:
         env = flattened(env)
@@ -104,7 +104,7 @@ def _monitored(env: gymnasium.Env, flatten: bool) -> gymnasium.Env:
 
 
 def _has(env: Any, wrapper: type, before: type | tuple[()] = ()) -> bool:
-    """Whether an environment has a wrapper of a class, from outside before one of another class."""
+    """Return whether an environment has a wrapper of a class, outside of any wrapper of the class `before`."""
     while isinstance(env, gymnasium.Wrapper) and not isinstance(env, before):
         if isinstance(env, wrapper):
             return True

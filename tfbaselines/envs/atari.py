@@ -1,6 +1,6 @@
-"""Atari wrappers with the semantics of baselines: the way for one environment at a time.
+"""Atari wrappers with the semantics of baselines, for one game at a time.
 
-The native way for several games at once is envs/vec/native_atari.py; both give the same observations.
+envs/vec/native_atari.py has the same observations for several games at once.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from tfbaselines.envs.ids import spec_of
 from tfbaselines.envs.wrappers import TimeLimit
 from tfbaselines.errors import UsageError
 
-# Frames are so small that threads for resizing only get in each other's way.
+# Frames are too small for several threads.
 cv2.ocl.setUseOpenCL(False)
 
 StepResult = tuple[Any, float, bool, bool, dict[str, Any]]
@@ -26,7 +26,7 @@ class NoopResetEnv(gymnasium.Wrapper):
 
     Args:
         env: the game, without frame skip.
-        noop_max: the most.
+        noop_max: most frames.
     """
 
     def __init__(self, env: gymnasium.Env, noop_max: int = 30) -> None:
@@ -35,7 +35,7 @@ class NoopResetEnv(gymnasium.Wrapper):
         self.override_num_noops: int | None = None
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin a game and do nothing for a while."""
+        """Begin a game and take the no-op steps."""
         obs, info = self.env.reset(**kwargs)
         noops = self.override_num_noops
         if noops is None:
@@ -48,20 +48,20 @@ class NoopResetEnv(gymnasium.Wrapper):
 
 
 class FireResetEnv(gymnasium.Wrapper):
-    """Press FIRE at an episode's start in games that do not begin without it, then the action after it.
+    """Press FIRE at an episode's start, then the action after it, in games that begin with FIRE.
 
     Args:
-        env: a game whose action 1 is FIRE.
+        env: a game with FIRE as action 1.
     """
 
     def __init__(self, env: gymnasium.Env) -> None:
         super().__init__(env)
         meanings = env.unwrapped.get_action_meanings()
         if meanings[1] != "FIRE" or len(meanings) < 3:
-            raise UsageError(f"FireResetEnv needs a game whose action 1 is FIRE, not one with {meanings}")
+            raise UsageError(f"FireResetEnv needs a game with FIRE as action 1, not {meanings}")
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin, and press FIRE."""
+        """Begin an episode and press FIRE."""
         obs, info = self.env.reset(**kwargs)
         for action in (1, 2):
             obs, _, terminated, truncated, info = self.env.step(action)
@@ -71,7 +71,7 @@ class FireResetEnv(gymnasium.Wrapper):
 
 
 class EpisodicLifeEnv(gymnasium.Wrapper):
-    """End an episode with each lost life; a new game begins only when all are lost.
+    """End an episode with each lost life; a new game begins after the last one.
 
     Args:
         env: the game.
@@ -83,7 +83,7 @@ class EpisodicLifeEnv(gymnasium.Wrapper):
         self.was_real_done = True
 
     def step(self, action: Any) -> StepResult:
-        """Step; losing a life terminates."""
+        """Take a step; losing a life terminates the episode."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         self.was_real_done = terminated or truncated
         lives = self.unwrapped.ale.lives()
@@ -92,7 +92,7 @@ class EpisodicLifeEnv(gymnasium.Wrapper):
         return obs, reward, terminated or (lost and not truncated), truncated, info
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        """A new game, or a step of nothing when the game goes on with another life."""
+        """Begin a new game, or take a no-op step if the game continues with another life."""
         if self.was_real_done or kwargs.get("seed") is not None:
             obs, info = self.env.reset(**kwargs)
         else:
@@ -105,11 +105,11 @@ class EpisodicLifeEnv(gymnasium.Wrapper):
 
 
 class MaxAndSkipEnv(gymnasium.Wrapper):
-    """Repeat each action and show the brightest of the last two frames, since sprites flicker.
+    """Repeat each action and return the maximum of the last two frames, since sprites flicker.
 
     Args:
         env: the game, without frame skip.
-        skip: how often an action is repeated.
+        skip: number of steps per action.
     """
 
     def __init__(self, env: gymnasium.Env, skip: int = 4) -> None:
@@ -117,7 +117,7 @@ class MaxAndSkipEnv(gymnasium.Wrapper):
         self._skip = skip
 
     def step(self, action: Any) -> StepResult:
-        """Repeat the action; rewards add up."""
+        """Repeat the action and sum the rewards."""
         total, last_two = 0.0, deque(maxlen=2)
         for _ in range(self._skip):
             obs, reward, terminated, truncated, info = self.env.step(action)
@@ -129,45 +129,46 @@ class MaxAndSkipEnv(gymnasium.Wrapper):
 
 
 class ClipRewardEnv(gymnasium.RewardWrapper):
-    """Rewards become their sign: -1, 0 or 1."""
+    """Replace rewards by their sign: -1, 0 or 1."""
 
     def reward(self, reward: Any) -> float:
-        """The sign."""
+        """Return the sign of the reward."""
         return float(np.sign(reward))
 
 
 class WarpFrame(gymnasium.ObservationWrapper):
-    """Shrink frames by area interpolation, to grey unless asked otherwise.
+    """Resize frames by area interpolation.
 
     Args:
-        env: the game; frames are RGB or grey.
+        env: the game; frames are RGB or gray.
         width: columns of a new frame.
         height: rows of a new frame.
-        grayscale: to one channel.
+        grayscale: convert RGB to one channel.
     """
 
     def __init__(self, env: gymnasium.Env, width: int = 84, height: int = 84, grayscale: bool = True) -> None:
         super().__init__(env)
-        # A game that is grey already has one channel, or no axis of channels.
+        # A gray game has one channel or no axis of channels.
         shape = env.observation_space.shape
         channels = 1 if grayscale or len(shape) == 2 else shape[-1]
-        self._size, self._to_grey = (width, height), grayscale and len(shape) == 3 and shape[-1] != 1
+        self._size = (width, height)
+        self._to_gray = grayscale and len(shape) == 3 and shape[-1] != 1
         self.observation_space = spaces.Box(0, 255, (height, width, channels), np.uint8)
 
     def observation(self, frame: np.ndarray) -> np.ndarray:
-        """The new frame."""
-        if self._to_grey:
+        """Return the resized frame."""
+        if self._to_gray:
             frame = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY)
         frame = cv2.resize(frame, self._size, interpolation=cv2.INTER_AREA)
         return frame[:, :, None] if frame.ndim == 2 else frame
 
 
 class FrameStack(gymnasium.Wrapper):
-    """Show the latest k frames along the last axis, the first of an episode k times.
+    """Stack the latest k frames along the last axis; an episode begins with its first frame k times.
 
     Args:
         env: the environment.
-        k: how many.
+        k: number of frames.
     """
 
     def __init__(self, env: gymnasium.Env, k: int) -> None:
@@ -178,20 +179,20 @@ class FrameStack(gymnasium.Wrapper):
         self.observation_space = spaces.Box(low, high, dtype=space.dtype)
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin with the first frame k times."""
+        """Begin an episode with its first frame k times."""
         obs, info = self.env.reset(**kwargs)
         self._frames.extend([obs] * self._frames.maxlen)
         return LazyFrames(list(self._frames)), info
 
     def step(self, action: Any) -> StepResult:
-        """Step; the oldest frame goes."""
+        """Take a step and drop the oldest frame."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._frames.append(obs)
         return LazyFrames(list(self._frames)), reward, terminated, truncated, info
 
 
 class LazyFrames:
-    """Frames that are put together only when an array is asked for: neighbours in a replay share theirs.
+    """Frames that are joined on conversion to an array, so that neighbors in a replay share them.
 
     Args:
         frames: arrays [..., C].
@@ -208,11 +209,11 @@ class LazyFrames:
         return len(np.asarray(self))
 
     def count(self) -> int:
-        """Channels of all frames."""
+        """Return the number of channels of all frames."""
         return np.asarray(self).shape[-1]
 
     def frame(self, i: int) -> np.ndarray:
-        """One channel [...] of them."""
+        """Return one channel [...]."""
         return np.asarray(self)[..., i]
 
     def __getitem__(self, i: Any) -> np.ndarray:
@@ -220,7 +221,7 @@ class LazyFrames:
 
 
 class ScaledFloatFrame(gymnasium.ObservationWrapper):
-    """Pixels as float32 from 0 to 1; it undoes the saving of memory that LazyFrames bring.
+    """Scale pixels to float32 from 0 to 1. This undoes the memory savings of LazyFrames.
 
     Args:
         env: the environment.
@@ -231,25 +232,25 @@ class ScaledFloatFrame(gymnasium.ObservationWrapper):
         self.observation_space = spaces.Box(0.0, 1.0, env.observation_space.shape, np.float32)
 
     def observation(self, obs: Any) -> np.ndarray:
-        """The scaled pixels."""
+        """Return the scaled pixels."""
         return np.asarray(obs, np.float32) / 255.0
 
 
 def make_atari(env_id: str, max_episode_steps: int | None = None, **env_kwargs: Any) -> gymnasium.Env:
-    """A game with no-op starts and frame skip.
+    """Make a game with no-op starts and frame skip.
 
     Args:
         env_id: a NoFrameskip id.
-        max_episode_steps: a further limit, in steps of four frames.
-        env_kwargs: for gymnasium.make.
+        max_episode_steps: another limit, in steps of four frames.
+        env_kwargs: arguments for gymnasium.make.
     """
     if "NoFrameskip" not in env_id:
         game = env_id.rpartition("/")[2].partition("-")[0].removesuffix("Deterministic")
-        raise UsageError(f"env={env_id!r} is not valid: frames are skipped here, take {game}NoFrameskip-v4")
+        raise UsageError(f"env={env_id!r} is not valid: this function skips frames, use {game}NoFrameskip-v4")
     spec = spec_of(env_id)
     from ale_py import ALEInterface, LoggerMode
 
-    # Without ALE's banner, which its vector environment does not show either.
+    # Without ALE's banner.
     ALEInterface.setLoggerMode(LoggerMode.Warning)
     env = gymnasium.make(spec, disable_env_checker=True, **env_kwargs)
     env = MaxAndSkipEnv(NoopResetEnv(env))
@@ -263,14 +264,14 @@ def wrap_deepmind(
     frame_stack: bool = False,
     scale: bool = False,
 ) -> gymnasium.Env:
-    """The preprocessing of Mnih et al. 2015 after make_atari.
+    """Add the preprocessing of Mnih et al. 2015.
 
     Args:
-        env: from make_atari.
-        episode_life: end an episode with each life.
-        clip_rewards: rewards become their sign.
-        frame_stack: show four frames.
-        scale: pixels as floats from 0 to 1.
+        env: a game of make_atari.
+        episode_life: end an episode with each lost life.
+        clip_rewards: replace rewards by their sign.
+        frame_stack: stack four frames.
+        scale: scale pixels to floats from 0 to 1.
     """
     if episode_life:
         env = EpisodicLifeEnv(env)

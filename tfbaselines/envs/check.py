@@ -184,7 +184,8 @@ class _Watched(gymnasium.Wrapper):
         return result
 
     def _watch(self, what: str, obs: Any, info: Any, some: bool = True) -> None:
-        self.obs, space = obs, self.action_space
+        self.obs = obs
+        space = self.action_space
         source = obs if isinstance(obs, dict) and MASK in obs else info
         masked = isinstance(source, dict) and MASK in source and (source is obs or not isinstance(space, spaces.Box))
         if self._masked is None:
@@ -306,7 +307,7 @@ def _continuation(env: gymnasium.Env) -> Iterator[Finding]:
     if failures:
         yield Finding(ADVICE, f"{failures[0]} (if it is for something else: give it another name)")
     elif state is None:
-        text = "a resumed run begins its episode anew: get_state() and set_state(state) would let it go on"
+        text = "a resumed run begins another episode: get_state() and set_state(state) would let it go on"
         yield Finding(ADVICE, f"{text} (every wrapper needs them too)")
 
 

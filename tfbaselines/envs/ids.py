@@ -1,4 +1,4 @@
-"""From an environment's id to its entry in Gymnasium's registry and its type, and what is wrong with one that fails."""
+"""Environment ids: their type, their entry in Gymnasium's registry, and errors for ids that fail."""
 
 import contextlib
 import importlib.util
@@ -13,10 +13,10 @@ from tfbaselines.errors import UsageError, bad_argument, unknown
 
 ENV_TYPES = ("atari", "box2d", "classic_control", "mujoco", "retro", "robotics", "toy_text")
 
-# With which an environment's id ends; names of types, networks and settings have none.
+# The version at the end of an environment's id; names of types, networks and settings have none.
 VERSION = re.compile(r"-v\d+$")
 
-# What is installed for environments of a type.
+# Packages of the types of environments.
 PACKAGES = {
     "atari": "ale-py",
     "box2d": '"gymnasium[box2d]"',
@@ -26,7 +26,7 @@ PACKAGES = {
     "toy_text": '"gymnasium[toy-text]"',
 }
 
-# Packages that register environments when they are first asked for, the type of these, and what their ids look like.
+# Packages that are imported for an unknown id, the type of their environments, and a pattern of their ids.
 _PROVIDERS = {
     "ale_py": ("atari", r"NoFrameskip|^ALE/"),
     "gymnasium_robotics": ("robotics", r"^(Fetch|Hand|Adroit|PointMaze|AntMaze|FrankaKitchen)"),
@@ -34,14 +34,14 @@ _PROVIDERS = {
 
 
 def env_type_of(env_id: str, env_type: str | None = None) -> tuple[str, str]:
-    """The type of an environment and its id without a module.
+    """Return the type of an environment and its id without a module.
 
     Args:
         env_id: a registered id, or 'module:id' to import the module that registers it first.
-        env_type: overrides what the registry says.
+        env_type: overrides the type of the registry.
 
     Returns:
-        (type, id); the type is one of ENV_TYPES, or the package of an environment of the user's own.
+        (type, id); the type is one of ENV_TYPES, or the package of a user's environment.
     """
     if env_type is not None and env_type not in ENV_TYPES:
         raise unknown("env_type", env_type, ENV_TYPES)
@@ -66,7 +66,7 @@ def env_type_of(env_id: str, env_type: str | None = None) -> tuple[str, str]:
 
 
 def spec_of(env_id: str) -> Any:
-    """The registry's entry; ValueError naming the nearest id when there is none."""
+    """Return the registry's entry; UsageError with the nearest id if there is none."""
     for provider in _PROVIDERS:
         if env_id in gymnasium.registry:
             break
@@ -80,12 +80,12 @@ def spec_of(env_id: str) -> Any:
     for package, (env_type, ids) in _PROVIDERS.items():
         if re.search(ids, env_id) and not _installed(package):
             raise UsageError(f"environment '{env_id:.80}' needs {PACKAGES[env_type]}: pip install {PACKAGES[env_type]}")
-    module = f"an environment of your own is found as 'module:{env_id:.80}', where the module registers it"
+    module = f"if your module registers it, write 'module:{env_id:.80}'"
     raise UsageError(f"{unknown('environment', env_id, gymnasium.registry)}; {module}")
 
 
 def _newest_version(env_id: str) -> str | None:
-    """The newest version of an environment that is registered under other versions."""
+    """Return the newest registered version of an environment."""
     base = _without_version(env_id)
     versions = [name for name in gymnasium.registry if _without_version(name) == base]
     return max(versions, key=lambda name: int(re.search(r"\d*$", name)[0] or 0), default=None)
@@ -97,7 +97,7 @@ def _without_version(env_id: str) -> str:
 
 @contextlib.contextmanager
 def _without_notices() -> Iterator[None]:
-    """Drop what a package prints while it is imported."""
+    """Drop the output of a package's import."""
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
         yield
 
@@ -107,9 +107,9 @@ def _installed(package: str) -> bool:
 
 
 def cannot_be_made(env_id: str, env_type: str, error: Exception) -> UsageError:
-    """The error for an environment whose packages are missing, or that only packages of the past could make."""
+    """Return the error for an environment that needs missing or outdated packages."""
     newest = _newest_version(env_id)
     if newest not in (None, env_id) and "mujoco" in str(error).lower() and _installed("mujoco"):
-        return UsageError(f"environment '{env_id:.80}' needs packages of the past: use '{newest}'")
+        return UsageError(f"environment '{env_id:.80}' needs outdated packages: use '{newest}'")
     failed = f"environment '{env_id}' cannot be made ({str(error).splitlines()[0]})"
     return UsageError(f"{failed}: pip install {PACKAGES[env_type]}" if env_type in PACKAGES else failed)

@@ -1,4 +1,4 @@
-"""From an environment's id to a vector environment, wrapped as baselines wraps it."""
+"""Make vector environments from an environment's id, wrapped as in baselines."""
 
 import contextlib
 import dataclasses
@@ -25,13 +25,13 @@ WORKERS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
 
 ATARI_FRAME_STACK = 4
 
-# Of environments that a function makes.
+# Type of environments that a function makes.
 OWN_TYPE = "own"
 
-# Environments whose infos have is_success, which baselines writes to the monitor's file.
+# Environments with is_success in their infos, which baselines writes to the monitor's file.
 WITH_SUCCESS = re.compile("Fetch|Hand")
 
-# Between the seeds of an environment and of the one that replaces it.
+# Difference between the seeds of an environment and its replacement.
 SEEDS_APART = 1_000_003
 
 
@@ -54,35 +54,35 @@ def make_env(
 
     Args:
         env_id: a registered id, or a function that makes the environment.
-        env_type: see env_type_of.
+        env_type: type of the environment; see env_type_of.
         mpi_rank: this process's rank, for the monitor's file name.
-        subrank: the environment's number within the rank; added to the seed.
-        seed: None for any.
-        reward_scale: rewards are multiplied by it.
-        gamestate: retro games only.
-        flatten_dict_observations: show Dict and Tuple observations as one flat Box.
-        wrapper_kwargs: for wrap_deepmind (atari).
-        env_kwargs: for gymnasium.make, or for the function.
-        logger_dir: where `RANK.SUBRANK.monitor.csv` goes; None for no file.
+        subrank: number of the environment within the rank; added to the seed.
+        seed: seed of the environment; None for any.
+        reward_scale: factor of the rewards.
+        gamestate: state of a retro game.
+        flatten_dict_observations: flatten Dict and Tuple observations to one Box.
+        wrapper_kwargs: arguments for wrap_deepmind (atari).
+        env_kwargs: arguments for gymnasium.make, or for the function.
+        logger_dir: directory of `RANK.SUBRANK.monitor.csv`; None writes no file.
         initializer: called with (mpi_rank, subrank) before the environment is made.
         append: continue the monitor's file.
     """
     if initializer is not None:
         initializer(mpi_rank, subrank)
     if gamestate is not None and env_type != "retro":
-        raise bad_argument("gamestate", gamestate, "for retro games only")
+        raise bad_argument("gamestate", gamestate, "only retro games have it")
     if wrapper_kwargs and env_type != "atari":
-        raise bad_argument("wrapper_kwargs", wrapper_kwargs, "for Atari games only")
+        raise bad_argument("wrapper_kwargs", wrapper_kwargs, "only Atari games have it")
     env = _bare(env_id, env_type, env_kwargs or {})
     name = env_id if isinstance(env_id, str) else getattr(env.spec, "id", "")
     check_spaces(env)
     if flatten_dict_observations:
         env = flattened(env)
-    # The monitor sits under everything that changes rewards.
+    # The monitor is inside all wrappers that change rewards.
     success = ("is_success",) if env_type == "robotics" and WITH_SUCCESS.match(name) else ()
     path = _monitor_path(logger_dir, mpi_rank, subrank)
     env = Monitor(env, path, allow_early_resets=True, info_keywords=success, append=append)
-    # Seeding begins an episode, which EpisodicLifeEnv must not go on with: the wrappers come after it.
+    # Seeding begins an episode that EpisodicLifeEnv must not continue, so the wrappers come later.
     env_seed = None if seed is None else seed + subrank
     try:
         begin(env, seed=env_seed)
@@ -109,10 +109,10 @@ def _bare(env_id: str | Callable[..., gymnasium.Env], env_type: str, env_kwargs:
         from tfbaselines.envs.atari import make_atari
 
         with making(env_id, env_type, env_kwargs):
-            # ALE's own grey, as its vector environment shows it.
+            # The gray scale of ALE, which its vector environment uses too.
             return make_atari(env_id, **{"obs_type": "grayscale", **env_kwargs})
     with making(env_id, env_type, env_kwargs):
-        # Vector environments reset before they step and look at what comes back: two layers less on every step.
+        # Vector environments check the order and the results of calls: two layers less in every step.
         spec = dataclasses.replace(spec_of(env_id), order_enforce=False)
         env = with_quick_actions(gymnasium.make(spec, disable_env_checker=True, **env_kwargs))
     _without_mujoco_log()
@@ -121,7 +121,7 @@ def _bare(env_id: str | Callable[..., gymnasium.Env], env_type: str, env_kwargs:
 
 @contextlib.contextmanager
 def making(env_id: str, env_type: str, env_kwargs: dict[str, Any]) -> Iterator[None]:
-    """Around the making of a registered environment: what keeps it from being made is a ValueError of one line."""
+    """Turn the exceptions of making a registered environment into a UsageError of one line."""
     try:
         yield
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
@@ -130,7 +130,7 @@ def making(env_id: str, env_type: str, env_kwargs: dict[str, Any]) -> Iterator[N
         if "'render_mode'" in str(error):
             raise UsageError(f"no pictures of {env_id}: it takes no render_mode") from None
         raise bad_argument(
-            "env_kwargs", env_kwargs, f"what {env_id} takes, --env_kwargs.NAME=VALUE ({error})"
+            "env_kwargs", env_kwargs, f"use arguments of {env_id}, --env_kwargs.NAME=VALUE ({error})"
         ) from None
     except Exception as error:
         if isinstance(error, UsageError):
@@ -139,7 +139,7 @@ def making(env_id: str, env_type: str, env_kwargs: dict[str, Any]) -> Iterator[N
 
 
 def _without_mujoco_log() -> None:
-    """Keep MuJoCo from writing MUJOCO_LOG.TXT into the working directory; its warnings still go to the console."""
+    """Keep MuJoCo from writing MUJOCO_LOG.TXT; its warnings still go to the console."""
     settings = getattr(sys.modules.get("mujoco"), "MjLogConfig", None)
     if settings is not None:
         present = settings.get()
@@ -175,25 +175,24 @@ def make_vec_env(
 
     Args:
         env_id: a registered id, 'module:id', or a function that makes an environment.
-        env_type: one of ENV_TYPES, or any other name, as scripts for baselines give environments of their own; None for
-            what the registry says.
-        num_env: how many.
-        seed: of the first; rank r adds 10,000 r and environment i adds i.
-        wrapper_kwargs: see make_env.
-        env_kwargs: see make_env.
+        env_type: one of ENV_TYPES, or another name that a script for baselines uses; None for the registry's type.
+        num_env: number of environments.
+        seed: seed of the first environment; rank r adds 10,000 r and environment i adds i.
+        wrapper_kwargs: arguments for wrap_deepmind (atari).
+        env_kwargs: arguments for gymnasium.make, or for the function.
         start_index: number of the first environment.
-        reward_scale: see make_env.
-        flatten_dict_observations: see make_env.
-        gamestate: see make_env.
-        initializer: see make_env.
-        force_dummy: step them in this process.
-        worker: 'dummy' in this process (the default: most environments are cheaper than a pipe), 'subproc' or 'shmem'
-            in processes of their own. Atari games by default run in ale-py's threads.
-        logger_dir: see make_env.
-        append: see make_env.
+        reward_scale: factor of the rewards.
+        flatten_dict_observations: flatten Dict and Tuple observations to one Box.
+        gamestate: state of a retro game.
+        initializer: called with (mpi_rank, subrank) before an environment is made.
+        force_dummy: step the environments in this process.
+        worker: 'dummy' in this process (the default, since most steps cost less than a message between processes), or
+            'subproc' or 'shmem' in processes of their own. Atari games run in ale-py's threads by default.
+        logger_dir: directory of the monitor files; None writes no files.
+        append: continue the monitor files.
         mpi_rank: this process's rank.
         step_timeout: seconds after which a step or reset counts as hung; for workers in processes of their own.
-        restart_workers: how many workers that crash, raise or hang are replaced; see SubprocVecEnv.
+        restart_workers: number of workers that are replaced if they crash, raise or hang; see SubprocVecEnv.
     """
     if num_env < 1:
         raise bad_argument("num_env", num_env, "at least 1")
@@ -237,12 +236,12 @@ class _Maker:
     """Makes one environment of several, in this process or in another.
 
     Attributes:
-        spec: the registry's entry, as another process has not imported the module that registers the environment; None
-            where a function makes it.
-        make: makes it, given subrank, seed and append.
-        subrank: its number.
-        seed: of all; None for any.
-        append: continue its monitor file.
+        spec: the registry's entry, since another process has not imported the module that registers the environment;
+            None if a function makes it.
+        make: makes the environment from subrank, seed and append.
+        subrank: number of the environment.
+        seed: seed of all environments; None for any.
+        append: continue the monitor file.
     """
 
     spec: Any
@@ -257,17 +256,17 @@ class _Maker:
         return self.make(subrank=self.subrank, seed=self.seed, append=self.append)
 
     def example(self) -> gymnasium.Env:
-        """The environment without its monitor file."""
+        """Make the environment without its monitor file."""
         return self.make(subrank=self.subrank, seed=self.seed, logger_dir=None)
 
     def again(self, number: int) -> "_Maker":
-        """Of the environment that replaces this one: it does not repeat its episodes, nor overwrite its file."""
+        """Return the maker of a replacement, with another seed, that continues the monitor file."""
         seed = None if self.seed is None else self.seed + number * SEEDS_APART
         return dataclasses.replace(self, seed=seed, append=True)
 
 
 def check_worker(worker: str | None, step_timeout: float | None, restart_workers: int) -> None:
-    """Refuse what environments in this process cannot do: they are neither interrupted nor replaced."""
+    """Refuse time limits and replacements for environments in this process."""
     if worker not in (None, "dummy"):
         return
     needed = "needs --worker=subproc or --worker=shmem: environments in processes of their own"
@@ -278,7 +277,7 @@ def check_worker(worker: str | None, step_timeout: float | None, restart_workers
 
 
 def _native_game(env_id: str) -> str | None:
-    """The ROM of a NoFrameskip-v4 game, whose settings are the native environment's; None for others."""
+    """Return the ROM of a NoFrameskip-v4 game, for the native environment; None for other games."""
     if not env_id.endswith("NoFrameskip-v4"):
         return None
     kwargs = spec_of(env_id).kwargs
@@ -308,9 +307,9 @@ def _native_atari(
 
 
 def rendered(config: dict[str, Any], render_mode: str) -> dict[str, Any]:
-    """A config of `build_env` whose environments render."""
+    """Return a config of `build_env` with a render mode."""
     if render_mode == "rgb_array" and not has_display():
-        # Pygame needs no window for pictures, but complains on standard error where it finds none.
+        # Pygame needs no window for pictures, but warns on standard error without one.
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     return config | {"env_kwargs": {**(config.get("env_kwargs") or {}), "render_mode": render_mode}}
 
@@ -322,22 +321,22 @@ def build_env(
     append: bool = False,
     mpi_rank: int = 0,
 ) -> VecEnv:
-    """The environments of a run, wrapped as its algorithm needs them: what config.json is made from and rebuilds.
+    """Make the environments of a run from its config, which config.json stores.
 
     Args:
         config: env, env_type, num_env, seed, reward_scale, gamestate, worker, step_timeout, restart_workers (for
             workers in processes), env_kwargs, normalize (VecNormalize around MuJoCo environments), flatten (Dict and
-            Tuple observations); absent ones take defaults.
+            Tuple observations); missing keys have defaults.
         training: False freezes the statistics of VecNormalize.
-        logger_dir: where monitor files go; None for none.
+        logger_dir: directory of the monitor files; None writes no files.
         append: continue the monitor files of an earlier run.
         mpi_rank: this process's rank.
     """
     env_type, env_id = env_type_of(config["env"], config.get("env_type"))
-    care = {}
+    limits = {}
     if config.get("worker") in ("subproc", "shmem"):
-        # Not where tests and playing take the environments into this process.
-        care = {"step_timeout": config.get("step_timeout"), "restart_workers": config.get("restart_workers", 0)}
+        # Tests and playing run the environments in this process.
+        limits = {"step_timeout": config.get("step_timeout"), "restart_workers": config.get("restart_workers", 0)}
     env = make_vec_env(
         env_id,
         env_type,
@@ -351,7 +350,7 @@ def build_env(
         logger_dir=logger_dir,
         append=append,
         mpi_rank=mpi_rank,
-        **care,
+        **limits,
     )
     if env_type == "atari":
         return VecFrameStack(env, ATARI_FRAME_STACK)

@@ -1,6 +1,6 @@
-"""Records the reward, length and time of every episode in a `monitor.csv` file.
+"""Record the reward, length and time of every episode in a `monitor.csv` file.
 
-The file is baselines': a line with a JSON header, then one CSV row per episode.
+The format is baselines': a line with a JSON header, then one CSV row per episode.
 
     # {"t_start": 1795224733.17, "env_id": "CartPole-v1"}
     r,l,t
@@ -12,6 +12,7 @@ import csv
 import json
 import os
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from glob import escape, glob
 from typing import TYPE_CHECKING, Any, SupportsFloat
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 EXTENSION = "monitor.csv"
 COLUMNS = ("r", "l", "t")
 
-# Names in the infos of whether an episode's goal is achieved.
+# Keys of the infos: whether the episode's goal is achieved.
 SUCCESS = ("is_success", "success")
 
 
@@ -37,21 +38,19 @@ class LoadMonitorResultsError(Exception):
 
 
 class Monitor(gymnasium.Wrapper):
-    """Counts an episode's reward and length; its last step's info gets `episode` = {'r', 'l', 't', ...}.
+    """Count an episode's reward and length; its last info gets `episode` = {'r', 'l', 't', ...}.
 
-    Where the info says whether the episode's goal is achieved, so does `episode`, as 'is_success', 1 or 0.
-
-    Meant to be the innermost wrapper, where the rewards are still those of the environment; only wrappers that end
-    episodes, such as TimeLimit, belong inside of it.
+    If the info has an entry on the episode's success, `episode` has 'is_success', 1 or 0. Monitor is meant to be the
+    innermost wrapper, where rewards are unchanged; only wrappers that end episodes, such as TimeLimit, belong inside.
 
     Args:
         env: the environment.
         filename: path of the file; a directory, or a name that does not end in `monitor.csv`, is completed.
             None writes no file.
-        allow_early_resets: whether reset() may end an episode before it is over (it is then not recorded).
-        reset_keywords: names that every reset() must be given (directly or in `options`), written with the episode.
-        info_keywords: names of the last step's info that are written with the episode.
-        append: continue the file of an earlier run, and its clock.
+        allow_early_resets: whether reset() may end an episode before it is over; such an episode is not recorded.
+        reset_keywords: required arguments of reset() (or entries of `options`) that are written with the episode.
+        info_keywords: keys of the last info that are written with the episode.
+        append: continue the file and the clock of an earlier run.
     """
 
     EXT = EXTENSION
@@ -89,11 +88,11 @@ class Monitor(gymnasium.Wrapper):
         self._times: list[float] = []
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; `kwargs` are the environment's (`seed`, `options`)."""
+        """Begin an episode with the environment's arguments (`seed`, `options`)."""
         if not (self._needs_reset or self.allow_early_resets):
             raise RuntimeError(
-                "the environment was reset before its episode was over: put Monitor around wrappers that end episodes, "
-                "Monitor(TimeLimit(env, ...)), or, if early resets are intended, give allow_early_resets=True"
+                "the environment was reset before the end of its episode: put Monitor around wrappers that end "
+                "episodes, Monitor(TimeLimit(env, ...)), or, if early resets are intended, give allow_early_resets=True"
             )
         options = kwargs.get("options") or {}
         for key in self.reset_keywords:
@@ -102,15 +101,17 @@ class Monitor(gymnasium.Wrapper):
             self._of_reset[key] = kwargs[key] if key in kwargs else options[key]
         begun = self.env.reset(**kwargs)
         self._finished_steps += self._length
-        self._reward, self._length, self._needs_reset = 0, 0, False
+        self._reward = 0
+        self._length = 0
+        self._needs_reset = False
         return begun
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """One step of the environment. The hot path: a sum, a count, and nothing else until the episode ends."""
+        """Take a step. Until the episode ends this only sums and counts, since it is the hot path."""
         if self._needs_reset:
             raise RuntimeError("the environment was stepped after its episode's end; it needs reset() first")
         obs, reward, terminated, truncated, info = self.env.step(action)
-        # NumPy's float32 must not decide the precision of the sum.
+        # The sum has double precision, also of float32 rewards.
         self._reward += reward if reward.__class__ is float else _number(reward)
         self._length += 1
         if terminated or truncated:
@@ -124,19 +125,19 @@ class Monitor(gymnasium.Wrapper):
             self.results_writer.close()
 
     def get_total_steps(self) -> int:
-        """Steps taken so far, in all episodes."""
+        """Return the number of steps in all episodes."""
         return self._finished_steps + self._length
 
     def get_episode_rewards(self) -> list[float]:
-        """Total reward of each finished episode."""
+        """Return the total reward of each finished episode."""
         return self._rewards
 
     def get_episode_lengths(self) -> list[int]:
-        """Steps of each finished episode."""
+        """Return the number of steps of each finished episode."""
         return self._lengths
 
     def get_episode_times(self) -> list[float]:
-        """Seconds after the monitor's start at which each episode ended."""
+        """Return the end of each finished episode in seconds after the monitor's start."""
         return self._times
 
     def _end_episode(self, info: dict[str, Any]) -> dict[str, Any]:
@@ -153,21 +154,21 @@ class Monitor(gymnasium.Wrapper):
         episode.update(self._of_reset)
         if self.results_writer is not None:
             self.results_writer.write_row(episode)
-        # Beside the columns of the file.
+        # The file has no column for it.
         success = success_of(info)
         if success is not None:
             episode["is_success"] = success
-        # The environment may hand out the same dictionary in every step.
+        # The environment may return the same dictionary in every step.
         return info | {"episode": episode}
 
 
 def success_of(info: Mapping[str, Any]) -> float | None:
-    """1 or 0 where an info says whether the episode's goal is achieved; ValueError where what it says is no number."""
+    """Return the success in an info as 1 or 0, None without one; UsageError for a value that is no number."""
     for key in SUCCESS:
         value = info.get(key)
         if value is None:
             continue
-        # Lists of different lengths are no array.
+        # Lists of different lengths make no array.
         with contextlib.suppress(ValueError):
             number = np.asarray(value)
             if number.size == 1 and number.dtype.kind in "biuf":
@@ -178,7 +179,7 @@ def success_of(info: Mapping[str, Any]) -> float | None:
 
 
 def _number(reward: Any) -> float:
-    """A reward of any numeric kind as a Python number."""
+    """Return a reward of any numeric type as a Python number."""
     try:
         return reward.item()
     except AttributeError:
@@ -186,11 +187,11 @@ def _number(reward: Any) -> float:
 
 
 class ResultsWriter:
-    """Writes rows of episodes to a monitor file; each row is on disk when write_row returns.
+    """Write episodes to a monitor file; each row is in the file when write_row returns.
 
     Args:
         filename: path; a directory, or a name that does not end in `monitor.csv`, is completed.
-        header: the first line: a mapping, written as JSON, or text as it is.
+        header: the first line: a mapping, written as JSON, or text.
         extra_keys: columns after r, l and t.
         append: continue an existing file with the same columns; its header stays.
     """
@@ -214,14 +215,14 @@ class ResultsWriter:
             raise bad_argument("monitor file", self.filename, f"a path that can be written to ({why})") from None
 
     def write_row(self, epinfo: Mapping[str, Any]) -> None:
-        """Write an episode: a mapping with exactly the keys of the file. A full disk is a warning, once.
+        """Write an episode: a mapping with exactly the file's columns.
 
-        A file that was removed begins anew, with a warning.
+        The first failure, such as a full disk, prints a warning. A file that was removed is made again, with a warning.
         """
         try:
             if not os.path.exists(self.filename):
                 if not self._warned:
-                    warn(f"{self.filename} was removed: it begins anew")
+                    warn(f"{self.filename} was removed: a new file begins")
                 removed = self._file
                 self._open(append=False)
                 removed.close()
@@ -237,7 +238,7 @@ class ResultsWriter:
         self._file.close()
 
     def _open(self, append: bool) -> None:
-        """Open the file, and begin it unless it is continued; a directory that has gone is made again."""
+        """Open the file, make its directory if needed, and write the header of a new file."""
         os.makedirs(os.path.dirname(self.filename) or ".", exist_ok=True)
         continued = append and self._continue()
         self._file = open(self.filename, "a" if continued else "w", encoding="utf-8", newline="")  # noqa: SIM115
@@ -248,7 +249,7 @@ class ResultsWriter:
             self._file.flush()
 
     def _continue(self) -> bool:
-        """Whether there is a file to continue; takes over its header, and refuses one with other columns."""
+        """Read the header of a file to continue; return whether there is one. Other columns are a UsageError."""
         drop_torn_line(self.filename)
         if not os.path.isfile(self.filename) or os.path.getsize(self.filename) == 0:
             return False
@@ -267,7 +268,7 @@ class ResultsWriter:
 
 
 def _split_header(first_line: str, filename: str) -> tuple[dict[str, Any], str]:
-    """The JSON header of a file's first line and, when the file has none, that line itself."""
+    """Return the JSON header of a file's first line, and the line if it is no header."""
     if not first_line.startswith("#"):
         return {}, first_line
     try:
@@ -285,16 +286,16 @@ def _completed(filename: str) -> str:
 
 
 def get_monitor_files(dir: str | os.PathLike) -> list[str]:
-    """The monitor files of a directory, sorted."""
+    """Return the monitor files of a directory, sorted."""
     return sorted(glob(os.path.join(escape(os.fspath(dir)), f"*{EXTENSION}")))
 
 
 def load_results(dir: str | os.PathLike) -> "pandas.DataFrame":
-    """All episodes of a directory's monitor files in the order of their end.
+    """Read all episodes of a directory's monitor files, in the order of their ends.
 
     Returns:
-        A frame with r, l, t (seconds since the earliest file's start) and the files' further columns; its
-        attribute `headers` lists the files' headers.
+        A frame with r, l, t (seconds since the earliest file's start) and the files' other columns. Its attribute
+        `headers` lists the files' headers.
     """
     import pandas
 
@@ -325,6 +326,8 @@ def load_results(dir: str | os.PathLike) -> "pandas.DataFrame":
         raise LoadMonitorResultsError(f"the monitor files in {os.fspath(dir)} are empty")
     episodes = pandas.concat(frames, ignore_index=True).sort_values("t", kind="stable").reset_index(drop=True)
     episodes["t"] -= min(header.get("t_start", 0.0) for header in headers)
-    # Set around pandas, which takes a list in an attribute for a forgotten column.
-    object.__setattr__(episodes, "headers", headers)
+    with warnings.catch_warnings():
+        # pandas warns that a list in an attribute is no column.
+        warnings.simplefilter("ignore", UserWarning)
+        episodes.headers = headers
     return episodes

@@ -1,4 +1,4 @@
-"""VecNormalize: observations and rewards scaled by running statistics, which are saved with the model."""
+"""VecNormalize: scale observations and rewards by running statistics, which are saved with the model."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,18 +18,18 @@ class VecNormalize(VecEnvWrapper):
         ret    <- gamma * ret + reward
         reward <- clip(reward / sqrt(var(ret) + epsilon), -cliprew, cliprew)
 
-    Episode returns in the infos stay as the environment gave them.
+    Episode returns in the infos stay unscaled.
 
     Args:
-        venv: the environments; their observations are a Box.
+        venv: environments with Box observations.
         ob: scale observations.
         ret: scale rewards.
-        clipob: bound of a scaled observation.
-        cliprew: bound of a scaled reward.
-        gamma: discount of the sum.
-        epsilon: added to variances.
+        clipob: bound of scaled observations.
+        cliprew: bound of scaled rewards.
+        gamma: discount of the sum of rewards.
+        epsilon: number added to variances.
         use_tf: accepted for compatibility; the statistics are always numpy's and saved with the model.
-        training: update the statistics; when False they are used as they are (playing, evaluating).
+        training: update the statistics; False keeps them (playing, evaluating).
     """
 
     def __init__(
@@ -49,17 +49,18 @@ class VecNormalize(VecEnvWrapper):
             raise UsageError(f"VecNormalize scales Box observations, not {venv.observation_space}: use ob=False")
         self.ob_rms = RunningMeanStd(shape=self.observation_space.shape) if ob else None
         self.ret_rms = RunningMeanStd(shape=()) if ret else None
-        self.clipob, self.cliprew, self.gamma, self.epsilon = clipob, cliprew, gamma, epsilon
+        self.clipob = clipob
+        self.cliprew = cliprew
+        self.gamma = gamma
+        self.epsilon = epsilon
         self.training = training
         self.ret = np.zeros(self.num_envs)
 
     def reset(self) -> np.ndarray:
-        """See VecEnv."""
         self.ret = np.zeros(self.num_envs)
         return self._observe(self.venv.reset())
 
     def step_wait(self) -> StepResult:
-        """See VecEnv."""
         obs, rewards, dones, infos = self.venv.step_wait()
         self.ret = self.ret * self.gamma + rewards
         obs = self._observe(obs)
@@ -75,20 +76,16 @@ class VecNormalize(VecEnvWrapper):
         return obs, rewards, dones, infos
 
     def state(self) -> dict[str, Any]:
-        """See VecEnv."""
         return self.venv.state() | {"normalization": self.normalization(), "returns": self.ret.copy()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See VecEnv."""
         self.venv.restore(state)
-        # What was saved without this wrapper has none.
+        # A state that was saved without this wrapper has no statistics.
         self.restore_normalization(state.get("normalization", {}))
         if self.restored:
-            # Older versions did not save them.
             self.ret = np.array(state.get("returns", self.ret))
 
     def normalization(self) -> dict[str, Any]:
-        """See VecEnv: the statistics, and how they are used."""
         return {
             "ob": self.ob_rms.state() if self.ob_rms else None,
             "ret": self.ret_rms.state() if self.ret_rms else None,
@@ -97,13 +94,11 @@ class VecNormalize(VecEnvWrapper):
         }
 
     def restore_normalization(self, statistics: dict[str, Any]) -> None:
-        """See VecEnv."""
         for rms, saved in ((self.ob_rms, statistics.get("ob")), (self.ret_rms, statistics.get("ret"))):
             if rms is not None and saved is not None:
                 rms.restore(saved)
 
     def merge_statistics(self, comm: Any) -> None:
-        """See VecEnv."""
         for rms in (self.ob_rms, self.ret_rms):
             if rms is not None:
                 rms.merge(comm)
@@ -116,23 +111,24 @@ class VecNormalize(VecEnvWrapper):
         return self.scaled(obs)
 
     def scaled(self, obs: np.ndarray) -> np.ndarray:
-        """Observations [..., *shape] scaled by the statistics as they are."""
+        """Scale observations [..., *shape] without an update of the statistics."""
         if self.ob_rms is None:
             return obs
         return _clip((obs - self.ob_rms.mean) / np.sqrt(self.ob_rms.var + self.epsilon), self.clipob)
 
 
 def share_normalization(envs: Sequence[VecEnv]) -> None:
-    """Let environments of one kind, stepped by several threads, scale by the same statistics."""
+    """Share the statistics of environments that several threads step."""
     first, *others = (find_wrapper(env, VecNormalize) for env in envs)
     if any((other is None) != (first is None) for other in others):
         raise UsageError("some of the workers' environments are wrapped in VecNormalize and some are not")
     if first is None:
         return
     for other in others:
-        other.ob_rms, other.ret_rms = first.ob_rms, first.ret_rms
+        other.ob_rms = first.ob_rms
+        other.ret_rms = first.ret_rms
 
 
 def _clip(x: np.ndarray, bound: float) -> np.ndarray:
-    """np.clip at a fraction of its overhead."""
+    """Clip at a fraction of np.clip's overhead."""
     return np.minimum(np.maximum(x, -bound), bound)

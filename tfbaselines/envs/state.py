@@ -1,8 +1,8 @@
-"""The state of an environment in the middle of an episode, as arrays and JSON: its own and that of each wrapper.
+"""Save and restore an environment in the middle of an episode, with its wrappers, as arrays and JSON.
 
-An environment or a wrapper of the user's own takes part by two methods: `get_state()`, which returns a dict of arrays
-and JSON values, and `set_state(state)`, which takes it back. Random generators are saved beside it (vec/stepping.py).
-Others use these names for something else: where they fail the episode is not saved, and the run goes on.
+A user's environment or wrapper supports this by two methods: `get_state()` returns a dict of arrays and JSON values,
+and `set_state(state)` restores it. vec/worker.py saves the random generators. Some environments have other methods by
+these names: if they fail, the episode is not saved and the run continues.
 """
 
 from collections import deque
@@ -44,7 +44,7 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "tfbaselines.envs.atari.WarpFrame": (),
     "tfbaselines.envs.atari.FrameStack": ("_frames",),
     "tfbaselines.envs.atari.ScaledFloatFrame": (),
-    # These remember nothing.
+    # Wrappers without state.
     "gymnasium.wrappers.transform_action": (),
     "gymnasium.wrappers.transform_observation": (),
     "gymnasium.wrappers.transform_reward": (),
@@ -52,31 +52,31 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
 
 Take = Callable[[Any], dict[str, Any]]
 Give = Callable[[Any, dict[str, Any]], None]
-# Told which method failed, and why.
+# Called with the method that failed and the reason.
 Failed = Callable[[str, str], None]
 
-# The methods whose failure was told.
-_TOLD: set[str] = set()
+# Methods with a warning so far.
+_WARNED: set[str] = set()
 
 
 def warn_once(what: str, why: str) -> None:
-    """Warn of a method that cannot save or restore an episode, unless that was done before."""
-    if what not in _TOLD:
-        _TOLD.add(what)
+    """Warn once of a method that cannot save or restore an episode."""
+    if what not in _WARNED:
+        _WARNED.add(what)
         warn(in_words(what, why))
 
 
 def in_words(what: str, why: str) -> str:
-    """What it means that a method, `what`, cannot save or restore an episode, and why."""
-    return f"{what} failed ({why}): a resumed run begins its episode anew"
+    """Explain that the method `what` cannot save or restore an episode."""
+    return f"{what} failed ({why}): a resumed run begins another episode"
 
 
 def episode_state(env: gymnasium.Env, failed: Failed = warn_once) -> dict[str, Any] | None:
-    """The state of an environment and of its wrappers; None when that of one of them cannot be taken.
+    """Return the state of an environment and of its wrappers; None if one of them cannot be saved.
 
     Args:
         env: the environment.
-        failed: called with a method that raised or returned something else than arrays and JSON, and why.
+        failed: called with a method that raised, or returned other values than arrays and JSON, and the reason.
     """
     layers = []
     for layer in _layers(env):
@@ -92,12 +92,12 @@ def episode_state(env: gymnasium.Env, failed: Failed = warn_once) -> dict[str, A
 
 
 def restore_episode(env: gymnasium.Env, state: dict[str, Any], failed: Failed = warn_once) -> bool:
-    """Take over what `episode_state` gave; False when it is of another environment, or damaged.
+    """Restore the result of `episode_state`; return False if it is damaged or of another environment.
 
     Args:
         env: the environment.
-        state: from `episode_state`.
-        failed: called with a method that raised, and why.
+        state: result of `episode_state`.
+        failed: called with a method that raised, and the reason.
     """
     layers = list(_layers(env))
     try:
@@ -106,12 +106,12 @@ def restore_episode(env: gymnasium.Env, state: dict[str, Any], failed: Failed = 
         return False
     if names != [type(layer).__name__ for layer in layers]:
         return False
-    for layer, (_, own) in zip(layers, state["layers"], strict=True):
+    for layer, (_, saved) in zip(layers, state["layers"], strict=True):
         ways = _ways(type(layer))
         if ways is None:
             return False
         try:
-            ways[1](layer, _decoded(own))
+            ways[1](layer, _decoded(saved))
         except Exception as error:
             failed(*_failure("set_state", layer, error))
             return False
@@ -123,7 +123,7 @@ def _failure(method: str, layer: gymnasium.Env, error: Exception) -> tuple[str, 
 
 
 def _layers(env: gymnasium.Env) -> Iterator[gymnasium.Env]:
-    """An environment's wrappers from the outermost to the environment itself."""
+    """Yield an environment's wrappers from the outermost, then the environment."""
     while isinstance(env, gymnasium.Wrapper):
         yield env
         env = env.env
@@ -131,7 +131,7 @@ def _layers(env: gymnasium.Env) -> Iterator[gymnasium.Env]:
 
 
 def _ways(kind: type) -> tuple[Take, Give] | None:
-    """How the state of a class's instances is taken and given back; None where nobody knows."""
+    """Return the functions that take and restore the state of a class's instances; None without any."""
     if kind.__module__.startswith("gymnasium.envs.mujoco."):
         return _take_mujoco, _give_mujoco
     if kind.__module__.startswith("gymnasium_robotics.envs.fetch."):
@@ -148,24 +148,23 @@ def _ways(kind: type) -> tuple[Take, Give] | None:
 
 def _attributes(names: tuple[str, ...]) -> tuple[Take, Give]:
     def take(layer: Any) -> dict[str, Any]:
-        return {name: getattr(layer, name) for name in names if hasattr(layer, name)}
+        present = vars(layer)
+        return {name: present[name] for name in names if name in present}
 
     def give(layer: Any, state: dict[str, Any]) -> None:
+        present = vars(layer)
         for name in names:
-            if name not in state:
-                continue
-            present = getattr(layer, name, None)
-            if isinstance(present, deque):
-                present.clear()
-                present.extend(state[name])
-            else:
-                setattr(layer, name, state[name])
+            if name in state and isinstance(present.get(name), deque):
+                present[name].clear()
+                present[name].extend(state[name])
+            elif name in state:
+                present[name] = state[name]
 
     return take, give
 
 
 def _encoded(value: Any) -> Any:
-    """Arrays and JSON; TypeError for anything else. A numpy number becomes an array, which keeps its type."""
+    """Convert to arrays and JSON; TypeError for other values. A numpy number becomes an array, to keep its type."""
     if isinstance(value, np.ndarray | np.number | np.bool_):
         array = np.array(value)
         if array.dtype.hasobject:
@@ -206,7 +205,7 @@ def _take_mujoco(env: Any) -> dict[str, Any]:
 def _give_mujoco(env: Any, state: dict[str, Any]) -> None:
     import mujoco
 
-    # What mj_forward computes lags half a step behind after mj_step, and environments read it: it is restored too.
+    # After mj_step the results of mj_forward lag half a step behind. Environments read them, so restore them too.
     mujoco.mj_setState(env.model, env.data, state["integration"], mujoco.mjtState.mjSTATE_INTEGRATION)
     mujoco.mj_forward(env.model, env.data)
     parts = np.split(state["derived"], np.cumsum(state["sizes"])[:-1])
@@ -226,7 +225,7 @@ def _give_fetch(env: Any, state: dict[str, Any]) -> None:
 
 
 def _derived(data: Any) -> dict[str, np.ndarray]:
-    """MuJoCo's float64 arrays of constant size. Integers are left out: they are used as indices."""
+    """Return MuJoCo's float64 arrays of constant size, without the integers, which are indices."""
     arrays = {name: getattr(data, name) for name in dir(data) if not name.startswith(("_", "efc_", "iefc_"))}
     return {name: a for name, a in arrays.items() if isinstance(a, np.ndarray) and a.dtype == np.float64 and a.size}
 

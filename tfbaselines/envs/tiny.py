@@ -1,6 +1,6 @@
-"""Tiny environments on which it is known what an algorithm must reach: used by tests and by the documentation.
+"""Tiny environments with known results of learning, for tests and documentation.
 
-They are registered as ``tfbaselines/...`` when this module is imported, so that they work from the command line too:
+The import of this module registers them as ``tfbaselines/...``, also for the command line:
 ``--env=tfbaselines.envs.tiny:tfbaselines/DiscreteIdentity-v0``.
 """
 
@@ -16,15 +16,16 @@ Step = tuple[Any, float, bool, bool, dict[str, Any]]
 
 
 class _Tiny(gymnasium.Env, ABC):
-    """An environment whose episodes have a fixed length, unless a subclass ends them.
+    """An environment with episodes of a fixed length, unless a subclass ends them.
 
     Args:
         episode_len: steps in an episode.
-        timeout: the end is a time limit (truncated), not a terminal state.
+        timeout: a time limit truncates the episode; otherwise its end is terminal.
     """
 
     def __init__(self, episode_len: int, timeout: bool = False) -> None:
-        self.episode_len, self._timeout = episode_len, timeout
+        self.episode_len = episode_len
+        self._timeout = timeout
         self._time = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -34,7 +35,7 @@ class _Tiny(gymnasium.Env, ABC):
         return self._begin(), {}
 
     def step(self, action: Any) -> Step:
-        """Reward the action and go on."""
+        """Reward the action and advance the time."""
         obs, reward = self._react(action)
         self._time += 1
         over = self._time >= self.episode_len
@@ -42,15 +43,15 @@ class _Tiny(gymnasium.Env, ABC):
 
     @abstractmethod
     def _begin(self) -> Any:
-        """The first observation of an episode."""
+        """Return the first observation of an episode."""
 
     @abstractmethod
     def _react(self, action: Any) -> tuple[Any, float]:
-        """The observation after an action, and its reward."""
+        """Return the observation after an action, and its reward."""
 
 
 class _Identity(_Tiny):
-    """The observation is the action that earns most."""
+    """The observation is the best action."""
 
     def __init__(self, space: spaces.Space, episode_len: int) -> None:
         super().__init__(episode_len)
@@ -67,17 +68,17 @@ class _Identity(_Tiny):
 
     @abstractmethod
     def _draw(self) -> Any:
-        """The next action that earns most."""
+        """Draw the next best action."""
 
     def _reward(self, action: Any) -> float:
         return float(np.all(np.asarray(action) == self._wanted))
 
 
 class DiscreteIdentityEnv(_Identity):
-    """1 for repeating the number that is shown.
+    """Reward 1 for repeating the observed number.
 
     Args:
-        dim: how many numbers there are.
+        dim: number of different observations.
         episode_len: steps in an episode.
     """
 
@@ -89,10 +90,10 @@ class DiscreteIdentityEnv(_Identity):
 
 
 class MultiDiscreteIdentityEnv(_Identity):
-    """1 for repeating all of the numbers that are shown.
+    """Reward 1 for repeating all observed numbers.
 
     Args:
-        dims: how many there are of each.
+        dims: number of values of each number.
         episode_len: steps in an episode.
     """
 
@@ -104,10 +105,10 @@ class MultiDiscreteIdentityEnv(_Identity):
 
 
 class MultiBinaryIdentityEnv(_Identity):
-    """The share of the bits that are repeated.
+    """Reward the share of the observed bits that the action repeats.
 
     Args:
-        n: how many bits.
+        n: number of bits.
         episode_len: steps in an episode.
     """
 
@@ -122,10 +123,10 @@ class MultiBinaryIdentityEnv(_Identity):
 
 
 class BoxIdentityEnv(_Identity):
-    """Minus half the squared distance to the point that is shown.
+    """Reward minus half the squared distance to the observed point.
 
     Args:
-        shape: of the point.
+        shape: shape of the point.
         episode_len: steps in an episode.
     """
 
@@ -140,7 +141,7 @@ class BoxIdentityEnv(_Identity):
 
 
 class FixedSequenceEnv(_Tiny):
-    """1 for each right action of a sequence that is always the same; nothing is shown, so memory is needed.
+    """Reward 1 for each right action of a fixed sequence. Observations are constant, so memory is needed.
 
     Args:
         n_actions: number of actions.
@@ -161,7 +162,7 @@ class FixedSequenceEnv(_Tiny):
 
 
 class CueMemoryEnv(_Tiny):
-    """The cue is shown in the first step only; 1 for answering it in the last.
+    """Observe a cue in the first step only; reward 1 for repeating it in the last step.
 
     Args:
         n_cues: number of cues, and of actions.
@@ -188,11 +189,11 @@ class CueMemoryEnv(_Tiny):
 
 
 class Target1DEnv(gymnasium.Env):
-    """Reach the end of a line that is shown at the start: +1 there, -1 at the other end, a little off for each step.
+    """Reach the observed end of a line: reward 1 there, -1 at the other end, and a small penalty for each step.
 
     Args:
-        continuous: move by a number in [-1, 1], not one step left or right.
-        episode_len: steps after which the episode is cut off.
+        continuous: actions are numbers in [-1, 1] in place of left and right.
+        episode_len: steps after which the episode is truncated.
     """
 
     STEP, PENALTY = 0.2, 0.1
@@ -200,17 +201,19 @@ class Target1DEnv(gymnasium.Env):
     def __init__(self, continuous: bool = False, episode_len: int = 50) -> None:
         self.observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32) if continuous else spaces.Discrete(2)
-        self._continuous, self._episode_len = continuous, episode_len
+        self._continuous = continuous
+        self._episode_len = episode_len
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin in the middle."""
+        """Begin in the middle of the line."""
         super().reset(seed=seed)
         self._goal = float(self.np_random.choice([-1.0, 1.0]))
-        self._position, self._time = 0.0, 0
+        self._position = 0.0
+        self._time = 0
         return self._observe(), {}
 
     def step(self, action: Any) -> Step:
-        """Move."""
+        """Move along the line."""
         move = float(np.ravel(action)[0]) if self._continuous else float(2 * int(action) - 1)
         self._position = float(np.clip(self._position + self.STEP * np.clip(move, -1, 1), -1.0, 1.0))
         self._time += 1
@@ -223,12 +226,12 @@ class Target1DEnv(gymnasium.Env):
 
 
 class ImageClassificationEnv(_Tiny):
-    """1 for naming which of ten noisy pictures is shown.
+    """Reward 1 for the number of a noisy picture.
 
     Args:
         episode_len: steps in an episode.
         size: rows and columns of a picture.
-        n_classes: how many pictures there are.
+        n_classes: number of pictures.
     """
 
     def __init__(self, episode_len: int = 100, size: int = 36, n_classes: int = 10) -> None:
@@ -249,11 +252,11 @@ class ImageClassificationEnv(_Tiny):
 
 
 class SparseMazeEnv(gymnasium.Env):
-    """A square of rooms; 1 at the far corner and nothing before.
+    """A square of rooms with reward 1 in the far corner and 0 elsewhere.
 
     Args:
-        size: rooms in a row.
-        episode_len: steps after which the episode is cut off.
+        size: number of rooms in a row.
+        episode_len: steps after which the episode is truncated.
     """
 
     MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
@@ -261,16 +264,18 @@ class SparseMazeEnv(gymnasium.Env):
     def __init__(self, size: int = 5, episode_len: int = 100) -> None:
         self.observation_space = spaces.MultiDiscrete([size, size])
         self.action_space = spaces.Discrete(4)
-        self._size, self._episode_len = size, episode_len
+        self._size = size
+        self._episode_len = episode_len
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin in the near corner."""
         super().reset(seed=seed)
-        self._room, self._time = np.zeros(2, np.int64), 0
+        self._room = np.zeros(2, np.int64)
+        self._time = 0
         return self._room.copy(), {}
 
     def step(self, action: Any) -> Step:
-        """Go up, down, left or right."""
+        """Move up, down, left or right."""
         self._room = np.clip(self._room + self.MOVES[int(action)], 0, self._size - 1)
         self._time += 1
         found = bool((self._room == self._size - 1).all())
@@ -278,7 +283,7 @@ class SparseMazeEnv(gymnasium.Env):
 
 
 class PointReachEnv(_Tiny):
-    """A point in a square moves to where it is to be: 0 near the goal, -1 elsewhere; a time limit ends the episode.
+    """Move a point in a square to a goal: reward 0 near the goal, -1 elsewhere; a time limit ends the episode.
 
     Args:
         episode_len: steps in an episode.
@@ -293,11 +298,11 @@ class PointReachEnv(_Tiny):
         self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
 
     def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: Any) -> np.ndarray:
-        """Rewards [...] of achieved and desired goals [..., 2]."""
+        """Return the rewards [...] of achieved and desired goals [..., 2]."""
         return -(np.linalg.norm(achieved_goal - desired_goal, axis=-1) > self.NEAR).astype(np.float32)
 
     def step(self, action: Any) -> Step:
-        """Move; the info has whether the goal is reached."""
+        """Move the point; the info's is_success shows whether it reached the goal."""
         obs, reward, terminated, truncated, info = super().step(action)
         return obs, reward, terminated, truncated, info | {"is_success": reward == 0.0}
 
@@ -317,10 +322,10 @@ class PointReachEnv(_Tiny):
 
 
 class ConstantRewardEnv(_Tiny):
-    """Reward 1 whatever is done, cut off by a time limit: worth 1 / (1 - gamma) from anywhere.
+    """Reward 1 for every action, until a time limit: every state has the value 1 / (1 - gamma).
 
     Args:
-        episode_len: steps before the cut.
+        episode_len: steps before the time limit.
     """
 
     def __init__(self, episode_len: int = 10) -> None:
@@ -336,10 +341,10 @@ class ConstantRewardEnv(_Tiny):
 
 
 class NaNEnv(ConstantRewardEnv):
-    """Shows a number that is none after some steps.
+    """Return NaN as observation after some steps.
 
     Args:
-        after: how many.
+        after: number of steps.
     """
 
     def __init__(self, after: int = 20) -> None:
@@ -351,10 +356,10 @@ class NaNEnv(ConstantRewardEnv):
 
 
 class CrashingEnv(ConstantRewardEnv):
-    """Raises after some steps.
+    """Raise an error after some steps.
 
     Args:
-        after: how many.
+        after: number of steps.
     """
 
     def __init__(self, after: int = 20) -> None:
@@ -383,7 +388,7 @@ ENVIRONMENTS = {
     "Crashing": CrashingEnv,
 }
 
-# Where the algorithms need to know the length of an episode.
+# Time limits that algorithms depend on.
 LIMITS = {"PointReach": 15}
 
 for _name, _entry_point in ENVIRONMENTS.items():

@@ -1,8 +1,6 @@
-"""Wrappers of one environment that are not about a particular kind of it.
+"""General wrappers of one environment, rewards of environments with goals, and limits of episodes.
 
-Environments with goals: Dict observations of observation, achieved_goal and desired_goal, and `compute_reward`.
-
-Environments whose episodes never end, which would keep those who wait for one for ever.
+Environments with goals have Dict observations of observation, achieved_goal and desired_goal, and `compute_reward`.
 """
 
 import contextlib
@@ -19,7 +17,7 @@ from tfbaselines.errors import UsageError, bad_argument, warn
 
 
 class ClipActions(gymnasium.Wrapper):
-    """Bring actions into the bounds of a Box action space; nan becomes 0.
+    """Clip actions to the bounds of a Box action space; NaN becomes 0.
 
     Args:
         env: the environment.
@@ -27,28 +25,29 @@ class ClipActions(gymnasium.Wrapper):
 
     def __init__(self, env: gymnasium.Env) -> None:
         super().__init__(env)
-        self._low, self._high = env.action_space.low, env.action_space.high
+        self._low = env.action_space.low
+        self._high = env.action_space.high
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Step with the action brought into its bounds."""
+        """Take a step with the clipped action."""
         clipped = np.minimum(np.maximum(action, self._low), self._high)
-        # A sum with a nan in it is nan: cheaper than asking every element.
+        # A sum with a NaN is NaN: cheaper than a test of every element.
         if not np.isfinite(np.add.reduce(clipped, axis=None)):
             clipped = np.clip(np.nan_to_num(action), self._low, self._high)
         return self.env.step(clipped)
 
 
 class WholeActions(ClipActions):
-    """Bring actions into the bounds of a Box of integers, as the nearest ones and of the space's type."""
+    """Clip and round actions to a Box of integers."""
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Step with the nearest action of the space."""
+        """Take a step with the nearest action of the space."""
         inside = np.clip(np.nan_to_num(action), self._low, self._high)
         return self.env.step(np.rint(inside).astype(self.action_space.dtype))
 
 
 def clipped(env: gymnasium.Env) -> gymnasium.Env:
-    """The environment with actions brought into the bounds of a Box; others as they are."""
+    """Wrap an environment so that its Box actions are clipped; other actions stay the same."""
     space = env.action_space
     if not isinstance(space, spaces.Box):
         return env
@@ -56,7 +55,7 @@ def clipped(env: gymnasium.Env) -> gymnasium.Env:
 
 
 class Discrete(spaces.Discrete):
-    """Gymnasium's, with a quick answer for the actions of policies: its environments ask in every step.
+    """Gymnasium's Discrete with a fast `contains` for policies' actions: environments call it in every step.
 
     Args:
         space: the space to replace.
@@ -64,20 +63,21 @@ class Discrete(spaces.Discrete):
 
     def __init__(self, space: spaces.Discrete) -> None:
         super().__init__(space.n, start=space.start)
-        self._first, self._last = int(self.start), int(self.start + self.n - 1)
+        self._first = int(self.start)
+        self._last = int(self.start + self.n - 1)
 
     def contains(self, x: Any) -> bool:
-        """Whether x is an action."""
+        """Return whether x is an action."""
         if x.__class__ is np.int64:
             return bool(self._first <= x <= self._last)
         return super().contains(x)
 
 
 def with_quick_actions(env: gymnasium.Env) -> gymnasium.Env:
-    """A new environment whose Discrete action space, if it has one, is replaced by the quick one."""
+    """Replace the Discrete action space of a new environment, if it has one, by the fast one."""
     inner, space = env.unwrapped, env.unwrapped.action_space
     if type(space) is spaces.Discrete and space.dtype == np.int64:
-        # An environment may compute its space, which then cannot be set.
+        # A property cannot be set.
         with contextlib.suppress(AttributeError):
             inner.action_space = Discrete(space)
     return env
@@ -88,10 +88,10 @@ class RewardScaler(gymnasium.Wrapper):
 
     Args:
         env: the environment.
-        scale: the number.
+        scale: factor of the rewards.
 
     Attributes:
-        scale: the number.
+        scale: factor of the rewards.
     """
 
     def __init__(self, env: gymnasium.Env, scale: float = 0.01) -> None:
@@ -99,17 +99,17 @@ class RewardScaler(gymnasium.Wrapper):
         self.scale = scale
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Step and scale."""
+        """Take a step and scale its reward."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         return obs, reward * self.scale, terminated, truncated, info
 
 
 class TimeLimit(gymnasium.wrappers.TimeLimit):
-    """Cut episodes off after some steps, whatever limit the environment came with.
+    """Truncate episodes after some steps, in addition to a limit of the environment.
 
     Args:
         env: the environment.
-        max_episode_steps: the limit; None for none.
+        max_episode_steps: most steps of an episode; None for no limit.
     """
 
     def __init__(self, env: gymnasium.Env, max_episode_steps: int | None = None) -> None:
@@ -118,28 +118,28 @@ class TimeLimit(gymnasium.wrappers.TimeLimit):
 
 OBSERVATION, ACHIEVED, DESIRED = GOALS = "observation", "achieved_goal", "desired_goal"
 
-# From achieved goals [B, ...], desired goals [B, ...] and an empty info to rewards [B].
+# Maps achieved goals [B, ...], desired goals [B, ...] and an empty info to rewards [B].
 ComputeReward = Callable[[np.ndarray, np.ndarray, dict[str, Any]], np.ndarray]
 
-# Rows on which batches are compared with single rows.
+# Number of rows that are compared with a batch.
 COMPARED = 8
 
 
 class GoalReward:
-    """An environment's compute_reward for whole batches, called row by row if it does not take them.
+    """An environment's compute_reward for batches; one without batches is called row by row.
 
     Args:
-        compute: from one achieved goal, one desired goal and an info to a reward; most take batches of goals too.
+        compute: maps an achieved goal, a desired goal and an info to a reward; most functions accept batches too.
         scale: factor of the rewards.
     """
 
     def __init__(self, compute: Callable[[np.ndarray, np.ndarray, dict[str, Any]], Any], scale: float = 1.0) -> None:
-        self._compute, self._scale = compute, scale
-        # Known once there were several rows.
+        self._compute = compute
+        self._scale = scale
+        # Unknown until the first call with several rows.
         self._takes_batches: bool | None = None
 
     def __call__(self, achieved: np.ndarray, desired: np.ndarray, info: dict[str, Any]) -> np.ndarray:
-        """See ComputeReward."""
         if self._takes_batches is None and len(achieved) > 1:
             self._takes_batches = self._compare(achieved[:COMPARED], desired[:COMPARED], info)
         rewards = self._compute(achieved, desired, info) if self._takes_batches else self._rows(achieved, desired, info)
@@ -149,7 +149,7 @@ class GoalReward:
         return np.array([self._compute(*goals, info) for goals in zip(achieved, desired, strict=True)], np.float32)
 
     def _compare(self, achieved: np.ndarray, desired: np.ndarray, info: dict[str, Any]) -> bool:
-        """Whether a batch's rewards are those of its rows."""
+        """Return whether a batch has the same rewards as its rows."""
         rows = self._rows(achieved, desired, info)
         try:
             batch = np.asarray(self._compute(achieved, desired, info), np.float32)
@@ -157,31 +157,31 @@ class GoalReward:
             batch = None
         if batch is not None and batch.shape == rows.shape and np.allclose(batch, rows):
             return True
-        warn("compute_reward does not take batches of goals: it is called for every row, which is slower")
+        warn("compute_reward does not support batches of goals: it is called for every row, which is slower")
         return False
 
 
 def goal_reward(env: VecEnv) -> GoalReward:
-    """compute_reward of environments with goals, scaled as their rewards are; ValueError where there are no goals."""
+    """Return the compute_reward of environments, with the scale of their rewards; UsageError without goals."""
     check_goals(env)
     one, scale = env.unwrapped.example(), 1.0
     while isinstance(one, gymnasium.Wrapper) and not hasattr(one, "compute_reward"):
         scale *= one.scale if isinstance(one, RewardScaler) else 1.0
         one = one.env
     if not hasattr(one, "compute_reward"):
-        raise bad_argument("env", type(one).__name__, "an environment with goals has a compute_reward")
+        raise bad_argument("env", type(one).__name__, "an environment with goals needs compute_reward")
     return GoalReward(one.compute_reward, scale)
 
 
 def check_goals(env: VecEnv) -> None:
-    """ValueError unless observations have goals."""
+    """Raise a UsageError unless observations have goals."""
     space = env.observation_space
     if not (isinstance(space, spaces.Dict) and set(GOALS) <= set(space.spaces)):
         raise UsageError(f"hindsight needs Dict observations of {', '.join(GOALS)}, not {space}")
 
 
 def episode_limit(env: VecEnv) -> int | None:
-    """Steps after which a time limit cuts the episodes; None where there is no limit, or it is not known."""
+    """Return the steps after which a time limit truncates episodes; None without a known limit."""
     one, limits = env.unwrapped.example(), []
     while isinstance(one, gymnasium.Wrapper):
         if isinstance(one, gymnasium.wrappers.TimeLimit):
@@ -190,16 +190,16 @@ def episode_limit(env: VecEnv) -> int | None:
     return min(limits, default=None)
 
 
-# Steps without an end after which there is a warning, and an error.
+# Steps without an end of the episode before a warning, and before an error.
 LONG_EPISODE, LONGEST_EPISODE = 10**5, 10**6
 ADVICE = "give max_ep_len, or max_episode_steps where the environment is registered"
 
 
 def require_end(steps: int) -> None:
-    """ValueError when an episode is too long to ever end, and a warning long before.
+    """Raise a UsageError for an episode that seems endless, after an early warning.
 
     Args:
-        steps: of the longest episode so far; called with every number of them.
+        steps: length of the longest current episode; call this with every length.
     """
     if steps == LONG_EPISODE:
         warn(f"an episode has not ended within {steps:,} steps: if it never does, {ADVICE}")

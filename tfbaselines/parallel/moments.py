@@ -1,4 +1,4 @@
-"""Running means and variances, of one process and merged over ranks."""
+"""Running means and variances, in one process and merged over ranks."""
 
 import threading
 from typing import Any
@@ -9,11 +9,11 @@ from tfbaselines.parallel import mpi
 
 
 class RunningMeanStd:
-    """Mean and population variance of everything seen, by merging each batch's moments (float64).
+    """Mean and population variance of all observations, by merging each batch's moments (float64).
 
     Args:
-        epsilon: the count to start from, with mean 0 and variance 1.
-        shape: of one observation.
+        epsilon: initial count, with mean 0 and variance 1.
+        shape: shape of one observation.
     """
 
     def __init__(self, epsilon: float = 1e-4, shape: tuple[int, ...] = ()) -> None:
@@ -21,7 +21,7 @@ class RunningMeanStd:
         self.var = np.ones(shape, np.float64)
         self.count = float(epsilon)
         self._shared = self._sums()
-        # Several threads may bring what their environments show.
+        # Several threads may update the statistics.
         self._lock = threading.Lock()
 
     def update(self, x: np.ndarray) -> None:
@@ -33,8 +33,8 @@ class RunningMeanStd:
         # np.mean and np.var cost ten times these calls for the few rows of a step.
         x = np.asarray(x, np.float64)
         mean = np.add.reduce(x, 0) / count
-        centred = x - mean
-        self.update_from_moments(mean, np.add.reduce(centred * centred, 0) / count, count)
+        centered = x - mean
+        self.update_from_moments(mean, np.add.reduce(centered * centered, 0) / count, count)
 
     def update_from_moments(self, mean: Any, var: Any, count: float) -> None:
         """Merge the moments of `count` observations."""
@@ -52,22 +52,22 @@ class RunningMeanStd:
             self.count = total
 
     def state(self) -> dict[str, Any]:
-        """The statistics."""
+        """Return the statistics."""
         return {"mean": self.mean, "var": self.var, "count": self.count}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take them back."""
+        """Restore the result of `state`."""
         self.mean = np.array(state["mean"], np.float64)
         self.var = np.array(state["var"], np.float64)
         self.count = float(state["count"])
         self._shared = self._sums()
 
     def merge(self, comm: mpi.Communicator) -> None:
-        """Give every rank the statistics of all that the ranks have seen since the last merge, and of before."""
+        """Merge the observations of all ranks since the last merge into the statistics of every rank."""
         if comm.size == 1:
             return
-        own = [now - before for now, before in zip(self._sums(), self._shared, strict=True)]
-        flat = comm.sum(np.concatenate([np.ravel(part) for part in own]))
+        added = [now - before for now, before in zip(self._sums(), self._shared, strict=True)]
+        flat = comm.sum(np.concatenate([np.ravel(part) for part in added]))
         parts = np.split(flat, [self.mean.size, 2 * self.mean.size])
         sums, squares, self.count = (
             before + part.reshape(np.shape(before)) for before, part in zip(self._shared, parts, strict=True)
@@ -85,11 +85,11 @@ class MpiRunningMeanStd:
     """Mean and standard deviation from running sums, every batch merged over ranks (sums float64, results float32).
 
     Args:
-        epsilon: the sum of squares to start from.
-        shape: of one observation.
-        comm: the ranks whose observations are merged.
-        count: the count to start from; None for epsilon.
-        least_std: the standard deviation is at least this, so that a constant component is not blown up.
+        epsilon: initial sum of squares.
+        shape: shape of one observation.
+        comm: ranks that merge their observations.
+        count: initial count; None for epsilon.
+        least_std: lower bound of the standard deviation, for constant components.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class MpiRunningMeanStd:
 
     @property
     def mean(self) -> np.ndarray:
-        """Mean of everything seen."""
+        """Mean of all observations."""
         return np.asarray(self._sum / self._count, np.float32)
 
     @property
@@ -118,7 +118,7 @@ class MpiRunningMeanStd:
         return np.sqrt(np.maximum(variance, self._least_variance))
 
     def update(self, x: np.ndarray) -> None:
-        """Merge this rank's batch [B, ...] and the other ranks'; every rank must call it."""
+        """Merge the batches [B, ...] of all ranks; every rank must call this."""
         x = np.asarray(x, np.float64)
         parts = [x.sum(axis=0).ravel(), np.square(x).sum(axis=0).ravel(), np.array([len(x)], np.float64)]
         total = self._comm.sum(np.concatenate(parts))
@@ -126,35 +126,39 @@ class MpiRunningMeanStd:
         self.add(total[:size].reshape(shape), total[size : 2 * size].reshape(shape), float(total[-1]))
 
     def add(self, total: np.ndarray, squares: np.ndarray, count: float) -> None:
-        """Take in sums that every rank has alike.
+        """Add sums that are equal on all ranks.
 
         Args:
-            total: sum of the observations, of their shape.
-            squares: sum of their squares.
-            count: how many they are.
+            total: sum of the observations.
+            squares: sum of the squares of the observations.
+            count: number of observations.
         """
-        self._sum, self._sumsq = self._sum + total, self._sumsq + squares
+        self._sum = self._sum + total
+        self._sumsq = self._sumsq + squares
         self._count += count
 
     def fit(self, x: np.ndarray, added_std: float) -> None:
-        """Forget the past, and take the mean and deviation of a batch [B, ...] that every rank has alike.
+        """Replace the statistics by those of a batch [B, ...] that is equal on all ranks.
 
         Args:
             x: the batch.
-            added_std: what its standard deviation is enlarged by, in place of a smallest one.
+            added_std: added to its standard deviation in place of a lower bound.
         """
         x = np.asarray(x, np.float64)
-        self._count, mean, std = float(len(x)), x.mean(axis=0), x.std(axis=0) + added_std
-        self._sum, self._sumsq = self._count * mean, self._count * (np.square(mean) + np.square(std))
+        self._count = float(len(x))
+        mean = x.mean(axis=0)
+        std = x.std(axis=0) + added_std
+        self._sum = self._count * mean
+        self._sumsq = self._count * (np.square(mean) + np.square(std))
         self._least_variance = np.float32(0.0)
 
     def state(self) -> dict[str, Any]:
-        """The sums."""
+        """Return the sums."""
         state = {"sum": self._sum, "sumsq": self._sumsq, "count": self._count}
         return state | ({} if self._least_variance else {"fitted": True})
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take them back."""
+        """Restore the result of `state`."""
         self._sum = np.array(state["sum"], np.float64)
         self._sumsq = np.array(state["sumsq"], np.float64)
         self._count = float(state["count"])
@@ -165,10 +169,10 @@ class MpiRunningMeanStd:
 def mpi_moments(
     x: np.ndarray, axis: int = 0, comm: mpi.Communicator | None = None, keepdims: bool = False
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Mean, standard deviation and count along an axis, over the arrays of all ranks.
+    """Return the mean, standard deviation and count along an axis, over the arrays of all ranks.
 
     Args:
-        x: this rank's array; the length of `axis` may differ from rank to rank.
+        x: this rank's array; the length of `axis` may differ between ranks.
         axis: the axis to reduce.
         comm: the ranks.
         keepdims: keep the reduced axis with length 1.

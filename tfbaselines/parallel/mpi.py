@@ -1,8 +1,7 @@
-"""The only file that touches mpi4py.
+"""Communication between MPI ranks; the only module that imports mpi4py.
 
-mpi4py is imported only in a process that mpirun started (or when asked for): importing it beside environment workers
-that were spawned, or where no MPI is installed, hangs or fails. Alone, a null communicator of one rank stands in, so
-that no caller asks whether there is MPI.
+mpi4py is imported only in a process that mpirun started: its import hangs or fails beside spawned environment workers
+and without an installed MPI. Other processes use a null communicator of one rank, so that no caller distinguishes them.
 """
 
 import contextlib
@@ -24,55 +23,55 @@ import numpy as np
 from tfbaselines.errors import UsageError
 from tfbaselines.parallel.threads import usable_cores
 
-# What the launchers of MPICH, Open MPI and their kin tell the processes they start.
+# Environment variables of the launchers of MPICH, Open MPI and related programs.
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK")
 SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE")
-# How many tasks Slurm's srun started, ranks or not.
+# Number of tasks that Slurm's srun started, ranks or not.
 SLURM_TASKS = "SLURM_STEP_NUM_TASKS"
 LOCAL_SIZE_VARIABLES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE")
 LAUNCHER_PREFIXES = ("PMI_", "PMIX_", "OMPI_", "MPI_LOCAL", "HYDI_", "HYDRA_", "MV2_")
 
-# How long an aborting rank waits for its last words to be passed on.
+# Time for the launcher to pass on the output of a rank that aborts.
 SECONDS_TO_PASS_ON = 0.5
 
 
 class Communicator:
-    """One rank alone; the interface of every communicator.
+    """A single rank; the interface of every communicator.
 
     Attributes:
         rank: this process's number.
-        size: how many processes there are.
+        size: number of processes.
     """
 
     rank = 0
     size = 1
 
     def average(self, flat: np.ndarray, weight: float = 1.0) -> np.ndarray:
-        """The mean over ranks of a float32 vector, each rank's weighted by its `weight`: one Allreduce."""
+        """Return the mean over ranks of a float32 vector, weighted by each rank's `weight`: one Allreduce."""
         return flat
 
     def sum(self, array: Any) -> np.ndarray:
-        """The element-wise sum over ranks."""
+        """Return the element-wise sum over ranks."""
         return np.asarray(array)
 
     def max(self, array: Any) -> np.ndarray:
-        """The element-wise maximum over ranks."""
+        """Return the element-wise maximum over ranks."""
         return np.asarray(array)
 
     def broadcast(self, array: np.ndarray, root: int = 0) -> np.ndarray:
-        """Rank `root`'s array, which has the same shape and type on every rank."""
+        """Return rank `root`'s array; it has the same shape and type on every rank."""
         return array
 
     def broadcast_object(self, obj: Any, root: int = 0) -> Any:
-        """Rank `root`'s object."""
+        """Return rank `root`'s object."""
         return obj
 
     def gather(self, obj: Any) -> list[Any]:
-        """Every rank's object in the order of ranks, on every rank."""
+        """Return all ranks' objects in the order of ranks, on every rank."""
         return [obj]
 
     def barrier(self) -> None:
-        """Wait until every rank is here."""
+        """Wait for every rank."""
 
     def abort(self, code: int = 1) -> None:
         """End the whole job."""
@@ -88,10 +87,11 @@ class MpiCommunicator(Communicator):
 
     def __init__(self, comm: Any) -> None:
         self._comm = comm
-        self.rank, self.size = comm.Get_rank(), comm.Get_size()
+        self.rank = comm.Get_rank()
+        self.size = comm.Get_size()
 
     def average(self, flat: np.ndarray, weight: float = 1.0) -> np.ndarray:
-        """See Communicator. The weight travels as the buffer's last element, so there is one message."""
+        # The weight is the last element of the buffer, so there is one message.
         buffer = np.empty(flat.size + 1, np.float32)
         np.multiply(flat, weight, out=buffer[:-1])
         buffer[-1] = weight
@@ -100,14 +100,12 @@ class MpiCommunicator(Communicator):
         return total[:-1] / total[-1]
 
     def sum(self, array: Any) -> np.ndarray:
-        """See Communicator."""
         array = np.ascontiguousarray(array)
         total = np.empty_like(array)
         self._comm.Allreduce(array, total)
         return total
 
     def max(self, array: Any) -> np.ndarray:
-        """See Communicator."""
         from mpi4py import MPI
 
         array = np.ascontiguousarray(array)
@@ -116,51 +114,46 @@ class MpiCommunicator(Communicator):
         return largest
 
     def broadcast(self, array: np.ndarray, root: int = 0) -> np.ndarray:
-        """See Communicator."""
         array = np.array(array, order="C")
         self._comm.Bcast(array, root=root)
         return array
 
     def broadcast_object(self, obj: Any, root: int = 0) -> Any:
-        """See Communicator."""
         return self._comm.bcast(obj, root=root)
 
     def gather(self, obj: Any) -> list[Any]:
-        """See Communicator."""
         return self._comm.allgather(obj)
 
     def barrier(self) -> None:
-        """See Communicator."""
         self._comm.Barrier()
 
     def abort(self, code: int = 1) -> None:
-        """See Communicator."""
         for stream in (sys.stdout, sys.stderr):
-            # Whoever read the output may have left.
+            # The reader of the output may have ended.
             with contextlib.suppress(OSError, ValueError, AttributeError):
                 stream.flush()
-        # The launcher passes on what a rank wrote, but after an abort no longer waits for it.
+        # After an abort the launcher does not wait for the output of ranks.
         time.sleep(SECONDS_TO_PASS_ON)
         self._comm.Abort(code)
 
 
 def launched() -> bool:
-    """Whether mpirun (or a kin of it) started this process as one of several."""
+    """Return whether mpirun or a related program started this process as one of several."""
     sizes = [os.environ[name] for name in SIZE_VARIABLES if os.environ.get(name)]
     if not sizes and any(os.environ.get(name) for name in RANK_VARIABLES):
-        # PMIx gives ranks a number alone. Without one, Slurm's tasks are runs of their own.
+        # PMIx only numbers the ranks. Slurm tasks without a number are separate runs.
         sizes = [os.environ.get(SLURM_TASKS) or 1]
     return any(int(size) > 1 for size in sizes)
 
 
 def launched_rank() -> int:
-    """This process's rank as its launcher told it, 0 outside MPI; MPI itself is not asked, nor started."""
+    """Return this process's rank from the launcher's variables, without MPI; 0 outside of a job."""
     return next((int(os.environ[name]) for name in RANK_VARIABLES if os.environ.get(name, "").isdigit()), 0)
 
 
 @functools.lru_cache(maxsize=1)
 def world() -> Communicator:
-    """All ranks of this job; a null communicator when mpirun did not start it."""
+    """Return the communicator of all ranks; a null communicator without mpirun."""
     if not launched():
         return Communicator()
     try:
@@ -169,25 +162,25 @@ def world() -> Communicator:
         raise UsageError(f"started by mpirun, but mpi4py does not load ({error}): pip install mpi4py mpich") from error
     comm = MpiCommunicator(MPI.COMM_WORLD)
     if comm.size > 1:
-        # Also of a script that does not come through the command.
+        # Scripts do not run the command, which does this too.
         abort_on_exception()
     return comm
 
 
 def wrap(comm: Any) -> Communicator:
-    """A Communicator from None (the whole job), a Communicator, or one of mpi4py's."""
+    """Return a Communicator for None (the whole job), a Communicator, or a communicator of mpi4py."""
     if comm is None:
         return world()
     return comm if isinstance(comm, Communicator) else MpiCommunicator(comm)
 
 
 def values(variable: Any) -> np.ndarray:
-    """The numbers of a Keras variable, or the array itself."""
+    """Return the numbers of a Keras variable or an array."""
     return variable if isinstance(variable, np.ndarray) else variable.numpy()
 
 
 def share(variables: Iterable[Any], comm: Communicator) -> None:
-    """Give variables, and arrays in place, rank 0's values."""
+    """Set variables, and arrays in place, to rank 0's values."""
     if comm.size == 1:
         return
     for variable in variables:
@@ -199,7 +192,7 @@ def share(variables: Iterable[Any], comm: Communicator) -> None:
 
 
 def sync_check(parameters: np.ndarray, comm: Communicator) -> None:
-    """Raise RuntimeError, naming the ranks, unless every rank holds bit-equal parameters."""
+    """Raise a RuntimeError with the ranks that differ unless all ranks have bit-equal parameters."""
     digests = comm.gather(hashlib.sha256(np.ascontiguousarray(parameters).tobytes()).hexdigest())
     differing = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
     if differing:
@@ -207,23 +200,24 @@ def sync_check(parameters: np.ndarray, comm: Communicator) -> None:
 
 
 def threads_for_rank(comm: Communicator | None = None) -> int:
-    """How many threads this process may use: the cores of its machine, shared by the ranks on it.
+    """Return the number of threads for this process: its share of the machine's cores.
 
-    A rank whose launcher bound it to some cores takes no others. Every rank of `comm` calls it.
+    A rank only uses the cores that its launcher bound it to. Every rank of `comm` must call this.
 
     Args:
-        comm: the ranks that ask; None for the whole job.
+        comm: the calling ranks; None for the whole job.
     """
-    host, own = socket.gethostname(), usable_cores()
-    here = [cores for name, cores in wrap(comm).gather((host, own)) if name == host]
-    # Not every launcher says so; those that do count the ranks of other communicators too.
-    told = next((int(os.environ[name]) for name in LOCAL_SIZE_VARIABLES if os.environ.get(name)), 1)
-    share = len(set().union(*here)) // max(len(here), told)
-    return max(1, min(len(own), share))
+    host = socket.gethostname()
+    usable = usable_cores()
+    here = [cores for name, cores in wrap(comm).gather((host, usable)) if name == host]
+    # Some launchers count the ranks on this machine, also those outside of the communicator.
+    counted = next((int(os.environ[name]) for name in LOCAL_SIZE_VARIABLES if os.environ.get(name)), 1)
+    share = len(set().union(*here)) // max(len(here), counted)
+    return max(1, min(len(usable), share))
 
 
 def mpirun_command(ranks: int) -> list[str]:
-    """The words that start some number of ranks of what follows them; ValueError when there is no mpirun."""
+    """Return the start of a command line for several ranks; UsageError without mpirun."""
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
     mpirun = shutil.which("mpirun", path=path)
     if mpirun is None:
@@ -234,27 +228,27 @@ def mpirun_command(ranks: int) -> list[str]:
 
 
 def start_ranks(ranks: int, words: list[str], options: Iterable[str] = ()) -> int:
-    """Become mpirun with some number of Python processes; never returns. ValueError when there is no mpirun.
+    """Replace this process by mpirun with several Python processes; UsageError without mpirun.
 
     Args:
-        ranks: how many.
-        words: those after 'python' on the command line of each.
-        options: further ones of mpirun.
+        ranks: number of processes.
+        words: arguments of Python.
+        options: options of mpirun.
     """
     command = [*mpirun_command(ranks), *options, sys.executable, *words]
     os.execv(command[0], command)
 
 
 def abort_job(status: int) -> None:
-    """End the whole job, where this process is one of several ranks, with this exit status."""
+    """End the whole job with an exit status if this process is one of several ranks."""
     if launched():
-        # Without mpi4py there is nothing to end.
+        # Without mpi4py there is no job.
         with contextlib.suppress(ValueError):
             world().abort(status)
 
 
 def abort_on_exception() -> None:
-    """From now on an uncaught exception on this rank ends the whole job, so that no other rank waits for it."""
+    """Let an uncaught exception on this rank end the whole job, so that no other rank waits for it."""
     if not launched():
         return
 
@@ -267,12 +261,12 @@ def abort_on_exception() -> None:
 
 
 def finalize() -> None:
-    """Take leave of the other ranks, where this process has any."""
+    """Finalize MPI if this process uses it."""
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
         mpi.Finalize()
 
 
 def without_launcher(environment: dict[str, str]) -> dict[str, str]:
-    """A copy of an environment without the launcher's variables, for child processes that must not join the job."""
+    """Return environment variables without the launcher's, for child processes that must not join the job."""
     return {name: value for name, value in environment.items() if not name.startswith(LAUNCHER_PREFIXES)}

@@ -1,4 +1,4 @@
-"""Spinning Up's functions of ranks, on this package's communicator."""
+"""Spinning Up's MPI functions, on this package's communicator."""
 
 import os
 import sys
@@ -13,11 +13,11 @@ OPERATIONS = ("sum", "max")
 
 
 def mpi_fork(n: int, bind_to_core: bool = False) -> None:
-    """Go on as n ranks: unless mpirun started this process, it becomes mpirun with n of the same script.
+    """Continue as n ranks: a process without mpirun becomes mpirun with n ranks of the same script.
 
     Args:
-        n: how many ranks; up to 1 changes nothing.
-        bind_to_core: each rank keeps to a core.
+        n: number of ranks; 1 changes nothing.
+        bind_to_core: bind each rank to a core.
     """
     if n > 1 and not mpi.launched():
         sys.stdout.flush()
@@ -25,7 +25,7 @@ def mpi_fork(n: int, bind_to_core: bool = False) -> None:
 
 
 def _same_command() -> list[str]:
-    """The words that started this script or module, after `python`."""
+    """Return the arguments of Python that started this script or module."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     if spec is not None:
         return ["-m", spec.name.removesuffix(".__main__"), *sys.argv[1:]]
@@ -33,12 +33,12 @@ def _same_command() -> list[str]:
 
 
 def proc_id() -> int:
-    """This process's rank."""
+    """Return this process's rank."""
     return mpi.world().rank
 
 
 def num_procs() -> int:
-    """The number of ranks."""
+    """Return the number of ranks."""
     return mpi.world().size
 
 
@@ -46,29 +46,29 @@ def msg(m: Any, string: str = "") -> None:
     """Print a message with the rank's number.
 
     Args:
-        m: printed with the other words.
-        string: before it.
+        m: the message.
+        string: text before the message.
     """
     print(f"Message from {proc_id()}: {string} \t {m}")
 
 
 def broadcast(x: np.ndarray, root: int = 0) -> None:
-    """Give an array, in place, rank root's values."""
+    """Set an array, in place, to rank root's values."""
     x[...] = mpi.world().broadcast(x, root)
 
 
 def mpi_sum(x: Any) -> Any:
-    """The element-wise sum over ranks."""
+    """Return the element-wise sum over ranks."""
     return _plain(x, mpi.world().sum(np.asarray(x, np.float32)))
 
 
 def mpi_avg(x: Any) -> Any:
-    """The element-wise mean over ranks."""
+    """Return the element-wise mean over ranks."""
     return mpi_sum(x) / num_procs()
 
 
 def mpi_op(x: Any, op: str) -> Any:
-    """The element-wise 'sum' or 'max' over ranks."""
+    """Return the element-wise 'sum' or 'max' over ranks."""
     if op not in OPERATIONS:
         raise UsageError(f"op={op!r} is not valid: 'sum' or 'max'")
     return mpi_sum(x) if op == "sum" else _plain(x, mpi.world().max(np.asarray(x, np.float32)))
@@ -80,11 +80,11 @@ def allreduce(x: np.ndarray, total: np.ndarray) -> None:
 
 
 def mpi_statistics_scalar(x: Any, with_min_and_max: bool = False) -> tuple[float, ...]:
-    """Mean and standard deviation of numbers over all ranks, with_min_and_max their minimum and maximum too.
+    """Return the mean and standard deviation of numbers over all ranks.
 
     Args:
-        x: [B] of this rank; B may differ from rank to rank.
-        with_min_and_max: give four numbers.
+        x: [B] numbers of this rank; B may differ between ranks.
+        with_min_and_max: also return the minimum and the maximum.
     """
     x = np.asarray(x, np.float64).ravel()
     comm = mpi.world()
@@ -98,5 +98,5 @@ def mpi_statistics_scalar(x: Any, with_min_and_max: bool = False) -> tuple[float
 
 
 def _plain(x: Any, result: np.ndarray) -> Any:
-    """A number for a number."""
+    """Return a number for a number."""
     return result.item() if np.ndim(x) == 0 else result

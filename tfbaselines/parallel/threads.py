@@ -1,7 +1,4 @@
-"""Threads of numpy's matrix products.
-
-The cores of the machine that this process may use.
-"""
+"""Parts that several threads use as one, numpy's threads, and the cores that this process may use."""
 
 import functools
 import os
@@ -9,26 +6,26 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-import numpy as np  # noqa: F401 (its libraries are looked for)
+import numpy as np  # noqa: F401 (loads its BLAS library)
 from threadpoolctl import ThreadpoolController
 
 
 class Together:
-    """Several parts, as of threads or of training and tests, saved and restored as one.
+    """Save and restore several parts as one, such as the environments of training and of tests.
 
     Args:
-        parts: have state() and restore().
+        parts: objects with state() and restore().
     """
 
     def __init__(self, parts: Sequence[Any]) -> None:
         self._parts = list(parts)
 
     def state(self) -> dict[str, Any]:
-        """Every part's, by number."""
+        """Return the states of all parts by number."""
         return {str(number): part.state() for number, part in enumerate(self._parts)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave, or what the first part alone gave; parts that had none stay as they are."""
+        """Restore the result of `state`, or the state of the first part; parts without state stay the same."""
         if "0" not in state:
             state = {"0": state}
         for number, part in enumerate(self._parts):
@@ -37,30 +34,29 @@ class Together:
 
     @property
     def restored(self) -> bool:
-        """Whether every part goes on where it stood; see VecEnv."""
+        """Whether every part continues its episodes; see VecEnv."""
         return all(part.restored for part in self._parts)
 
     def merge_statistics(self, comm: Any) -> None:
-        """See VecEnv."""
         for part in self._parts:
             part.merge_statistics(comm)
 
 
 def one_blas_thread() -> AbstractContextManager:
-    """A context in which numpy computes a matrix product in one thread.
+    """Return a context in which numpy computes matrix products in one thread.
 
-    OpenBLAS takes several for larger products. They spin for a while afterwards, which takes the cores from
-    TensorFlow's, and on a busy machine they wait for one another some hundred times as long as the product takes.
+    OpenBLAS uses several threads for larger products. They spin afterwards, which takes cores from TensorFlow, and on a
+    busy machine they wait for each other some hundred times as long as the product takes.
     """
     return _libraries().limit(limits=1, user_api="blas")
 
 
 @functools.cache
 def _libraries() -> ThreadpoolController:
-    """Those with threads of their own; looked for once, since it takes 3 to 10 ms where TensorFlow is loaded."""
+    """Find the libraries with threads, once, since this takes 3 to 10 ms beside TensorFlow."""
     return ThreadpoolController()
 
 
 def usable_cores() -> set[int]:
-    """Their numbers: all of the machine's, or those that a launcher, a batch system or a container left to it."""
+    """Return the numbers of the cores that the launcher, batch system or container leaves to this process."""
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))

@@ -114,5 +114,5 @@ def test_an_environment_without_spaces_is_named():
 def test_one_environment_given_twice_is_refused():
     env = ConstantRewardEnv()
     for make in (DummyVecEnv, as_vec_env):
-        with pytest.raises(ValueError, match="several functions give the same environment"):
+        with pytest.raises(ValueError, match="several functions return the same environment"):
             make([lambda: env] * 4)

@@ -32,7 +32,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> type:
-    # VecNormalize stands beside this package because it is built on it.
+    # envs/normalize.py imports this package.
     if name == "VecNormalize":
         from tfbaselines.envs.normalize import VecNormalize
 

@@ -1,10 +1,11 @@
-"""The vector environment of baselines: several environments stepped together, each begun anew in the step it ends in.
+"""The vector environment of baselines: several environments, stepped together.
 
     obs = env.reset()
     obs, rewards, dones, infos = env.step(actions)
 
-When dones[i] is true, obs[i] is already the first observation of the next episode; the real last one is
-``infos[i]["final_observation"]`` and ``infos[i]["TimeLimit.truncated"]`` says whether a time limit ended it.
+An environment begins its next episode in the step that ends the last one. When dones[i] is true, obs[i] is already the
+first observation of the next episode, ``infos[i]["final_observation"]`` is the real last observation, and
+``infos[i]["TimeLimit.truncated"]`` is true if a time limit ended the episode.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +19,7 @@ from gymnasium import spaces
 
 from tfbaselines.errors import ObservationError, UsageError
 
-# Where the infos have the real last observation of an episode.
+# Key of an episode's real last observation in the infos.
 LAST = "final_observation"
 
 StepResult = tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]
@@ -28,12 +29,12 @@ class VecEnv(ABC):
     """Several environments.
 
     Args:
-        num_envs: how many.
-        observation_space: of one of them.
-        action_space: of one of them.
+        num_envs: number of environments.
+        observation_space: space of one environment's observations.
+        action_space: space of one environment's actions.
 
     Attributes:
-        restored: `restore` took over the episodes under way: step goes on with them, without a reset.
+        restored: `restore` restored the episodes too, so that steps continue them without a reset.
     """
 
     closed = False
@@ -47,28 +48,28 @@ class VecEnv(ABC):
 
     @abstractmethod
     def reset(self) -> np.ndarray:
-        """Begin an episode in every environment; the first observations [N, ...]."""
+        """Begin an episode in every environment; return the first observations [N, ...]."""
 
     @abstractmethod
     def step_async(self, actions: np.ndarray) -> None:
-        """Tell the environments to take a step with actions [N, ...]."""
+        """Start a step of the environments with actions [N, ...]."""
 
     @abstractmethod
     def step_wait(self) -> StepResult:
-        """Observations [N, ...], rewards [N] float32, dones [N] bool and an info per environment of that step."""
+        """Finish the step; return observations [N, ...], rewards [N] float32, dones [N] bool and N infos."""
 
     def step(self, actions: np.ndarray) -> StepResult:
-        """step_async and step_wait in one."""
+        """Take a step: step_async, then step_wait."""
         self.step_async(actions)
         return self.step_wait()
 
     def check_actions(self, actions: np.ndarray) -> None:
-        """ValueError unless there is an action for each environment."""
+        """Raise a UsageError unless there is an action for each environment."""
         if len(actions) != self.num_envs:
             raise UsageError(f"actions for {len(actions)} environments were given, there are {self.num_envs}")
 
     def close(self) -> None:
-        """End the environments; a second call does nothing."""
+        """Close the environments; a second call does nothing."""
         if not self.closed:
             if self._viewer is not None:
                 self._viewer.close()
@@ -76,10 +77,10 @@ class VecEnv(ABC):
             self.closed = True
 
     def close_extras(self) -> None:
-        """What a kind of vector environment has to end."""
+        """Close the resources of a subclass."""
 
     def get_images(self) -> list[np.ndarray]:
-        """A picture [rows, columns, 3] of each environment."""
+        """Return a picture [rows, columns, 3] of each environment."""
         raise RuntimeError(f"{type(self).__name__} has no pictures")
 
     def render(self, mode: str = "human") -> np.ndarray | None:
@@ -103,52 +104,52 @@ class VecEnv(ABC):
 
     @property
     def reset_infos(self) -> list[dict[str, Any]]:
-        """The infos of the latest reset() of all environments; a single one's is in its step's `reset_info`."""
+        """The infos of the latest reset(); an episode that begins in a step has its info in the step's `reset_info`."""
         return [{} for _ in range(self.num_envs)]
 
     def example(self) -> gymnasium.Env:
-        """One of the environments, or another like them, in this process; only asked, never stepped."""
+        """Return an environment like these in this process, for its attributes; it is never stepped."""
         raise UsageError(f"{type(self).__name__} has no Gymnasium environments in this process")
 
     def limit_episodes(self, steps: int) -> None:
-        """Cut episodes off after `steps` steps."""
+        """Truncate episodes after `steps` steps."""
         raise UsageError(f"max_ep_len={steps}: {type(self).__name__} cannot cut episodes, give None")
 
     def rest(self, number: int) -> bool:
-        """Leave an environment out of the steps until the next reset(); whether that can be done.
+        """Leave an environment out of the steps until the next reset(); return whether that is possible.
 
-        It then takes no actions and ends no episode, and its observation stays the same.
+        The environment takes no actions and ends no episode, and its observation stays the same.
         """
         return False
 
     def state(self) -> dict[str, Any]:
-        """What must be saved for a run to go on: random generators, episodes under way, the wrappers' memory.
+        """Return what a resumed run needs, as arrays and JSON.
 
-        Arrays and JSON; see envs/state.py for the environments whose episodes are in it.
+        The state has random generators, wrappers, and the current episodes of environments that envs/state.py supports.
         """
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave, and set `restored`."""
+        """Restore the result of `state`, and set `restored`."""
 
     def normalization(self) -> dict[str, Any]:
-        """The statistics that a trained policy cannot do without; empty for none."""
+        """Return the statistics that a trained policy needs; empty without normalization."""
         return {}
 
     def restore_normalization(self, statistics: dict[str, Any]) -> None:
-        """Take over what `normalization` gave."""
+        """Restore the result of `normalization`."""
 
     def merge_statistics(self, comm: Any) -> None:
-        """Give every MPI rank the statistics of all ranks; called between updates."""
+        """Merge the statistics of all MPI ranks; called between updates."""
 
 
 class VecEnvWrapper(VecEnv):
-    """Something around a vector environment.
+    """A vector environment around another one.
 
     Args:
-        venv: the wrapped one.
-        observation_space: when it changes.
-        action_space: when it changes.
+        venv: the wrapped vector environment.
+        observation_space: the new space, if it changes.
+        action_space: the new space, if it changes.
     """
 
     def __init__(
@@ -165,59 +166,46 @@ class VecEnvWrapper(VecEnv):
         self.venv = venv
 
     def step_async(self, actions: np.ndarray) -> None:
-        """See VecEnv."""
         self.venv.step_async(actions)
 
     def close(self) -> None:
-        """See VecEnv."""
         self.venv.close()
         super().close()
 
     def get_images(self) -> list[np.ndarray]:
-        """See VecEnv."""
         return self.venv.get_images()
 
     @property
     def unwrapped(self) -> VecEnv:
-        """See VecEnv."""
         return self.venv.unwrapped
 
     @property
     def reset_infos(self) -> list[dict[str, Any]]:
-        """See VecEnv."""
         return self.venv.reset_infos
 
     @property
     def restored(self) -> bool:
-        """See VecEnv."""
         return self.venv.restored
 
     def limit_episodes(self, steps: int) -> None:
-        """See VecEnv."""
         self.venv.limit_episodes(steps)
 
     def rest(self, number: int) -> bool:
-        """See VecEnv."""
         return self.venv.rest(number)
 
     def state(self) -> dict[str, Any]:
-        """See VecEnv; a wrapper with memory adds its own."""
         return self.venv.state()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See VecEnv."""
         self.venv.restore(state)
 
     def normalization(self) -> dict[str, Any]:
-        """See VecEnv."""
         return self.venv.normalization()
 
     def restore_normalization(self, statistics: dict[str, Any]) -> None:
-        """See VecEnv."""
         self.venv.restore_normalization(statistics)
 
     def merge_statistics(self, comm: Any) -> None:
-        """See VecEnv."""
         self.venv.merge_statistics(comm)
 
     def __getattr__(self, name: str) -> Any:
@@ -227,18 +215,16 @@ class VecEnvWrapper(VecEnv):
 
 
 class VecEnvObservationWrapper(VecEnvWrapper):
-    """A wrapper that changes observations alone: `process` for a batch, and for the real last ones in the infos."""
+    """A wrapper that changes observations by `process`, also the real last observations in the infos."""
 
     @abstractmethod
     def process(self, obs: Any) -> np.ndarray:
-        """Observations [N, ...] from the wrapped ones."""
+        """Return the changed observations [N, ...]."""
 
     def reset(self) -> np.ndarray:
-        """See VecEnv."""
         return self.process(self.venv.reset())
 
     def step_wait(self) -> StepResult:
-        """See VecEnv."""
         obs, rewards, dones, infos = self.venv.step_wait()
         for i in np.flatnonzero(dones):
             change_last(infos[i], self._process_one)
@@ -251,33 +237,33 @@ class VecEnvObservationWrapper(VecEnvWrapper):
 
 
 def last_observation(info: dict[str, Any]) -> Any:
-    """The real last observation of an episode, from the info of the step that ended it; ValueError when it has none."""
+    """Return an episode's real last observation from its last info; ObservationError if it is missing."""
     if LAST in info:
         return info[LAST]
     raise ObservationError(
-        f"the infos of a step that ends an episode have no '{LAST}': a vector environment that begins the next one at "
-        f"once puts the real last observation there, infos[i]['{LAST}']"
+        f"the infos of a step that ends an episode have no '{LAST}': a vector environment that begins the next episode "
+        f"in the same step must put the real last observation into infos[i]['{LAST}']"
     )
 
 
 def change_last(info: dict[str, Any], process: Callable[[Any], Any]) -> None:
-    """Replace an episode's last observation, in the info of its last step, by process(it); an info may have none."""
+    """Apply `process` to the last observation in an info, if there is one."""
     if LAST in info:
         info[LAST] = process(info[LAST])
 
 
 def share_environments(one: VecEnv, other: VecEnv) -> bool:
-    """Whether some environment is in both vectors, whatever is wrapped around it."""
+    """Return whether two vector environments contain the same environment, inside any wrappers."""
 
     def inside(env: VecEnv) -> list[Any]:
-        own = getattr(env, "unwrapped", env)
-        return [own, *(each.unwrapped for each in getattr(own, "envs", ()))]
+        inner = getattr(env, "unwrapped", env)
+        return [inner, *(each.unwrapped for each in getattr(inner, "envs", ()))]
 
     return any(mine is theirs for mine in inside(one) for theirs in inside(other))
 
 
 def find_wrapper(env: VecEnv, kind: type[VecEnvWrapper]) -> Any:
-    """The outermost wrapper of a kind around an environment, or None."""
+    """Return the outermost wrapper of a kind around an environment, or None."""
     while isinstance(env, VecEnvWrapper):
         if isinstance(env, kind):
             return env
@@ -286,18 +272,18 @@ def find_wrapper(env: VecEnv, kind: type[VecEnvWrapper]) -> Any:
 
 
 def ended_episodes(infos: list[dict[str, Any]], dones: np.ndarray) -> list[dict[str, Any]]:
-    """The 'episode' entries of one step.
+    """Collect the 'episode' entries of one step.
 
     Args:
-        infos: of all environments; one of them may still have the entry of an earlier episode.
-        dones: [N] whose episodes ended in this step.
+        infos: infos of all environments; an info may still have the entry of an earlier episode.
+        dones: [N] whether an episode ended in this step.
     """
     ended = [infos[i] for i in np.flatnonzero(dones)]
     return [info["episode"] for info in ended if "episode" in info]
 
 
 class CloudpickleWrapper:
-    """A function that is sent to another process by cloudpickle (lambdas and closures too).
+    """Pickle a function with cloudpickle, which supports lambdas and closures.
 
     Args:
         x: the function.

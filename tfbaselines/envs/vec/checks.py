@@ -1,7 +1,4 @@
-"""Checks of what environments return: observations that do not fit their space, numbers that are not finite.
-
-What an environment that failed did wrong, in one line; asked only when an exception is under way.
-"""
+"""Checks of the results of environments, and one-line explanations of their failures."""
 
 import os
 from collections.abc import Sequence
@@ -25,34 +22,34 @@ WHOLE = (int, np.integer)
 
 
 def environment_name(number: int, env_id: str | None) -> str:
-    """What errors call an environment."""
+    """Return the name of an environment in errors."""
     return f"environment {number} ({env_id})" if env_id else f"environment {number}"
 
 
 def id_of(env: gymnasium.Env) -> str:
-    """An environment's id, or its class's name."""
+    """Return an environment's id, or the name of its class."""
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 
 class Misfit(UsageError):
-    """An observation is not of its space; the text says which, and in what it differs."""
+    """An observation does not fit its space."""
 
 
 class Fit:
-    """Refuses observations that numpy would take for others: of another shape, dtype or range than their space.
+    """Refuse observations that numpy would convert silently: of another shape, dtype or range than their space.
 
     Args:
-        space: of one observation.
+        space: space of one observation.
     """
 
     def __init__(self, space: spaces.Space) -> None:
         self._only = None if isinstance(space, spaces.Dict) else _PartFit(space)
         self._parts = {key: _PartFit(part, f", part '{key}',") for key, part in parts_of(space).items()}
-        # Of a Box most observations have these, which costs a look.
+        # Most observations of a Box have this shape and dtype: the fast path.
         self._shape, self._dtype = (space.shape, space.dtype) if isinstance(space, spaces.Box) else (object(), None)
 
     def __call__(self, obs: Any, quantity: str = "observation") -> None:
-        """Misfit unless an observation, which errors call `quantity`, fits."""
+        """Raise a Misfit unless an observation fits; `quantity` is its name in errors."""
         if self._only is not None:
             self._only(obs, quantity)
             return
@@ -63,7 +60,7 @@ class Fit:
             part(shown[key], quantity)
 
     def step(self, obs: Any, done: bool, info: dict[str, Any]) -> None:
-        """Misfit unless what `step_same` returned fits."""
+        """Raise a Misfit unless the result of `step_same` fits."""
         if done:
             self(info["final_observation"], "final observation")
             self(obs, AFTER_RESET)
@@ -72,15 +69,17 @@ class Fit:
 
 
 class _PartFit:
-    """One array's part of Fit.
+    """Fit for one array.
 
     Args:
-        space: of the array.
-        name: what stands behind the observation's name in errors.
+        space: space of the array.
+        name: suffix of the observation's name in errors.
     """
 
     def __init__(self, space: spaces.Space, name: str = "") -> None:
-        self._space, self._name, self._shape = space, name, space.shape
+        self._space = space
+        self._name = name
+        self._shape = space.shape
         self._castable = {space.dtype}
         self._first = self._end = None
         if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
@@ -113,27 +112,28 @@ def _castable(given: np.dtype, wanted: np.dtype) -> bool:
 
 
 class NumberChecks:
-    """Checks that the numbers of a vector environment are finite, and rewards small enough to be squared in float32.
+    """Check that observations and rewards are finite, and that float32 can hold the squares of rewards.
 
     Args:
-        names: what errors call each environment.
-        observations: the present ones.
+        names: the environments' names in errors.
+        observations: the current observations.
 
     Attributes:
-        steps: taken so far, of each environment.
+        steps: number of steps that each environment has taken.
     """
 
     def __init__(self, names: Sequence[str], observations: Observations) -> None:
-        self._names, self._observations = names, observations
+        self._names = names
+        self._observations = observations
         self.steps = 0
 
     def begun(self) -> None:
-        """After a reset of every environment."""
+        """Check the observations after a reset of every environment."""
         if not self._observations.finite():
             raise self._error(AFTER_RESET, self._observations.first_not_finite())
 
     def final(self, i: int, info: dict[str, Any]) -> None:
-        """After the last step of environment i's episode; `stepped` follows."""
+        """Check the last observation of environment i's episode; `stepped` follows."""
         for part in parts_of_obs(info["final_observation"]).values():
             array = np.asarray(part)
             if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -141,7 +141,7 @@ class NumberChecks:
                 raise self._error("final observation", i)
 
     def stepped(self, rewards: np.ndarray, dones: Sequence[bool]) -> None:
-        """After a step of every environment; rewards are float64."""
+        """Check the observations and the float64 rewards after a step of every environment."""
         self.steps += 1
         if not rewards.dot(rewards) <= MOST_SQUARED:
             self._check_rewards(rewards)
@@ -168,23 +168,23 @@ RESET = "reset must be Gymnasium's, reset(*, seed=None, options=None), and retur
 STEP = "step must return Gymnasium's five values (obs, reward, terminated, truncated, info)"
 
 PACKAGE = os.path.dirname(tfbaselines.__file__) + os.sep
-# Those that call environments.
+# Modules that call environments.
 CALLERS = ("tfbaselines.", "gymnasium.")
 
 
 class EnvironmentFault(UsageError):
-    """An environment does not do what Gymnasium asks of it."""
+    """An environment breaks a rule of Gymnasium."""
 
 
 def why(error: BaseException) -> str:
-    """What the environment did wrong where that is known, else the exception's kind, text and place, in one line."""
+    """Explain a failure in one line: the rule that the environment broke, or the exception with its file and line."""
     if isinstance(error, EnvironmentFault):
         return str(error)
     return fault_of(error) or f"{type(error).__name__}: {' '.join(str(error).split())}{place(error)}"
 
 
 def fault_of(error: BaseException) -> str | None:
-    """Which rule of Gymnasium's the environment broke, if an exception shows it."""
+    """Return the rule of Gymnasium that the environment broke, if an exception shows it."""
     text, trace = str(error), _last(error)
     if isinstance(error, TypeError) and "reset() got an unexpected keyword argument" in text:
         return f"{RESET} ({text}): {EXAMINE}"
@@ -199,7 +199,7 @@ def fault_of(error: BaseException) -> str | None:
 
 
 def check_spaces(env: gymnasium.Env) -> None:
-    """EnvironmentFault unless an environment has the spaces of its observations and actions."""
+    """Raise an EnvironmentFault unless an environment has spaces of observations and actions."""
     for name in ("observation_space", "action_space"):
         if not isinstance(getattr(env, name, None), spaces.Space):
             text = f"environment {type(env.unwrapped).__name__} has no {name}: give it one of gymnasium.spaces"
@@ -207,7 +207,7 @@ def check_spaces(env: gymnasium.Env) -> None:
 
 
 def begin(env: gymnasium.Env, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-    """The result of an environment's reset, which takes `kwargs`; EnvironmentFault where it is not Gymnasium's."""
+    """Reset an environment with `kwargs`; EnvironmentFault if it does not return (obs, info)."""
     try:
         begun = env.reset(**kwargs)
     except (TypeError, ValueError) as error:
@@ -218,7 +218,7 @@ def begin(env: gymnasium.Env, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def raise_fault(error: Exception) -> NoReturn:
-    """Raise the EnvironmentFault that an exception shows, or the exception itself."""
+    """Raise the EnvironmentFault that an exception shows, or the exception."""
     fault = fault_of(error)
     if fault is None:
         raise error
@@ -230,7 +230,7 @@ def _is_number(reward: Any) -> bool:
 
 
 def _last(error: BaseException) -> TracebackType | None:
-    """Where an exception was raised."""
+    """Return the frame that raised an exception."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -238,7 +238,7 @@ def _last(error: BaseException) -> TracebackType | None:
 
 
 def place(error: BaseException) -> str:
-    """The file and line that an exception was raised in; nothing for this package's own, which say enough."""
+    """Return the file and line that raised an exception; empty for this package's own exceptions."""
     trace = _last(error)
     if trace is None or trace.tb_frame.f_code.co_filename.startswith(PACKAGE):
         return ""

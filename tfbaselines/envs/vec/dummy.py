@@ -1,4 +1,4 @@
-"""Environments in this process, stepped one after the other: faster than processes if a step is cheap."""
+"""Environments in this process, stepped in turn: faster than processes if steps are cheap."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -32,23 +32,24 @@ class DummyVecEnv(VecEnv):
     def __init__(self, env_fns: Sequence[Callable[[], gymnasium.Env]]) -> None:
         self.envs = [prepared(make()) for make in env_fns]
         if len({id(env.unwrapped) for env in self.envs}) < len(self.envs):
-            raise UsageError("several functions give the same environment: each must make one of its own when called")
+            raise UsageError("several functions return the same environment: each call must make another one")
         first = self.envs[0]
         super().__init__(len(self.envs), first.observation_space, first.action_space)
         self._names = [environment_name(i, id_of(env)) for i, env in enumerate(self.envs)]
         self._buffer = Observations(self.num_envs, self.observation_space)
-        self._fit, self._checks = Fit(self.observation_space), NumberChecks(self._names, self._buffer)
-        # Of twice the width: what overflows float32 is found by the checks.
+        self._fit = Fit(self.observation_space)
+        self._checks = NumberChecks(self._names, self._buffer)
+        # float64, so that the checks find rewards that overflow float32.
         self._rewards = np.zeros(self.num_envs, np.float64)
         self._dones = np.zeros(self.num_envs, bool)
         self._actions: Any = None
         self._reset_infos: list[dict[str, Any]] = [{} for _ in self.envs]
-        # The environments that are stepped.
+        # Numbers of the environments that are not at rest.
         self._awake = list(range(self.num_envs))
 
     def reset(self) -> np.ndarray:
-        """See VecEnv."""
-        self.restored, self._awake = False, list(range(self.num_envs))
+        self.restored = False
+        self._awake = list(range(self.num_envs))
         for i, env in enumerate(self.envs):
             try:
                 obs, self._reset_infos[i] = begin(env)
@@ -61,30 +62,24 @@ class DummyVecEnv(VecEnv):
 
     @property
     def reset_infos(self) -> list[dict[str, Any]]:
-        """See VecEnv."""
         return self._reset_infos
 
     def example(self) -> gymnasium.Env:
-        """See VecEnv."""
         return self.envs[0]
 
     def limit_episodes(self, steps: int) -> None:
-        """See VecEnv."""
         self.envs = [limited(env, steps) for env in self.envs]
 
     def rest(self, number: int) -> bool:
-        """See VecEnv."""
         self._awake.remove(number)
         self._rewards[number], self._dones[number] = 0.0, False
         return True
 
     def step_async(self, actions: np.ndarray) -> None:
-        """See VecEnv."""
         self.check_actions(actions)
         self._actions = actions
 
     def step_wait(self) -> StepResult:
-        """See VecEnv."""
         infos: list[dict[str, Any]] = []
         put, rewards, dones, envs, actions = self._buffer.put, self._rewards, self._dones, self.envs, self._actions
         fit = self._fit.step
@@ -115,20 +110,16 @@ class DummyVecEnv(VecEnv):
         return WorkerError(f"{self._names[i]} failed: {why(error)}")
 
     def close_extras(self) -> None:
-        """See VecEnv."""
         for env in self.envs:
             env.close()
 
     def get_images(self) -> list[np.ndarray]:
-        """See VecEnv."""
         return [picture(env) for env in self.envs]
 
     def state(self) -> dict[str, Any]:
-        """See VecEnv."""
         return joined_states([full_state(env) for env in self.envs], self._checks.steps)
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See VecEnv."""
         self._checks.steps = state.get("steps", 0)
         own = separate_states(state, self.num_envs)
         continued = [restore_full_state(env, one) for env, one in zip(self.envs, own, strict=True)]

@@ -1,8 +1,9 @@
-"""Atari in C++: ale-py steps the games in threads of its own, driven so that episodes are those of baselines' wrappers.
+"""Atari in C++: ale-py steps the games in its threads, and episodes equal those of baselines' wrappers.
 
-ale-py does the no-ops at a game's start, frame skip, maximum over frames, grey and resizing. What the wrappers do at an
-episode's start (a no-op step after a lost life, FIRE and the action after it where the game has them) takes steps of
-one game that the others do not take, so every game is an AtariVectorEnv of one: as fast as one of all of them.
+ale-py does the no-ops at a game's start, frame skip, maximum over frames, gray scale and resizing. At the start of an
+episode the wrappers take further steps of one game: a no-op after a lost life, FIRE and the action after it in games
+that have them. The other games do not take these steps. Every game is therefore an AtariVectorEnv of size one, which is
+as fast as a single one for all games.
 """
 
 import time
@@ -20,25 +21,25 @@ from tfbaselines.envs.vec.base import StepResult, VecEnv
 SIZE = 84
 NOOP, FIRE, AFTER_FIRE = 0, 1, 2
 
-# Seeding a game loads its ROM, which takes as long as some hundred steps. When a run resumes, what came since the last
-# seeding is played again: at most these steps and those of a game.
+# Seeding a game loads its ROM, which takes as long as some hundred steps. A resumed run replays the game from its last
+# seeding: at most these steps and one game.
 STEPS_BETWEEN_SEEDS = 10_000
-# Among a game's actions: it begins anew.
+# An entry of a game's actions: the game restarts.
 BEGIN = 255
 
 
 class NativeAtariVecEnv(VecEnv):
-    """One game several times: observations are single frames [N, 84, 84, 1] uint8, rewards are clipped to their sign.
+    """Several copies of one game: observations are frames [N, 84, 84, 1] uint8, rewards are clipped to their sign.
 
     Args:
-        game: the ROM's name, such as 'pong'.
-        num_envs: how many games.
-        seed: of the games' random streams; None for any.
-        noop_max: the most frames of doing nothing at a game's start.
+        game: name of the ROM, such as 'pong'.
+        num_envs: number of games.
+        seed: seed of the games' random streams; None for any.
+        noop_max: most no-op frames at a game's start.
         episode_life: end an episode with each lost life.
-        clip_rewards: rewards are -1, 0 or 1; the 'episode' info keeps the game's own.
-        max_frames: frames after which a game is cut off.
-        writers: a monitor's ResultsWriter for each game, or none.
+        clip_rewards: rewards become -1, 0 or 1; the 'episode' info keeps the game's rewards.
+        max_frames: frames after which a game is truncated.
+        writers: a monitor's ResultsWriter for each game; None writes no files.
     """
 
     def __init__(
@@ -58,27 +59,25 @@ class NativeAtariVecEnv(VecEnv):
         self._games = [_Game(game, noop_max, max_frames, writer, self._draw_seed) for writer in writers]
         actions = self._games[0].num_actions
         super().__init__(num_envs, spaces.Box(0, 255, (SIZE, SIZE, 1), np.uint8), spaces.Discrete(actions))
-        self._episode_life, self._clip_rewards = episode_life, clip_rewards
+        self._episode_life = episode_life
+        self._clip_rewards = clip_rewards
         self._frames = np.zeros((num_envs, SIZE, SIZE, 1), np.uint8)
 
     def _draw_seed(self) -> int:
         return int(self._rng.integers(2**31))
 
     def reset(self) -> np.ndarray:
-        """See VecEnv."""
         self.restored = False
         for i, game in enumerate(self._games):
             self._frames[i] = game.begin(seeded=True)
         return self._frames.copy()
 
     def step_async(self, actions: np.ndarray) -> None:
-        """See VecEnv."""
         self.check_actions(actions)
         for game, action in zip(self._games, np.asarray(actions, np.int64), strict=True):
             game.send(action)
 
     def step_wait(self) -> StepResult:
-        """See VecEnv."""
         rewards, dones = np.zeros(self.num_envs, np.float32), np.zeros(self.num_envs, bool)
         infos: list[dict[str, Any]] = []
         for i, game in enumerate(self._games):
@@ -95,20 +94,17 @@ class NativeAtariVecEnv(VecEnv):
         return self._frames.copy(), np.sign(rewards) if self._clip_rewards else rewards, dones, infos
 
     def close_extras(self) -> None:
-        """See VecEnv."""
         for game in self._games:
             game.close()
 
     def get_images(self) -> list[np.ndarray]:
-        """See VecEnv: the frames that the agent sees, which are all that ale-py hands out."""
+        # ale-py returns no other pictures than the frames that the agent receives.
         return [np.repeat(frame, 3, axis=-1) for frame in self._frames]
 
     def state(self) -> dict[str, Any]:
-        """See VecEnv."""
         return {"random": self._rng.bit_generator.state, "games": [game.state() for game in self._games]}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See VecEnv."""
         if "random" in state:
             self._rng.bit_generator.state = state["random"]
         games = state.get("games", [])
@@ -119,10 +115,10 @@ class NativeAtariVecEnv(VecEnv):
 
 
 class _Game:
-    """One game with the account of its episode, as a Monitor inside the frame skip keeps it.
+    """One game, with the return and length of its episode as a Monitor inside the frame skip counts them.
 
-    ale-py's vector environment does not give a game's state. But a game follows from its seed and the actions taken
-    since, so these are saved, and the game is played again where a run resumes; now and then it gets a new seed.
+    ale-py's vector environment cannot save a game's state, but the seed and the actions since then determine it. These
+    are saved, and a resumed run replays the game. The game gets a new seed after STEPS_BETWEEN_SEEDS steps.
     """
 
     def __init__(self, name: str, noop_max: int, max_frames: int, writer: Any, draw_seed: Callable[[], int]) -> None:
@@ -143,24 +139,29 @@ class _Game:
         actions = [action.name for action in self._ale.get_action_set()]
         self.num_actions = len(actions)
         self._start = [FIRE, AFTER_FIRE] if actions[FIRE] == "FIRE" and len(actions) > AFTER_FIRE else []
-        self._action, self._strength = np.zeros(1, np.int64), np.ones(1, np.float32)
-        self._draw_seed, self._seed = draw_seed, 0
-        # Since it was seeded; None before.
+        self._action = np.zeros(1, np.int64)
+        self._strength = np.ones(1, np.float32)
+        self._draw_seed = draw_seed
+        self._seed = 0
+        # Actions since the last seeding; None before the first.
         self._actions: bytearray | None = None
         self._writer = writer
         self._opened = writer.header.get("t_start", time.time()) if writer else time.time()
-        self._lives, self._return, self._length = 0, 0.0, 0
-        self.over, self.truncated = True, False
+        self._lives = 0
+        self._return = 0.0
+        self._length = 0
+        self.over = True
+        self.truncated = False
         self.episode: dict[str, Any] = {}
 
     def send(self, action: int) -> None:
-        """Begin a step; the game's own thread does it."""
+        """Start a step in the game's thread."""
         self._actions.append(action)
         self._action[0] = action
         self._ale.send(self._action, self._strength)
 
     def receive(self) -> tuple[np.ndarray, float, bool]:
-        """The step's frame [84, 84, 1], its reward, and whether it lost a life but not the game."""
+        """Finish the step; return its frame [84, 84, 1], its reward, and whether it lost a life but not the game."""
         frames, rewards, terminated, truncated, info = self._ale.recv()
         reward, lives = float(rewards[0]), int(info["lives"][0])
         self._return += reward
@@ -177,18 +178,22 @@ class _Game:
         return frames[0, 0, :, :, None], reward, lost_life
 
     def begin(self, seeded: bool = False) -> np.ndarray:
-        """A new game, with a new seed or when it is time for one; the first frame that an agent sees."""
+        """Begin a game, with a new seed if `seeded` or due; return the agent's first frame."""
         if seeded or len(self._actions) >= STEPS_BETWEEN_SEEDS:
-            self._seed, self._actions = self._draw_seed(), bytearray()
+            self._seed = self._draw_seed()
+            self._actions = bytearray()
             frames, info = self._env.reset(seed=np.array([self._seed]))
         else:
             self._actions.append(BEGIN)
             frames, info = self._env.reset()
-        self._lives, self._return, self._length, self.over = int(info["lives"][0]), 0.0, 0, False
+        self._lives = int(info["lives"][0])
+        self._return = 0.0
+        self._length = 0
+        self.over = False
         return self._play_start(frames[0, 0, :, :, None])
 
     def state(self) -> dict[str, Any]:
-        """The game's seed and actions, and the account of its episode."""
+        """Return the game's seed and actions, and the counts of its episode."""
         return {
             "seed": self._seed,
             "actions": None if self._actions is None else np.frombuffer(self._actions, np.uint8).copy(),
@@ -198,8 +203,9 @@ class _Game:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Play the game again up to where it was."""
-        self._seed, self._actions = state["seed"], bytearray(state["actions"])
+        """Replay the game up to its saved step."""
+        self._seed = state["seed"]
+        self._actions = bytearray(state["actions"])
         self._env.reset(seed=np.array([self._seed]))
         for action in self._actions:
             if action == BEGIN:
@@ -208,11 +214,13 @@ class _Game:
             self._action[0] = action
             self._ale.send(self._action, self._strength)
             self._ale.recv()
-        self._lives, self._return, self._length = state["lives"], state["return"], state["length"]
+        self._lives = state["lives"]
+        self._return = state["return"]
+        self._length = state["length"]
         self.over = False
 
     def go_on(self) -> np.ndarray:
-        """The same game after a lost life; the first frame of the episode of the next one."""
+        """Continue the game after a lost life; return the first frame of the next episode."""
         self.send(NOOP)
         frame, _, _ = self.receive()
         return self.begin() if self.over else self._play_start(frame)
@@ -226,7 +234,7 @@ class _Game:
         return frame
 
     def close(self) -> None:
-        """End the game and its file."""
+        """Close the game and its file."""
         self._env.close()
         if self._writer is not None:
             self._writer.close()

@@ -1,7 +1,4 @@
-"""Batches of observations of any space: an array, or a dictionary of arrays.
-
-Observations of several parts: a Tuple, and a Dict inside of another one, as one Dict, or as one array.
-"""
+"""Observations of any space: batches as an array or a dictionary of arrays, and nested spaces as one Dict or array."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -13,42 +10,41 @@ from gymnasium import spaces
 
 from tfbaselines.errors import UsageError
 
-# The part of Dict observations, and the entry of infos, that says which actions are allowed.
+# Name of the action mask, in Dict observations and in infos.
 MASK = "action_mask"
-# The name of an observation that is not a Dict.
+# Name of the only part of an observation that is not a Dict.
 ONLY = "all"
 
 # Bytes between the starts of arrays in one buffer.
 ALIGNMENT = 64
 
-
-# Spaces of observations, or of the parts of a Dict.
+# Spaces with arrays: of observations, or of the parts of a Dict.
 ARRAYS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
 def unsupported(space: spaces.Space) -> UsageError:
-    """The error for observations that are no arrays."""
+    """Return the error for a space without arrays."""
     names = ", ".join(kind.__name__ for kind in ARRAYS)
     return UsageError(f"observation space {space!s:.100} is not supported: {names}, or a Dict or Tuple with such parts")
 
 
 def parts_of(space: spaces.Space) -> dict[str, spaces.Space]:
-    """The spaces of a Dict by name; any other space under the name ONLY."""
+    """Return the spaces of a Dict by name, and any other space by the name ONLY."""
     return dict(space.spaces) if isinstance(space, spaces.Dict) else {ONLY: space}
 
 
 def is_image(space: spaces.Space) -> bool:
-    """Whether observations are pixels: uint8 of rank 3, which the convolutional networks scale themselves."""
+    """Return whether observations are images: uint8 of rank 3. Convolutional networks scale them."""
     return isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3
 
 
 def parts_of_obs(obs: Any) -> Mapping[str, Any]:
-    """An observation's (or a batch's) parts, under the names that `parts_of` gives their spaces."""
+    """Return the parts of an observation or a batch, by the names of `parts_of`."""
     return obs if isinstance(obs, Mapping) else {ONLY: obs}
 
 
 def in_a_row(mask: Any) -> np.ndarray:
-    """The entries of an action mask one after the other; one of MultiDiscrete may come as a list or tuple of parts."""
+    """Return an action mask as one row; a mask of MultiDiscrete actions may be a list or tuple of parts."""
     parts = mask if isinstance(mask, list | tuple) else [mask]
     return np.concatenate([np.ravel(part) for part in parts] or [[]])
 
@@ -93,7 +89,7 @@ class Observations:
         self._floats = [(array, array.reshape(-1)) for array in self._arrays.values() if array.dtype.kind == "f"]
 
     def put(self, i: int, obs: Any) -> None:
-        """Take in environment i's observation."""
+        """Store environment i's observation."""
         if self._only is not None:
             self._only[i] = obs
         else:
@@ -101,28 +97,28 @@ class Observations:
                 array[i] = obs[key]
 
     def copy(self) -> Any:
-        """The batch, in memory of its own."""
+        """Return a copy of the batch."""
         if self._only is not None:
             return self._only.copy()
         return {key: array.copy() for key, array in self._arrays.items()}
 
     def finite(self) -> bool:
-        """Whether every number is finite. A sum of squares is not when one of them is not: the cheapest check."""
+        """Return whether every number is finite. The sum of squares is the cheapest check."""
         for array, flat in self._floats:
-            # Squares of finite numbers overflow too.
+            # Squares of finite numbers can overflow.
             if not math.isfinite(flat.dot(flat)) and not np.isfinite(array).all():
                 return False
         return True
 
     def first_not_finite(self) -> int | None:
-        """The first environment with a number that is not finite."""
+        """Return the first environment with a number that is not finite."""
         rows = [~np.isfinite(array).reshape(len(array), -1).all(axis=1) for array, _ in self._floats]
         bad = np.flatnonzero(np.any(rows, axis=0)) if rows else []
         return int(bad[0]) if len(bad) else None
 
 
 class NamedParts(gymnasium.ObservationWrapper):
-    """Tuple and nested observations as a Dict of their parts, named by their places: '0', '1', 'camera.left'.
+    """Turn Tuple and nested observations into one Dict; the parts' names are their paths: '0', '1', 'camera.left'.
 
     Args:
         env: the environment.
@@ -133,12 +129,12 @@ class NamedParts(gymnasium.ObservationWrapper):
         self.observation_space = named_parts_of(env.observation_space)
 
     def observation(self, observation: Any) -> dict[str, Any]:
-        """The parts of an observation by name."""
+        """Return the parts of an observation by name."""
         return named_parts(observation)
 
 
 def named_parts(observation: Any) -> Any:
-    """A Tuple or nested observation as a dictionary of its parts; any other as it is."""
+    """Return the parts of a Tuple or nested observation by name; other observations stay the same."""
     if not isinstance(observation, dict | tuple):
         return observation
     if isinstance(observation, dict) and isinstance(mask := observation.get(MASK), tuple):
@@ -147,7 +143,7 @@ def named_parts(observation: Any) -> Any:
 
 
 def named_parts_of(space: spaces.Space) -> spaces.Dict:
-    """The space of observations of NamedParts; an action mask of several parts, as of MultiDiscrete, is one part."""
+    """Return the space of NamedParts; an action mask of several parts becomes one part."""
     if isinstance(space, spaces.Dict) and isinstance(mask := space.spaces.get(MASK), spaces.Tuple):
         width = sum(int(np.prod(part.shape)) for part in mask.spaces)
         space = spaces.Dict({**space.spaces, MASK: spaces.MultiBinary(width)})
@@ -163,7 +159,7 @@ def _leaves(value: Any, kinds: Any, name: str = "") -> Iterator[tuple[str, Any]]
 
 
 def with_named_parts(env: gymnasium.Env) -> gymnasium.Env:
-    """The environment with NamedParts around it where its observations are a Tuple or nested."""
+    """Wrap an environment in NamedParts if its observations are a Tuple or nested."""
     space = env.observation_space
     nested = isinstance(space, spaces.Dict) and any(
         isinstance(part, spaces.Dict | spaces.Tuple) for part in space.spaces.values()
@@ -172,12 +168,12 @@ def with_named_parts(env: gymnasium.Env) -> gymnasium.Env:
 
 
 class DiscreteParts(gymnasium.ObservationWrapper):
-    """Observations whose parts are all Discrete or MultiDiscrete as one MultiDiscrete, in the order of NamedParts.
+    """Join Discrete and MultiDiscrete parts into one MultiDiscrete, in the order of NamedParts.
 
-    Networks take the same numbers as of a flat Box, and a table finds a cell for each value.
+    Networks receive the same numbers as from a flat Box, and a table has a cell for each value.
 
     Args:
-        env: whose observations are a Dict or Tuple of such parts.
+        env: an environment with a Dict or Tuple of discrete parts.
     """
 
     def __init__(self, env: gymnasium.Env) -> None:
@@ -189,17 +185,17 @@ class DiscreteParts(gymnasium.ObservationWrapper):
         self.observation_space = spaces.MultiDiscrete(np.concatenate(counts), start=np.concatenate(starts))
 
     def observation(self, observation: Any) -> np.ndarray:
-        """The numbers of all parts, one after the other."""
+        """Return the numbers of all parts in one row."""
         parts = named_parts(observation)
-        # Of a Dict the environment may give them in another order.
+        # An environment may return the parts of a Dict in another order.
         return np.concatenate([np.ravel(parts[name]) for name in self._parts])
 
 
 def flattened(env: gymnasium.Env) -> gymnasium.Env:
-    """The environment with Dict or Tuple observations as one flat Box; others as they are.
+    """Flatten Dict and Tuple observations to one Box; other observations stay the same.
 
-    Those of discrete parts alone become a MultiDiscrete. Images and action masks would be lost in a Box: observations
-    with one of these stay a Dict.
+    Observations of discrete parts become a MultiDiscrete. Observations with an image or an action mask stay a Dict,
+    since a flat Box would lose them.
     """
     if not isinstance(env.observation_space, spaces.Dict | spaces.Tuple):
         return env

@@ -1,10 +1,9 @@
-"""Observations of several parts as one row of bytes, so that rollouts, replays and batches hold a single array.
+"""Action masks from infos, and observations of several parts packed into rows of bytes.
 
-Policies take the parts out again, in their compiled functions.
-
-Which actions are allowed, told beside the observation: from infos' 'action_mask'.
+Rollouts, replays and batches then hold one array, and policies unpack the parts in their compiled functions.
 """
 
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -25,10 +24,10 @@ from tfbaselines.errors import UsageError
 
 
 class VecActionMask(VecEnvWrapper):
-    """Observations become a Dict with a part 'action_mask': 1 for each choice that is allowed.
+    """Add the action masks of infos to observations: a part 'action_mask', 1 for each allowed choice.
 
     Args:
-        venv: environments with Discrete or MultiDiscrete actions, whose infos have an 'action_mask'.
+        venv: environments with Discrete or MultiDiscrete actions. Their infos have an 'action_mask'.
     """
 
     def __init__(self, venv: VecEnv) -> None:
@@ -37,22 +36,20 @@ class VecActionMask(VecEnvWrapper):
         super().__init__(venv, spaces.Dict({**parts, MASK: spaces.MultiBinary(self._width)}))
 
     def reset(self) -> Any:
-        """See VecEnv."""
         obs = self.venv.reset()
         return self._with(obs, np.stack([self._mask(i, info) for i, info in enumerate(self.venv.reset_infos)]))
 
     def step_wait(self) -> StepResult:
-        """See VecEnv."""
         obs, rewards, dones, infos = self.venv.step_wait()
         shown = [info["reset_info"] if done else info for done, info in zip(dones, infos, strict=True)]
         masks = [self._mask(i, info) for i, info in enumerate(shown)]
         for i in np.flatnonzero(dones):
             mask = self._mask(i, infos[i], True)
-            change_last(infos[i], lambda obs, mask=mask: self._with(obs, mask))
+            change_last(infos[i], functools.partial(self._with, mask=mask))
         return self._with(obs, np.stack(masks)), rewards, dones, infos
 
     def rest(self, number: int) -> bool:
-        """See VecEnv: environments at rest have no infos with masks."""
+        # Environments at rest have no infos, and so no masks.
         return False
 
     def _with(self, obs: Any, mask: np.ndarray) -> dict[str, np.ndarray]:
@@ -63,19 +60,17 @@ class VecActionMask(VecEnvWrapper):
             if final:
                 return np.ones(self._width, np.int8)
             raise UsageError(f"environment {i}: an info has no '{MASK}': it is needed after every step and reset")
-        # Nothing is chosen after the last step.
+        # After the last step no action follows.
         return read_mask(info[MASK], self.action_space, some=not final, environment=i)
 
 
 class VecCheckedMask(VecEnvWrapper):
-    """Dict observations with an 'action_mask' of their own, which is looked at in every step; see check_masks."""
+    """Check the 'action_mask' of Dict observations in every step by `check_masks`."""
 
     def reset(self) -> Any:
-        """See VecEnv."""
         return self._checked(self.venv.reset())
 
     def step_wait(self) -> StepResult:
-        """See VecEnv."""
         obs, rewards, dones, infos = self.venv.step_wait()
         return self._checked(obs), rewards, dones, infos
 
@@ -87,11 +82,13 @@ class VecCheckedMask(VecEnvWrapper):
 def read_mask(
     mask: Any, actions: spaces.Discrete | spaces.MultiDiscrete, some: bool = True, environment: int | None = None
 ) -> np.ndarray:
-    """A mask in any of its forms as int8 [choices]; ValueError for one that says nothing clear, see check_masks.
+    """Return a mask of any accepted form as int8 [choices]; UsageError if `check_masks` refuses it.
 
     Args:
-        mask: as an info or an observation has it; see in_a_row.
-        actions, some, environment: see check_masks.
+        mask: mask of an info or an observation; `in_a_row` has the accepted forms.
+        actions: action space.
+        some: whether each part must allow a choice.
+        environment: number of the environment, for errors; None for masks without environment.
     """
     row, choices = in_a_row(mask), choices_of(actions)
     if row.size != choices:
@@ -111,36 +108,36 @@ def check_masks(
     some: bool = True,
     environment: int | None = None,
 ) -> None:
-    """ValueError unless entries are 0 or 1, and something is allowed.
+    """Raise a UsageError unless entries are 0 or 1 and each part allows a choice.
 
     Args:
         masks: [N, choices].
-        actions: the action space.
-        some: something has to be allowed in each part of each mask.
-        environment: number of the first mask's environment, for errors; None where masks are not of environments.
+        actions: action space.
+        some: whether each part must allow a choice.
+        environment: number of the first mask's environment, for errors; None for masks without environment.
     """
     allowed = masks == 1
     if (wrong := masks != allowed).any():
-        what = f"has the entry {masks[wrong][0]}: 1 for what is allowed, else 0"
+        what = f"has the entry {masks[wrong][0]}: 1 allows a choice, 0 forbids it"
     else:
         parts = [0] if isinstance(actions, spaces.Discrete) else [0, *np.cumsum(actions.nvec)[:-1]]
         wrong = ~np.logical_or.reduceat(allowed, parts, axis=1)
         if not some or not wrong.any():
             return
-        what = "allows nothing: an episode without anything to do has to end"
+        what = "allows nothing: an episode without allowed actions must end"
     first = int(np.argmax(wrong.any(axis=1)))
     raise UsageError(f"{_place(None if environment is None else environment + first)}an '{MASK}' {what}")
 
 
 def choices_of(space: spaces.Discrete | spaces.MultiDiscrete) -> int:
-    """How many choices an action mask is about."""
+    """Return the number of entries of an action mask."""
     return int(space.n) if isinstance(space, spaces.Discrete) else int(np.sum(space.nvec))
 
 
 def with_action_masks(env: VecEnv) -> VecEnv:
-    """The environments with VecActionMask around them if their infos have masks; they are reset to find out.
+    """Wrap environments in VecActionMask if their infos have masks; a reset finds out.
 
-    Where Dict observations have an 'action_mask' already, it stays as it is.
+    An 'action_mask' that is a part of Dict observations stays the same, and is checked.
     """
     parts, actions = parts_of(env.observation_space), env.action_space
     if MASK in parts:
@@ -158,7 +155,7 @@ def with_action_masks(env: VecEnv) -> VecEnv:
 
 
 def refuse_action_masks(env: VecEnv, algorithm: str) -> None:
-    """ValueError when environments that were just reset have action masks, which an algorithm does not take."""
+    """Raise a UsageError if environments that were just reset have action masks, for an algorithm without masks."""
     if any(MASK in info for info in env.reset_infos) or MASK in parts_of(env.observation_space):
         raise UsageError(f"{algorithm} takes no action masks, which the environments have: take deepq, ppo2 or sac")
 
@@ -173,34 +170,33 @@ def _check_part(part: spaces.Space, actions: spaces.Space) -> None:
 
 
 class _Begun(VecEnvWrapper):
-    """Resets the environments when it is made, and again only after that reset's observations were used."""
+    """Reset the environments when it is made; the first reset() returns those observations."""
 
     def __init__(self, venv: VecEnv) -> None:
         super().__init__(venv)
         self._first = venv.reset()
-        self._told = all(MASK in info for info in venv.reset_infos)
+        self._masked = all(MASK in info for info in venv.reset_infos)
 
     def reset(self) -> Any:
-        """See VecEnv."""
-        first, self._first = self._first, None
+        first = self._first
+        self._first = None
         return self.venv.reset() if first is None else first
 
     def step_wait(self) -> StepResult:
-        """See VecEnv."""
         self._first = None
         result = self.venv.step_wait()
-        if not self._told and any(MASK in info for info in result[-1]):
-            raise UsageError(f"infos of steps have an '{MASK}', those of reset have none: it is needed after both")
+        if not self._masked and any(MASK in info for info in result[-1]):
+            raise UsageError(f"infos of steps have an '{MASK}', infos of reset have none: it is needed after both")
         return result
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See VecEnv; an episode that began before is not of the run that goes on."""
+        # The episode of the first reset is not part of the resumed run.
         self._first = None
         super().restore(state)
 
 
 class Place(NamedTuple):
-    """Where a part is in a row: its first byte, the byte after it, its type and its shape."""
+    """The place of a part in a row: its first byte, the byte after it, its type and its shape."""
 
     start: int
     end: int
@@ -209,14 +205,16 @@ class Place(NamedTuple):
 
 
 class PackedSpace(spaces.Box):
-    """Rows of bytes that hold Dict observations.
+    """The space of Dict observations that are packed into rows of bytes.
 
     Args:
-        parts: the observations; of Box, Discrete, MultiDiscrete and MultiBinary parts.
+        parts: space of the observations, with Box, Discrete, MultiDiscrete and MultiBinary parts.
     """
 
     def __init__(self, parts: spaces.Dict) -> None:
-        self.parts, self.places, start = parts, {}, 0
+        self.parts = parts
+        self.places = {}
+        start = 0
         for name, part in parts.spaces.items():
             dtype, shape = _dtype(name, part), tuple(part.shape or ())
             end = start + math.prod(shape) * dtype.itemsize
@@ -225,11 +223,11 @@ class PackedSpace(spaces.Box):
         super().__init__(0, 255, (start,), np.uint8)
 
     def pack(self, obs: Mapping[str, Any]) -> np.ndarray:
-        """Rows [B, bytes] of a batch of observations."""
+        """Pack a batch of observations into rows [B, bytes]."""
         return np.concatenate([_bytes(obs[name], place) for name, place in self.places.items()], axis=1)
 
     def unpack(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-        """The observations in rows [B, bytes]."""
+        """Unpack the observations in rows [B, bytes]."""
         return {
             name: np.ascontiguousarray(rows[:, place.start : place.end]).view(place.dtype).reshape(-1, *place.shape)
             for name, place in self.places.items()
@@ -252,17 +250,17 @@ def _bytes(values: Any, place: Place) -> np.ndarray:
 
 
 def opened(space: spaces.Space) -> spaces.Space:
-    """The Dict in a PackedSpace; any other space as it is."""
+    """Return the Dict of a PackedSpace; other spaces stay the same."""
     return space.parts if isinstance(space, PackedSpace) else space
 
 
 def unpacked(obs: Any, space: spaces.Space) -> Any:
-    """A batch of observations of a space, taken out of rows of bytes if it is a PackedSpace."""
+    """Unpack a batch of observations if its space is a PackedSpace."""
     return space.unpack(obs) if isinstance(space, PackedSpace) and not isinstance(obs, Mapping) else obs
 
 
 class VecPacked(VecEnvObservationWrapper):
-    """Dict observations as rows of bytes.
+    """Pack Dict observations into rows of bytes.
 
     Args:
         venv: environments with Dict observations.
@@ -272,12 +270,11 @@ class VecPacked(VecEnvObservationWrapper):
         super().__init__(venv, PackedSpace(venv.observation_space))
 
     def process(self, obs: Mapping[str, np.ndarray]) -> np.ndarray:
-        """See VecEnvObservationWrapper."""
         return self.observation_space.pack(obs)
 
 
 def with_packed_observations(env: VecEnv) -> VecEnv:
-    """The environments with action masks beside their observations, and observations of several parts in one row."""
+    """Add action masks to the observations, and pack observations of several parts into rows."""
     if isinstance(env.observation_space, PackedSpace):
         return env
     env = with_action_masks(env)

@@ -1,7 +1,4 @@
-"""VecVideoRecorder: films the environments now and then.
-
-Showing environments: their pictures as tiles, in a window where there is a display.
-"""
+"""Pictures of vector environments: as tiles, in a window, and in videos (VecVideoRecorder)."""
 
 import math
 import os
@@ -16,7 +13,7 @@ from tfbaselines.errors import UsageError, warn
 
 
 def tile_images(pictures: list[np.ndarray]) -> np.ndarray:
-    """Put pictures [rows, columns, C] of one size side by side in a grid that is about as high as wide."""
+    """Arrange pictures [rows, columns, C] of one size in a grid that is about square."""
     count, (height, width, channels) = len(pictures), pictures[0].shape
     rows = math.ceil(math.sqrt(count))
     columns = math.ceil(count / rows)
@@ -26,7 +23,7 @@ def tile_images(pictures: list[np.ndarray]) -> np.ndarray:
 
 
 def has_display() -> bool:
-    """Whether a window can be opened."""
+    """Return whether a window can be opened."""
     if not sys.platform.startswith("linux"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
@@ -46,10 +43,11 @@ class Viewer:
         plt.ion()
         self._figure, axes = plt.subplots()
         axes.axis("off")
-        self._axes, self._image = axes, None
+        self._axes = axes
+        self._image = None
 
     def show(self, picture: np.ndarray) -> None:
-        """Replace what the window shows."""
+        """Replace the picture in the window."""
         if self._image is None:
             self._image = self._axes.imshow(picture)
         else:
@@ -61,22 +59,20 @@ class Viewer:
         self._plt.close(self._figure)
 
 
-# Where the environments do not say.
+# Frame rate of environments without render_fps.
 FRAMES_PER_SECOND = 30
 
 
 class VecVideoRecorder(VecEnvWrapper):
     """Record all environments as tiles: `vecenv.video.NUMBER.stepSTEP.mp4`, or .gif where there is no ffmpeg.
 
-    They show as many frames a second as the environments' metadata['render_fps'] says; FRAMES_PER_SECOND where it says
-    nothing, and of environments in processes of their own.
-
-    A video that cannot be written is a warning, once.
+    The frame rate is metadata['render_fps'] of environments in this process, and FRAMES_PER_SECOND otherwise. The first
+    video that cannot be written prints a warning.
 
     Args:
-        venv: environments that give pictures (made with render_mode='rgb_array').
-        directory: where the videos go.
-        record_video_trigger: whether a video begins, from the number of steps done.
+        venv: environments made with render_mode='rgb_array'.
+        directory: directory of the videos.
+        record_video_trigger: decides from the number of steps whether a video begins.
         video_length: steps in a video.
     """
 
@@ -90,20 +86,21 @@ class VecVideoRecorder(VecEnvWrapper):
         super().__init__(venv)
         if video_length < 1:
             raise UsageError(f"video_length={video_length!r} is not valid: at least 1")
-        self._directory, self._trigger, self._length = os.path.abspath(directory), record_video_trigger, video_length
+        self._directory = os.path.abspath(directory)
+        self._trigger = record_video_trigger
+        self._length = video_length
         os.makedirs(self._directory, exist_ok=True)
-        self._steps, self._number = 0, 0
+        self._steps = 0
+        self._number = 0
         self._frames: list[np.ndarray] | None = None
         self._warned = False
 
     def reset(self) -> np.ndarray:
-        """See VecEnv; a video begins here when it is time."""
         obs = self.venv.reset()
         self._begin_when_due()
         return obs
 
     def step_wait(self) -> StepResult:
-        """See VecEnv."""
         result = self.venv.step_wait()
         self._steps += 1
         if self._frames is not None:
@@ -115,23 +112,23 @@ class VecVideoRecorder(VecEnvWrapper):
         return result
 
     def state(self) -> dict[str, Any]:
-        """See VecEnv; the frames of a video that is not full are not in it."""
+        # The state has no frames: a resumed run begins another video.
         return self.venv.state() | {"video": {"steps": self._steps, "number": self._number}}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See VecEnv."""
         self.venv.restore(state)
-        own = state.get("video", {})
-        self._steps, self._number = own.get("steps", self._steps), own.get("number", self._number)
+        saved = state.get("video", {})
+        self._steps = saved.get("steps", self._steps)
+        self._number = saved.get("number", self._number)
 
     def close(self) -> None:
-        """See VecEnv; a video that is not full yet is kept."""
+        # A video that is not full is written too.
         if not self.closed:
             self._write()
         super().close()
 
     def end_video(self) -> None:
-        """Write the video that is being recorded, before it is full."""
+        """Write the current video before it is full."""
         self._write()
 
     def _begin_when_due(self) -> None:
@@ -146,20 +143,21 @@ class VecVideoRecorder(VecEnvWrapper):
             return
         start = self._steps - len(self._frames) + 1
         path = os.path.join(self._directory, f"vecenv.video.{self._number}.step{start}.mp4")
-        frames, self._frames = self._frames, None
+        frames = self._frames
+        self._frames = None
         self._number += 1
         try:
             os.makedirs(self._directory, exist_ok=True)
             _save(path, frames, _frames_per_second(self))
         except OSError as error:
-            # Training is worth more than its videos.
+            # Training continues without videos.
             if not self._warned:
                 self._warned = True
                 warn(f"{path} cannot be written ({error})")
 
 
 def _frames_per_second(env: VecEnv) -> float:
-    # Environments in other processes are not asked: another one in this process could cost more than the film is worth.
+    # Making an example of environments in other processes could cost more than the right rate is worth.
     for one in getattr(env.unwrapped, "envs", ()):
         rate = one.metadata.get("render_fps")
         if isinstance(rate, int | float) and rate > 0:
@@ -171,9 +169,9 @@ def _save(path: str, frames: list[np.ndarray], frames_per_second: float) -> None
     import imageio
 
     try:
-        # The usual codec needs even sides: odd pictures are stretched by a pixel.
+        # The usual codec needs even sides: block size 2 stretches odd pictures by a pixel.
         imageio.mimsave(path, frames, fps=frames_per_second, macro_block_size=2)
     except (ImportError, ValueError, RuntimeError, OSError):
-        # No ffmpeg here: a gif needs nothing but pillow.
+        # Without ffmpeg: a gif only needs pillow.
         gif = os.path.splitext(path)[0] + ".gif"
         imageio.mimsave(gif, frames, duration=1000 / frames_per_second)

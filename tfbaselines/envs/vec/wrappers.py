@@ -1,9 +1,4 @@
-"""VecFrameStack: the latest frames side by side along the last axis.
-
-VecExtractDictObs: one entry of dictionary observations.
-
-VecMonitor: the account of episodes around a whole vector environment.
-"""
+"""Wrappers of vector environments: frame stacks, one entry of Dict observations, and a monitor."""
 
 import time
 from collections import deque
@@ -19,13 +14,13 @@ from tfbaselines.errors import UsageError, unknown
 
 
 class VecFrameStack(VecEnvWrapper):
-    """Show the latest nstack frames; what is older than the episode is zero.
+    """Stack the latest nstack frames along the last axis; frames before the episode are zero.
 
-    As in the original the stack moves by one channel a step, also when a frame has several.
+    The stack moves by one channel a step, also if a frame has several channels, as in the original.
 
     Args:
-        venv: environments whose observations are frames [..., C].
-        nstack: how many frames.
+        venv: environments with frames [..., C] as observations.
+        nstack: number of frames.
     """
 
     def __init__(self, venv: VecEnv, nstack: int) -> None:
@@ -39,18 +34,16 @@ class VecFrameStack(VecEnvWrapper):
         low, high = np.repeat(space.low, nstack, axis=-1), np.repeat(space.high, nstack, axis=-1)
         super().__init__(venv, spaces.Box(low, high, dtype=space.dtype))
         self.stackedobs = np.zeros((venv.num_envs, *low.shape), space.dtype)
-        # Four bytes a pixel are moved as one number: an eighth of the time of moving them byte by byte.
+        # Moving four bytes a pixel as one number takes an eighth of the time of single bytes.
         packs = low.shape[-1] == 4 and self._channels == 1 and space.dtype == np.uint8 and np.little_endian
         self._packed = self.stackedobs.view(np.uint32) if packs else None
 
     def reset(self) -> np.ndarray:
-        """See VecEnv."""
         self.stackedobs.fill(0)
         self.stackedobs[..., -self._channels :] = self.venv.reset()
         return self.stackedobs.copy()
 
     def step_wait(self) -> StepResult:
-        """See VecEnv."""
         frames, rewards, dones, infos = self.venv.step_wait()
         self._move(frames)
         if dones.any():
@@ -59,11 +52,9 @@ class VecFrameStack(VecEnvWrapper):
         return self.stackedobs.copy(), rewards, dones, infos
 
     def state(self) -> dict[str, Any]:
-        """See VecEnv."""
         return self.venv.state() | {"frames": self.stackedobs.copy()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See VecEnv."""
         self.venv.restore(state)
         if self.restored:
             self.stackedobs[...] = state["frames"]
@@ -81,18 +72,18 @@ class VecFrameStack(VecEnvWrapper):
         self.stackedobs[i, ..., -self._channels :] = first_frame
 
     def _with_newest(self, i: int, frame: np.ndarray) -> np.ndarray:
-        """Environment i's stack with another newest frame."""
+        """Return environment i's stack with another newest frame."""
         stack = self.stackedobs[i].copy()
         stack[..., -self._channels :] = frame
         return stack
 
 
 class VecExtractDictObs(VecEnvObservationWrapper):
-    """Show one entry of Dict observations.
+    """Select one entry of Dict observations.
 
     Args:
         venv: environments with Dict observations.
-        key: the entry's.
+        key: name of the entry.
     """
 
     def __init__(self, venv: VecEnv, key: str) -> None:
@@ -105,7 +96,6 @@ class VecExtractDictObs(VecEnvObservationWrapper):
         self.key = key
 
     def process(self, obs: Any) -> np.ndarray:
-        """The entry."""
         return obs[self.key]
 
 
@@ -114,9 +104,9 @@ class VecMonitor(VecEnvWrapper):
 
     Args:
         venv: the environments.
-        filename: a monitor file to write; None for none.
-        keep_buf: how many of the latest episodes to keep in epret_buf and eplen_buf; 0 for none.
-        info_keywords: names of the last info that are written with the episode.
+        filename: path of a monitor file; None writes no file.
+        keep_buf: number of the latest episodes in epret_buf and eplen_buf.
+        info_keywords: keys of the last info that are written with the episode.
     """
 
     def __init__(
@@ -137,13 +127,11 @@ class VecMonitor(VecEnvWrapper):
         self._begin()
 
     def reset(self) -> np.ndarray:
-        """See VecEnv."""
         obs = self.venv.reset()
         self._begin()
         return obs
 
     def step_wait(self) -> StepResult:
-        """See VecEnv."""
         obs, rewards, dones, infos = self.venv.step_wait()
         self._returns += rewards
         self._lengths += 1
@@ -152,27 +140,26 @@ class VecMonitor(VecEnvWrapper):
         return obs, rewards, dones, infos
 
     def state(self) -> dict[str, Any]:
-        """See VecEnv."""
-        own = {"returns": self._returns.copy(), "lengths": self._lengths.copy(), "episodes": self.epcount}
-        return self.venv.state() | {"vec_monitor": own}
+        counts = {"returns": self._returns.copy(), "lengths": self._lengths.copy(), "episodes": self.epcount}
+        return self.venv.state() | {"vec_monitor": counts}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See VecEnv."""
         self.venv.restore(state)
-        own = state.get("vec_monitor")
-        if own is not None:
-            self.epcount = own["episodes"]
+        saved = state.get("vec_monitor")
+        if saved is not None:
+            self.epcount = saved["episodes"]
             if self.restored:
-                self._returns, self._lengths = own["returns"].copy(), own["lengths"].copy()
+                self._returns = saved["returns"].copy()
+                self._lengths = saved["lengths"].copy()
 
     def close(self) -> None:
-        """See VecEnv."""
         super().close()
         if self.results_writer is not None:
             self.results_writer.close()
 
     def _begin(self) -> None:
-        self._returns, self._lengths = np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64)
+        self._returns = np.zeros(self.num_envs)
+        self._lengths = np.zeros(self.num_envs, np.int64)
 
     def _end_episode(self, i: int, info: dict[str, Any]) -> None:
         episode = {
