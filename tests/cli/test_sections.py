@@ -240,5 +240,5 @@ def test_sections_that_no_environment_has_are_named(tmp_path, capsys, name, warn
 
 
 def test_wrong_arguments_of_an_environment_are_one_line(capsys):
-    assert "what CartPole-v1 takes" in mistake(capsys, "--env_kwargs.colour=red", "--num_timesteps=0")
+    assert "use arguments of CartPole-v1" in mistake(capsys, "--env_kwargs.colour=red", "--num_timesteps=0")
     assert "write --env_kwargs.NAME=VALUE" in mistake(capsys, "--env_kwargs={}", "--num_timesteps=0")

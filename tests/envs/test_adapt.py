@@ -98,10 +98,10 @@ class Foreign(gymnasium.vector.VectorEnv):
         ([], r"env=\[\] is not valid"),
         ([cartpole, 3], r"env=\[...\] has int where it needs functions that make environments"),
         (["CartPole-v1"] * 2, r"env=\[...\] has str where it needs functions that make environments"),
-        (Foreign(), "env='Foreign' is not valid: of gymnasium.vector SyncVectorEnv and AsyncVectorEnv"),
+        (Foreign(), "env='Foreign' is not valid: gymnasium.vector's SyncVectorEnv and AsyncVectorEnv"),
         (
             gymnasium.wrappers.vector.RecordEpisodeStatistics(gymnasium.vector.SyncVectorEnv([cartpole])),
-            "env='RecordEpisodeStatistics' is not valid: .* without wrappers around them",
+            "env='RecordEpisodeStatistics' is not valid: .* without wrappers",
         ),
         (lambda: 3, "env='int' is not valid: its functions make Gymnasium environments"),
         ("CartPol-v1", "did you mean 'CartPole-v1'"),

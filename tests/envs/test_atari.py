@@ -185,7 +185,7 @@ def test_deepmind_options():
 
 
 def test_make_atari_wants_no_frame_skip_and_takes_a_limit():
-    with pytest.raises(ValueError, match="take PongNoFrameskip-v4"):
+    with pytest.raises(ValueError, match="use PongNoFrameskip-v4"):
         make_atari("ALE/Pong-v5")
     env = make_atari("PongNoFrameskip-v4", max_episode_steps=2)
     env.reset()

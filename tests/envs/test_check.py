@@ -263,7 +263,7 @@ def test_arguments_of_the_environments_own(capsys):
         assert main(["--env_kwargs.arms", "2", "Robot-v0", "--steps", "20", "--env_kwargs.hands", "1"]) == 0
         capsys.readouterr()
         for words, text in (
-            ([], "env_kwargs={} is not valid: what Robot-v0 takes"),
+            ([], "env_kwargs={} is not valid: use arguments of Robot-v0"),
             (["--env_kwargs.arms=3"], "'Robot-v0' cannot be made: RuntimeError: too many arms ("),
             (["--env_kwargs.arms=-1"], "'Robot-v0' cannot be made: ValueError: too few arms ("),
             (["--env_kwargs=3"], "write --env_kwargs.NAME=VALUE"),

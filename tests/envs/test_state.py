@@ -215,8 +215,8 @@ def test_methods_that_fail_are_told_once(capsys):
         env.restore(env.state())
         assert not env.restored
     assert capsys.readouterr().err == (
-        "tfbaselines: warning: set_state() of Refusing failed (LookupError: no such state): a resumed run begins its "
-        "episode anew\n"
+        "tfbaselines: warning: set_state() of Refusing failed (LookupError: no such state): a resumed run begins "
+        "another episode\n"
     )
 
 
