@@ -1,17 +1,10 @@
 import os
 import shutil
-import sys
-from pathlib import Path
 
 import hypothesis
 import pytest
 
 from tfbaselines.training.guards import heed
-
-HERE = Path(__file__).parent
-# Helpers that tests share: commands, golden cases, small runs, and those of one room.
-ROOMS = [path for path in sorted([*HERE.iterdir(), *HERE.glob("algs/*"), HERE / "envs" / "vec"]) if path.is_dir()]
-sys.path[:0] = [str(path) for path in (HERE, *ROOMS)]
 
 # Workers side by side share the cores, and so do the processes that they start. TensorFlow is not imported yet.
 WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))

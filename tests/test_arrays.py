@@ -9,6 +9,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from commands import SUPPORT
 from mutations import HEADERS, mutations, refused_or_read
 
 from tfbaselines import arrays
@@ -64,11 +65,11 @@ def fuzz(directory, count, seed=0):
 
 # Loads a file in a process that may take 1.5 GiB of address space; prints the error and the most that it took.
 LIMITED = """
-import resource, sys
+import os, resource, sys
 from tfbaselines.errors import UsageError
 from tfbaselines.training.checkpoint import load_tree
 if sys.argv[1] == "fuzz":
-    sys.path.insert(0, sys.argv[3])
+    sys.path[:0] = sys.argv[3].split(os.pathsep)
     from test_arrays import fuzz
     resource.setrlimit(resource.RLIMIT_AS, (3 * 2**29, 3 * 2**29))
     fuzz(sys.argv[2], int(sys.argv[4]), seed=1)
@@ -96,7 +97,7 @@ def test_two_thousand_mutations_of_a_model(tmp_path):
 
 @pytest.mark.slow
 def test_ten_thousand_mutations_in_bounded_memory(tmp_path):
-    assert int(limited("fuzz", tmp_path, os.path.dirname(__file__), 10_000)[-1]) < 300
+    assert int(limited("fuzz", tmp_path, os.pathsep.join((os.path.dirname(__file__), SUPPORT)), 10_000)[-1]) < 300
 
 
 def bomb(path):

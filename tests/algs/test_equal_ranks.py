@@ -1,10 +1,9 @@
 """Two ranks with reward signals, with pretraining, with data sets and with whole episodes end with equal models."""
 
 import json
-from pathlib import Path
 
 import pytest
-from commands import run_on_ranks
+from commands import SUPPORT, run_on_ranks
 from small_runs import DEMONSTRATIONS
 
 PENDULUM = str(DEMONSTRATIONS / "pendulum.npz")
@@ -34,8 +33,7 @@ RUNS = [
 
 @pytest.mark.slow
 def test_two_ranks_learn_one_model(tmp_path):
-    path = str(Path(__file__).parent)
-    status, out, err = run_on_ranks("equal_ranks", json.dumps(RUNS), cwd=tmp_path, PYTHONPATH=path)
+    status, out, err = run_on_ranks("equal_ranks", json.dumps(RUNS), cwd=tmp_path, PYTHONPATH=SUPPORT)
     assert status == 0, err
     assert [line for line in out.splitlines() if line.endswith("is equal")] == [f"{alg} is equal" for alg, *_ in RUNS]
 

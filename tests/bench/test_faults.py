@@ -1,4 +1,4 @@
-"""Each fault of tests/faults.py once, and its reports of losses."""
+"""Each fault of tests/support/faults.py once, and its reports of losses."""
 
 import itertools
 import random

@@ -2,11 +2,10 @@
 
 import os
 import signal
-from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import run_on_ranks
+from commands import SUPPORT, run_on_ranks
 from small_runs import EVERY, flags, length, rows
 
 from tfbaselines.algs.registry import ALGORITHMS, get
@@ -14,7 +13,6 @@ from tfbaselines.run import main
 from tfbaselines.training.checkpoint import Checkpoints, load_tree
 from tfbaselines.training.run import Run
 
-HERE = Path(__file__).parent
 # Processes take longer to start than to train.
 GROUP = 6
 GROUPS = [list(ALGORITHMS)[i : i + GROUP] for i in range(0, len(ALGORITHMS), GROUP)]
@@ -22,7 +20,7 @@ GROUPS = [list(ALGORITHMS)[i : i + GROUP] for i in range(0, len(ALGORITHMS), GRO
 
 @EVERY
 def test_ctrl_c_saves_and_names_how_to_go_on(alg, eager, tmp_path, monkeypatch, capsys):
-    """In this process: tests/faults.py does it to processes."""
+    """In this process: tests/support/faults.py does it to processes."""
     log, finish_update = tmp_path / "log", Run.finish_update
 
     def interrupted(run, row):
@@ -58,8 +56,7 @@ def set_of(alg):
 @pytest.mark.parametrize("algs", GROUPS, ids="-".join)
 def test_two_ranks_train_one_model(algs, tmp_path):
     """They are stopped and resumed in between; what each has learnt is equal, what each draws is its own."""
-    paths = f"{HERE}:{HERE.parent}:{HERE.parents[1]}"
-    status, _, err = run_on_ranks("two_ranks", *algs, cwd=tmp_path, timeout=600, PYTHONPATH=paths)
+    status, _, err = run_on_ranks("two_ranks", *algs, cwd=tmp_path, timeout=600, PYTHONPATH=SUPPORT)
     assert status == 0, err
     for alg in algs:
         one, other = (load_tree(tmp_path / alg / f"rank{rank}") for rank in (0, 1))

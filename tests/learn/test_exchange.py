@@ -1,25 +1,21 @@
 """Both ways of exchange between real ranks; and how one is chosen."""
 
 import re
-from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from commands import run_on_ranks
+from commands import SUPPORT, run_on_ranks
 
 from tfbaselines.learn import exchange
 from tfbaselines.learn.exchange import Exchange
 from tfbaselines.parallel.mpi import Communicator
 
-HERE = Path(__file__).parent
-
 
 @pytest.mark.slow
 def test_both_ways_give_the_step_that_one_rank_takes_on_all_rows(tmp_path):
-    paths = f"{HERE}:{HERE.parents[1]}"
-    status, _, err = run_on_ranks("two_ways", cwd=tmp_path, PYTHONPATH=paths)
+    status, _, err = run_on_ranks("two_ways", cwd=tmp_path, PYTHONPATH=SUPPORT)
     assert status == 0, err
     for jit in (True, False):
         joined = np.load(tmp_path / f"joined-{jit}.npz")

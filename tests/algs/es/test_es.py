@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import TWO_RANKS, finish, start
+from commands import SUPPORT, TWO_RANKS, finish, start
 from gymnasium import spaces
 from helpers import Guess, reward_per_step, vec
 from small_environments import Seeing, identity
@@ -132,8 +132,7 @@ def test_the_running_mean_is_of_all_members_observations(tmp_path):
 def test_two_ranks_take_the_steps_of_one_bit_for_bit(tmp_path):
     """With mirrored members on different ranks, and statistics of observations."""
     (tmp_path / "script.py").write_text(RANKS)
-    here = Path(__file__).parent
-    paths = os.pathsep.join(map(str, (tmp_path, here, here.parent, here.parent / "contract", here.parents[1])))
+    paths = os.pathsep.join((str(tmp_path), str(Path(__file__).parent), SUPPORT))
     for launcher in ((), TWO_RANKS):
         status, _, err = finish(start("script", cwd=tmp_path, launcher=launcher, PYTHONPATH=paths), timeout=300)
         assert status == 0, err

@@ -4,7 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 # What one machine does without: an installation, a scheduler, ranks. tests/contract starts mpirun.

@@ -1,4 +1,4 @@
-"""Harm real runs of every algorithm, and check what they lose: `python tests/faults.py --jobs 2` writes a table.
+"""Harm real runs of every algorithm, and check what they lose: `python tests/support/faults.py --jobs 2` writes a table.
 
 Each fault starts a run of the command line in its own directory, harms it, and checks what is left. Runs save about
 three times a second.
@@ -402,7 +402,7 @@ def write_table(results: dict[tuple[str, str], tuple[int, int]], out: str) -> No
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = Parser(prog="python tests/faults.py", description="Harm real runs, and check what they lose.")
+    parser = Parser(prog="python tests/support/faults.py", description="Harm real runs, and check what they lose.")
     parser.add_argument("--algs", nargs="+", metavar="ALG", help="default: all")
     parser.add_argument("--faults", nargs="+", metavar="FAULT", help="default: all; a wrong name lists them")
     parser.add_argument("--repeats", type=int, default=1, help="runs of each fault (default %(default)s)")

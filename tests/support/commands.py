@@ -5,9 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 # A run small enough for a test: some 10 updates a second.
 SMALL = ["--env=CartPole-v1", "--nsteps=64", "--noptepochs=1", "--num_hidden=8", "--seed=1"]
+
+# The PYTHONPATH of a process that runs a module of this directory.
+SUPPORT = os.pathsep.join(map(str, (Path(__file__).parent, Path(__file__).parents[2])))
 
 TWO_RANKS = ("mpirun", "-np", "2")
 

@@ -1,6 +1,6 @@
 """Started by mpirun on two ranks: see test_on_policy_ranks.py. Exits with 0 when every rank is satisfied.
 
-Nothing is compiled: tests/optim/two_ways.py compiles each kind of update on two ranks.
+Nothing is compiled: tests/support/two_ways.py compiles each kind of update on two ranks.
 """
 
 from types import SimpleNamespace
