@@ -1,4 +1,4 @@
-"""Harm real runs of every algorithm, and check what they lose: `python tests/support/faults.py --jobs 2` writes a table.
+"""Harm real runs of every algorithm and check what they lose: `python tests/support/faults.py --jobs 2` writes a table.
 
 Each fault starts a run of the command line in its own directory, harms it, and checks what is left. Runs save about
 three times a second.
