@@ -179,7 +179,7 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
     # An environment may change the working directory.
     save_path = args.save_path and os.path.abspath(os.path.expanduser(args.save_path))
 
-    from tfbaselines.training.plan import Interrupted
+    from tfbaselines.training.guards import Interrupted
 
     try:
         model = _learn(args, config, logger.get_dir())

@@ -129,7 +129,7 @@ def test_a_run_with_decompositions_in_the_background_resumes(tmp_path, stopped, 
 
 def make_run(**arguments):
     config = acktr.Config.of(TINY | {"total_timesteps": 100} | arguments)
-    return OnPolicyRun("acktr", "mlp", fixed(), config)
+    return OnPolicyRun(acktr.ALGORITHM, "mlp", fixed(), config)
 
 
 def batch(count=6):

@@ -14,6 +14,7 @@ from small_runs import DEMONSTRATIONS, demonstrations_for, learn, samples, table
 
 from tfbaselines.algs import gail
 from tfbaselines.algs.gail.returns import LearnedReturns
+from tfbaselines.algs.trpo_mpi.trpo_mpi import TrustRegionUpdate
 from tfbaselines.config.options import RunOptions
 from tfbaselines.demos.cloning import Cloning
 from tfbaselines.demos.demonstrations import load_demonstrations
@@ -21,7 +22,6 @@ from tfbaselines.envs.make import make_vec_env
 from tfbaselines.rewards.adversary import Adversary, Discriminator, adversarial_loss, adversarial_reward
 from tfbaselines.training.callbacks import StopAt
 from tfbaselines.training.testing import even_episodes
-from tfbaselines.training.trust_region import TrustRegionUpdate
 
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
 ACTIONS = [

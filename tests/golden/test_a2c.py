@@ -8,6 +8,7 @@ from weights import assert_close, assert_equal, assign
 from tfbaselines.algs import a2c
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
 from tfbaselines.learn.exchange import joined
+from tfbaselines.learn.optimizers import RMSProp
 from tfbaselines.training.on_policy import OnPolicyRun
 
 CASES = [case for case in cases("a2c_*") if case != "a2c_schedules"]
@@ -18,7 +19,7 @@ def make_run(arrays, hyper):
     names = ("alpha", "epsilon", "ent_coef", "vf_coef", "lr", "lrschedule", "max_grad_norm", "nsteps")
     arguments = {name: hyper[name] for name in (*names, "total_timesteps", "value_network")}
     config = a2c.Config.of(arguments | hyper["network_kwargs"])
-    run = OnPolicyRun("a2c", hyper["network"], Spaces(hyper["nenv"], arrays["obs"], arrays["actions"]), config)
+    run = OnPolicyRun(a2c.ALGORITHM, hyper["network"], Spaces(hyper["nenv"], arrays["obs"], arrays["actions"]), config)
     assign(run.policy.trainable_variables, group(arrays, "w0"))
     return run
 
@@ -39,16 +40,17 @@ def make_batch(arrays):
 def test_three_updates(case):
     arrays, hyper = load(case)
     run = make_run(arrays, hyper)
-    step = a2c.make_step(run)
+    optimizer = RMSProp(run.config.alpha, run.config.epsilon)
+    step = a2c.make_step(run, optimizer)
     for call in range(3):
-        run.update += 1
-        rates = run.rates(run.fraction_after_update)
+        run.clock.begin_update()
+        rates = run.rates(run.clock.fraction_after_update)
         np.testing.assert_allclose(rates["lr"], arrays["lr_used"][call], rtol=1e-12)
         statistics = step(make_batch(arrays), **rates)
         np.testing.assert_allclose(list(statistics.values()), arrays["losses"][call], rtol=1e-5, atol=1e-5)
         if call in (0, 2):
             assert_equal(run.policy.trainable_variables, group(arrays, f"w{call + 1}"))
-    (squares,) = run.model.optimizer.variables
+    (squares,) = optimizer.variables
     assert_close(squares.numpy(), joined(group(arrays, "rms_ms3").values()).numpy())
 
 

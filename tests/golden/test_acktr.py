@@ -42,7 +42,8 @@ class Golden:
 def case(request):
     arrays, hyper = load(request.param)
     config = acktr.Config.of({name: hyper[name] for name in NAMES} | hyper["network_kwargs"])
-    run = OnPolicyRun("acktr", hyper["network"], Spaces(hyper["nenv"], arrays["obs"], arrays["actions"]), config)
+    env = Spaces(hyper["nenv"], arrays["obs"], arrays["actions"])
+    run = OnPolicyRun(acktr.ALGORITHM, hyper["network"], env, config)
     assign(run.policy.trainable_variables, group(arrays, "w0"))
     names = {"obs": "obs", "actions": "actions", "values": "values", "returns": "rewards", "noise": "vf_fisher_noise"}
     return arrays, run, {name: arrays[key] for name, key in names.items()}
@@ -80,8 +81,8 @@ def test_updates(case):
     assert applied == ([False] * 9 + [True] * 9, [True] * 11 + [False] * 7)
     tensors = {name: tf.constant(array) for name, array in batch.items()}
     for call, lr in enumerate(arrays["lr_used"]):
-        run.update += 1
-        rates = run.rates(run.fraction_after_update)
+        run.clock.begin_update()
+        rates = run.rates(run.clock.fraction_after_update)
         np.testing.assert_allclose(rates["lr"], lr, rtol=1e-12)
         (gradient, factors), _ = step.measure(tensors)
         expected = joined([golden.gradients[name][call] for name in golden.pairing])

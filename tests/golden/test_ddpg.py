@@ -9,8 +9,8 @@ from gymnasium import spaces
 from weights import assert_close, assert_equal, assign
 
 from tfbaselines.algs import ddpg
+from tfbaselines.algs.ddpg.evaluation import reference_statistics
 from tfbaselines.algs.ddpg.popart import ReturnStatistics
-from tfbaselines.algs.ddpg.rows import reference_statistics
 from tfbaselines.learn.average import with_targets
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.bounded import DeterministicHead

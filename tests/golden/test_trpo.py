@@ -12,6 +12,7 @@ from gymnasium import spaces
 from weights import assign
 
 from tfbaselines.algs import trpo_mpi
+from tfbaselines.algs.trpo_mpi.trpo_mpi import ADAM_EPSILON, make_step
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.exchange import joined
 from tfbaselines.learn.losses import squared_value_loss, with_outputs
@@ -19,7 +20,6 @@ from tfbaselines.learn.natural_gradient import conjugate_gradient
 from tfbaselines.learn.optimizers import Adam
 from tfbaselines.policy.policy import build_policy
 from tfbaselines.rollout.returns import gae, standardized
-from tfbaselines.training.trust_region import ADAM_EPSILON, make_step
 
 CASES = cases("trpo_*")
 COMPILED = cases("trpo_box_normobs") + cases("trpo_discrete_linesearch")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfbaselines.logs.rows import Episodes, safe_mean
+from tfbaselines.logs.statistics import Episodes, safe_mean
 
 
 def test_means_are_of_the_last_hundred_episodes():
@@ -30,12 +30,6 @@ def test_without_episodes_a_state_is_empty():
     copy = Episodes()
     copy.restore(Episodes().state())
     assert np.isnan(copy.mean_reward) and copy.count == 0
-
-
-def test_versions_before_kept_no_count():
-    episodes = Episodes()
-    episodes.restore({"latest": np.array([[1.0, 2.0], [3.0, 4.0]])})
-    assert episodes.count == 2 and episodes.mean_reward == 2.0
 
 
 def test_the_mean_of_nothing_is_not_a_number():

@@ -3,8 +3,9 @@ import json
 import numpy as np
 import pytest
 
-from tfbaselines.logs.epoch_logger import EpochLogger, EpochTable, Moments
+from tfbaselines.logs.epoch_logger import EpochLogger, EpochTable
 from tfbaselines.logs.logger import read_csv
+from tfbaselines.logs.statistics import Moments
 from tfbaselines.parallel.mpi import Communicator
 
 
@@ -83,21 +84,14 @@ def test_statistics_are_over_all_ranks(make):
     assert logger.get_stats("R")[0] == pytest.approx(10 / 3)
 
 
-def test_moments_count_as_the_values_they_are_of():
-    parts = [[1.0, 2.0, 4.5], [-3.0], [7.0, 7.0]]
-    values, table = np.concatenate(parts), EpochTable()
-    table.store_moments("R", [moments_of(part) for part in parts[:2]])
-    table.store_moments("R", [moments_of(parts[2])])
-    assert table.get_stats("R") == pytest.approx((values.mean(), values.std()))
-    assert statistics(table, "R") == statistics_of(values)
+def test_statistics_of_equal_batches_count_as_their_values():
+    batches, table = np.array([[1.0, 2.0, 4.5], [-3.0, 7.0, 7.0]]), EpochTable()
+    spread = {"": batches.mean(1), ":std": batches.std(1), ":min": batches.min(1), ":max": batches.max(1)}
+    for batch in range(2):
+        table.store(**{f"R{suffix}": array[batch] for suffix, array in spread.items()})
+    assert table.get_stats("R") == pytest.approx((batches.mean(), batches.std()))
+    assert statistics(table, "R") == statistics_of(batches.ravel())
     assert np.isnan(table.get_stats("R")).all()
-
-
-def test_values_and_moments_go_together():
-    table = EpochTable(Ranks(0, [5.0, 6.0], [9.0]))
-    table.store(R=[1.0, 2.0])
-    table.store_moments("R", [moments_of([-4.0, 3.0])])
-    assert statistics(table, "R") == statistics_of([1.0, 2.0, -4.0, 3.0, 5.0, 6.0, 9.0])
 
 
 def test_a_table_alone_writes_nothing_and_gives_its_rows(tmp_path, monkeypatch, capsys):

@@ -16,7 +16,7 @@ from tfbaselines.algs import sac
 from tfbaselines.learn.average import with_targets
 from tfbaselines.parallel import mpi
 from tfbaselines.training.off_policy import OffPolicyModel
-from tfbaselines.training.plan import Plan
+from tfbaselines.training.clock import Plan
 from tfbaselines.training.run import Run
 
 class Place:
@@ -38,7 +38,7 @@ env = SimpleNamespace(observation_space=box, action_space=box)
 
 def drift(drifting):
     config = sac.Config.of({"hidden_sizes": [4], "alpha": "auto", "seed": 3})
-    run = Run("small", Place(), config, Plan(total_timesteps=1, steps_per_update=1))
+    run = Run(ALGORITHM, Place(), config, Plan(total_timesteps=1, steps_per_update=1))
     policy, averaged = with_targets(lambda: sac.make_policy("dense", env, config), 0.9)
     # Targets of their own, and a temperature that differs.
     for variable in averaged.policy.trainable_variables:

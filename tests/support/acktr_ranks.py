@@ -15,7 +15,7 @@ ROWS, UPDATES = 20, 12
 def made(comm, **arguments):
     """A step of a policy that is the same everywhere."""
     config = acktr.Config(comm=comm, total_timesteps=ROWS, network_kwargs={"num_hidden": 8}, **arguments)
-    run = OnPolicyRun("acktr", "mlp", vec(lambda: tiny.BoxIdentityEnv((2,), 10)), config)
+    run = OnPolicyRun(acktr.ALGORITHM, "mlp", vec(lambda: tiny.BoxIdentityEnv((2,), 10)), config)
     rng = np.random.default_rng(0)
     for variable in run.policy.trainable_variables:
         variable.assign(0.3 * rng.standard_normal(variable.shape))

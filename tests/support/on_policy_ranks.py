@@ -12,13 +12,13 @@ from gymnasium import spaces
 from helpers import vec
 
 from tfbaselines.algs import a2c, ppo, ppo1, trpo, trpo_mpi, vpg
+from tfbaselines.algs.trpo_mpi import trpo_mpi as trust_region
 from tfbaselines.envs import tiny
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.losses import squared_value_loss
 from tfbaselines.learn.optimizers import Adam, RMSProp
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.policy import build_policy
-from tfbaselines.training import trust_region
 from tfbaselines.training.epochs import make_update
 
 ROWS = 20

@@ -6,10 +6,13 @@ import os
 import keras
 import numpy as np
 
+from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.config import Config
 from tfbaselines.parallel.mpi import Communicator
-from tfbaselines.training.plan import Plan
+from tfbaselines.training.clock import Plan
 from tfbaselines.training.run import Run
+
+ALGORITHM = Algorithm(name="small", config=Config, summary="", actions=EVERY_KIND)
 
 
 class Remembering:
@@ -26,7 +29,7 @@ class Remembering:
     def values(self):
         return [np.array(variable).ravel().tolist() for variable in self.variables()]
 
-    def attach(self, env, config=None):
+    def attach(self, env, config=None, rng=None):
         self.events.append(("attach", env, config))
 
     def load(self, path):
@@ -79,7 +82,7 @@ class SecondOfTwo(Communicator):
 
 def make_run(updates=3, comm=None, options=None, **arguments):
     config = Config(seed=0, comm=comm, run=options, **arguments)
-    return Run("small", Place(), config, Plan(total_timesteps=10 * updates, steps_per_update=10))
+    return Run(ALGORITHM, Place(), config, Plan(total_timesteps=10 * updates, steps_per_update=10))
 
 
 def go(run, model, **kwargs):

@@ -23,7 +23,7 @@ from tfbaselines.logs import directory, logger
 from tfbaselines.parallel import mpi
 from tfbaselines.training import saving
 from tfbaselines.training.checkpoint import Checkpoints, load_tree
-from tfbaselines.training.plan import Interrupted
+from tfbaselines.training.guards import Interrupted
 
 # Updates are few, and are not what is tested.
 pytestmark = pytest.mark.usefixtures("eager")

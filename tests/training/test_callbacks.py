@@ -141,7 +141,7 @@ def test_environments_for_tests_have_a_seed_of_the_runs(given):
         space = SimpleNamespace(observation_space=SimpleNamespace())
         run = SimpleNamespace(
             model=SimpleNamespace(policy=space),
-            wrap=lambda env: env,
+            algorithm=SimpleNamespace(wrap=lambda env: env),
             config=SimpleNamespace(seed=seed),
             normalized=vec(lambda: gymnasium.make("CartPole-v1")),
             options=RunOptions(),

@@ -14,7 +14,7 @@ from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.training import off_policy
 from tfbaselines.training.checkpoint import Checkpoints
-from tfbaselines.training.plan import Interrupted
+from tfbaselines.training.guards import Interrupted
 
 ALGORITHMS = pytest.mark.parametrize("alg", ["td3", "sac", "ddpg"])
 

@@ -15,16 +15,6 @@ from tfbaselines.training.off_policy import Course, OffPolicyModel, OffPolicyRun
 ALPHA, EPSILON, BATCH = 0.6, 1e-3, 8
 
 
-class Rows:
-    """Rows of the logs without a column."""
-
-    def collected(self, episodes):
-        pass
-
-    def __call__(self):
-        return {}
-
-
 class Learning:
     """A few cycles of TD3; what each block had, and what learning from it returned."""
 
@@ -34,17 +24,18 @@ class Learning:
         own |= {"update_after": 20, "update_every": 20, "num_update": 4, "num_test_episodes": 0, "hidden_sizes": [4]}
         config = td3.Config.of(own | {"q_lr": lr, "pi_lr": lr, "policy_delay": 1} | arguments)
         self.replay, self.blocks, self.statistics, self.priorities = make_replay(env), [], [], []
-        with OffPolicyRun("td3", env, config, Course.of(config, env.num_envs)) as run:
+        with OffPolicyRun(td3.ALGORITHM, env, config, Course.of(config, env.num_envs)) as run:
             policy, averaged = with_targets(lambda: td3.make_policy("dense", env, config), config.polyak)
             # One that is far from its targets, so that errors differ.
             for variable in policy.critic_variables:
                 variable.assign(variable + 1.0)
-            self.model = OffPolicyModel(policy, averaged, td3.make_update(policy, averaged, config), rng=run.rng)
+            update = td3.make_update(policy, averaged, config)
+            self.model = OffPolicyModel(policy, averaged, update, replay=self.replay)
 
             def explore(obs, states, episode_start):
                 return self.model.actor.choose(obs, states, episode_start, None)
 
-            for steps in run.cycles(self.model, explore, Rows(), replay=self.replay):
+            for steps in run.cycles(self.model, explore, dict):
                 for block in run.blocks(steps):
                     block["noise"] = np.zeros((*block["rewards"].shape, policy.head.width), np.float32)
                     self.blocks.append(dict(block))

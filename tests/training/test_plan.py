@@ -2,7 +2,7 @@
 
 import signal
 
-from tfbaselines.training.plan import Interrupted
+from tfbaselines.training.guards import Interrupted
 
 
 def test_an_end_by_a_signal_tells_what_was_saved(tmp_path):

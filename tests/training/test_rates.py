@@ -9,7 +9,7 @@ from tfbaselines.algs.registry import ALGORITHMS, get
 from tfbaselines.config.bases import ReplayConfig
 from tfbaselines.config.options import RunOptions
 from tfbaselines.training.callbacks import Schedule
-from tfbaselines.training.plan import Rates
+from tfbaselines.training.schedules import Rates
 
 COEFFICIENTS = [
     (alg, name)
@@ -95,7 +95,7 @@ def test_compiled_updates_are_traced_once():
         ("ppo2", "gama", "linear_9", "argument='gama' is not valid: an argument of ppo2 that can change in a run: "),
         ("ppo2", "ent_coef", "lineer_1", "ent_coef='lineer_1' is not valid: "),
         ("ppo2", "lam", "linear_2", "lam='linear_2' is not valid: between 0 and 1"),
-        ("sac", "alpha", "linear_1", "alpha='auto' is not valid: a number where it is to follow a schedule"),
+        ("sac", "alpha", "linear_1", "alpha='auto' is not valid: a number if it should follow a schedule"),
     ],
 )
 def test_what_cannot_follow_a_schedule_is_one_line(alg, name, schedule, message):
@@ -108,7 +108,7 @@ def test_what_cannot_follow_a_schedule_is_one_line(alg, name, schedule, message)
 def test_a_run_without_a_length_has_no_fraction_left():
     config = get("trpo_mpi").config.of({"max_episodes": 3})
     assert Rates("trpo_mpi", config, ends=False).at(1.0) == {}
-    with pytest.raises(ValueError, match=r"^lam='linear_1' is not valid: a number in a run without total_timesteps"):
+    with pytest.raises(ValueError, match=r"^lam='linear_1' is not valid: a number: a run without total_timesteps"):
         Rates("trpo_mpi", get("trpo_mpi").config.of({"lam": "linear_1"}), ends=False)
 
 

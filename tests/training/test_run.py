@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 from helpers import vec
-from remembering import Place, Remembering, SecondOfTwo, go, make_run
+from remembering import ALGORITHM, Place, Remembering, SecondOfTwo, go, make_run
 
 from tfbaselines.algs import ppo2
 from tfbaselines.config.config import Config
@@ -18,8 +18,11 @@ from tfbaselines.logs import logger
 from tfbaselines.logs.directory import LOCK_NAME
 from tfbaselines.parallel import mpi
 from tfbaselines.training.checkpoint import load_tree
-from tfbaselines.training.plan import Interrupted, Plan, Rates, seed_everything
+from tfbaselines.training.clock import Plan
+from tfbaselines.training.guards import Interrupted
+from tfbaselines.training.ranks import seed_everything
 from tfbaselines.training.run import Run
+from tfbaselines.training.schedules import Rates
 
 # Updates are few, and are not what is tested.
 pytestmark = pytest.mark.usefixtures("eager")
@@ -166,12 +169,11 @@ def test_what_is_resumed_wins_over_what_is_loaded_and_is_shared_too(tmp_path):
     assert events[-1][0] == "ready" and run.update == 3
 
 
-def test_normalisation_may_be_of_other_environments():
-    events, other = [], Place()
-    run = make_run()
-    with run:
-        run.start(Remembering(events), normalized=other)
-    assert events[0] == ("attach", other, {})
+def test_normalization_of_several_workers_is_that_of_the_first():
+    events, first = [], Place()
+    with Run(ALGORITHM, [first, Place()], Config(seed=0), Plan(total_timesteps=10, steps_per_update=10)) as run:
+        run.start(Remembering(events))
+    assert events[0] == ("attach", first, {})
 
 
 def test_an_array_is_shared_in_place():
@@ -328,7 +330,7 @@ def test_experience_is_saved_less_often_than_the_model(tmp_path):
     logger.configure(str(tmp_path), ["csv"])
     kept = Kept()
     plan = Plan(total_timesteps=90, steps_per_update=10, save_interval=1, replay_interval=4)
-    run = Run("small", Place(), Config(seed=0), plan)
+    run = Run(ALGORITHM, Place(), Config(seed=0), plan)
     go(run, Remembering(), replay=kept)
     assert kept.saved == [4, 8, 9] and kept.loaded == []
     logger.configure(str(tmp_path), ["csv"], resume=True)

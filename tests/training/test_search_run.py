@@ -5,6 +5,7 @@ import pytest
 from helpers import vec
 from small_runs import table
 
+from tfbaselines.algs.registry import get
 from tfbaselines.config.bases import SearchConfig
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
@@ -32,11 +33,11 @@ def go(directory=None, score=1.0, episodes=1, of_episodes=False, seen=None, **kw
     """A run whose updates have so many episodes with that score."""
     if directory is not None:
         logger.configure(str(directory), ["csv"], resume="run" in kwargs and bool(kwargs["run"].resume))
-    with SearchRun("qlearning", environment(), SearchConfig.of(kwargs), of_episodes) as run:
+    with SearchRun(get("qlearning"), environment(), SearchConfig.of(kwargs), of_episodes) as run:
         for update in run.search(model()):
             if seen is not None:
                 seen.append((update, run.iterations, run.timesteps, run.fraction_left))
-            run.learnt(EPISODE * episodes, [{"r": score, "l": EPISODE}] * episodes, {"extra": 7.0})
+            run.learned(EPISODE * episodes, [{"r": score, "l": EPISODE}] * episodes, {"extra": 7.0})
     return run
 
 

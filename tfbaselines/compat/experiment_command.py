@@ -229,7 +229,7 @@ def _in_own_process(alg: str, **kwargs: Any) -> None:
     """One run, whose errors are one line like those of other commands."""
     mpi.abort_on_exception()
     load_tensorflow()
-    from tfbaselines.training.plan import Interrupted
+    from tfbaselines.training.guards import Interrupted
 
     def command() -> int:
         try:

@@ -17,16 +17,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from tfbaselines.config.files import to_jsonable
 from tfbaselines.errors import UsageError, bad_argument, nearest, unknown
 from tfbaselines.files import write_whole
 from tfbaselines.logs.formats import CSVOutputFormat, KVWriter, check_format, make_output_format
 from tfbaselines.logs.logger import Logger
-from tfbaselines.parallel import mpi
+from tfbaselines.logs.statistics import Store
 
 # Terminal codes of foreground colors; a background color has a code 10 higher.
 COLORS = {
@@ -57,26 +55,7 @@ def colorize(string: str, color: str, bold: bool = False, highlight: bool = Fals
     return f"\x1b[{';'.join(codes)}m{string}\x1b[0m"
 
 
-class Statistics(NamedTuple):
-    """Statistics of all values stored under a key on all ranks; NaN if there are none."""
-
-    mean: float
-    std: float
-    min: float
-    max: float
-
-
-class Moments(NamedTuple):
-    """Count, mean, sum of squared deviations from the mean, minimum and maximum of an array."""
-
-    count: int
-    mean: float
-    square: float
-    min: float
-    max: float
-
-
-class EpochTable:
+class EpochTable(Store):
     """Stores values during an epoch, and makes the row of their statistics.
 
     Args:
@@ -84,22 +63,11 @@ class EpochTable:
     """
 
     def __init__(self, comm: Any = None) -> None:
-        self.comm = mpi.wrap(comm)
-        self._stored: dict[str, list[np.ndarray]] = {}
-        self._described: dict[str, list[Moments]] = {}
+        super().__init__(comm)
         self._row: dict[str, Any] = {}
         self._columns: list[str] = []
         # True after the first row, which fixes the columns.
         self._decided = False
-
-    def store(self, **kwargs: Any) -> None:
-        """Store scalars or arrays of any shape for the statistics of this epoch."""
-        for key, value in kwargs.items():
-            self._stored.setdefault(key, []).append(np.ravel(np.asarray(value, dtype=np.float64)))
-
-    def store_moments(self, key: str, moments: list[Moments]) -> None:
-        """Store moments of values that are kept elsewhere."""
-        self._described.setdefault(key, []).extend(moments)
 
     def log_tabular(
         self, key: str, val: Any = None, with_min_and_max: bool = False, average_only: bool = False
@@ -115,31 +83,20 @@ class EpochTable:
         """
         if val is not None:
             return self._put(key, val)
-        stats = self._statistics(key)
+        stats = self.merged(key)
         self._put(key if average_only else f"Average{key}", stats.mean)
         if not average_only:
             self._put(f"Std{key}", stats.std)
         if with_min_and_max:
             self._put(f"Max{key}", stats.max)
             self._put(f"Min{key}", stats.min)
-        self._stored.pop(key, None)
-        self._described.pop(key, None)
+        self.forget(key)
         return None
 
     def get_stats(self, key: str) -> tuple[float, float]:
         """Return mean and standard deviation over all ranks of the values stored under `key` in this epoch."""
-        stats = self._statistics(key)
+        stats = self.merged(key)
         return stats.mean, stats.std
-
-    def state(self) -> dict[str, Any]:
-        """Return the values stored in the current epoch."""
-        stored = {key: np.concatenate(values) for key, values in self._stored.items()}
-        return {"stored": stored, "described": {key: np.array(parts) for key, parts in self._described.items()}}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state`."""
-        self._stored = {key: [values] for key, values in state["stored"].items()}
-        self._described = {key: [Moments(*part) for part in parts] for key, parts in state["described"].items()}
 
     def take_row(self) -> dict[str, Any]:
         """Return this epoch's row and begin the next one; the first row fixes the columns, a missing value is empty."""
@@ -156,19 +113,6 @@ class EpochTable:
         if key in self._row:
             raise UsageError(f"'{key}' was already set in this epoch: call dump_tabular() first")
         self._row[key] = value
-
-    def _statistics(self, key: str) -> Statistics:
-        """Merge the moments of all ranks' values."""
-        mine = _moments(np.concatenate(self._stored.get(key) or [np.empty(0)]))
-        gathered = self.comm.gather([mine, *self._described.get(key, [])])
-        parts = [part for own in gathered for part in own if part.count > 0]
-        if not parts:
-            return Statistics(*[float("nan")] * 4)
-        count = sum(part.count for part in parts)
-        mean = sum(part.count * part.mean for part in parts) / count
-        square = sum(part.square + part.count * (part.mean - mean) ** 2 for part in parts)
-        lowest, highest = min(part.min for part in parts), max(part.max for part in parts)
-        return Statistics(mean, float(np.sqrt(square / count)), lowest, highest)
 
 
 class EpochLogger(EpochTable):
@@ -247,15 +191,6 @@ class EpochLogger(EpochTable):
             why = (error.strerror or str(error)).lower()
             raise bad_argument("output_dir", self.output_dir, f"a directory that can be written to ({why})") from None
         return table, [*others, table]
-
-
-def _moments(values: np.ndarray) -> Moments:
-    """Compute the moments of an array; zeros if it is empty."""
-    if not values.size:
-        return Moments(0, 0.0, 0.0, 0.0, 0.0)
-    mean = float(values.mean())
-    square = float(np.square(values - mean).sum())
-    return Moments(values.size, mean, square, float(values.min()), float(values.max()))
 
 
 def default_directory(output_dir: str | os.PathLike | None) -> str:

@@ -40,6 +40,7 @@ class ValueStreams:
         check: Callable[[dict[str, float]], dict[str, float]],
         num_update: int | None = None,
     ) -> None:
+        self.parts = list(signals)
         self._arguments = arguments
         self._by_name = {signal.name: signal for signal in signals}
         self._signals = RewardSignals(signals)
@@ -97,15 +98,17 @@ class PlainStream:
     """The single value stream of a run without reward signals; it has the methods of ValueStreams.
 
     Args:
-        gamma: discount of the environment's rewards.
+        gamma: returns the present discount of the environment's rewards.
     """
 
-    def __init__(self, gamma: float) -> None:
+    parts: Sequence[RewardSignal] = ()
+
+    def __init__(self, gamma: Callable[[], float]) -> None:
         self._gamma = gamma
 
     def estimates(self, rollout: Rollout, returns_of: Returns) -> dict[str, np.ndarray]:
         """Estimate returns [T, N]."""
-        return {"returns": returns_of(rollout, self._gamma)}
+        return {"returns": returns_of(rollout, self._gamma())}
 
     def learn(self, parts: int, epochs: int) -> dict[str, float]:
         """Do nothing: there are no signals."""
@@ -113,14 +116,13 @@ class PlainStream:
 
 
 def value_streams(run: OnPolicyRun) -> ValueStreams | PlainStream:
-    """Make the value streams of a run; its reward signals become parts of its model.
+    """Make the value streams of a run; their `parts` belong to the model.
 
     Args:
         run: of an algorithm with SignalsConfig, before its rollouts begin.
     """
     arguments = run.config.signals
     if arguments is None:
-        return PlainStream(run.config.gamma)
+        return PlainStream(lambda: run.config.gamma)
     signals = make_signals(arguments, run.policy, run.env, run.rng, run.comm)
-    run.model.parts, run.keep_next_obs = signals, True
     return ValueStreams(arguments, signals, run.rng, run.check, run.config.reward_signal_num_update)

@@ -4,10 +4,10 @@
 
     ppo2.learn("mlp", env, run=RunOptions(callback=[EvaluateEvery(1e4, "CartPole-v1"), StopAt(475)]))
 
-What a callback may look at and do is documented with Run (training/run.py): run.timesteps, run.update, run.mean_reward,
-run.judged_return, run.episodes, run.model, run.config, run.save(), run.stop(), run.columns. It may have further
-methods: begin(run), called before the first update; close(), called at the end; state() and restore(state), with
-which a resumed run goes on as if there had been no interruption.
+A callback may use run.timesteps, run.update, run.mean_reward, run.judged_return, run.episodes, run.model, run.config,
+run.save(), run.stop() and run.columns; see Run in training/run.py. A callback may have further methods: begin(run) is
+called before the first update, close() at the end; state() and restore(state) let a resumed run continue as if it had
+never stopped.
 """
 
 import math
@@ -25,7 +25,7 @@ from tfbaselines.envs.adapt import as_vec_env, check_apart
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import UsageError, bad_argument, check_at_least
 from tfbaselines.logs import logger
-from tfbaselines.logs.rows import safe_mean
+from tfbaselines.logs.statistics import safe_mean
 from tfbaselines.policy.encoding import describe_space, in_words
 from tfbaselines.training.testing import Tester
 
@@ -215,7 +215,7 @@ class EvaluateEvery(Every):
         # Parts of observations reach those networks that take them.
         flatten = not isinstance(run.model.policy.observation_space, spaces.Dict)
         seed = None if run.config.seed is None else run.config.seed + EVAL_SEEDS_APART
-        env = run.wrap(as_vec_env(self._given, seed, flatten, EVALUATED))
+        env = run.algorithm.wrap(as_vec_env(self._given, seed, flatten, EVALUATED))
         check_apart(run.normalized, env, EVALUATED)
         trained, tested = run.normalized.observation_space, env.observation_space
         if trained.shape != tested.shape or type(trained) is not type(tested):

@@ -1,159 +1,139 @@
-"""The run of algorithms whose iterations are whole episodes: of one agent, or of a population."""
+"""Runs of algorithms with iterations of whole episodes: of one agent, or of a population."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import SearchConfig
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.envs.vec.packed import with_packed_observations
-from tfbaselines.logs.rows import Episodes, search_columns
+from tfbaselines.training.clock import UNLIMITED, IterationClock, Plan
 from tfbaselines.training.model import PolicyModel
-from tfbaselines.training.plan import UNLIMITED, Plan
 from tfbaselines.training.run import Run
-from tfbaselines.training.testing import Tester
+from tfbaselines.training.testing import Scores
 
 
 class SearchRun(Run):
-    """Updates that take as many steps as their episodes have, tests now and then, and an end at the best score.
+    """Make updates of whole episodes, test now and then, and end at the best score.
 
-        with SearchRun("name", env, Config.of(kwargs)) as run:
+        with SearchRun(ALGORITHM, env, Config.of(kwargs)) as run:
             for _ in run.search(model):
-                run.learnt(steps, episodes, statistics)
+                run.learned(steps, episodes, statistics)
         return model
 
-    Attributes:
-        iterations: done so far.
-        eval_env: environments for tests, or None.
-
     Args:
-        name: the algorithm's name.
+        algorithm: declaration of the algorithm.
         env: the environments.
-        config: the algorithm's arguments.
-        of_episodes: an iteration is an episode, of which several environments may end more than one in an update;
-            otherwise it is an update.
-        columns: makes a row of the logs but for what `learnt` adds.
+        config: arguments of the algorithm.
+        of_episodes: an iteration is an episode, and several may end in an update; otherwise it is an update.
+        columns: makes the columns of a row of the logs from the run; `learned` adds others.
     """
-
-    ends_otherwise = True
 
     def __init__(
         self,
-        name: str,
+        algorithm: Algorithm,
         env: VecEnv,
         config: SearchConfig,
         of_episodes: bool = False,
-        columns: Callable[[Run], dict[str, Any]] = search_columns,
+        columns: Callable[["SearchRun"], dict[str, Any]] | None = None,
     ) -> None:
-        self._num_iterations = config.num_iterations
-        self._most_steps = None if config.total_timesteps is None else int(config.total_timesteps)
         plan = Plan(
-            total_timesteps=UNLIMITED if self._most_steps is None else self._most_steps,
+            total_timesteps=UNLIMITED if config.total_timesteps is None else int(config.total_timesteps),
             steps_per_update=1,
             log_interval=config.log_interval,
             save_interval=config.save_interval,
         )
-        env, eval_env = with_packed_observations(env), config.eval_env and with_packed_observations(config.eval_env)
-        super().__init__(name, env, config, plan, with_packed_observations)
-        self._of_episodes, self._columns = of_episodes, columns
-        self._tester = Tester(env, eval_env, config, self.options, self.wrap)
-        self.eval_env = self._tester.env
-        # Those of the latest test.
-        self.eval_episodes = Episodes(max(1, config.num_test_episodes))
+        # Rows of the logs have the latest test alone.
+        scores = Scores(tests=max(1, config.num_test_episodes))
+        clock = IterationClock(plan, config.num_iterations, scores.training if of_episodes else None)
+        super().__init__(algorithm, env, config, plan, clock=clock, scores=scores, ends=True)
+        self._columns = columns or search_columns
         self._row: dict[str, Any] = {}
-        self._left = 1.0
-        self.go_on_from(0, 0)
 
-    def __exit__(self, *error: Any) -> None:
-        try:
-            super().__exit__(*error)
-        finally:
-            self._tester.close()
+    @property
+    def iterations(self) -> int:
+        """Finished iterations."""
+        return self.clock.iterations
 
     def search(self, model: PolicyModel, *acting: Any, over: Callable[[], bool] = lambda: False) -> Iterator[int]:
-        """Start the run, and give the number of each update; hand what came of it to `learnt`.
+        """Start the run, and yield the number of each update; the caller gives the result to `learned`.
 
         Args:
-            model: what learns.
-            acting: parts that act in the environments; see Run.acts.
-            over: whether training is to end before its last iteration or step.
+            model: model that learns.
+            acting: objects that act in the environments; see Run.acts.
+            over: returns whether training ends before its last iteration or step.
         """
         self.start(model)
         self.acts(*acting)
-        # A model from another run begins anew.
+        clock = self.clock
+        test_every = self.config.test_every
+        # A model that was loaded from another run begins anew.
         if self.update and over():
             self.stop()
-        self._left = self._own_fraction_left()
+        clock.set_fraction_left(clock.own_fraction_left)
         for update in self.updates():
-            tests = self.iterations // self.config.test_every
+            tests = self.iterations // test_every
             yield update
-            self.iterations = self._iterations_after(update)
+            clock.finish_iterations()
             ends = self._agree_on_end(over())
             if ends:
                 self.stop()
-            if ends or self.iterations // self.config.test_every > tests:
-                self.eval_episodes.extend(self._tester.run(self.model))
+            if ends or self.iterations // test_every > tests:
+                self.test()
             self.finish_update(lambda: self._columns(self) | self._row)
 
-    def learnt(self, steps: int, episodes: list[dict[str, Any]], statistics: dict[str, float]) -> None:
-        """Take in what came of an update.
+    def learned(self, steps: int, episodes: list[dict[str, Any]], statistics: dict[str, float]) -> None:
+        """Store the result of an update.
 
         Args:
             steps: environment steps that it took.
             episodes: the infos' 'episode' entries of the episodes that ended.
             statistics: further columns of its row of the logs.
         """
-        self._timesteps += steps
+        self.clock.add_steps(steps)
         self.episodes.extend(episodes)
         self._row = self.check(statistics)
-
-    @property
-    def timesteps(self) -> int:
-        """See Run."""
-        return self._timesteps
-
-    @property
-    def unit(self) -> str:
-        """See Run."""
-        return "iteration" if self._most_steps is None else "step"
-
-    @property
-    def done(self) -> int:
-        """See Run."""
-        return self.iterations if self._most_steps is None else self.timesteps
-
-    @property
-    def fraction_left(self) -> float:
-        """1 in the first update, going down to nearly 0 in the last; rank 0's on every rank."""
-        return self._left
 
     def _further_columns(self) -> dict[str, int]:
         columns = super()._further_columns()
         if "global_timesteps" in columns:
-            # Episodes differ in their lengths from rank to rank.
-            columns["global_timesteps"] = self.steps_of_all(*self.comm.gather(self.timesteps))
+            # The lengths of episodes differ between ranks.
+            columns["global_timesteps"] = self.clock.steps_of_all(self.comm.gather(self.timesteps))
         return columns
 
-    def _own_fraction_left(self) -> float:
-        return max(0.0, 1.0 - self.done / max(1, self._end()))
-
     def _agree_on_end(self, over: bool) -> bool:
-        """Whether the run is over on any rank; every rank takes over rank 0's progress.
+        """Return whether the run ends on any rank; every rank takes over rank 0's progress.
 
-        Episodes differ in their lengths from rank to rank, but all test at the end, and follow one schedule.
+        The lengths of episodes differ between ranks, but all ranks test at the end and follow one schedule.
         """
-        own = self.done >= self._end() or self._stopped or over, self._own_fraction_left()
-        ends, left = zip(*self.comm.gather(own), strict=True)
-        self._left = left[0]
-        return any(ends)
+        clock = self.clock
+        own = (clock.done >= clock.end or self._stopped or over, clock.own_fraction_left)
+        every = self.comm.gather(own)
+        clock.set_fraction_left(every[0][1])
+        return any(ends for ends, _ in every)
 
-    def _end(self) -> int:
-        return self._num_iterations if self._most_steps is None else self._most_steps
 
-    def go_on_from(self, update: int, timesteps: int) -> None:
-        self.update, self._timesteps = update, timesteps
-        self.iterations = self._iterations_after(update)
-        # Every update has at least an iteration and a step.
-        self.num_updates = update + max(0, self._end() - self.done)
+def search_columns(run: SearchRun) -> dict[str, Any]:
+    """Return the counters, and the means of the latest episodes and of the latest test."""
+    training = {"eprewmean": run.episodes.mean_reward, "eplenmean": run.episodes.mean_length}
+    return counter_columns(run) | training | test_columns(run)
 
-    def _iterations_after(self, update: int) -> int:
-        return self.episodes.count if self._of_episodes else update
+
+def counter_columns(run: SearchRun) -> dict[str, Any]:
+    """Return the counters."""
+    return {
+        "iterations": run.iterations,
+        "total_timesteps": run.timesteps,
+        "fps": run.fps,
+        "time_elapsed": run.elapsed,
+    }
+
+
+def test_columns(run: SearchRun) -> dict[str, float]:
+    """Return the means of the latest test, if the run has tests."""
+    if run.eval_env is None:
+        return {}
+    return {
+        "test_reward": run.eval_episodes.mean_reward,
+        "test_reward_std": run.eval_episodes.std_reward,
+        "test_length": run.eval_episodes.mean_length,
+    }

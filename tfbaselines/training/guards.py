@@ -5,6 +5,7 @@ The signals that stop a run: Ctrl-C, and those of service managers and batch sys
 
 import copy
 import math
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -130,3 +131,31 @@ class StopSignals:
             self.number = number
         elif number == signal.SIGINT:
             raise KeyboardInterrupt
+
+
+class Interrupted(Exception):
+    """The run was stopped by a signal, after its checkpoint was saved if it could be.
+
+    Attributes:
+        signal: the signal's number.
+        checkpoint: where the checkpoint is, or None when there is none of this update.
+
+    Args:
+        number: the signal's.
+        checkpoint: see above.
+        directory: the log directory, or None when the run has none.
+        before: the update of the checkpoint before.
+    """
+
+    def __init__(self, number: int, checkpoint: str | None, directory: str | None = None, before: int = 0) -> None:
+        if checkpoint:
+            saved = f"checkpoint saved in {checkpoint}"
+        elif directory is None:
+            saved = "no log directory, so nothing was saved"
+        else:
+            # A resumed run may have begun with a checkpoint of another directory.
+            path = os.path.join(directory, "checkpoints", f"{before:05d}")
+            last = f"the last one is {path}" if os.path.exists(path) else "nor is there an earlier one"
+            saved = f"no checkpoint was saved, {last}"
+        super().__init__(f"stopped by {signal.Signals(number).name}: {saved}")
+        self.signal, self.checkpoint = number, checkpoint

@@ -1,7 +1,7 @@
 """What learn() returns: a policy that acts, and is saved, loaded and exported together with its statistics."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,14 +23,33 @@ FORMAT = "tfbaselines-model-1"
 FLATTEN = "those of several parts were flattened: gymnasium.spaces.flatten(env.observation_space, obs)"
 
 
+class Part:
+    """Save further state with a model; a part that learns also has trainable_variables."""
+
+    def state(self) -> dict[str, Any]:
+        """Return the state under names of this part's own."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over a state of the whole model."""
+
+    def ready(self) -> None:
+        """Bring copies up to date with the parameters."""
+
+    def observed(self) -> None:
+        """Bring copies up to date with the policy's statistics of observations."""
+
+
 class PolicyModel:
     """A policy with its fast actor; what every policy-based algorithm's Model is built on.
 
     Args:
         policy: the policy.
-        optimizer: what trains it, if it is trained; its slots are saved with the weights, as are those of `optimizers`.
-        rng: generator of the noise that `step` and `act` sample with.
-        averaged: the policy's average, such as target networks; saved with the weights.
+        optimizer: optimizer of the policy; its slots are saved with the weights.
+        rng: random generator of `step` and `act`.
+        averaged: average of the policy, such as target networks; saved with the weights.
+        optimizers: further optimizers by the name under which their slots are saved.
+        parts: further objects that are saved with the model; see Part.
     """
 
     def __init__(
@@ -39,31 +58,43 @@ class PolicyModel:
         optimizer: Optimizer | None = None,
         rng: np.random.Generator | None = None,
         averaged: AveragedPolicy | None = None,
+        *,
+        optimizers: Mapping[str, Optimizer] | None = None,
+        parts: Sequence[Any] = (),
     ) -> None:
-        self.policy, self.optimizer, self.averaged = policy, optimizer, averaged
-        # Further optimisers by the name under which they are saved.
-        self.optimizers: dict[str, Optimizer] = {}
-        # Whatever else is saved with the model: each has state(), restore(), ready() and observed(), and
-        # trainable_variables if it learns.
-        self.parts: list[Any] = []
+        self.policy = policy
+        self.optimizer = optimizer
+        self.averaged = averaged
+        self.optimizers = dict(optimizers or {})
+        self.parts = list(parts)
         self.actor = make_actor(policy)
         self.rng = rng if rng is not None else np.random.default_rng()
         self.config: dict[str, Any] = {}
         self._env: Any = None
         self._env_state: dict[str, Any] = {}
 
-    def attach(self, env: Any, config: dict[str, Any] | None = None) -> None:
-        """Name the environment whose normalisation belongs to this model, and what made the run.
+    def attach(self, env: Any, config: dict[str, Any] | None = None, rng: np.random.Generator | None = None) -> None:
+        """Attach the model to a run.
 
-        A saved file then holds that normalisation; the environment takes over that of a loaded file, or of the
-        environment that was named before.
+        A saved file then includes the environments' normalization; the environments take over the normalization of a
+        loaded file, or of the environments that were attached before.
+
+        Args:
+            env: the environments.
+            config: arguments of the run, which saved files include.
+            rng: random generator of the run; None keeps the model's own.
         """
+        self.rng = self.rng if rng is None else rng
         if self._env is not None:
             self._env_state = self._env.normalization() or self._env_state
         self._env = env
         if self._env_state:
             env.restore_normalization(self._env_state)
         self.config = dict(config or {})
+
+    def add_parts(self, *parts: Any) -> None:
+        """Save further objects with the model, which they needed when they were made; see Part."""
+        self.parts.extend(parts)
 
     @property
     def initial_state(self) -> np.ndarray | None:

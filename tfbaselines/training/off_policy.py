@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.arrays import require_memory
+from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import OffPolicyConfig, ReplayConfig
 from tfbaselines.demos.demonstrations import DataSetReplay, load_demonstrations
 from tfbaselines.envs.vec import VecEnv
@@ -21,14 +22,15 @@ from tfbaselines.errors import bad_argument
 from tfbaselines.learn.average import AveragedPolicy
 from tfbaselines.learn.engine import Engine
 from tfbaselines.logs import logger
+from tfbaselines.logs.statistics import Store
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.replay.hindsight import HindsightReplay
 from tfbaselines.replay.replay import Replay
 from tfbaselines.rollout.collector import Behave, Collector
+from tfbaselines.training.clock import Plan
 from tfbaselines.training.model import PolicyModel
-from tfbaselines.training.plan import Plan
 from tfbaselines.training.run import Run
-from tfbaselines.training.testing import Tester
+from tfbaselines.training.tables import begin_row, end_row, make_table
 
 # Batches of one compiled call take at most this much memory.
 BLOCK_BYTES = 2**26
@@ -79,14 +81,16 @@ class Course:
 
 
 class OffPolicyModel(PolicyModel):
-    """An actor with critics, or a Q-network, their targets, and what trains them.
+    """An actor with critics, or a Q-network, their targets, their gradient steps and the replay.
 
     Args:
         policy: the actor with its critics, or the Q-network.
         averaged: the targets.
         update: the gradient steps.
-        others: further variables that are learnt, such as a temperature.
+        others: further variables that learn, such as a temperature.
         rng: see PolicyModel.
+        replay: experience to learn from; None if the model does not train.
+        parts: see PolicyModel.
     """
 
     def __init__(
@@ -96,13 +100,16 @@ class OffPolicyModel(PolicyModel):
         update: Engine,
         others: list[keras.Variable] | None = None,
         rng: np.random.Generator | None = None,
+        *,
+        replay: Replay | None = None,
+        parts: Sequence[Any] = (),
     ) -> None:
-        super().__init__(policy, rng=rng, averaged=averaged)
-        self.update, self._others = update, others or []
-        self.replay: Replay | None = None
+        super().__init__(policy, rng=rng, averaged=averaged, parts=parts)
+        self.update = update
+        self.replay = replay
+        self._others = others or []
 
     def variables(self) -> list[Any]:
-        """See PolicyModel."""
         return [*super().variables(), *self._others]
 
     def save_replay_buffer(self, directory: str) -> None:
@@ -110,7 +117,7 @@ class OffPolicyModel(PolicyModel):
         self.replay.save(directory)
 
     def load_replay_buffer(self, directory: str) -> None:
-        """Read what `save_replay_buffer` wrote."""
+        """Read a replay that `save_replay_buffer` wrote."""
         self.replay.load(directory)
 
     def train(self, block: dict[str, Any], **coefficients: float) -> dict[str, np.ndarray]:
@@ -120,14 +127,12 @@ class OffPolicyModel(PolicyModel):
         return statistics
 
     def state(self) -> dict[str, Any]:
-        """See PolicyModel."""
         return super().state() | {
             "update": self.update.state(),
-            "others": {str(i): variable.numpy() for i, variable in enumerate(self._others)},
+            "others": {str(number): variable.numpy() for number, variable in enumerate(self._others)},
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See PolicyModel."""
         super().restore(state)
         self.update.restore(state["update"])
         for i, variable in enumerate(self._others):
@@ -135,38 +140,31 @@ class OffPolicyModel(PolicyModel):
 
 
 class OffPolicyRun(Run):
-    """Environments, replay, model, and the cycles over them.
+    """Collect experience and learn from a replay, in cycles.
 
-        with OffPolicyRun("name", env, config, Course.of(config, env.num_envs)) as run:
-            policy, averaged = run.with_targets(lambda: make_policy(...), config.polyak)
-            model = OffPolicyModel(policy, averaged, make_update(policy, averaged, ...), rng=run.rng)
-            for gradient_steps in run.cycles(model, explore, rows):
+        with OffPolicyRun(ALGORITHM, env, config, Course.of(config, env.num_envs)) as run:
+            policy, averaged = with_targets(lambda: make_policy(...), config.polyak)
+            update = make_update(policy, averaged, ...)
+            model = OffPolicyModel(policy, averaged, update, rng=run.rng, replay=run.make_replay(policy))
+            for gradient_steps in run.cycles(model, explore, row):
                 for block in run.blocks(gradient_steps):
-                    rows.learnt(run.train(block))
+                    run.table.store(**run.train(block))
         return model
 
     Attributes:
         course: when the run collects and learns.
-        replay: what it learns from; None before `cycles`.
-        eval_env: environments for tests, or None.
+        table: values of the epoch, for its row of the logs.
 
     Args:
-        name: the algorithm's name.
+        algorithm: declaration of the algorithm.
         env: the environments.
-        config: the algorithm's arguments.
+        config: arguments of the algorithm.
         course: when the run collects and learns.
-        eval_env: environments for tests; None makes them as the run's options say.
-        wrap: what the algorithm puts around environments that are made here.
+        eval_env: environments that the algorithm evaluates on by itself; None for tests as the config declares them.
     """
 
     def __init__(
-        self,
-        name: str,
-        env: VecEnv,
-        config: ReplayConfig,
-        course: Course,
-        eval_env: VecEnv | None = None,
-        wrap: Callable[[VecEnv], VecEnv] = lambda env: env,
+        self, algorithm: Algorithm, env: VecEnv, config: ReplayConfig, course: Course, eval_env: VecEnv | None = None
     ) -> None:
         steps_per_cycle = course.collected * env.num_envs
         plan = Plan(
@@ -178,85 +176,94 @@ class OffPolicyRun(Run):
             save_interval=course.save_freq * course.cycles_per_epoch,
             replay_interval=int(UNSAVED_PART * config.replay_size / steps_per_cycle),
         )
-        super().__init__(name, env, config, plan, wrap)
+        super().__init__(algorithm, env, config, plan, eval_env=eval_env)
         self.course = course
-        self._tester = Tester(env, eval_env, config, self.options, wrap)
-        self.eval_env = self._tester.env
-        self.replay: Replay | None = None
+        spinup = hasattr(config, "logger_kwargs")
+        self.table = make_table(self, config.logger_kwargs) if spinup else Store(self.comm)
 
-    def __exit__(self, *error: Any) -> None:
-        try:
-            super().__exit__(*error)
-        finally:
-            self._tester.close()
+    @property
+    def epoch(self) -> int:
+        """Number of the present epoch, from 1."""
+        return -(-self.update // self.course.cycles_per_epoch)
+
+    @property
+    def replay(self) -> Replay:
+        """Experience that the model learns from."""
+        return self.model.replay
 
     def cycles(
         self,
         model: OffPolicyModel,
         behave: Behave,
-        rows: Any,
+        row: Callable[[], dict[str, Any]],
         *,
-        replay: Replay | None = None,
         on_end: Callable[[np.ndarray], None] | None = None,
-        on_cycle: Callable[[], None] | None = None,
+        on_cycle: Callable[[list[dict[str, Any]]], None] | None = None,
         observed: Callable[[], Any] | None = None,
         acting: Sequence[Any] = (),
         reward_scale: float = 1.0,
         render: bool = False,
     ) -> Iterator[int]:
-        """Start the run, and give the number of gradient steps that are due whenever there are any.
+        """Start the run, and yield the number of gradient steps whenever some are due.
 
         Args:
-            model: what learns.
+            model: model that learns, with its replay.
             behave: chooses actions, with exploration.
-            rows: makes the rows of the logs: called with the run at an epoch's end; its `collected` takes the episodes
-                that ended in a cycle.
-            replay: keeps the experience; None for the latest transitions, drawn uniformly.
+            row: returns the columns of a row of the logs, at an epoch's end.
             on_end: see Collector.
-            on_cycle: called after the collection of every cycle.
-            observed: gives what the policy's running mean takes in after a cycle; None for the cycle's observations.
-            acting: parts of `behave` that are each rank's own; see Run.acts.
+            on_cycle: called after the collection of every cycle with the episodes that ended in it.
+            observed: returns the observations that the policy's running mean takes in after a cycle; None for all of
+                the cycle.
+            acting: objects with a state of each rank's own; see Run.acts.
             reward_scale: see Collector.
             render: see Collector.
         """
-        config, env, course = self.config, self.env, self.course
-        self.replay = model.replay = self._make_replay(model.policy) if replay is None else replay
-        logger.info(self.replay.describe())
-        row = max(self.replay.obs_nbytes * BATCH_COPIES, LEAST_ROW)
-        require_memory(self._batch_rows(model.policy) * row, "batch_size", "learning from a batch")
+        config = self.config
+        replay = model.replay
+        logger.info(replay.describe())
+        nbytes = max(replay.obs_nbytes * BATCH_COPIES, LEAST_ROW)
+        require_memory(self._batch_rows(model.policy) * nbytes, "batch_size", "learning from a batch")
         if self.offline is not None and model.policy.normalizer:
-            model.policy.normalizer.fit(self.replay.observations)
+            model.policy.normalizer.fit(replay.observations)
         saved = config.save_replay_buffer and self.offline is None
-        self.start(model, replay=self.replay if saved else None)
-        start = -(-config.start_steps // env.num_envs)
-        collector = Collector(env, model.policy, self.replay, self.rng, behave, start, on_end, reward_scale, render)
-        # An epoch's row has numbers of before a checkpoint in its middle.
-        self.acts(collector, *acting, *getattr(rows, "acting", ()))
-        observed = observed or (lambda: self.replay.latest(course.collected)[0])
+        self.start(model, replay=replay if saved else None)
+        start = -(-config.start_steps // self.env.num_envs)
+        collector = Collector(self.env, model.policy, replay, self.rng, behave, start, on_end, reward_scale, render)
+        # A checkpoint in the middle of an epoch includes the epoch's values.
+        self.acts(collector, *acting, self.table)
+        observed = observed or (lambda: replay.latest(self.course.collected)[0])
         for _ in self.updates():
             if self.offline is None:
-                before = (self.timesteps - self.plan.steps_per_update) // env.num_envs
-                episodes = collector.run(course.collected, before)
-                self.episodes.extend(episodes)
-                rows.collected(episodes)
+                episodes = self._collect(collector)
                 if on_cycle is not None:
-                    on_cycle()
+                    on_cycle(episodes)
                 model.observe(observed)
-            if course.gradient_steps and self.enough():
-                yield course.gradient_steps
-            self.finish_update(rows)
+            if self.course.gradient_steps and self.enough():
+                yield self.course.gradient_steps
+            self.finish_update(row)
+
+    def _collect(self, collector: Collector) -> list[dict[str, Any]]:
+        """Collect the steps of a cycle, and return the episodes that ended."""
+        before = (self.timesteps - self.plan.steps_per_update) // self.env.num_envs
+        episodes = collector.run(self.course.collected, before)
+        self.episodes.extend(episodes)
+        if self.course.log_episodes is None:
+            self.table.store_episodes(episodes)
+        return episodes
 
     def passed(self, steps: int) -> bool:
-        """Whether this cycle came to a multiple of so many environment steps, or went beyond one."""
+        """Return whether this cycle reached or passed a multiple of so many environment steps."""
         return self.timesteps // steps > (self.timesteps - self.plan.steps_per_update) // steps
 
     @property
     def offline(self) -> str | None:
-        """The data set that is learnt from in place of the environments; None for none."""
+        """Data set that replaces the environments; None for none."""
         return getattr(self.config, "offline", None)
 
-    def _make_replay(self, policy: BasePolicy) -> Replay:
-        config, env = self.config, self.env
+    def make_replay(self, policy: BasePolicy) -> Replay:
+        """Make the replay that the config declares."""
+        config = self.config
+        env = self.env
         if getattr(config, "replay", "uniform") == "hindsight":
             return _hindsight(env, policy, config)
         if self.offline is None:
@@ -295,12 +302,6 @@ class OffPolicyRun(Run):
         count = self._batches_in_block(steps)
         for _ in range(steps // count):
             yield (draw or self.draw)(count)
-
-    def test(self, model: Any = None) -> list[dict[str, Any]]:
-        """Run the deterministic policy, of `model` in place of the trained one; the episodes' infos."""
-        episodes = self._tester.run(self.model if model is None else model)
-        self.eval_episodes.extend(episodes)
-        return episodes
 
     def enough(self) -> bool:
         """Whether every rank's replay holds enough: gradients are averaged over ranks."""
@@ -354,3 +355,21 @@ def _data_set(env: VecEnv, policy: BasePolicy, config: OffPolicyConfig) -> DataS
         f"{data.returns.max():.4g}, mean {data.returns.mean():.4g}"
     )
     return DataSetReplay(data, env, config.gamma, config.n_step, policy.state_size)
+
+
+def epoch_row(run: OffPolicyRun, values: Sequence[str], losses: Sequence[str]) -> dict[str, Any]:
+    """End an epoch: test, and return the row under Spinning Up's names.
+
+    Args:
+        run: a run with Spinning Up's table.
+        values: statistics with columns for mean, standard deviation, minimum and maximum.
+        losses: statistics with one column for the mean.
+    """
+    table = run.table
+    begin_row(table, run, run.epoch)
+    table.log_tabular("TotalEnvInteracts", run.steps_of_all())
+    for name in values:
+        table.log_tabular(name, with_min_and_max=True)
+    for name in losses:
+        table.log_tabular(name, average_only=True)
+    return end_row(table, run)

@@ -1,9 +1,9 @@
-"""The run of an algorithm that learns from rollouts of its current policy.
+"""Runs of algorithms that learn from rollouts of the current policy.
 
-The run of trpo_mpi, ppo1 and gail: updates take batches of steps; it ends at the first of several limits.
+OnPolicyRun takes a rollout of all environments in an update. BatchRun, of trpo_mpi, ppo1 and gail, takes batches of
+steps and ends at the first of several limits.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -11,72 +11,75 @@ from typing import Any
 import keras
 import numpy as np
 
+from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import BatchConfig, RolloutConfig
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.envs.vec.packed import with_packed_observations
 from tfbaselines.errors import bad_argument
 from tfbaselines.learn.engine import Engine, Loss, Phase
 from tfbaselines.learn.optimizers import Optimizer
-from tfbaselines.logs.rows import EPISODES_IN_MEAN, Episodes, iteration_columns, rollout_columns
+from tfbaselines.logs.statistics import EPISODES_IN_MEAN
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.rollout.rollout import Rollout, Runner, env_major
 from tfbaselines.training.build import make_policy
+from tfbaselines.training.clock import UNLIMITED, Plan
 from tfbaselines.training.model import PolicyModel
-from tfbaselines.training.plan import UNLIMITED, Plan
 from tfbaselines.training.run import Run
+from tfbaselines.training.testing import Scores
 
 
 class OnPolicyRun(Run):
-    """A policy, its model, and the rollouts it learns from.
+    """Make a policy and collect the rollouts that it learns from.
 
-        with OnPolicyRun("name", network, env, Config.of(kwargs)) as run:
-            step = run.gradient_steps(loss, Adam())
-            for rollout in run.rollouts():
+        with OnPolicyRun(ALGORITHM, network, env, Config.of(kwargs)) as run:
+            optimizer = Adam()
+            step = run.gradient_steps(loss, optimizer)
+            model = PolicyModel(run.policy, optimizer)
+            for rollout in run.rollouts(model):
                 run.log(step(rollout.batch(...), **run.rates()))
-        return run.model
+        return model
 
     Attributes:
-        policy: what acts and is trained.
-        keep_next_obs: rollouts have the observations after each step; set before `rollouts`.
-        keep_neglogps: rollouts have the negative log probabilities of actions; set before `rollouts`.
+        policy: policy that acts and learns.
 
     Args:
-        name: the algorithm's name.
+        algorithm: declaration of the algorithm.
         network: as given to learn.
         env: the environments.
-        config: the algorithm's arguments.
-        columns: makes a row of the logs but for what `log` adds.
-        plan: when the run does what; None for that of an OnPolicyConfig. Whole rollouts of all environments make an
-            update.
-        recurrent: policies with a memory can be trained.
-        rollouts_per_update: an update takes so many, one after another, with the policy that each leaves.
+        config: arguments of the algorithm.
+        columns: makes the columns of a row of the logs from the run; `log` adds others.
+        plan: lengths and intervals; None for those of an OnPolicyConfig. An update takes whole rollouts.
+        scores: latest episodes; None for Scores().
+        rollouts_per_update: rollouts that an update takes one after another, each with the present policy.
+        keep_neglogps: rollouts include the negative log probabilities of actions.
+        keep_next_obs: rollouts include the observations after each step; None if reward signals need them.
     """
 
     def __init__(
         self,
-        name: str,
+        algorithm: Algorithm,
         network: NetworkSpec,
         env: VecEnv,
         config: RolloutConfig,
-        columns: Callable[[Run], dict[str, Any]] = rollout_columns,
+        columns: Callable[[Run], dict[str, Any]] | None = None,
+        *,
         plan: Plan | None = None,
-        recurrent: bool = True,
+        scores: Scores | None = None,
         rollouts_per_update: int = 1,
+        keep_neglogps: bool = True,
+        keep_next_obs: bool | None = None,
     ) -> None:
-        env, eval_env = with_packed_observations(env), getattr(config, "eval_env", None)
-        super().__init__(name, env, config, plan or Plan.of(config, env.num_envs), with_packed_observations)
+        super().__init__(algorithm, env, config, plan or Plan.of(config, env.num_envs), scores=scores)
         self._rollouts_per_update = rollouts_per_update
-        # On which as many steps are taken as on those of training, for the logs.
-        self.eval_env = self._evaluated_env = eval_env and with_packed_observations(eval_env)
-        self.policy = make_policy(network, env, config, self.comm)
-        if self.policy.recurrent and not recurrent:
-            accepted = f"{name} trains no recurrent policies, take ppo2 or acer, or a network without memory"
-            raise bad_argument("network", network, accepted)
-        self.model = PolicyModel(self.policy, rng=self.rng)
-        self.keep_next_obs, self.keep_neglogps = False, True
-        self._columns = columns
+        self._keep_neglogps = keep_neglogps
+        signals = getattr(config, "signals", None)
+        self._keep_next_obs = signals is not None if keep_next_obs is None else keep_next_obs
+        self._columns = columns or rollout_columns
         self._row: Callable[[], dict[str, Any]] = dict
+        self.policy = make_policy(network, self.env, config, self.comm)
+        if self.policy.recurrent and not algorithm.recurrent:
+            accepted = f"{self.name} trains no recurrent policies, take ppo2 or acer, or a network without memory"
+            raise bad_argument("network", network, accepted)
 
     def gradient_steps(
         self,
@@ -85,43 +88,40 @@ class OnPolicyRun(Run):
         max_grad_norm: float | None = None,
         variables: list[keras.Variable] | None = None,
     ) -> Callable[..., dict[str, float]]:
-        """Compile gradient steps of the policy on a loss; the optimiser becomes part of the model.
+        """Compile gradient steps of the policy on a loss.
 
         Args:
             loss: function of a batch, with coefficients by name in it; see learn/engine.py.
             optimizer: a Keras optimizer, or an RMSProp.
             max_grad_norm: bound of the gradient's global norm; None for none.
-            variables: those that change; None for all of the policy.
+            variables: variables that change; None for all of the policy.
 
         Returns:
-            Function of arrays with equal first axes, of minibatches' row indices [K, B] (None for one step on all
-            rows), and of 'lr' and other coefficients by name, which returns the mean statistics.
+            Function that takes arrays with equal first axes, row indices of minibatches [K, B] (None for one step on
+            all rows), and 'lr' and other coefficients by name; it returns the mean statistics.
         """
         variables = self.policy.trainable_variables if variables is None else variables
         jit = compile_with_xla(self.policy, self.plan.steps_per_update)
         phase = Phase("policy", loss, variables, optimizer, max_grad_norm=max_grad_norm)
         engine = Engine([phase], jit=jit, comm=self.comm)
-        self.model.optimizer = optimizer
 
         def step(data: dict[str, np.ndarray], indices: np.ndarray | None = None, **coefficients: float) -> dict:
-            statistics = self.check(engine.minibatches(data, indices, **coefficients))
-            self.model.actor.refresh()
-            return statistics
+            return self.check(engine.minibatches(data, indices, **coefficients))
 
         return step
 
-    def rollouts(self, before: Callable[[], None] | None = None) -> Iterator[Rollout]:
-        """Start the run, and give every update's rollouts; learn from each, and hand the update's row to `log`.
+    def rollouts(self, model: PolicyModel, before: Callable[[], None] | None = None) -> Iterator[Rollout]:
+        """Start the run, and yield each rollout; the caller learns from it and gives the row's columns to `log`.
 
         Args:
+            model: model of the policy; its actor is brought up to date after each rollout.
             before: called once before the first rollout.
         """
-        env, eval_env = self.env, self._evaluated_env
-        nsteps = self.plan.steps_per_update // self._rollouts_per_update // env.num_envs
-        self.start(self.model)
-        acting = self.policy, self.model.actor, nsteps, self.rng
-        runner = Runner(env, *acting, self.keep_next_obs, self.keep_neglogps)
-        evaluation = None if eval_env is None else Runner(eval_env, *acting, keep_neglogps=False)
+        nsteps = self.plan.steps_per_update // self._rollouts_per_update // self.env.num_envs
+        self.start(model)
+        acting = (self.policy, model.actor, nsteps, self.rng)
+        runner = Runner(self.env, *acting, self._keep_next_obs, self._keep_neglogps)
+        evaluation = self._evaluation(acting)
         self.acts(runner, *([] if evaluation is None else [evaluation]))
         if before is not None:
             before()
@@ -130,61 +130,58 @@ class OnPolicyRun(Run):
                 rollout = runner.run()
                 self.collected(rollout.episodes)
                 yield rollout
-                self.model.observe(partial(env_major, rollout.obs))
+                model.actor.refresh()
+                model.observe(partial(env_major, rollout.obs))
             if evaluation is not None:
                 self.eval_episodes.extend(evaluation.run().episodes)
             self.finish_update(lambda: self._columns(self) | self._row())
 
+    def _evaluation(self, acting: tuple[Any, ...]) -> Runner | None:
+        """Return a runner of the evaluation environments, which take as many steps as those of training."""
+        if self.eval_env is None or self._tester is not None:
+            return None
+        return Runner(self.eval_env, *acting, keep_neglogps=False)
+
     def collected(self, episodes: list[dict[str, Any]]) -> None:
-        """Remember the infos' 'episode' entries of the episodes that ended in a rollout."""
+        """Store the 'episode' entries of infos of a rollout."""
         self.episodes.extend(episodes)
 
     def log(self, row: dict[str, Any] | Callable[[], dict[str, Any]]) -> None:
-        """What this update adds to the row of the logs, or a function that gives it, called when a row is due."""
+        """Add columns to this update's row of the logs: a dict, or a function that is called if a row is due."""
         self._row = row if callable(row) else lambda: row
 
 
-def minibatch_by_minibatch(model: Any) -> Callable[..., dict[str, float]]:
-    """The optimisation phase of a model of the user's own, through its train(lr, cliprange, **minibatch).
+def rollout_columns(run: Run) -> dict[str, Any]:
+    """Return the counters and mean returns of a run, under baselines' names for a2c and its family."""
+    return {"nupdates": run.update, "total_timesteps": run.timesteps, "fps": run.fps} | episode_columns(run)
 
-    Args:
-        model: has train and loss_names; see ppo2's Model.
-    """
 
-    def train_phase(
-        lr: float, cliprange: float, data: dict[str, np.ndarray], indices: np.ndarray, **rates: float
-    ) -> dict[str, float]:
-        losses = []
-        for rows in indices:
-            part = {name: array[rows] for name, array in data.items()}
-            states = part.pop("states", None)
-            masks = part.pop("episode_start", np.zeros(len(part["obs"]), np.float32))
-            if states is not None:
-                part = {name: array.reshape(-1, *array.shape[2:]) for name, array in part.items()}
-            losses.append(model.train(lr, cliprange, masks=masks.reshape(-1), states=states, **part, **rates))
-        return dict(zip(model.loss_names, np.mean(losses, axis=0).tolist(), strict=True))
-
-    return train_phase
+def episode_columns(run: Run) -> dict[str, float]:
+    """Return the mean returns and lengths of the latest episodes, of training and of evaluation if there is any."""
+    row = {"eprewmean": run.episodes.mean_reward, "eplenmean": run.episodes.mean_length}
+    if run.eval_env is not None:
+        row |= {"eval_eprewmean": run.eval_episodes.mean_reward, "eval_eplenmean": run.eval_episodes.mean_length}
+    return row
 
 
 class BatchRun(OnPolicyRun):
-    """Episodes count whichever rank they ended on: in the means of the logs and for the limit.
+    """Count episodes of all ranks, in the means of the logs and for the limit.
 
     Attributes:
-        episodes_in_update: how many episodes have ended in this update.
+        episodes_in_update: number of episodes that ended in this update.
 
     Args:
-        name: the algorithm's name.
+        algorithm: declaration of the algorithm.
         network: as given to learn.
         env: the environments.
-        config: the algorithm's arguments.
-        episodes_in_mean: the latest episodes, over which the logs' means go.
+        config: arguments of the algorithm.
+        episodes_in_mean: number of latest episodes in the means of the logs.
         rollouts_per_update: batches of steps in an update.
     """
 
     def __init__(
         self,
-        name: str,
+        algorithm: Algorithm,
         network: NetworkSpec,
         env: VecEnv,
         config: BatchConfig,
@@ -198,11 +195,20 @@ class BatchRun(OnPolicyRun):
             steps_per_update=steps,
             save_interval=config.save_interval,
         )
-        super().__init__(name, network, env, config, iteration_columns, plan, False, rollouts_per_update)
-        self.episodes, self.episodes_in_update = Episodes(episodes_in_mean), 0
+        scores = Scores(episodes_in_mean)
+        super().__init__(
+            algorithm,
+            network,
+            env,
+            config,
+            batch_columns,
+            plan=plan,
+            scores=scores,
+            rollouts_per_update=rollouts_per_update,
+        )
+        self.episodes_in_update = 0
 
     def updates(self) -> Iterator[int]:
-        """See Run; the callback comes before each update."""
         callback = self.config.callback
         for update in super().updates():
             if callback is not None:
@@ -211,20 +217,19 @@ class BatchRun(OnPolicyRun):
             yield update
 
     def collected(self, episodes: list[dict[str, Any]]) -> None:
-        """See OnPolicyRun."""
-        episodes = [episode for own in self.comm.gather(episodes) for episode in own]
+        episodes = [episode for of_rank in self.comm.gather(episodes) for episode in of_rank]
         self.episodes_in_update += len(episodes)
         super().collected(episodes)
 
     def finish_update(self, row: Callable[[], dict[str, Any]]) -> None:
-        """See Run."""
-        most, seconds = self.config.max_episodes, self.config.seconds
-        if (most and self.episodes.count >= most) or (seconds and time.perf_counter() - self._started >= seconds):
+        most = self.config.max_episodes
+        seconds = self.config.seconds
+        if (most and self.episodes.count >= most) or (seconds and self.clock.seconds_so_far() >= seconds):
             self.stop()
         super().finish_update(row)
 
     def _named(self) -> dict[str, Any]:
-        """What callbacks look at, under the original's names."""
+        """Return the variables that callbacks read, under baselines' names."""
         return {
             "run": self,
             "pi": self.model,
@@ -233,3 +238,15 @@ class BatchRun(OnPolicyRun):
             "timesteps_so_far": self.steps_of_all() - self.plan.steps_per_update * self.comm.size,
             "episodes_so_far": self.episodes.count,
         }
+
+
+def batch_columns(run: BatchRun) -> dict[str, Any]:
+    """Return the episodes and steps of all ranks, under baselines' names for trpo_mpi and ppo1."""
+    return {
+        "EpLenMean": run.episodes.mean_length,
+        "EpRewMean": run.episodes.mean_reward,
+        "EpThisIter": run.episodes_in_update,
+        "EpisodesSoFar": run.episodes.count,
+        "TimestepsSoFar": run.steps_of_all(),
+        "TimeElapsed": run.elapsed,
+    }

@@ -3,7 +3,7 @@
 The steps have an Adam of their own, whose learning rate is the policy's times a strength that goes down to 0.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,12 +15,12 @@ from tfbaselines.config.signals import Pretraining
 from tfbaselines.demos.cloning import ADAM_EPSILON, Sequences, as_rows, imitation_loss, memory_after
 from tfbaselines.demos.demonstrations import Demonstrations, load_demonstrations
 from tfbaselines.envs.normalize import VecNormalize
-from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.base import find_wrapper
 from tfbaselines.envs.vec.packed import PackedSpace
 from tfbaselines.errors import UsageError
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import Adam, restore_slots, slots
+from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.run import Run
@@ -35,23 +35,26 @@ class CloningBeside:
         optimizer: takes the steps.
 
     Args:
-        run: whose policy learns, and whose logs have the statistics.
-        model: the policy's.
-        demonstrations: what it learns from.
-        arguments: how.
-        shown: makes demonstrated observations those that the environments would show now.
+        run: the run; its logs get the statistics.
+        policy: policy that learns.
+        demonstrations: demonstrations to learn from.
+        arguments: hyper-parameters.
+        shown: normalizes demonstrated observations as the environments do now.
     """
 
     def __init__(
         self,
         run: Run,
-        model: PolicyModel,
+        policy: BasePolicy,
         demonstrations: Demonstrations,
         arguments: Pretraining,
         shown: Callable[[np.ndarray], np.ndarray] = lambda obs: obs,
     ) -> None:
-        self._run, self._model, self._arguments, self._shown = run, model, arguments, shown
-        policy, self._size, self._sequences = model.policy, arguments.batch_size, None
+        self._run = run
+        self._arguments = arguments
+        self._shown = shown
+        self._size = arguments.batch_size
+        self._sequences = None
         if policy.recurrent:
             length = arguments.sequence_length
             self._sequences = Sequences(demonstrations, length, policy.state_size)
@@ -70,13 +73,20 @@ class CloningBeside:
         left = max(0.0, 1.0 - before / steps) if steps else 1.0
         return left * self._arguments.strength
 
-    def learn(self, steps: int) -> None:
-        """Take gradient steps, as long as there is any strength left; the run's next row has the statistics.
+    @property
+    def parts(self) -> list[Any]:
+        """Parts of the model that cloning adds."""
+        return [self]
+
+    def learn(self, model: PolicyModel, steps: int) -> None:
+        """Take gradient steps while the strength is above 0; the run's next row has the statistics.
 
         Args:
-            steps: how many.
+            model: model of the policy, with an actor that follows the parameters.
+            steps: number of gradient steps.
         """
-        columns, strength = self._run.columns, self.strength
+        columns = self._run.columns
+        strength = self.strength
         columns[STRENGTH] = strength
         if strength == 0.0:
             columns.pop(LOSS, None)
@@ -89,7 +99,7 @@ class CloningBeside:
         indices = np.arange(len(rows), dtype=np.int32).reshape(steps, self._size)
         statistics = self._engine.minibatches(batch, indices, lr=strength * self._run.rates()["lr"])
         columns[LOSS] = self._run.check({LOSS: statistics["loss"]})[LOSS]
-        self._model.actor.refresh()
+        model.actor.refresh()
 
     def _as_shown(self, obs: np.ndarray) -> np.ndarray:
         return np.asarray(self._shown(obs), obs.dtype)
@@ -114,28 +124,27 @@ class CloningBeside:
 
 
 class NoCloning:
-    """Of a run that learns from rewards alone."""
+    """No cloning: the run learns from rewards alone."""
 
-    def learn(self, steps: int) -> None:
-        """Nothing; see CloningBeside."""
+    parts: Sequence[Any] = ()
+
+    def learn(self, model: PolicyModel, steps: int) -> None:
+        """Take no gradient steps."""
 
 
-def cloning_beside(run: Run, model: PolicyModel, env: VecEnv) -> CloningBeside | NoCloning:
-    """The cloning of a run, which becomes a part of its model.
+def cloning_beside(run: Run, policy: BasePolicy) -> CloningBeside | NoCloning:
+    """Return the cloning that a run's arguments declare; its `parts` belong to the model.
 
     Args:
-        run: of an algorithm with PretrainingConfig, before it starts.
-        model: the run's.
-        env: the environments of training.
+        run: run of an algorithm with PretrainingConfig, before it starts.
+        policy: policy of the run.
     """
-    arguments, policy = run.config.cloning, model.policy
+    arguments = run.config.cloning
     if arguments is None:
         return NoCloning()
     if isinstance(policy.observation_space, PackedSpace):
         raise UsageError("pretraining takes neither action masks nor observations of several parts")
     demonstrations = load_demonstrations(arguments.demo_path, policy.observation_space, policy.action_space)
-    normalized = find_wrapper(env, VecNormalize)
+    normalized = find_wrapper(run.env, VecNormalize)
     shown = {} if normalized is None else {"shown": normalized.scaled}
-    cloning = CloningBeside(run, model, demonstrations, arguments, **shown)
-    model.parts = [*model.parts, cloning]
-    return cloning
+    return CloningBeside(run, policy, demonstrations, arguments, **shown)

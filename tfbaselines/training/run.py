@@ -1,150 +1,162 @@
-"""One run of one algorithm: it owns the communicator, the generator, precision, logs, checkpoints, and time.
+"""One run of one algorithm: its environments, progress, logs, checkpoints and end.
 
-A run has phases, in this order:
+A run has these phases:
 
-1. build: the constructor sets precision and seeds; the algorithm builds its model.
-2. `start(model)`: load or resume; rank 0's parameters are broadcast; copies that follow them are made; signals are
-   caught from here on.
-3. `for update in run.updates(): ...; run.finish_update(row)`: logs, checkpoints, progress.
-4. the end of the `with run:` block: ranks are compared, the last checkpoint is saved.
+1. The constructor wraps the environments, seeds everything and sets the precision; the algorithm builds its model.
+2. `start(model)` loads or resumes, broadcasts rank 0's parameters, and catches signals from then on.
+3. `for update in run.updates(): ...; run.finish_update(row)` logs, saves and shows progress.
+4. The end of the `with run:` block compares the ranks and saves the last checkpoint.
+
+Each part of a run is one object with one task: Clock (clock.py) counts, Scores and Tester (testing.py) judge, Rates
+(schedules.py) follows schedules, FiniteCheck and StopSignals (guards.py) guard, Saving (saving.py) writes checkpoints,
+Callbacks (callbacks.py) calls the user's functions.
 """
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
-import numpy as np
-
+from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.config import Config
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import InUseError, NotFiniteError
 from tfbaselines.learn import exchange
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import locked
-from tfbaselines.logs.rows import EPISODES_IN_MEAN, Episodes, safe_mean
+from tfbaselines.logs.statistics import EPISODES_IN_MEAN, Episodes
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.threads import Together, one_blas_thread
 from tfbaselines.policy.precision import available, set_precision
 from tfbaselines.training.callbacks import Callbacks, StopAt
-from tfbaselines.training.guards import FiniteCheck, StopSignals
+from tfbaselines.training.clock import UNLIMITED, Clock, Plan
+from tfbaselines.training.guards import FiniteCheck, Interrupted, StopSignals
 from tfbaselines.training.model import PolicyModel
-from tfbaselines.training.plan import UNLIMITED, Interrupted, Plan, Rates, RowClock, ranks_text, seed_everything
 from tfbaselines.training.progress import make_progress
-from tfbaselines.training.saving import Saving
+from tfbaselines.training.ranks import check_in_step, ranks_text, seed_everything
+from tfbaselines.training.saving import RunState, Saving
+from tfbaselines.training.schedules import Rates
+from tfbaselines.training.testing import Scores, Tester
 
 UPDATES_BETWEEN_SYNC_CHECKS = 100
 
 R = TypeVar("R", bound="Run")
 
-# Ends of a run after which there is nothing to rescue.
+# Exceptions after which there is nothing to rescue.
 EXPECTED = (InUseError, Interrupted, NotFiniteError)
 
 
 class Run:
-    """See the module. A callback gets this object after every update; see training/callbacks.py.
+    """Run one algorithm; callbacks get this object after every update (training/callbacks.py).
 
     Attributes:
-        unit: in which progress is shown.
-        ends_otherwise: a number of something else than steps ends a run without total_timesteps.
-        name: the algorithm's.
-        model: what is trained; None before `start`.
-        env: its environments; their normalisation and random streams are saved and restored.
-        comm: the ranks that train together.
-        rng: the run's generator.
-        update: updates so far.
-        num_updates: updates of the whole run.
-        elapsed: seconds so far, those of the runs that it continues included.
-        fps: environment steps per second since the last row of the logs.
-        episodes: the latest episodes of training.
-        eval_episodes: the latest episodes of tests.
-        eval_env: environments for tests, or None.
-        normalized: the environments whose normalisation belongs to the model; None before `start`.
-        counted: a rank's steps when the run was resumed, and those of all the ranks that it had until then.
-        environments: those of training and of tests, saved and restored as one; None before `start`.
-        columns: further columns of the logs, by name: a callback's numbers.
-        wrap: as given.
+        name: name of the algorithm.
+        algorithm: declaration of the algorithm.
+        env: environments of training, wrapped as the algorithm declares.
+        envs: environments of each worker, wrapped.
+        eval_env: environments for tests, wrapped; None for no tests.
+        environments: environments of training and of tests, saved as one; None before `start`.
+        model: model that learns; None before `start`.
+        comm: ranks that train together.
+        rng: random generator of the run.
+        options: options of the run.
+        plan: lengths and intervals.
+        clock: counters of updates, steps and seconds.
+        scores: latest episodes of training and of tests.
+        columns: further columns of the logs by name, for callbacks.
 
     Args:
-        name: the algorithm's name.
-        env: environments, or what saves and restores those of several workers as one.
-        config: the algorithm's arguments.
-        plan: when the run does what.
-        wrap: what the algorithm puts around environments; env has it already.
+        algorithm: declaration of the algorithm.
+        env: the environments, or a list with those of each worker.
+        joined: saves and restores the environments of several workers as one.
+        config: arguments of the algorithm.
+        plan: lengths and intervals.
+        clock: counters; None for a Clock of the plan.
+        scores: latest episodes; None for Scores().
+        eval_env: environments that the algorithm evaluates on by itself; None for tests as the config declares them.
+        ends: the run has a known length, so that arguments may follow schedules; None if the plan has one.
     """
-
-    unit = "step"
-    ends_otherwise = False
 
     def __init__(
         self,
-        name: str,
-        env: Any,
+        algorithm: Algorithm,
+        env: VecEnv | Sequence[VecEnv],
         config: Config,
         plan: Plan,
-        wrap: Callable[[VecEnv], VecEnv] = lambda env: env,
+        *,
+        joined: Callable[[Sequence[VecEnv]], Any] = Together,
+        clock: Clock | None = None,
+        scores: Scores | None = None,
+        eval_env: VecEnv | None = None,
+        ends: bool | None = None,
     ) -> None:
-        self.name, self.env, self.plan, self.wrap = name, env, plan, wrap
-        self._num_envs = getattr(env, "num_envs", 0)
+        self.algorithm = algorithm
+        self.name = algorithm.name
+        several = isinstance(env, list | tuple)
+        self.envs = [algorithm.wrap(one) for one in (env if several else [env])]
+        self.env = joined(self.envs) if several else self.envs[0]
         limit = getattr(config, "max_ep_len", None)
         if limit is not None:
-            env.limit_episodes(limit)
-        self.options, self.comm = config.options, mpi.wrap(config.comm)
-        self._rates = Rates(name, config, ends=self.ends_otherwise or plan.total_timesteps < UNLIMITED)
-        self.update, self.num_updates = 0, plan.total_timesteps // plan.steps_per_update
+            self.env.limit_episodes(limit)
+        self.plan = plan
+        self.clock = clock or Clock(plan)
+        self.scores = scores or Scores()
+        self.options = config.options
+        self.comm = mpi.wrap(config.comm)
+        self._rates = Rates(self.name, config, plan.total_timesteps < UNLIMITED if ends is None else ends)
         set_precision(available(self.options.precision, warns=self.is_root))
         exchange.set_exchange(self.options.mpi_exchange)
         self.rng = seed_everything(config.seed, self.comm)
-        self.model: PolicyModel | None = None
-        self.elapsed, self.fps = 0.0, 0
-        # Where a resumed run counts on from: updates, and the environment steps that they took.
-        self._before = 0, 0
-        self.counted = 0, 0
-        self._finished, self._saved_at = 0, 0.0
-        self.episodes, self.eval_episodes = Episodes(), Episodes()
-        self.eval_env: Any = None
-        self.normalized: Any = None
+        self._closing = contextlib.ExitStack()
+        self._tester: Tester | None = None
+        self.eval_env = algorithm.wrap(eval_env) if eval_env is not None else self._make_tests(config)
         self.environments: Any = None
+        self.model: PolicyModel | None = None
         self.columns: dict[str, float] = {}
-        # Episodes of a test, by which the run is judged; None for none.
-        self._num_tests: int | None = None
         bounds = (getattr(config, name, None) for name in ("max_total_reward", "stop_max_score"))
         self._callbacks = Callbacks(self.options.callback, *(StopAt(bound) for bound in bounds if bound is not None))
         self._paused: Callable[[], AbstractContextManager] = nullcontext
         self._finite = FiniteCheck(self.options.on_nan == "skip", self.comm, self._where)
-        self._signals, self._rows = StopSignals(), RowClock(plan)
-        self._stopped = self._save_wanted = self._calling_back = False
+        self._signals = StopSignals()
+        self._saving: Saving | None = None
         self._progress: Any = None
-        self._closing = contextlib.ExitStack()
-        self._saving = Saving(self, self._callbacks)
+        self._stopped = False
+        self._save_wanted = False
+        self._calling_back = False
+
+    def _make_tests(self, config: Config) -> VecEnv | None:
+        """Return the environments for tests; an algorithm without num_test_episodes steps them by itself."""
+        given = getattr(config, "eval_env", None)
+        given = None if given is None else self.algorithm.wrap(given)
+        if not hasattr(config, "num_test_episodes"):
+            return given
+        self._tester = Tester(self.envs[0], given, config, self.options, self.algorithm.wrap)
+        self._closing.callback(self._tester.close)
+        return self._tester.env
 
     def start(
-        self,
-        model: PolicyModel,
-        *,
-        normalized: Any = None,
-        replay: Any = None,
-        paused: Callable[[], AbstractContextManager] = nullcontext,
+        self, model: PolicyModel, *, replay: Any = None, paused: Callable[[], AbstractContextManager] = nullcontext
     ) -> None:
-        """Load or resume, share over ranks, and make the copies that follow the parameters.
+        """Load or resume, share the parameters over ranks, and bring all copies up to date.
 
         Args:
-            model: what is trained.
-            normalized: the environments whose normalisation belongs to the model; None for the run's.
-            replay: experience that is saved beside the checkpoints and restored, by save(path) and load(path).
-            paused: gives a context in which nothing else changes what is saved.
+            model: model that learns.
+            replay: experience that is saved beside the checkpoints, by save(path) and load(path); None for none.
+            paused: returns a context in which no other thread changes the model or the environments.
         """
-        self.model, self._paused = model, paused
+        self.model = model
+        self._paused = paused
         self.environments = self.env
         if self.eval_env is not None:
             self.environments = Together([self.env, self.eval_env])
-            self._num_tests = getattr(self.config, "num_test_episodes", 0) or EPISODES_IN_MEAN
+            self.judge_by_tests(getattr(self.config, "num_test_episodes", 0) or EPISODES_IN_MEAN)
+        state = RunState(self.clock, self.scores, self.rng, self.environments, self._callbacks, self.comm)
+        self._saving = Saving(model, state, self.options, replay, self.plan.replay_interval)
         if self._saving.directory and self.is_root:
             self._closing.enter_context(locked(self._saving.directory))
-        self._saving.begin(replay)
-        self.normalized = self.env if normalized is None else normalized
-        model.attach(self.normalized, self.options.config)
+        self._saving.remove_leftovers()
+        model.attach(self.normalized, self.options.config, self.rng)
         if self.config.load_path is not None:
             model.load(self.config.load_path)
         if self.options.resume:
@@ -152,47 +164,59 @@ class Run:
         mpi.share(model.variables(), self.comm)
         model.ready()
         if self.comm.size > 1:
-            logger.info(ranks_text(self.comm, self._num_envs))
+            logger.info(ranks_text(self.comm, getattr(self.env, "num_envs", 0)))
         self._begin()
 
     def acts(self, *parts: Any) -> None:
-        """Save where runners and collectors stand with every checkpoint; in a resumed run they go on from there.
+        """Save the state of runners and collectors in every checkpoint; a resumed run restores it here.
 
         Args:
-            parts: in the same order in every run; each has state() and restore().
+            parts: objects with state() and restore(), in the same order in every run.
         """
         self._saving.acts(parts)
 
     def at_end(self, call: Callable[[], None]) -> None:
-        """Call something when the run is over, however it ends."""
+        """Call a function when the run ends, also after an exception."""
         self._closing.callback(call)
+
+    def test(self, model: Any = None) -> list[dict[str, Any]]:
+        """Run the deterministic policy, and return the episodes' infos.
+
+        Args:
+            model: model to test; None for the one that learns.
+        """
+        episodes = [] if self._tester is None else self._tester.run(self.model if model is None else model)
+        self.eval_episodes.extend(episodes)
+        return episodes
+
+    @property
+    def normalized(self) -> VecEnv:
+        """Environments whose normalization belongs to the model."""
+        return self.envs[0]
+
+    @property
+    def episodes(self) -> Episodes:
+        """Latest episodes of training."""
+        return self.scores.training
+
+    @property
+    def eval_episodes(self) -> Episodes:
+        """Latest episodes of tests."""
+        return self.scores.tests
 
     @property
     def mean_reward(self) -> float:
-        """What counts: the mean return of the latest tests, or of training where there are none; NaN before any."""
-        return safe_mean(self._latest_test) if self._latest_test else self.episodes.mean_reward
+        """Mean return of the latest test, or of training if there are no tests; NaN before the first episode."""
+        return self.scores.mean_reward
 
     @property
     def judged_return(self) -> float:
-        """The mean return by which the run is judged: of the latest test, or else of as many episodes as in the logs.
-
-        NaN before there are as many episodes.
-        """
-        if self._num_tests is None:
-            return self.episodes.mean_reward if self.episodes.full else float("nan")
-        return safe_mean(self._latest_test) if len(self._latest_test) == self._num_tests else float("nan")
-
-    @property
-    def _latest_test(self) -> list[float]:
-        """Its returns; those of all tests where nothing says how many episodes one has."""
-        return self.eval_episodes.rewards[-(self._num_tests or 0) :]
+        """Mean return by which the run is judged; NaN before enough episodes have ended."""
+        return self.scores.judged_return
 
     def judge_by_tests(self, episodes: int) -> bool:
-        """Judge the run by a callback's tests of this many episodes, unless it has its own; whether it does."""
-        if self._num_tests is None:
-            self._num_tests = episodes
-            return True
-        return False
+        """Judge the run by a callback's tests of this many episodes, unless it has its own; return whether it does."""
+        return self.scores.judge_by_tests(episodes)
 
     @property
     def is_root(self) -> bool:
@@ -200,43 +224,46 @@ class Run:
         return self.comm.rank == 0
 
     @property
-    def timesteps(self) -> int:
-        """Environment steps of this rank so far."""
-        updates, steps = self._before
-        return steps + (self.update - updates) * self.plan.steps_per_update
-
-    def steps_of_all(self, *of_ranks: int) -> int:
-        """Environment steps of all ranks so far, also those of a number of ranks that it was before it was resumed.
-
-        Args:
-            of_ranks: the steps of each, where they differ.
-        """
-        steps, of_all = self.counted
-        each = of_ranks or [self.timesteps] * self.comm.size
-        return of_all + sum(each) - steps * len(each)
+    def update(self) -> int:
+        """Number of the present update, from 1."""
+        return self.clock.update
 
     @property
-    def done(self) -> int:
-        """How far the run is, for the display of progress, in its `unit`."""
-        return self.timesteps
+    def num_updates(self) -> int:
+        """Number of updates of the whole run."""
+        return self.clock.num_updates
+
+    @property
+    def timesteps(self) -> int:
+        """Environment steps of this rank so far."""
+        return self.clock.timesteps
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds so far, including the runs that this one continues."""
+        return self.clock.elapsed
+
+    @property
+    def fps(self) -> int:
+        """Environment steps per second since the last row of the logs."""
+        return self.clock.fps
 
     @property
     def fraction_left(self) -> float:
         """1 in the first update, going down to 1 / num_updates in the last."""
-        return 1.0 - (self.update - 1.0) / self.num_updates
+        return self.clock.fraction_left
 
-    @property
-    def fraction_after_update(self) -> float:
-        """The share of the steps that is left at the last step of this update, as baselines' Scheduler counts them."""
-        return 1.0 - (self.timesteps - 1.0) / self.plan.total_timesteps
+    def steps_of_all(self) -> int:
+        """Return the environment steps of all ranks so far, including ranks of earlier runs."""
+        return self.clock.steps_of_all([self.timesteps] * self.comm.size)
 
     @property
     def config(self) -> Any:
-        """The algorithm's arguments; those that follow a schedule, but for rates, have their present values."""
+        """Arguments of the algorithm; scheduled coefficients have their present values, learning rates do not."""
         return self._rates.config(lambda: self.fraction_left if self.update else 1.0)
 
     def rates(self, fraction_left: float | None = None) -> dict[str, float]:
-        """The value of every scheduled argument, by name, at `fraction_left` or where training now is."""
+        """Return the value of each scheduled argument by name, at `fraction_left` or at the present update."""
         return self._rates.at(self.fraction_left if fraction_left is None else fraction_left)
 
     def schedule(self, argument: str, schedule: Any) -> None:
@@ -248,11 +275,11 @@ class Run:
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, *_: Any) -> None:
-        # Whatever happens, the directory is left to other runs, and numpy its threads.
+        # After any exception, release the directory, the environments and numpy's threads.
         with self._closing:
             if self._progress is None:
                 return
-            # After the save: it takes what callbacks hold, and a signal must not cost it.
+            # The last checkpoint needs the callbacks, and a second signal must not prevent it: both end later.
             self._closing.callback(self._signals.release)
             self._closing.callback(self._callbacks.close)
             self._progress.close()
@@ -264,144 +291,137 @@ class Run:
     def _begin(self) -> None:
         """Catch signals, show progress, and start the clock."""
         self._signals.catch()
-        end = self._end()
-        show = bool(self.options.progress) and self.is_root and end is not None
-        self._progress = make_progress(show, self.name, self.done, end or 0, self.unit)
-        now = time.perf_counter()
-        self._started, self._saved_at = now - self.elapsed, now
-        self._first = self._finished = self._saving.saved = self.update
+        clock = self.clock
+        show = bool(self.options.progress) and self.is_root and clock.end is not None
+        self._progress = make_progress(show, self.name, clock.done, clock.end or 0, clock.unit)
+        self._saved_at = time.perf_counter()
+        self._first = self.update
+        self._finished = self.update
+        self._saving.begin()
         self._callbacks.begin(self)
-        self._rows.begin(self.timesteps, now, self.episodes.count)
+        clock.start(self.episodes.count)
 
     def _end_well(self) -> None:
-        """Save the last checkpoint; a signal that came meanwhile counts once that is done."""
+        """Save the last checkpoint, then report a signal that came in the meantime."""
         path = None
         if self.update > self._first:
-            self._check_in_step()
+            check_in_step(self.model.variables(), self.comm)
             path = self.comm.broadcast_object(self.save(last=True))
             # Other ranks may resume it at once.
             self.comm.barrier()
         if self._signals.number:
-            raise Interrupted(self._signals.number, path, self._saving.directory, self._saving.saved)
+            self._interrupt(self._signals.number, path)
 
     def _rescue(self) -> None:
-        """Save the model after an exception, as of the last update that was finished; what fails here is a warning."""
-        self.update = self._finished
+        """Save the model of the last finished update after an exception; warn if that fails."""
         saving = self._saving
+        self.clock.go_back_to(self._finished)
         try:
             saved = self.update > saving.saved and self.save(last=True) is not None
         except Exception as error:
-            # The error that ended the run is the one to tell.
+            # The exception that ended the run is the one to report.
             logger.warn(f"the run failed, and no checkpoint of update {self.update} could be saved: {error}")
             return
         if saved:
             logger.warn(f"the run failed after update {self.update}: --resume={saving.directory} goes on from there")
 
     def updates(self) -> Iterator[int]:
-        """The numbers of the updates still to do, from 1 (or where the resumed run stopped) to num_updates."""
+        """Yield the numbers of the remaining updates, up to num_updates."""
         while self.update < self.num_updates and not self._stopped:
-            self.update += 1
+            self.clock.begin_update()
             self._finite.begin(self.model, self._paused)
             yield self.update
 
     def finish_update(self, row: Callable[[], dict[str, Any]]) -> None:
-        """End an update: log when it is time, save when it is time, show progress, stop when asked to.
+        """End an update: call callbacks, log, save and show progress; stop if a signal or a callback asked for it.
 
         Args:
-            row: called when a row of the logs is due; gives its keys and values.
+            row: returns the columns of a row of the logs; called when a row is due.
         """
         self._finite.end(self.model, self.update, self._paused)
-        now, plan = time.perf_counter(), self.plan
-        self.elapsed = now - self._started
+        self.clock.tick()
         self.environments.merge_statistics(self.comm)
         self._call_back()
-        minutes = self.options.save_minutes
-        number, save_due = self._agree(minutes is not None and now - self._saved_at >= 60 * minutes)
-        # A run that ends because it is good enough shows that it is; rows may need every rank.
-        if self._rows.due(self.update, self.num_updates, self.episodes.count) or self._stopped:
-            self.fps = self._rows.speed(self.timesteps, now)
+        signal_number, save_due = self._agree()
+        # A run that a callback stopped logs its last row; all ranks log together.
+        if self.clock.row_due(self.episodes.count) or self._stopped:
+            self.clock.measure_speed()
             logger.logkvs(row() | self._further_columns() | self.columns)
             logger.dumpkvs()
         if self.update % UPDATES_BETWEEN_SYNC_CHECKS == 0:
-            self._check_in_step()
+            check_in_step(self.model.variables(), self.comm)
         for line in exchange.news():
             logger.info(line)
         self._finished = self.update
-        self._progress.update(self.done, lambda: self.mean_reward)
-        if number:
-            path = self.comm.broadcast_object(self.save(last=True))
-            raise Interrupted(number, path, self._saving.directory, self._saving.saved)
-        if save_due or (plan.save_interval and (self.update == 1 or self.update % plan.save_interval == 0)):
+        self._progress.update(self.clock.done, lambda: self.mean_reward)
+        if signal_number:
+            self._interrupt(signal_number, self.comm.broadcast_object(self.save(last=True)))
+        interval = self.plan.save_interval
+        if save_due or (interval and (self.update == 1 or self.update % interval == 0)):
             self.save()
 
+    def _interrupt(self, number: int, checkpoint: str | None) -> NoReturn:
+        raise Interrupted(number, checkpoint, self._saving.directory, self._saving.saved)
+
     def _call_back(self) -> None:
-        self._save_wanted, self._calling_back = False, True
+        self._save_wanted = False
+        self._calling_back = True
         try:
             self._stopped = not self._callbacks(self) or self._stopped
         finally:
             self._calling_back = False
 
     def _further_columns(self) -> dict[str, int]:
-        """What is told of some runs only."""
+        """Return the columns that only MPI runs or on_nan='skip' have."""
+        columns = {}
         of_all = self.steps_of_all()
-        ranks = {} if self.comm.size == 1 and of_all == self.timesteps else {"global_timesteps": of_all}
-        return ranks | ({"dropped_updates": self._finite.dropped} if self.options.on_nan == "skip" else {})
+        if self.comm.size > 1 or of_all != self.timesteps:
+            columns["global_timesteps"] = of_all
+        if self.options.on_nan == "skip":
+            columns["dropped_updates"] = self._finite.dropped
+        return columns
 
     def stop(self) -> None:
         """End the run, on every rank, after this update."""
         self._stopped = True
 
     def check(self, statistics: dict[str, Any]) -> dict[str, Any]:
-        """The statistics of an update, none of which may be NaN or infinite; see training/guards.py."""
+        """Return the statistics of an update; none may be NaN or infinite (training/guards.py)."""
         self._finite.statistics(statistics, self.update)
         return statistics
 
     def save(self, last: bool = False) -> str | None:
-        """Write a checkpoint (rank 0 writes, with every rank's own state in it); returns its path on rank 0.
+        """Write a checkpoint with the state of every rank; return its path on rank 0.
 
-        A save that fails is a warning: the checkpoint before it stays, and the next interval tries again. Called by a
-        callback, it comes at the end of the update, after the row of the logs that belongs to it.
+        A failed save is a warning: the checkpoint before it stays, and the next interval tries again. If a callback
+        calls this, the checkpoint is written at the end of the update, after its row of the logs.
+
+        Args:
+            last: this is the last checkpoint of the run.
         """
         if self._calling_back:
             self._save_wanted = True
             return None
         self._saved_at = time.perf_counter()
         with self._paused():
-            # A checkpoint of parameters that are not finite would push out good ones.
+            # A checkpoint of parameters that are not finite would replace good ones.
             self._finite.parameters(self.model.variables(), self.update)
             return self._saving.save(last)
 
     def _where(self) -> str:
-        saved = f"; the last good checkpoint is {self._saving.saved:05d}" if self._saving.saved else ""
+        last_good = self._saving.saved if self._saving is not None else 0
+        saved = f"; the last good checkpoint is {last_good:05d}" if last_good else ""
         return (f" on rank {self.comm.rank}" if self.comm.size > 1 else "") + saved
 
-    def go_on_from(self, update: int, timesteps: int) -> None:
-        """Count on from where a saved run stopped, whose episodes were just restored."""
-        self.update, self._before = update, (update, timesteps)
-        left = self.plan.total_timesteps - timesteps
-        self.num_updates = update + max(0, left // self.plan.steps_per_update)
-
-    def _end(self) -> int | None:
-        """What `done` will be when the run is over; None where something else than steps ends it."""
-        if self.plan.total_timesteps >= UNLIMITED:
-            return None
-        return self.timesteps + (self.num_updates - self.update) * self.plan.steps_per_update
-
-    def _check_in_step(self) -> None:
-        if self.comm.size > 1:
-            parameters = [mpi.values(variable).ravel() for variable in self.model.variables()]
-            mpi.sync_check(np.concatenate(parameters), self.comm)
-
-    def _agree(self, save_due: bool) -> tuple[int, bool]:
-        """Stop every rank in the same update, whichever of them it is due on.
-
-        Args:
-            save_due: it is time for a checkpoint; rank 0 decides.
+    def _agree(self) -> tuple[int, bool]:
+        """Agree over ranks whether to stop and to save after this update.
 
         Returns:
-            The number of a signal that came to any rank, or 0; whether a checkpoint is due.
+            The number of a signal that came to any rank, or 0; whether a checkpoint is due, which rank 0 decides.
         """
-        own = self._signals.number, self._stopped, save_due or self._save_wanted
-        numbers, stopped, due = zip(*(self.comm.gather(own) if self.comm.size > 1 else [own]), strict=True)
-        self._stopped = any(stopped)
-        return max(numbers), due[0]
+        minutes = self.options.save_minutes
+        due = minutes is not None and time.perf_counter() - self._saved_at >= 60 * minutes
+        own = (self._signals.number, self._stopped, due or self._save_wanted)
+        every = self.comm.gather(own) if self.comm.size > 1 else [own]
+        self._stopped = any(stopped for _, stopped, _ in every)
+        return max(number for number, _, _ in every), every[0][2]

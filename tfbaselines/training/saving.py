@@ -1,102 +1,183 @@
-"""The checkpoints of a run: what they hold, the replay beside them, and how a run goes on from one."""
+"""Checkpoints of a run: their content, the replay beside them, and how a run resumes from one."""
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tfbaselines.config.files import FILE_NAME, write_config
+from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import InUseError, UsageError
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import cut_back, lock_again, positions
+from tfbaselines.parallel import mpi
+from tfbaselines.training.callbacks import Callbacks
 from tfbaselines.training.checkpoint import Checkpoints, KeptReplay
+from tfbaselines.training.clock import Clock
+from tfbaselines.training.model import PolicyModel
+from tfbaselines.training.testing import Scores
+
+
+@dataclass
+class RunState:
+    """State of a run beside its model, as a checkpoint holds it.
+
+    Attributes:
+        clock: counters, equal on all ranks.
+        scores: latest episodes; a checkpoint has those of rank 0.
+        rng: random generator of this rank.
+        environments: environments of this rank.
+        callbacks: callbacks of this rank.
+        comm: ranks that train together.
+        acting: runners and collectors of this rank.
+    """
+
+    clock: Clock
+    scores: Scores
+    rng: np.random.Generator
+    environments: Any
+    callbacks: Callbacks
+    comm: mpi.Communicator
+    acting: list[Any] = field(default_factory=list)
+
+    def gather(self) -> list[dict[str, Any]]:
+        """Return the state of each rank; every rank calls this."""
+        own = {
+            "rng": self.rng.bit_generator.state,
+            "timesteps": self.clock.timesteps,
+            "env": self.environments.state(),
+            "callbacks": self.callbacks.state(),
+            "acting": {str(number): part.state() for number, part in enumerate(self.acting)},
+        }
+        return self.comm.gather(own)
+
+    def tree(self, ranks: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return the state of the run, from the states of its ranks."""
+        steps = [state["timesteps"] for state in ranks]
+        return self.clock.state(steps) | self.scores.state() | {"ranks": _numbered(ranks)}
+
+    def restore(self, saved: dict[str, Any]) -> list[dict[str, Any]]:
+        """Take over a state, and return the states of this rank's runners and collectors."""
+        self.scores.restore(saved)
+        self.clock.restore(saved)
+        own = saved["ranks"].get(str(self.comm.rank))
+        if own is None:
+            return []
+        self.rng.bit_generator.state = own["rng"]
+        self.environments.restore(own["env"])
+        self.callbacks.restore(own["callbacks"])
+        return [own["acting"][number] for number in sorted(own["acting"], key=int)]
+
+
+def _numbered(states: list[dict[str, Any]]) -> dict[str, Any]:
+    return {str(number): state for number, state in enumerate(states)}
 
 
 class Saving:
-    """Writes the checkpoints of a run, and takes up an earlier one.
+    """Write the checkpoints of a run, and resume from an earlier one.
 
     Attributes:
-        directory: of the log files; None without any, and then nothing is saved.
-        saved: the update of the latest checkpoint, or that at which the run began.
+        directory: log directory; None for none, in which case nothing is saved.
+        saved: update of the latest checkpoint, or the update at which the run began.
 
     Args:
-        run: whose state it is; see Run.
-        callbacks: the run's, which have states of their own.
+        model: model of the run.
+        state: the other state of the run.
+        options: options of the run.
+        replay: experience that is saved beside the checkpoints, by save(path) and load(path); None for none.
+        replay_interval: updates between two saves of the replay.
     """
 
-    def __init__(self, run: Any, callbacks: Any) -> None:
-        self._run, self._callbacks = run, callbacks
-        self.directory, self.saved = logger.configured_dir(), 0
+    def __init__(
+        self, model: PolicyModel, state: RunState, options: RunOptions, replay: Any, replay_interval: int
+    ) -> None:
+        self._model = model
+        self._state = state
+        self._options = options
+        self.directory = logger.configured_dir()
+        self.saved = 0
         self._checkpoints = self._of(self.directory) if self.directory else None
-        self._replay: KeptReplay | None = None
+        self._replay = None if replay is None else KeptReplay(replay, state.comm.rank)
+        self._replay_interval = replay_interval
         self._best = -np.inf
-        # What acts in the environments, and where a resumed run's stood.
-        self._acting: list[Any] = []
-        self._acted: list[dict[str, Any]] = []
+        # States of runners and collectors that a resumed run has not made yet.
+        self._to_restore: list[dict[str, Any]] = []
 
-    def begin(self, replay: Any) -> None:
-        """Make room in the directory.
+    @property
+    def _is_root(self) -> bool:
+        return self._state.comm.rank == 0
 
-        Args:
-            replay: experience that is saved beside the checkpoints, by save(path) and load(path); None for none.
-        """
-        self._replay = None if replay is None else KeptReplay(replay, self._run.comm.rank)
-        if self._checkpoints is not None and self._run.is_root:
+    def remove_leftovers(self) -> None:
+        """Remove files that a killed run left half written."""
+        if self._checkpoints is not None and self._is_root:
             self._checkpoints.remove_leftovers()
 
+    def begin(self) -> None:
+        """Count from the present update."""
+        self.saved = self._state.clock.update
+
     def acts(self, parts: tuple[Any, ...]) -> None:
-        """Save and restore where runners and collectors stand; see Run.acts."""
-        for part, state in zip(parts, self._acted, strict=False):
+        """Restore runners and collectors of a resumed run, and save them from now on; see Run.acts."""
+        for part, state in zip(parts, self._to_restore, strict=False):
             part.restore(state)
-        self._acted = self._acted[len(parts) :]
-        self._acting += parts
+        self._to_restore = self._to_restore[len(parts) :]
+        self._state.acting.extend(parts)
 
     def save(self, last: bool) -> str | None:
-        """Write a checkpoint, and now and then the replay; returns the checkpoint's path on rank 0.
+        """Write a checkpoint, and the replay if it is due; return the checkpoint's path on rank 0.
 
-        What fails is a warning; the checkpoint before it stays.
+        A failure is a warning, and the checkpoint before it stays.
 
         Args:
             last: the run ends, so that the replay is due.
         """
-        update, replay, most = self._run.update, self._replay, self._run.plan.replay_interval
+        update = self._state.clock.update
+        replay = self._replay
         path = self._try("checkpoint", self._write)
-        if replay is not None and self._checkpoints is not None and (last or update - replay.saved >= most):
-            # After the checkpoint, which its failure must not cost.
+        kept = replay is not None and self._checkpoints is not None
+        if kept and (last or update - replay.saved >= self._replay_interval):
+            # After the checkpoint, which is written even if the replay fails.
             self._try("replay", lambda: replay.save(self._checkpoints, update))
         return path
 
     def resume(self, directory: str) -> None:
-        """Go on from the newest checkpoint of a log directory that can be read; ValueError when there is none."""
-        run, checkpoints = self._run, self._of(directory)
+        """Continue from the newest checkpoint of a log directory that can be read; ValueError if there is none."""
+        checkpoints = self._of(directory)
         path, tree, warning = checkpoints.newest()
         if path is None:
             raise UsageError(f"cannot resume: {checkpoints.describe()}")
-        run.model.take(tree, path)
+        self._model.take(tree, path)
         try:
             saved = tree["training"]
-            self._take_up(saved)
+            self._best = saved["best"] if saved["best"] is not None else -np.inf
+            self._to_restore = self._state.restore(saved)
         except (LookupError, TypeError, AttributeError) as error:
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
             raise UsageError(f"cannot resume: '{path}' is no checkpoint of a run ({reason})") from None
-        if run.is_root and self.directory and os.path.realpath(directory) == os.path.realpath(self.directory):
-            # Before any warning of this run is in the log.
-            cut_back(self.directory, saved.get("files") or positions(self.directory))
+        if self._is_root and self.directory and os.path.realpath(directory) == os.path.realpath(self.directory):
+            # Before this run logs its first warning.
+            cut_back(self.directory, saved["files"] or positions(self.directory))
+        environments = self._state.environments
         if self._replay is not None:
-            self._replay.load(checkpoints, run.update, run.environments.restored)
+            self._replay.load(checkpoints, self._state.clock.update, environments.restored)
+        self._warn(warning)
+        if self._is_root and self.directory and self._options.config:
+            # Only now: arguments that do not fit the checkpoint must not replace the directory's.
+            write_config(self.directory, self._options.config)
+
+    def _warn(self, warning: str) -> None:
+        clock = self._state.clock
         if warning:
             logger.warn(warning)
-        if not run.environments.restored:
+        if not self._state.environments.restored:
             logger.warn("the episodes under way begin anew: the checkpoint lacks the state of their environments")
-        if run.update >= run.num_updates:
-            logger.warn(f"nothing left to train: {run.timesteps} steps are done; a larger total goes on from there")
-        if run.is_root and self.directory and run.options.config:
-            # Not before: arguments that do not fit the checkpoint must not be kept.
-            write_config(self.directory, run.options.config)
+        if clock.update >= clock.num_updates:
+            logger.warn(f"nothing left to train: {clock.timesteps} steps are done; a larger total goes on from there")
 
     def _of(self, directory: str) -> Checkpoints:
-        return Checkpoints(os.path.join(directory, "checkpoints"), keep=self._run.options.keep_checkpoints)
+        return Checkpoints(os.path.join(directory, "checkpoints"), keep=self._options.keep_checkpoints)
 
     def _try(self, what: str, save: Callable[[], Any]) -> Any:
         try:
@@ -104,65 +185,32 @@ class Saving:
         except InUseError:
             raise
         except (OSError, ValueError) as error:
-            logger.warn(f"the {what} of update {self._run.update} could not be saved: {error}")
+            logger.warn(f"the {what} of update {self._state.clock.update} could not be saved: {error}")
             return None
 
     def _write(self) -> str | None:
-        run = self._run
-        own = {
-            "rng": run.rng.bit_generator.state,
-            "timesteps": run.timesteps,
-            "env": run.environments.state(),
-            "callbacks": self._callbacks.state(),
-            "acting": {str(number): part.state() for number, part in enumerate(self._acting)},
-        }
-        ranks = run.comm.gather(own)
-        writes = run.is_root and self._checkpoints is not None
+        ranks = self._state.gather()
+        writes = self._is_root and self._checkpoints is not None
         try:
             files = positions(self.directory) if writes else None
         finally:
-            # The other ranks, too, write to these files: none goes on before.
-            run.comm.barrier()
+            # All ranks write to these files: none continues before their lengths are known.
+            self._state.comm.barrier()
         if not writes:
             return None
-        # Of another run that has taken the directory since it was removed, nothing may be overwritten.
+        # If the directory was deleted and another run now owns it, do not overwrite that run.
         lock_again(self.directory)
-        tree = run.model.tree()
-        tree["training"] = {
-            "update": run.update,
-            "timesteps": run.timesteps,
-            "timesteps_of_all": run.steps_of_all(*(state["timesteps"] for state in ranks)),
-            "elapsed": run.elapsed,
-            "episodes": run.episodes.state(),
-            "eval_episodes": run.eval_episodes.state(),
-            "best": self._best if np.isfinite(self._best) else None,
-            "ranks": {str(rank): state for rank, state in enumerate(ranks)},
-            "files": files,
-        }
-        path = self._checkpoints.save(run.update, tree)
-        self.saved = run.update
-        if run.options.config and not os.path.exists(os.path.join(self.directory, FILE_NAME)):
-            # Without it a directory that was removed meanwhile could not be evaluated.
-            write_config(self.directory, run.options.config)
-        if run.mean_reward > self._best:
-            self._best = run.mean_reward
+        update = self._state.clock.update
+        tree = self._model.tree()
+        best = self._best if np.isfinite(self._best) else None
+        tree["training"] = self._state.tree(ranks) | {"best": best, "files": files}
+        path = self._checkpoints.save(update, tree)
+        self.saved = update
+        if self._options.config and not os.path.exists(os.path.join(self.directory, FILE_NAME)):
+            # The directory was deleted meanwhile; without this file it could not be evaluated.
+            write_config(self.directory, self._options.config)
+        mean_reward = self._state.scores.mean_reward
+        if mean_reward > self._best:
+            self._best = mean_reward
             self._checkpoints.mark_best(path)
         return str(path)
-
-    def _take_up(self, saved: dict[str, Any]) -> None:
-        """Counters, episodes, random streams and environments as a checkpoint has them."""
-        run = self._run
-        run.elapsed = saved["elapsed"]
-        run.episodes.restore(saved["episodes"])
-        run.eval_episodes.restore(saved["eval_episodes"])
-        # An older version's file lacks the steps: its updates were of the same size.
-        run.go_on_from(saved["update"], saved.get("timesteps", saved["update"] * run.plan.steps_per_update))
-        run.counted = run.timesteps, saved.get("timesteps_of_all", run.timesteps * len(saved["ranks"]))
-        self._best = saved["best"] if saved["best"] is not None else -np.inf
-        mine = saved["ranks"].get(str(run.comm.rank))
-        if mine is not None:
-            run.rng.bit_generator.state = mine["rng"]
-            run.environments.restore(mine["env"])
-            self._callbacks.restore(mine.get("callbacks", {}))
-            acting = mine.get("acting", {})
-            self._acted = [acting[number] for number in sorted(acting, key=int)]

@@ -1,7 +1,4 @@
-"""Running a trained policy: what --play and evaluate share.
-
-Tests of the deterministic policy on environments of their own.
-"""
+"""Episodes of a policy: playing, tests of the deterministic policy, and the mean return that judges a run."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,6 +12,7 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.base import find_wrapper
 from tfbaselines.envs.wrappers import require_end
 from tfbaselines.errors import UsageError, bad_argument
+from tfbaselines.logs.statistics import EPISODES_IN_MEAN, Episodes, safe_mean
 from tfbaselines.parallel.threads import one_blas_thread
 
 # Dones without an 'episode' entry after which there is none to be expected: an Atari game has far fewer lives.
@@ -81,6 +79,60 @@ def _ended(model: Any, env: VecEnv, deterministic: bool, render: bool = False) -
                     yield i, infos[i]["episode"]
                 elif (silent := silent + 1) > MOST_SILENT_DONES:
                     raise UsageError("the environments' infos have no episodes: put a Monitor around each environment")
+
+
+class Scores:
+    """Keep the latest episodes of training and of tests, and judge the run by them.
+
+    Attributes:
+        training: latest episodes of training.
+        tests: latest episodes of tests.
+
+    Args:
+        training: episodes of training to keep.
+        tests: episodes of tests to keep.
+    """
+
+    def __init__(self, training: int = EPISODES_IN_MEAN, tests: int = EPISODES_IN_MEAN) -> None:
+        self.training = Episodes(training)
+        self.tests = Episodes(tests)
+        # Episodes of the test that judges the run; None if training judges it.
+        self._num_tests: int | None = None
+
+    @property
+    def mean_reward(self) -> float:
+        """Mean return of the latest test, or of training if there are no tests; NaN before the first episode."""
+        return safe_mean(self._latest_test) if self._latest_test else self.training.mean_reward
+
+    @property
+    def judged_return(self) -> float:
+        """Mean return of the latest test, or of as many episodes of training as the logs average.
+
+        NaN before as many episodes have ended.
+        """
+        if self._num_tests is None:
+            return self.training.mean_reward if self.training.full else float("nan")
+        return safe_mean(self._latest_test) if len(self._latest_test) == self._num_tests else float("nan")
+
+    def judge_by_tests(self, episodes: int) -> bool:
+        """Judge the run by tests of this many episodes, unless other tests judge it; return whether they do."""
+        if self._num_tests is None:
+            self._num_tests = episodes
+            return True
+        return False
+
+    @property
+    def _latest_test(self) -> list[float]:
+        return self.tests.rewards[-(self._num_tests or 0) :]
+
+    def state(self) -> dict[str, Any]:
+        """Return the episodes."""
+        return {"episodes": self.training.state(), "eval_episodes": self.tests.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over episodes that `state` returned."""
+        self.training.restore(state["episodes"])
+        self.tests.restore(state["eval_episodes"])
 
 
 class Tester:

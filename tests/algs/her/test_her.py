@@ -17,8 +17,8 @@ from tfbaselines.envs.adapt import as_vec_env
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.replay.hindsight import HindsightReplay
 from tfbaselines.run import main
+from tfbaselines.training.guards import Interrupted
 from tfbaselines.training.model import PolicyModel
-from tfbaselines.training.plan import Interrupted
 from tfbaselines.training.testing import even_episodes
 
 ID = "tfbaselines/PointReach-v0"

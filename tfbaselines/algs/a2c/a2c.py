@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.algs.a2c import Config
+from tfbaselines.algs.a2c import ALGORITHM, Config
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
@@ -54,10 +54,9 @@ def loss(policy: Policy, batch: Batch, config: Config) -> tuple[tf.Tensor, dict[
     }
 
 
-def make_step(run: OnPolicyRun) -> Callable[..., dict[str, float]]:
-    """The gradient step on one rollout; see OnPolicyRun.gradient_steps."""
+def make_step(run: OnPolicyRun, optimizer: RMSProp) -> Callable[..., dict[str, float]]:
+    """Compile the gradient step on one rollout; see OnPolicyRun.gradient_steps."""
     config, policy = run.config, run.policy
-    optimizer = RMSProp(config.alpha, config.epsilon)
 
     def loss_of(batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         return loss(policy, batch, config.at(batch))
@@ -68,24 +67,22 @@ def make_step(run: OnPolicyRun) -> Callable[..., dict[str, float]]:
 @takes(Config)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with A2C."""
-    with OnPolicyRun("a2c", network, env, Config.of(kwargs)) as run:
-        step, streams = make_step(run), value_streams(run)
-        run.keep_neglogps = False
-        for rollout in run.rollouts():
+    with OnPolicyRun(ALGORITHM, network, env, Config.of(kwargs), keep_neglogps=False) as run:
+        config, policy = run.config, run.policy
+        optimizer = RMSProp(config.alpha, config.epsilon)
+        step = make_step(run, optimizer)
+        streams = value_streams(run)
+        model = PolicyModel(policy, optimizer, parts=streams.parts)
+        for rollout in run.rollouts(model):
             estimates = streams.estimates(rollout, Rollout.n_step_returns)
-            batch = rollout.batch(run.policy.recurrent, **estimates)
-            statistics = step(batch, **run.rates(run.fraction_after_update))
-            of_signals = streams.learn(parts=1, epochs=1)
-            # Computed only for the rows that are written, one update in many.
-            run.log(partial(_row, statistics, rollout.values, estimates["returns"], of_signals))
-    return run.model
+            batch = rollout.batch(policy.recurrent, **estimates)
+            statistics = step(batch, **run.rates(run.clock.fraction_after_update))
+            statistics |= streams.learn(parts=1, epochs=1)
+            run.log(partial(row, statistics, rollout.values, estimates["returns"]))
+    return model
 
 
-def _row(
-    statistics: dict[str, float], values: np.ndarray, returns: np.ndarray, of_signals: dict[str, float]
-) -> dict[str, float]:
-    return {
-        "policy_entropy": statistics["policy_entropy"],
-        "value_loss": statistics["value_loss"],
-        "explained_variance": explained_variance(values, returns),
-    } | of_signals
+def row(statistics: dict[str, float], values: np.ndarray, returns: np.ndarray) -> dict[str, float]:
+    """Return the columns of an update; called only for the rows that are logged, one update in many."""
+    del statistics["policy_loss"]
+    return statistics | {"explained_variance": explained_variance(values, returns)}

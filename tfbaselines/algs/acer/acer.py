@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.algs.acer import Config
+from tfbaselines.algs.acer import ALGORITHM, Config
 from tfbaselines.algs.acer.model import Model, make_policy
 from tfbaselines.algs.acer.replay import ReplayFile, RolloutReplay, TrajectoryRunner, observations_of
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.envs.vec.packed import with_packed_observations
 from tfbaselines.parallel import mpi
-from tfbaselines.training.plan import Plan
+from tfbaselines.training.clock import Plan
 from tfbaselines.training.run import Run
 
 __all__ = ["Config", "Model", "learn", "make_policy"]
@@ -33,12 +32,11 @@ def learn(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], **kwargs: Any) -
         from tfbaselines.algs.acer.workers import learn_with_workers
 
         return learn_with_workers(network, env, config)
-    env = with_packed_observations(env)
-    with Run("acer", env, config, Plan.of(config, env.num_envs), with_packed_observations) as run:
-        model = Model(network, env, config, run.comm, run.rng)
-        replay = make_replay(env, config)
+    with Run(ALGORITHM, env, config, Plan.of(config, env.num_envs)) as run:
+        model = Model(network, run.env, config, run.comm, run.rng)
+        replay = make_replay(run.env, config)
         run.start(model, replay=None if replay is None else ReplayFile(replay))
-        runner = make_runner(env, model.policy, model.actor, config, run.rng)
+        runner = make_runner(run.env, model.policy, model.actor, config, run.rng)
         run.acts(runner)
         for _ in run.updates():
             trajectory = runner.run()

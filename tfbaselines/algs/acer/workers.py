@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.algs.acer import Config
+from tfbaselines.algs.acer import ALGORITHM, Config
 from tfbaselines.algs.acer.acer import make_replay, make_runner, row, times_to_replay
 from tfbaselines.algs.acer.model import Model
 from tfbaselines.algs.acer.replay import ReplayFile, Trajectory, observations_of
@@ -17,13 +17,12 @@ from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.normalize import share_normalization
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.envs.vec.packed import with_packed_observations
 from tfbaselines.errors import UsageError, bad_argument, check_at_least
-from tfbaselines.logs.rows import Episodes
+from tfbaselines.logs.statistics import Episodes
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.threads import Together
 from tfbaselines.policy.actor import make_actor
-from tfbaselines.training.plan import Plan
+from tfbaselines.training.clock import Plan
 from tfbaselines.training.run import Run
 
 
@@ -36,20 +35,24 @@ def learn_with_workers(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], con
         config: the arguments.
     """
     comm = mpi.wrap(config.comm)
-    with workers_environments(env, config.num_workers, config.options, comm) as given:
-        envs = [with_packed_observations(own) for own in given]
-        with Run("acer", Team(envs), config, Plan.of(config, envs[0].num_envs), with_packed_observations) as run:
-            model = Model(network, envs[0], config, comm, run.rng)
-            workers = make_workers(run, model, envs)
-            with Crew([worker.turn for worker in workers]) as crew:
-                run.start(model, normalized=envs[0], replay=replays_file(workers), paused=crew.paused)
-                run.acts(*workers)
-                rows = WorkerRows(run, len(workers))
-                turns = crew.results(run.num_updates - run.update)
-                for _, (number, (statistics, episodes)) in zip(run.updates(), turns, strict=False):
-                    run.episodes.extend(episodes)
-                    rows.add(number, run.check(statistics), episodes)
-                    run.finish_update(rows)
+    with workers_environments(env, config.num_workers, config.options, comm) as envs:
+        return learn_in(envs, network, config)
+
+
+def learn_in(envs: list[VecEnv], network: NetworkSpec, config: Config) -> Model:
+    """Train a policy with a worker for each list entry of environments."""
+    with Run(ALGORITHM, envs, config, Plan.of(config, envs[0].num_envs), joined=Team) as run:
+        model = Model(network, run.envs[0], config, run.comm, run.rng)
+        workers = make_workers(run, model, run.envs)
+        with Crew([worker.turn for worker in workers]) as crew:
+            run.start(model, replay=replays_file(workers), paused=crew.paused)
+            run.acts(*workers)
+            rows = WorkerRows(run, len(workers))
+            turns = crew.results(run.num_updates - run.update)
+            for _, (number, (statistics, episodes)) in zip(run.updates(), turns, strict=False):
+                run.episodes.extend(episodes)
+                rows.add(number, run.check(statistics), episodes)
+                run.finish_update(rows)
     return model
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.algs.acktr import Config
+from tfbaselines.algs.acktr import ALGORITHM, Config
 from tfbaselines.algs.acktr.kfac import FACTORS, Kfac, Objective
 from tfbaselines.algs.acktr.kronecker import KroneckerFactors
 from tfbaselines.config.config import NetworkSpec
@@ -81,14 +81,13 @@ def make_step(run: OnPolicyRun) -> Kfac:
 @takes(Config)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with ACKTR."""
-    with OnPolicyRun("acktr", network, env, Config.of(kwargs), recurrent=False) as run, make_step(run) as step:
-        run.model.optimizer, run.keep_neglogps = step, False
-        for rollout in run.rollouts():
+    with OnPolicyRun(ALGORITHM, network, env, Config.of(kwargs), keep_neglogps=False) as run, make_step(run) as step:
+        model = PolicyModel(run.policy, step)
+        for rollout in run.rollouts(model):
             returns = rollout.n_step_returns(run.config.gamma)
             data = rollout.batch(False, returns=returns)
             data["noise"] = run.rng.standard_normal(returns.size, np.float32)
-            statistics = run.check(step(data, **run.rates(run.fraction_after_update)))
-            run.model.actor.refresh()
+            statistics = run.check(step(data, **run.rates(run.clock.fraction_after_update)))
             del statistics[FACTORS]
             run.log(statistics | {"explained_variance": explained_variance(rollout.values, returns)})
-    return run.model
+    return model

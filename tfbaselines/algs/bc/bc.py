@@ -9,7 +9,7 @@ by passes of Adam over shuffled minibatches. A part of the demonstrations is hel
 from functools import partial
 from typing import Any
 
-from tfbaselines.algs.bc import Config
+from tfbaselines.algs.bc import ALGORITHM, Config
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.demos.cloning import Cloning, CloningOptions
@@ -17,9 +17,8 @@ from tfbaselines.demos.demonstrations import load_demonstrations
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.packed import refuse_action_masks
 from tfbaselines.logs import logger
-from tfbaselines.logs.rows import columns_without_episodes
 from tfbaselines.training.build import make_direct_policy
-from tfbaselines.training.episodic import SearchRun
+from tfbaselines.training.episodic import SearchRun, counter_columns, test_columns
 from tfbaselines.training.model import PolicyModel
 
 make_policy = partial(make_direct_policy, certain=False)
@@ -29,13 +28,13 @@ make_policy = partial(make_direct_policy, certain=False)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy by behaviour cloning; the environments serve for tests alone."""
     config = Config.of(kwargs)
-    with SearchRun("bc", env, config, columns=columns_without_episodes) as run:
+    with SearchRun(ALGORITHM, env, config, columns=lambda run: counter_columns(run) | test_columns(run)) as run:
         env.reset()
         refuse_action_masks(env, "bc")
         policy = make_policy(network, env, config, run.comm)
-        model = PolicyModel(policy, rng=run.rng)
         if run.plan.total_timesteps == 0 and config.demo_path is None:
-            # A saved model is loaded, and nothing learnt.
+            # Only load a saved model.
+            model = PolicyModel(policy)
             run.start(model)
             return model
         demonstrations = load_demonstrations(config.demo_path, env.observation_space, env.action_space)
@@ -49,13 +48,13 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
         )
         used = demonstrations.first(config.traj_limitation)
         cloning = Cloning(policy, policy.trainable_variables, used, options, run.comm)
-        model.optimizer, model.parts = cloning.optimizer, [cloning]
+        model = PolicyModel(policy, cloning.optimizer, parts=[cloning])
         for update in run.search(model, over=lambda: cloning.over):
             if update == 1:
                 cloning.begin()
             statistics = cloning.one_pass(run.rng, run.rates()["lr"])
             model.actor.refresh()
-            run.learnt(cloning.steps_per_pass, [], statistics)
+            run.learned(cloning.steps_per_pass, [], statistics)
         if cloning.over:
             logger.info(f"the held-out loss has not fallen for {config.patience} passes: its best policy is taken")
     return model

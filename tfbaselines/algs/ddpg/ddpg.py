@@ -6,17 +6,18 @@ normalize_returns and popart are in popart.py, exploration in exploration.py. A 
 actor and noise on the target's actions are TD3's additions.
 """
 
+from functools import partial
 from typing import Any
 
 import keras
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.algs.ddpg import Config
+from tfbaselines.algs.ddpg import ALGORITHM, Config
+from tfbaselines.algs.ddpg.evaluation import Reference, SteppedEvaluation, epoch_row, store_cycle
 from tfbaselines.algs.ddpg.exploration import Exploration
 from tfbaselines.algs.ddpg.loss import Losses
 from tfbaselines.algs.ddpg.popart import ReturnStatistics, rescaling
-from tfbaselines.algs.ddpg.rows import Beside, DDPGRows
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
@@ -75,30 +76,38 @@ def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, c
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
     """Train a policy with DDPG."""
     config = Config.of(kwargs)
-    tests = config.num_test_episodes
-    with OffPolicyRun("ddpg", env, config, _course(config, env.num_envs), config.eval_env) as run:
+    stepped = None if config.num_test_episodes else config.eval_env
+    with OffPolicyRun(ALGORITHM, env, config, _course(config, env.num_envs), stepped) as run:
         model, exploration = _make_model(network, env, run)
         head, perturbed = model.policy.head, exploration.perturbed
-        beside = None
-        if config.eval_env is not None and not tests:
-            beside = Beside(config.eval_env, model, config.nb_eval_steps, config.render_eval)
-            run.eval_env = config.eval_env
-        rows = DDPGRows(run, model, exploration, beside)
-        model.parts = [exploration, rows]
-        # Several environments share the parameter noise, so it is drawn at a cycle's end instead of an episode's.
-        reset = {"on_end" if env.num_envs == 1 else "on_cycle": exploration.reset}
-        acting = [] if perturbed is None else [perturbed]
-        collecting = reset | {"acting": acting, "reward_scale": config.reward_scale, "render": config.render}
-        for gradient_steps in run.cycles(model, exploration, rows, **collecting):
+        evaluate = None
+        if stepped is not None:
+            evaluate = SteppedEvaluation(stepped, model, config.nb_eval_steps, config.render_eval)
+        reference = Reference(run, model.policy, perturbed)
+        model.add_parts(exploration, reference)
+
+        def collected(episodes: list[dict[str, Any]]) -> None:
+            store_cycle(run, model)
+            if evaluate is not None:
+                run.eval_episodes.extend(evaluate(run.table))
+            # Several environments share the parameter noise, so it is drawn at a cycle's end instead of an episode's.
+            if env.num_envs > 1:
+                exploration.reset()
+
+        acting = [part for part in (perturbed, evaluate) if part is not None]
+        collecting = {"acting": acting, "reward_scale": config.reward_scale, "render": config.render}
+        collecting |= {"on_end": exploration.reset} if env.num_envs == 1 else {}
+        row = partial(epoch_row, run, reference, stepped is not None)
+        for gradient_steps in run.cycles(model, exploration, row, on_cycle=collected, **collecting):
             size, most = run.config.target_noise, run.config.noise_clip
             for done in range(0, gradient_steps, config.param_noise_adaption_interval):
                 if perturbed is not None:
-                    rows.moved(perturbed.adapt(run.draw_one()))
+                    run.table.store(distance=perturbed.adapt(run.draw_one()))
                 for block in run.blocks(min(gradient_steps - done, config.param_noise_adaption_interval)):
                     if size:
                         noise = size * head.draw_noise(run.rng, block["rewards"].shape)
                         block["noise"] = head.limit * np.clip(noise, -most, most)
-                    rows.learnt(run.train(block))
+                    run.table.store(**run.train(block))
             if config.normalize_returns and not config.popart:
                 model.policy.returns.observe(model.update.prepared(run.draw_one())["targets"], run.comm)
     return model
@@ -127,7 +136,8 @@ def _make_model(network: NetworkSpec, env: VecEnv, run: OffPolicyRun) -> tuple[O
         return make_policy(network, env, config, run.comm, critics)
 
     policy, averaged = with_targets(make, 1.0 - config.tau if config.polyak is None else config.polyak)
-    model = OffPolicyModel(policy, averaged, make_update(policy, averaged, config, run.comm), rng=run.rng)
+    update = make_update(policy, averaged, config, run.comm)
+    model = OffPolicyModel(policy, averaged, update, replay=run.make_replay(policy))
     noise_type = config.noise_type if config.act_noise is None else f"normal_{config.act_noise}"
     return model, Exploration(model, noise_type, env.num_envs, lambda: make(critics=0), run.rng, run.comm)
 

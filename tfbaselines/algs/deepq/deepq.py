@@ -9,33 +9,34 @@ target_network_update_freq steps. Actions are epsilon-greedy, or greedy with noi
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.algs.deepq import Config
+from tfbaselines.algs.deepq import ALGORITHM, Config
+from tfbaselines.algs.deepq.best import BestPolicy, model_in
 from tfbaselines.algs.deepq.exploration import EpsilonGreedy, ParameterNoise
 from tfbaselines.algs.deepq.interface import ActWrapper
 from tfbaselines.algs.deepq.loss import return_loss, return_targets
 from tfbaselines.algs.deepq.prioritized import PrioritizedReplay
 from tfbaselines.algs.deepq.q_head import make_returns
 from tfbaselines.algs.deepq.q_network import QNetwork, build_q_network
-from tfbaselines.algs.deepq.rows import BestPolicy, DeepQRows, model_in
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.envs.vec.packed import with_action_masks
 from tfbaselines.errors import UsageError
 from tfbaselines.learn.average import AveragedPolicy, with_targets
 from tfbaselines.learn.engine import Batch, Engine, Phase, Statistics
 from tfbaselines.learn.losses import weighted_mean
 from tfbaselines.learn.optimizers import Adam
+from tfbaselines.logs.statistics import safe_mean
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.training.build import check_network
+from tfbaselines.training.clock import UNLIMITED
 from tfbaselines.training.off_policy import Course, OffPolicyRun
-from tfbaselines.training.plan import UNLIMITED
 
 # Episodes before the mean return of the latest ones can be the best.
 EPISODES_IN_BEST = 100
@@ -78,18 +79,17 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> ActWrapper:
     """
     config = Config.of(kwargs)
     config = replace(config, load_path=model_in(config.checkpoint_path) or config.load_path)
-    env, eval_env = with_action_masks(env), config.eval_env and with_action_masks(config.eval_env)
-    with OffPolicyRun("deepq", env, config, _course(config, env.num_envs), eval_env, with_action_masks) as run:
-        model, best = _make_model(network, env, run)
-        replay, explore = _make_replay(env, config), _make_exploration(network, env, run, model)
-        rows, noise_size = DeepQRows(run, config.epsilon), model.policy.q_head.noise_size
+    with OffPolicyRun(ALGORITHM, env, config, _course(config, env.num_envs)) as run:
+        model, best = _make_model(network, run.env, run)
+        replay, explore = model.replay, _make_exploration(network, run.env, run, model)
+        noise_size = model.policy.q_head.noise_size
 
         def act(obs: Any, states: None, episode_start: np.ndarray) -> tuple[np.ndarray, None]:
             if config.callback is not None and config.callback(_named(run, explore.steps), {}):
                 run.stop()
             return explore(obs, states, episode_start)
 
-        for gradient_steps in run.cycles(model, act, rows, replay=replay, acting=[explore]):
+        for gradient_steps in run.cycles(model, act, partial(row, run), acting=[explore]):
             if run.timesteps <= config.learning_starts:
                 continue
             if config.prioritized_replay:
@@ -122,16 +122,27 @@ def _make_model(network: NetworkSpec, env: VecEnv, run: OffPolicyRun) -> tuple[A
     """What learns, and what keeps its best parameters."""
     config = run.config
     policy, averaged = with_targets(lambda: make_policy(network, env, config, run.comm), 0.0)
-    model = ActWrapper(policy, averaged, make_update(policy, averaged, config, run.comm), rng=run.rng)
+    update = make_update(policy, averaged, config, run.comm)
+    replay = _make_replay(env, config) if config.prioritized_replay else run.make_replay(policy)
     best = BestPolicy(run, config.checkpoint_path)
-    model.parts = [best]
-    return model, best
+    return ActWrapper(policy, averaged, update, replay=replay, parts=[best]), best
 
 
-def _make_replay(env: VecEnv, config: Config) -> PrioritizedReplay | None:
-    """The prioritised replay; None for the run's own."""
-    if not config.prioritized_replay:
-        return None
+def row(run: OffPolicyRun) -> dict[str, Any]:
+    """Test, and return a row of the logs under baselines' names."""
+    columns = {
+        "steps": run.timesteps,
+        "episodes": run.episodes.count,
+        "mean 100 episode reward": run.episodes.mean_reward,
+        "% time spent exploring": int(100 * run.config.epsilon(run.timesteps)),
+    }
+    if run.eval_env is not None:
+        columns["mean test reward"] = safe_mean([episode["r"] for episode in run.test()])
+    return columns
+
+
+def _make_replay(env: VecEnv, config: Config) -> PrioritizedReplay:
+    """Make the prioritized replay."""
     return PrioritizedReplay(
         env,
         int(config.buffer_size),

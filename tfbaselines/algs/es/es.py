@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfbaselines.algs.es import Config
+from tfbaselines.algs.es import ALGORITHM, Config
 from tfbaselines.algs.es.population import flat_parameters, make_population
 from tfbaselines.algs.es.search import SHAPES, ascent, noise
 from tfbaselines.algs.es.trials import Trials
@@ -33,7 +33,7 @@ from tfbaselines.training.model import PolicyModel
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with evolution strategies."""
     config = Config.of(kwargs)
-    with SearchRun("es", env, config) as run:
+    with SearchRun(ALGORITHM, env, config) as run:
         if config.num_agents < run.comm.size:
             raise bad_argument("num_agents", config.num_agents, f"at least one for each of {run.comm.size} ranks")
         env, policy = run.env, make_policy(network, run.env, config, run.comm)
@@ -53,7 +53,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
             for trial in tried if policy.normalizer else ():
                 policy.normalizer.add(*trial.sums)
             model.actor.refresh()
-            run.learnt(trials.steps, trials.episodes, statistics(scores, gradient, theta))
+            run.learned(trials.steps, trials.episodes, statistics(scores, gradient, theta))
     return model
 
 

@@ -14,25 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.algs.gail import Config
+from tfbaselines.algs.gail import ALGORITHM, Config
 from tfbaselines.algs.gail.returns import LearnedReturns
+from tfbaselines.algs.trpo_mpi.trpo_mpi import TrustRegionUpdate
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.demos.cloning import Cloning, CloningOptions, pretrain
 from tfbaselines.demos.demonstrations import Demonstrations, load_demonstrations
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.envs.vec.packed import PackedSpace
-from tfbaselines.errors import UsageError
+from tfbaselines.envs.vec.packed import refuse_action_masks, with_action_masks
 from tfbaselines.rewards.adversary import Adversary, Discriminator
 from tfbaselines.rewards.signals import RewardSignals
 from tfbaselines.rollout.rollout import Rollout, minibatches
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.on_policy import BatchRun
-from tfbaselines.training.trust_region import TrustRegionUpdate
 
 VALUE_BATCH = 128
 EPISODES_IN_MEAN = 40
-# Learning rate of the behaviour cloning.
+# Learning rate of behavior cloning.
 CLONING_LR = 3e-4
 
 
@@ -40,42 +39,42 @@ CLONING_LR = 3e-4
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with GAIL."""
     config = Config.of(kwargs)
-    with BatchRun("gail", network, env, config, EPISODES_IN_MEAN, config.g_step) as run:
-        if isinstance(run.policy.observation_space, PackedSpace):
-            raise UsageError(
-                "gail takes neither action masks nor observations of several parts: the environments have them"
-            )
+    env = with_action_masks(env)
+    refuse_action_masks(env, "gail")
+    with BatchRun(ALGORITHM, network, env, config, EPISODES_IN_MEAN, config.g_step) as run:
         if run.plan.total_timesteps == 0 and config.demo_path is None:
-            # A saved model is loaded, and nothing learnt.
-            run.start(run.model)
-            return run.model
+            # Only load a saved model.
+            model = PolicyModel(run.policy)
+            run.start(model)
+            return model
         demonstrations = load_demonstrations(config.demo_path, env.observation_space, env.action_space)
         demonstrations = demonstrations.first(config.traj_limitation)
-        adversary = make_adversary(run, env, demonstrations)
-        run.model.parts = [adversary]
+        adversary = make_adversary(run, demonstrations)
         signals = RewardSignals([adversary], extrinsic_strength=0.0)
         improve = TrustRegionUpdate(run, "entcoeff", VALUE_BATCH)
         returns = LearnedReturns(env, EPISODES_IN_MEAN, run.comm)
+        model = PolicyModel(run.policy, improve.optimizer, parts=[adversary])
 
         def begin() -> None:
             run.acts(returns)
             if config.pretrained and run.update == 0 and config.load_path is None:
-                clone(run, demonstrations)
+                clone(run, model, demonstrations)
 
-        for number, rollout in enumerate(run.rollouts(begin), start=1):
+        for number, rollout in enumerate(run.rollouts(model, begin), start=1):
             means = signals.apply_to_rollout(rollout)
             returns.add(rollout)
             row = improve(rollout)
             if number % config.g_step == 0:
                 row |= means | discriminate(run, signals, rollout)
                 run.log(row | {"EpRewMean": returns.mean, "EpTrueRewMean": run.episodes.mean_reward})
-    return run.model
+    return model
 
 
-def make_adversary(run: BatchRun, env: VecEnv, demonstrations: Demonstrations) -> Adversary:
-    """The discriminator and its steps."""
-    config, action_space = run.config, env.action_space
-    discriminator = Discriminator(env.observation_space, action_space, config.adversary_hidden_size, run.comm)
+def make_adversary(run: BatchRun, demonstrations: Demonstrations) -> Adversary:
+    """Make the discriminator and its steps."""
+    config = run.config
+    action_space = run.env.action_space
+    discriminator = Discriminator(run.env.observation_space, action_space, config.adversary_hidden_size, run.comm)
     return Adversary(
         discriminator,
         demonstrations,
@@ -89,16 +88,16 @@ def make_adversary(run: BatchRun, env: VecEnv, demonstrations: Demonstrations) -
     )
 
 
-def clone(run: BatchRun, demonstrations: Demonstrations) -> None:
-    """Begin with a policy that imitates the demonstrations."""
+def clone(run: BatchRun, model: PolicyModel, demonstrations: Demonstrations) -> None:
+    """Let the policy imitate the demonstrations before its first rollout."""
     options = CloningOptions(subsample=run.config.subsample)
     cloning = Cloning(run.policy, run.policy.acting_variables, demonstrations, options, run.comm)
     pretrain(cloning, run.rng, CLONING_LR, run.config.BC_max_iter)
-    run.model.ready()
+    model.ready()
 
 
 def discriminate(run: BatchRun, signals: RewardSignals, rollout: Rollout) -> dict[str, float]:
-    """The discriminator's steps on parts of a rollout; the means of their statistics."""
+    """Take the discriminator's steps on parts of a rollout, and return the means of their statistics."""
     data = rollout.batch(False)
     count = len(data["obs"])
     parts = minibatches(run.rng, count, count // run.config.d_step, 1)[: run.config.d_step]

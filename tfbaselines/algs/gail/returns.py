@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.logs.rows import Episodes
+from tfbaselines.logs.statistics import Episodes
 from tfbaselines.parallel import mpi
 from tfbaselines.rollout.rollout import Rollout
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.algs.her import Config
+from tfbaselines.algs.her import ALGORITHM, Config
 from tfbaselines.algs.her.demonstrations import make_demonstrations
 from tfbaselines.algs.her.episodes import completed, course_of, explored
+from tfbaselines.algs.her.evaluation import BestModel, epoch_row, successes
 from tfbaselines.algs.her.goal import GoalActorCritic, make_policy
 from tfbaselines.algs.her.loss import CloningLosses, Losses
-from tfbaselines.algs.her.rows import HerRows
 from tfbaselines.compiling import compiled
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
@@ -28,6 +28,7 @@ from tfbaselines.envs.wrappers import goal_reward
 from tfbaselines.learn.average import AveragedPolicy, with_targets
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import Adam
+from tfbaselines.logs import logger
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.replay.hindsight import HindsightReplay
 from tfbaselines.training.model import PolicyModel
@@ -63,16 +64,17 @@ def make_update(
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
     """Train a policy that reaches goals; observations are Dicts of observation, achieved_goal and desired_goal."""
     config, episode_steps = completed(Config.of(kwargs), env)
-    with OffPolicyRun("her", env, config, course_of(config, episode_steps), config.eval_env) as run:
+    with OffPolicyRun(ALGORITHM, env, config, course_of(config, episode_steps)) as run:
         policy, averaged = with_targets(lambda: make_policy(network, env, config, run.comm), config.polyak)
         least_return = -1.0 / (1.0 - config.gamma) if config.clip_return and config.gamma < 1 else -np.inf
         update = make_update(policy, averaged, config, least_return, run.comm)
-        model = OffPolicyModel(policy, averaged, update, rng=run.rng)
         new_goals = {
             "compute_reward": goal_reward(env),
             "replay_k": config.replay_k * (config.replay_strategy == "future"),
         }
         replay = HindsightReplay(env, int(config.buffer_size), config.gamma, **new_goals)
+        best, warned = BestModel(config.save_path), False
+        model = OffPolicyModel(policy, averaged, update, replay=replay, parts=[best])
         demonstrations = make_demonstrations(config, env, run.rng, **new_goals)
         demonstrations.normalize(policy)
         follow = compiled(averaged.step)
@@ -84,12 +86,21 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         def observed() -> dict[str, np.ndarray]:
             return policy.inputs_numpy(replay.sample_latest(run.rng, episode_steps)["obs"])
 
-        rows = HerRows(run, PolicyModel(averaged.policy) if config.test_with_polyak else model)
-        model.parts = [rows]
-        for gradient_steps in run.cycles(model, explore, rows, replay=replay, observed=observed):
+        tested = PolicyModel(averaged.policy) if config.test_with_polyak else model
+
+        def collected(episodes: list[dict[str, Any]]) -> None:
+            run.table.store(success=successes(episodes))
+
+        def row() -> dict[str, Any]:
+            columns = epoch_row(run, tested)
+            best.consider(model, columns.get("test/success_rate", columns["train/success_rate"]), run.is_root)
+            return columns
+
+        for gradient_steps in run.cycles(model, explore, row, observed=observed, on_cycle=collected):
             for block in run.blocks(gradient_steps):
-                if config.clip_pos_returns:
-                    rows.warn_of_rewards(block["rewards"])
-                rows.learnt(run.train(demonstrations.added_to(block)))
+                if config.clip_pos_returns and not warned and block["rewards"].max() > 0:
+                    warned = True
+                    logger.warn("there are rewards above 0, and targets are at most 0: give clip_pos_returns=False")
+                run.table.store(**run.train(demonstrations.added_to(block)))
             follow()
     return model

@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfbaselines.algs.ppo import Config
+from tfbaselines.algs.ppo import ALGORITHM, Config
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
@@ -54,13 +54,14 @@ def loss(policy: Policy, batch: Batch, clip_ratio: float) -> tuple[tf.Tensor, St
 @takes(Config)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with Spinning Up's PPO."""
-    with EpochRun("ppo", network, env, Config.of(kwargs), STATISTICS) as run:
+    with EpochRun(ALGORITHM, network, env, Config.of(kwargs), STATISTICS) as run:
         config = run.config
-        learn_from = run.policy_then_value(
+        learn_from, optimizers = run.policy_then_value(
             lambda batch: loss(run.policy, batch, config.at(batch).clip_ratio),
             config.train_pi_iters,
             TOLERANCE * config.target_kl,
         )
-        for rollout in run.rollouts():
+        model = PolicyModel(run.policy, optimizers=optimizers)
+        for rollout in run.rollouts(model):
             learn_from(rollout)
-    return run.model
+    return model

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfbaselines.algs.ppo1 import Config
+from tfbaselines.algs.ppo1 import ALGORITHM, Config
 from tfbaselines.compiling import compiled
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
@@ -58,15 +58,16 @@ def loss(
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with PPO1."""
     config = Config.of(kwargs)
-    with BatchRun("ppo1", network, env, config) as run:
-        policy, jit = run.policy, compile_with_xla(run.policy, config.timesteps_per_actorbatch)
+    with BatchRun(ALGORITHM, network, env, config) as run:
+        policy, optimizer = run.policy, Adam(epsilon=config.adam_epsilon)
+        jit = compile_with_xla(policy, config.timesteps_per_actorbatch)
         step = run.gradient_steps(
-            lambda batch: loss(policy, batch, batch["clip_param"], config.at(batch).entcoeff),
-            Adam(epsilon=config.adam_epsilon),
+            lambda batch: loss(policy, batch, batch["clip_param"], config.at(batch).entcoeff), optimizer
         )
         outputs = compiled(lambda batch: with_outputs(policy, batch)["flat"], jit)
         losses = compiled(lambda batch, clip, entcoeff: loss(policy, batch, clip, entcoeff)[1], jit)
-        for rollout in run.rollouts():
+        model = PolicyModel(policy, optimizer)
+        for rollout in run.rollouts(model):
             now = run.config
             advantages = rollout.advantages(now.gamma, now.lam)
             returns = advantages + rollout.values
@@ -81,4 +82,4 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
             after = losses(data, tf.constant(clip_param), tf.constant(now.entcoeff))
             row = {f"loss_{name}": float(value) for name, value in after.items()}
             run.log(row | {"ev_tdlam_before": explained_variance(rollout.values.ravel(), returns.ravel())})
-    return run.model
+    return model

@@ -1,4 +1,4 @@
-"""PPO2: proximal policy optimisation with clipped probability ratios (Schulman et al. 2017, arXiv:1707.06347).
+"""PPO2: proximal policy optimization with clipped probability ratios (Schulman et al. 2017, arXiv:1707.06347).
 
 Each update collects nsteps from every environment with the current policy, estimates advantages A with GAE, and takes
 noptepochs passes over that rollout in nminibatches parts, descending
@@ -7,230 +7,61 @@ noptepochs passes over that rollout in nminibatches parts, descending
     L_clip  = E[max(-A * ratio, -A * clip(ratio, 1 - cliprange, 1 + cliprange))],  ratio = pi(a|s) / pi_old(a|s)
     L_value = 0.5 * E[max((V - R)^2, (V_old + clip(V - V_old, -cliprange, cliprange) - R)^2)],  R = A + V_old
 
-with advantages standardised in each minibatch, gradients clipped by their global norm and Adam.
+with advantages standardized in each minibatch, gradients clipped by their global norm and Adam.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
-from tfbaselines.algs.ppo2 import Config
+from tfbaselines.algs.ppo2 import ALGORITHM, Config
+from tfbaselines.algs.ppo2.model import Model, loss, make_model
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.errors import bad_argument, given
-from tfbaselines.learn.engine import Batch, Engine, Phase
-from tfbaselines.learn.losses import clipped_policy_loss, clipped_value_loss, evaluated, standardized
-from tfbaselines.learn.optimizers import Adam
-from tfbaselines.logs.rows import misc_columns
-from tfbaselines.policy.policy import Policy
-from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.rewards.streams import value_streams
 from tfbaselines.rollout.returns import explained_variance
 from tfbaselines.rollout.rollout import Rollout, shuffled
-from tfbaselines.training.model import PolicyModel
-from tfbaselines.training.on_policy import OnPolicyRun, minibatch_by_minibatch
+from tfbaselines.training.on_policy import OnPolicyRun, episode_columns
 from tfbaselines.training.pretraining import cloning_beside
 
-ADAM_EPSILON = 1e-5
-
-LOSS_NAMES = ("policy_loss", "value_loss", "policy_entropy", "approxkl", "clipfrac")
-
-
-def loss(
-    policy: Policy,
-    batch: Batch,
-    cliprange: tf.Tensor,
-    ent_coef: float,
-    vf_coef: float,
-    cliprange_vf: tf.Tensor | bool = True,
-    normalize_advantages: bool = True,
-) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """The objective of one minibatch and its statistics.
-
-    Args:
-        policy: gives the current distribution and values.
-        batch: obs, actions, returns, values, neglogpacs [B, ...]; recurrent policies: the same as [n, T, ...] with
-            episode_start [n, T] and states [n, S]. With reward signals returns and values have a column for each, and
-            advantages [B] are given.
-        cliprange: how far the probability ratio may go from 1.
-        ent_coef: weight of the entropy.
-        vf_coef: weight of the value loss.
-        cliprange_vf: how far values may go from the old ones; True for cliprange, False for no bound.
-        normalize_advantages: standardise the advantages.
-    """
-    batch, outputs = evaluated(policy, batch)
-    distribution = policy.head.distribution(outputs.flat)
-    neglogp, entropy = distribution.neglogp(batch["actions"]), tf.reduce_mean(distribution.entropy())
-
-    ratio = tf.exp(batch["neglogpacs"] - neglogp)
-    advantages = batch["advantages"] if "advantages" in batch else batch["returns"] - batch["values"]
-    policy_loss = clipped_policy_loss(
-        ratio, standardized(advantages) if normalize_advantages else advantages, cliprange
-    )
-    if cliprange_vf is False:
-        value_loss = 0.5 * tf.reduce_mean(tf.square(outputs.value - batch["returns"]))
-    else:
-        bound = cliprange if cliprange_vf is True else cliprange_vf
-        value_loss = clipped_value_loss(outputs.value, batch["values"], batch["returns"], bound)
-    return policy_loss - ent_coef * entropy + vf_coef * value_loss, {
-        "policy_loss": policy_loss,
-        "value_loss": value_loss,
-        "policy_entropy": entropy,
-        "approxkl": 0.5 * tf.reduce_mean(tf.square(neglogp - batch["neglogpacs"])),
-        "clipfrac": tf.reduce_mean(tf.cast(tf.abs(ratio - 1.0) > cliprange, tf.float32)),
-    }
-
-
-class Model(PolicyModel):
-    """A policy and the optimiser that trains it. A subclass may override `train`; see model_fn.
-
-    Args: those with the names of Config's are its; besides,
-        policy: what acts and is trained, in ob_space and ac_space.
-        nbatch_act: how many environments act at once.
-        nbatch_train: rows in a minibatch.
-        clip_values: bound how far values go from the old ones.
-    """
-
-    def __init__(
-        self,
-        *,
-        policy: Policy,
-        ob_space: Any,
-        ac_space: Any,
-        nbatch_act: int,
-        nbatch_train: int,
-        nsteps: int,
-        ent_coef: float,
-        vf_coef: float,
-        max_grad_norm: float | None,
-        mpi_rank_weight: float = 1.0,
-        comm: Any = None,
-        clip_values: bool = True,
-        normalize_advantages: bool = True,
-    ) -> None:
-        super().__init__(policy, Adam(epsilon=ADAM_EPSILON))
-        self.ob_space, self.ac_space = ob_space, ac_space
-        self.nbatch_act, self.nbatch_train, self.nsteps = nbatch_act, nbatch_train, nsteps
-        self.loss_names = LOSS_NAMES
-
-        def loss_of(batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-            cliprange_vf = batch.get("cliprange_vf", clip_values)
-            weights = (batch.get("ent_coef", ent_coef), batch.get("vf_coef", vf_coef))
-            return loss(policy, batch, batch["cliprange"], *weights, cliprange_vf, normalize_advantages)
-
-        phase = Phase("policy", loss_of, policy.trainable_variables, self.optimizer, max_grad_norm=max_grad_norm)
-        self._engine = Engine(
-            [phase],
-            jit=compile_with_xla(policy, nbatch_train),
-            comm=comm,
-            rank_weight=mpi_rank_weight,
-        )
-
-    def train(
-        self,
-        lr: float,
-        cliprange: float,
-        obs: np.ndarray,
-        returns: np.ndarray,
-        masks: np.ndarray,
-        actions: np.ndarray,
-        values: np.ndarray,
-        neglogpacs: np.ndarray,
-        states: np.ndarray | None = None,
-        cliprange_vf: float | None = None,
-    ) -> list[float]:
-        """One gradient step on one minibatch of rows ordered by environment, then time; returns its loss_names."""
-        batch = {"obs": obs, "returns": returns, "actions": actions, "values": values, "neglogpacs": neglogpacs}
-        rows = len(obs)
-        if states is not None:
-            rows = len(states)
-            batch = {name: array.reshape(rows, -1, *array.shape[1:]) for name, array in batch.items()}
-            batch |= {"episode_start": masks.reshape(rows, -1).astype(np.float32), "states": states}
-        indices = np.arange(rows, dtype=np.int32)[None]
-        return list(self.train_phase(lr, cliprange, batch, indices, cliprange_vf).values())
-
-    def train_phase(
-        self,
-        lr: float,
-        cliprange: float,
-        data: dict[str, np.ndarray],
-        indices: np.ndarray,
-        cliprange_vf: float | None = None,
-        **coefficients: float,
-    ) -> dict[str, float]:
-        """A whole optimisation phase.
-
-        Args:
-            lr: learning rate.
-            cliprange: see the module's formulas.
-            data: the rollout's arrays with equal first axes; see `loss`.
-            indices: [K, B], the rows of each of the K minibatches.
-            cliprange_vf: how far values may go from the old ones; None for cliprange.
-            coefficients: ent_coef and vf_coef where they are not those of the constructor.
-
-        Returns:
-            Means over the K steps of the loss's statistics.
-        """
-        rates = {"lr": lr, "cliprange": cliprange} | given(cliprange_vf=cliprange_vf) | coefficients
-        statistics = self._engine.minibatches(data, indices, **rates)
-        self.actor.refresh()
-        return statistics
+__all__ = ["Model", "learn", "loss"]
 
 
 @takes(Config)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> Model:
     """Train a policy with PPO2."""
-    with OnPolicyRun("ppo2", network, env, Config.of(kwargs), misc_columns) as run:
-        config, recurrent = run.config, run.policy.recurrent
-        train_phase, streams = _make_model(run), value_streams(run)
-        cloning = cloning_beside(run, run.model, run.env)
+    with OnPolicyRun(ALGORITHM, network, env, Config.of(kwargs), columns) as run:
+        config, policy = run.config, run.policy
+        streams, cloning = value_streams(run), cloning_beside(run, policy)
+        model, train_phase = make_model(config, run.env, policy, run.comm, [*streams.parts, *cloning.parts])
 
         def returns_of(rollout: Rollout, gamma: float) -> np.ndarray:
             if config.use_gae:
                 return rollout.advantages(gamma, run.config.lam) + rollout.values
             return rollout.n_step_returns(gamma)
 
-        for rollout in run.rollouts(config.init_fn):
+        for rollout in run.rollouts(model, config.init_fn):
             estimates = streams.estimates(rollout, returns_of)
-            data = rollout.batch(recurrent, **estimates)
+            data = rollout.batch(policy.recurrent, **estimates)
             indices = shuffled(run.rng, len(data["returns"]), config.nminibatches, config.noptepochs)
             statistics = run.check(train_phase(data=data, indices=indices, **run.rates()))
-            cloning.learn(len(indices))
+            cloning.learn(model, len(indices))
             if config.update_fn is not None:
                 config.update_fn(run.update)
             explained = explained_variance(rollout.values.ravel(), estimates["returns"].ravel())
             row = {f"loss/{name}": value for name, value in statistics.items()}
             row |= {"misc/explained_variance": explained} | streams.learn(config.nminibatches, config.noptepochs)
             run.log(row)
-    return run.model
+    return model
 
 
-def _make_model(run: OnPolicyRun) -> Callable[..., dict[str, float]]:
-    """Give the run its model, and return what an optimisation phase calls."""
-    config, env, policy = run.config, run.env, run.policy
-    rows = env.num_envs if policy.recurrent else env.num_envs * config.nsteps
-    if rows % config.nminibatches:
-        what = "envs, since the policy is recurrent" if policy.recurrent else "steps of a rollout (num_env x nsteps)"
-        raise bad_argument("nminibatches", config.nminibatches, f"a divisor of the {rows} {what}")
-    # Models of the user's own that lack these arguments train as before.
-    options = {"clip_values": False} if config.cliprange_vf is False else {}
-    options |= {} if config.normalize_advantages else {"normalize_advantages": False}
-    run.model = (config.model_fn or Model)(
-        policy=policy,
-        ob_space=env.observation_space,
-        ac_space=env.action_space,
-        nbatch_act=env.num_envs,
-        nbatch_train=env.num_envs * config.nsteps // config.nminibatches,
-        nsteps=config.nsteps,
-        ent_coef=config.ent_coef,
-        vf_coef=config.vf_coef,
-        max_grad_norm=config.max_grad_norm,
-        comm=run.comm,
-        mpi_rank_weight=config.mpi_rank_weight,
-        **options,
-    )
-    run.model.rng = run.rng
-    return run.model.train_phase if config.model_fn is None else minibatch_by_minibatch(run.model)
+def columns(run: OnPolicyRun) -> dict[str, Any]:
+    """Return the counters and mean returns of a run, under baselines' names."""
+    return episode_columns(run) | {
+        "fps": run.fps,
+        "misc/serial_timesteps": run.update * run.config.nsteps,
+        "misc/nupdates": run.update,
+        "misc/total_timesteps": run.timesteps,
+        "misc/time_elapsed": run.elapsed,
+    }

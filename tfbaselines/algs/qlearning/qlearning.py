@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.algs.qlearning import NETWORK, Config
+from tfbaselines.algs.qlearning import ALGORITHM, NETWORK, Config
 from tfbaselines.algs.qlearning.table import Cells, TablePolicy, tables_part
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
@@ -34,20 +34,20 @@ from tfbaselines.training.model import PolicyModel
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Learn a table with Q-learning; the only network is 'table'."""
     config = Config.of(kwargs)
-    with SearchRun("qlearning", env, config, of_episodes=True) as run:
+    with SearchRun(ALGORITHM, env, config, of_episodes=True) as run:
         env, policy = run.env, make_policy(network, run.env, config)
         several, table = run.comm.size > 1, policy.table
         model, learner = PolicyModel(policy, rng=run.rng), Learner(env, policy, run.rng, config.discount, several)
         if policy.cells.unbounded.any() and not (config.load_path or run.options.resume):
             set_bounds(policy.cells, learner.seen(config.bounds_steps), run.comm)
-            run.learnt(config.bounds_steps * env.num_envs, [], {})
+            run.learned(config.bounds_steps * env.num_envs, [], {})
         for _ in run.search(model, learner):
             before = table.numpy() if several else None
             epsilon = max(config.epsilon_min, config.epsilon_greedy * config.epsilon_decay**run.episodes.count)
             steps, episodes, error = learner.run(epsilon, run.rates()["lr"])
             if several:
                 merge_tables(table.array, before, learner.tried, run.comm)
-            run.learnt(steps, episodes, {"epsilon": epsilon, "td_error": error})
+            run.learned(steps, episodes, {"epsilon": epsilon, "td_error": error})
     return model
 
 

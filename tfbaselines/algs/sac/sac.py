@@ -8,12 +8,13 @@ the actor maximizes min_i q_i(s, a) - alpha log pi(a|s) with a ~ pi(s), and the 
 With alpha='auto' the temperature minimizes -log alpha (log pi(a|s) + target_entropy). loss.py has these formulas.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.algs.sac import Config
+from tfbaselines.algs.sac import ALGORITHM, Config
 from tfbaselines.algs.sac.discrete import Choices
 from tfbaselines.algs.sac.loss import Losses, SampledActions, Temperature
 from tfbaselines.algs.sac.offline import ConservativeLosses
@@ -21,18 +22,16 @@ from tfbaselines.algs.sac.signals import EnvironmentRewards, ReplaySignals, Sign
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.envs.vec.packed import with_action_masks
 from tfbaselines.errors import UsageError, given
 from tfbaselines.learn.average import AveragedPolicy, with_targets
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import Adam
-from tfbaselines.logs.rows import EpochRows
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.bounded import SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.training.build import make_actor_critic
-from tfbaselines.training.off_policy import Course, OffPolicyModel, OffPolicyRun
+from tfbaselines.training.off_policy import Course, OffPolicyModel, OffPolicyRun, epoch_row
 from tfbaselines.training.pretraining import cloning_beside
 
 ADAM_EPSILON = 1e-8
@@ -74,18 +73,15 @@ def make_update(
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
     """Train a policy with SAC; discrete actions are limited to those that an 'action_mask' in the infos allows."""
     config = Config.of(kwargs)
-    env = with_action_masks(env)
-    eval_env = config.eval_env and with_action_masks(config.eval_env)
-    course = Course.of(config, env.num_envs)
-    with OffPolicyRun("sac", env, config, course, eval_env, with_action_masks) as run:
-        policy, averaged = with_targets(lambda: make_policy(network, env, config, run.comm), config.polyak)
-        rewards = EnvironmentRewards(run) if config.signals is None else ReplaySignals(run, policy, env)
+    with OffPolicyRun(ALGORITHM, env, config, Course.of(config, env.num_envs)) as run:
+        policy, averaged = with_targets(lambda: make_policy(network, run.env, config, run.comm), config.polyak)
+        rewards = EnvironmentRewards(run) if config.signals is None else ReplaySignals(run, policy, run.env)
         losses = make_losses(policy, averaged.policy, config, rewards)
         temperature = losses.temperature
         update = make_update(policy, averaged, temperature, config.batch_size, run.comm, losses)
-        model = OffPolicyModel(policy, averaged, update, temperature.variables + losses.variables, run.rng)
-        cloning = cloning_beside(run, model, env)
-        model.parts = [*model.parts, *rewards.learned]
+        cloning = cloning_beside(run, policy)
+        saved = {"replay": run.make_replay(policy), "parts": [*cloning.parts, *rewards.learned]}
+        model = OffPolicyModel(policy, averaged, update, temperature.variables + losses.variables, **saved)
 
         def explore(obs: Any, states: Any, episode_start: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
             noise = policy.head.draw_noise(run.rng, (len(episode_start),))
@@ -93,16 +89,15 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
 
         columns = ["LossPi", "LossQ1", "LossQ2", *(("Alpha", "LossAlpha") if temperature.learned else ())]
         columns += [*losses.columns, *rewards.columns]
-        rows = EpochRows(run, ("Q1Vals", "Q2Vals", "LogPi"), tuple(columns), config.logger_kwargs)
-        for gradient_steps in run.cycles(model, explore, rows, on_cycle=rewards.collected):
+        row = partial(epoch_row, run, ("Q1Vals", "Q2Vals", "LogPi"), columns)
+        for gradient_steps in run.cycles(model, explore, row, on_cycle=rewards.collected):
             temperature.follow(run.config.first_alpha)
             rewards.learn(gradient_steps)
             for block in run.blocks(gradient_steps, rewards.draw):
                 count, size = block["rewards"].shape[:2]
                 statistics = run.train(block | losses.noise(run.rng, (count, size)))
-                statistics |= rewards.row()
-                rows.learnt(statistics)
-                cloning.learn(count)
+                run.table.store(**statistics | rewards.row())
+                cloning.learn(model, count)
     return model
 
 

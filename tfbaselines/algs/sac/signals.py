@@ -120,7 +120,7 @@ class EnvironmentRewards:
         self.learned: list[Any] = []
         self.columns: list[str] = []
 
-    def collected(self) -> None:
+    def collected(self, episodes: list[dict[str, Any]]) -> None:
         """Take in the steps that were just collected."""
 
     def learn(self, gradient_steps: int) -> None:
@@ -164,7 +164,7 @@ class ReplaySignals(EnvironmentRewards):
         self.columns = [*(f"{name}/reward" for name in signals), *statistics]
         self._row: dict[str, float] = {}
 
-    def collected(self) -> None:
+    def collected(self, episodes: list[dict[str, Any]]) -> None:
         if self.learned:
             batch = self._run.replay.gather_latest(self._run.course.collected)
             for signal in self.learned:

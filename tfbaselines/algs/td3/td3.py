@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.algs.td3 import Config, offline
+from tfbaselines.algs.td3 import ALGORITHM, Config, offline
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
@@ -32,12 +32,11 @@ from tfbaselines.learn.losses import (
     weighted_mean,
 )
 from tfbaselines.learn.optimizers import Adam
-from tfbaselines.logs.rows import EpochRows
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.bounded import DeterministicHead
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.training.build import make_actor_critic
-from tfbaselines.training.off_policy import Course, OffPolicyModel, OffPolicyRun
+from tfbaselines.training.off_policy import Course, OffPolicyModel, OffPolicyRun, epoch_row
 
 ADAM_EPSILON = 1e-8
 BC_ALPHA = 2.5
@@ -85,23 +84,24 @@ def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, c
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
     """Train a policy with TD3."""
     config = Config.of(kwargs)
-    with OffPolicyRun("td3", env, config, Course.of(config, env.num_envs), config.eval_env) as run:
+    with OffPolicyRun(ALGORITHM, env, config, Course.of(config, env.num_envs)) as run:
         policy, averaged = with_targets(lambda: make_policy(network, env, config, run.comm), config.polyak)
         update = make_update(policy, averaged, config, run.comm)
-        model, head = OffPolicyModel(policy, averaged, update, rng=run.rng), policy.head
+        model = OffPolicyModel(policy, averaged, update, replay=run.make_replay(policy))
+        head = policy.head
 
         def explore(obs: Any, states: Any, episode_start: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
             actions, states = model.actor.choose(obs, states, episode_start, None)
             return head.noisy(actions, run.config.act_noise * head.draw_noise(run.rng, (len(actions),))), states
 
         losses = ("LossPi", "LossQ") if config.offline is None else ("LossPi", "LossQ", "LossBC")
-        rows = EpochRows(run, ("Q1Vals", "Q2Vals"), losses, config.logger_kwargs)
-        for gradient_steps in run.cycles(model, explore, rows):
+        row = partial(epoch_row, run, ("Q1Vals", "Q2Vals"), losses)
+        for gradient_steps in run.cycles(model, explore, row):
             size, most = run.config.target_noise, run.config.noise_clip
             for block in run.blocks(gradient_steps):
                 noise = size * head.draw_noise(run.rng, block["rewards"].shape)
                 block["noise"] = np.clip(noise, -most, most)
-                rows.learnt(run.train(block))
+                run.table.store(**run.train(block))
     return model
 
 

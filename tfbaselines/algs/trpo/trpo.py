@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.algs.trpo import Config
+from tfbaselines.algs.trpo import ALGORITHM, Config
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
@@ -95,15 +95,14 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with Spinning Up's TRPO or natural policy gradient."""
     config = Config.of(kwargs)
     statistics = STATISTICS + (("BacktrackIters",) if config.algo == "trpo" else ())
-    with EpochRun("trpo", network, env, config, statistics, recurrent=False) as run:
-        policy, model = run.policy, run.model
+    with EpochRun(ALGORITHM, network, env, config, statistics) as run:
+        policy, optimizer = run.policy, Adam(epsilon=ADAM_EPSILON)
         step = make_step(policy, config, run.comm)
         fit = run.gradient_steps(
-            lambda batch: squared_value_loss(policy, batch),
-            Adam(epsilon=ADAM_EPSILON),
-            variables=policy.value_variables,
+            lambda batch: squared_value_loss(policy, batch), optimizer, variables=policy.value_variables
         )
-        for rollout in run.rollouts():
+        model = PolicyModel(policy, optimizer)
+        for rollout in run.rollouts(model):
             data = run.batch(rollout)
             row = run.check(policy_step(step, data))
 
@@ -113,5 +112,5 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
                 fit({name: data[name] for name in ("obs", "returns")}, whole, lr=run.rates()["vf_lr"])
             model.actor.refresh()
             change = np.mean(np.square(model.value(data["obs"]) - data["returns"])) - error
-            run.rows.store(VVals=rollout.values, LossV=error, DeltaLossV=change, **row)
+            run.table.store(VVals=rollout.values, LossV=error, DeltaLossV=change, **row)
     return model

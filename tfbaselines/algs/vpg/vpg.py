@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfbaselines.algs.vpg import Config
+from tfbaselines.algs.vpg import ALGORITHM, Config
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
@@ -46,8 +46,9 @@ def loss(policy: Policy, batch: Batch) -> tuple[tf.Tensor, Statistics]:
 @takes(Config)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with Spinning Up's vanilla policy gradient."""
-    with EpochRun("vpg", network, env, Config.of(kwargs), STATISTICS) as run:
-        learn_from = run.policy_then_value(lambda batch: loss(run.policy, batch))
-        for rollout in run.rollouts():
+    with EpochRun(ALGORITHM, network, env, Config.of(kwargs), STATISTICS) as run:
+        learn_from, optimizers = run.policy_then_value(lambda batch: loss(run.policy, batch))
+        model = PolicyModel(run.policy, optimizers=optimizers)
+        for rollout in run.rollouts(model):
             learn_from(rollout)
-    return run.model
+    return model

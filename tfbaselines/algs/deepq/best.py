@@ -1,48 +1,10 @@
-"""Rows of deepq's logs, under the names of baselines.
-
-The best policy of a run: kept while it trains, and taken back at its end.
-"""
+"""Best policy of a run: kept while it trains, and restored at its end."""
 
 import os
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from tfbaselines.logs import logger
-from tfbaselines.logs.rows import safe_mean
-
-
-class DeepQRows:
-    """A row whenever some number of episodes ended; see Plan.log_episodes.
-
-    Args:
-        run: the OffPolicyRun whose rows they are.
-        epsilon: the share of random actions, a function of the step.
-    """
-
-    def __init__(self, run: Any, epsilon: Callable[[int], float]) -> None:
-        self._run, self._epsilon = run, epsilon
-
-    def collected(self, episodes: list[dict[str, Any]]) -> None:
-        """The run remembers the episodes."""
-
-    def learnt(self, statistics: dict[str, np.ndarray]) -> None:
-        """baselines logs no statistics of gradient steps."""
-
-    def __call__(self) -> dict[str, Any]:
-        """The row."""
-        run = self._run
-        row = {
-            "steps": run.timesteps,
-            "episodes": run.episodes.count,
-            "mean 100 episode reward": run.episodes.mean_reward,
-            "% time spent exploring": int(100 * self._epsilon(run.timesteps)),
-        }
-        if run.eval_env is not None:
-            row["mean test reward"] = safe_mean([episode["r"] for episode in run.test()])
-        return row
-
+from tfbaselines.training.model import Part
 
 # Name of the model's file in a directory of baselines' checkpoint_path.
 MODEL = "model"
@@ -54,7 +16,7 @@ def model_in(directory: str | None) -> str | None:
     return path if path and os.path.isfile(path) else None
 
 
-class BestPolicy:
+class BestPolicy(Part):
     """The parameters with which the mean return of the latest episodes was the largest; one of the model's `parts`.
 
     Args:
@@ -92,12 +54,6 @@ class BestPolicy:
             logger.info(f"the model is the one with a mean reward of {self._mean:.4g}")
             self._run.model.policy.restore(self._policy)
             self._run.model.ready()
-
-    def ready(self) -> None:
-        """Nothing follows the parameters."""
-
-    def observed(self) -> None:
-        """Nothing depends on the statistics of observations."""
 
     def state(self) -> dict[str, Any]:
         """The mean and the parameters."""

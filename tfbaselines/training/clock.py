@@ -1,0 +1,252 @@
+"""Progress of a run: updates, environment steps and seconds, and when a row of the logs is due."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tfbaselines.config.bases import PolicyConfig
+from tfbaselines.errors import UsageError
+from tfbaselines.logs.statistics import Episodes
+
+# Environment steps of a run that another limit ends.
+UNLIMITED = 10**15
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Lengths and intervals of a run; steps are environment steps of this rank.
+
+    Attributes:
+        total_timesteps: environment steps of the run, rounded down to whole updates.
+        steps_per_update: environment steps in an update.
+        log_interval: updates between rows of the logs.
+        log_first: log the first update as well; otherwise the last update is logged as well.
+        log_episodes: episodes between rows of the logs, in place of log_interval; a run with fewer episodes logs one
+            row at its end.
+        save_interval: updates between checkpoints; 0 saves only the last one, and one on a signal.
+        replay_interval: updates between two saves of the replay; 0 saves it with every checkpoint. The last checkpoint
+            always includes the replay.
+    """
+
+    total_timesteps: int
+    steps_per_update: int
+    log_interval: int = 1
+    log_first: bool = True
+    log_episodes: int | None = None
+    save_interval: int = 0
+    replay_interval: int = 0
+
+    def __post_init__(self) -> None:
+        if 0 < self.total_timesteps < self.steps_per_update:
+            raise UsageError(
+                f"nothing to train: {self.total_timesteps} steps are less than one update of {self.steps_per_update}; "
+                "raise them, or lower the steps of an update (num_env, and the argument for the steps between updates)"
+            )
+
+    @classmethod
+    def of(cls, config: PolicyConfig, num_envs: int) -> "Plan":
+        """Return the plan of an algorithm that updates after each rollout of nsteps in num_envs environments."""
+        return cls(
+            total_timesteps=int(config.total_timesteps),
+            steps_per_update=num_envs * config.nsteps,
+            log_interval=config.log_interval,
+            save_interval=config.save_interval,
+        )
+
+
+class Clock:
+    """Count updates, environment steps of this rank, and seconds; a resumed run continues the count.
+
+    Attributes:
+        unit: unit of `done` and `end`.
+        plan: lengths and intervals of the run.
+        update: number of the present update, from 1.
+        num_updates: number of the last update.
+        elapsed: seconds so far, including the runs that this one continues.
+        fps: environment steps per second since the last row of the logs.
+
+    Args:
+        plan: lengths and intervals of the run.
+    """
+
+    unit = "step"
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.update = 0
+        self.num_updates = plan.total_timesteps // plan.steps_per_update
+        self.elapsed = 0.0
+        self.fps = 0
+        # Update and environment steps at which a resumed run started.
+        self._first_update = 0
+        self._first_steps = 0
+        # Environment steps at that point: of this rank, and of all ranks.
+        self._restored = 0
+        self._restored_all = 0
+
+    @property
+    def timesteps(self) -> int:
+        """Environment steps of this rank so far."""
+        return self._first_steps + (self.update - self._first_update) * self.plan.steps_per_update
+
+    @property
+    def done(self) -> int:
+        """Progress in `unit`."""
+        return self.timesteps
+
+    @property
+    def end(self) -> int | None:
+        """Value of `done` at the end of the run; None if another limit ends the run."""
+        if self.plan.total_timesteps >= UNLIMITED:
+            return None
+        return self.timesteps + (self.num_updates - self.update) * self.plan.steps_per_update
+
+    @property
+    def fraction_left(self) -> float:
+        """1 in the first update, falling to 1 / num_updates in the last."""
+        return 1.0 - (self.update - 1.0) / self.num_updates
+
+    @property
+    def fraction_after_update(self) -> float:
+        """Fraction of the steps left at the last step of this update, as baselines' Scheduler counts."""
+        return 1.0 - (self.timesteps - 1.0) / self.plan.total_timesteps
+
+    def steps_of_all(self, steps: Sequence[int]) -> int:
+        """Return the environment steps of all ranks so far, including ranks of earlier runs.
+
+        Args:
+            steps: environment steps of each rank of this run.
+        """
+        return self._restored_all + sum(steps) - self._restored * len(steps)
+
+    def start(self, episodes: int) -> None:
+        """Start measuring time; `episodes` have ended so far."""
+        now = time.perf_counter()
+        self._started = now - self.elapsed
+        self._row_steps = self.timesteps
+        self._row_time = now
+        self._row_episodes = episodes
+
+    def begin_update(self) -> None:
+        """Begin the next update."""
+        self.update += 1
+
+    def go_back_to(self, update: int) -> None:
+        """Count the updates after this one as never begun."""
+        self.update = update
+
+    def seconds_so_far(self) -> float:
+        """Return the seconds so far; `elapsed` has those at the end of the latest update."""
+        return time.perf_counter() - self._started
+
+    def tick(self) -> None:
+        """Bring `elapsed` up to date."""
+        self.elapsed = self.seconds_so_far()
+
+    def row_due(self, episodes: int) -> bool:
+        """Return whether this update ends with a row of the logs; `episodes` have ended so far."""
+        plan = self.plan
+        if plan.log_episodes is not None:
+            before = self._row_episodes
+            self._row_episodes = episodes
+            only = episodes < plan.log_episodes and self.update == self.num_updates
+            return only or episodes // plan.log_episodes > before // plan.log_episodes
+        extra = 1 if plan.log_first else self.num_updates
+        return self.update == extra or self.update % plan.log_interval == 0
+
+    def measure_speed(self) -> None:
+        """Set `fps`, for a row that is about to be logged."""
+        now = time.perf_counter()
+        self.fps = int((self.timesteps - self._row_steps) / max(now - self._row_time, 1e-9))
+        self._row_steps = self.timesteps
+        self._row_time = now
+
+    def state(self, steps: Sequence[int]) -> dict[str, Any]:
+        """Return the counters; `steps` are those of each rank."""
+        return {
+            "update": self.update,
+            "timesteps": self.timesteps,
+            "timesteps_of_all": self.steps_of_all(steps),
+            "elapsed": self.elapsed,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from counters that `state` returned."""
+        self.elapsed = state["elapsed"]
+        self._count_on(state["update"], state["timesteps"])
+        self._restored = state["timesteps"]
+        self._restored_all = state["timesteps_of_all"]
+
+    def _count_on(self, update: int, timesteps: int) -> None:
+        self.update = update
+        self._first_update = update
+        self._first_steps = timesteps
+        left = self.plan.total_timesteps - timesteps
+        self.num_updates = update + max(0, left // self.plan.steps_per_update)
+
+
+class IterationClock(Clock):
+    """Count iterations whose numbers of environment steps are known afterwards.
+
+    Attributes:
+        iterations: finished iterations.
+        num_iterations: iterations of the run; None if its environment steps end it.
+
+    Args:
+        plan: lengths and intervals; steps_per_update is the least that an update takes.
+        num_iterations: iterations of the run, if the plan has no limit of steps.
+        episodes: an iteration is one of these episodes; None if an iteration is an update.
+    """
+
+    def __init__(self, plan: Plan, num_iterations: int, episodes: Episodes | None) -> None:
+        super().__init__(plan)
+        limited = plan.total_timesteps < UNLIMITED
+        self.num_iterations = None if limited else num_iterations
+        self.unit = "step" if limited else "iteration"
+        self.iterations = 0
+        self._episodes = episodes
+        self._timesteps = 0
+        self._left = 1.0
+        self._count_on(0, 0)
+
+    @property
+    def timesteps(self) -> int:
+        return self._timesteps
+
+    @property
+    def done(self) -> int:
+        return self.timesteps if self.num_iterations is None else self.iterations
+
+    @property
+    def end(self) -> int:
+        return self.plan.total_timesteps if self.num_iterations is None else self.num_iterations
+
+    @property
+    def fraction_left(self) -> float:
+        """1 in the first update, falling to nearly 0 in the last; equal on every rank."""
+        return self._left
+
+    @property
+    def own_fraction_left(self) -> float:
+        """Fraction of the run that this rank has left now."""
+        return max(0.0, 1.0 - self.done / max(1, self.end))
+
+    def add_steps(self, steps: int) -> None:
+        """Count environment steps."""
+        self._timesteps += steps
+
+    def finish_iterations(self) -> None:
+        """Count the iterations of the update that just ended."""
+        self.iterations = self.update if self._episodes is None else self._episodes.count
+
+    def set_fraction_left(self, left: float) -> None:
+        """Set `fraction_left`, on which the ranks agreed."""
+        self._left = left
+
+    def _count_on(self, update: int, timesteps: int) -> None:
+        self.update = update
+        self._timesteps = timesteps
+        self.finish_iterations()
+        # Each update takes at least one iteration and one step.
+        self.num_updates = update + max(0, self.end - self.done)
