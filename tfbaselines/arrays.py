@@ -33,6 +33,10 @@ DOCUMENT_GROWTH = 64
 NUMBERS = "biuf"
 
 
+class ArrayError(UsageError):
+    """An array of a file is missing or not as declared."""
+
+
 def require_memory(nbytes: float, argument: str, what: str = "the replay") -> None:
     """Raise a UsageError that names the argument to lower if fewer than `nbytes` are free.
 
@@ -97,7 +101,7 @@ def map_array(path: str | os.PathLike) -> np.ndarray:
 
 
 def check_array(name: str, array: np.ndarray | None, shape: tuple[Any, ...]) -> np.ndarray:
-    """Return an array of a file if it has numbers and the declared shape; UsageError otherwise.
+    """Return an array of a file if it has numbers and the declared shape; ArrayError otherwise.
 
     Args:
         name: of the array, for errors.
@@ -105,21 +109,21 @@ def check_array(name: str, array: np.ndarray | None, shape: tuple[Any, ...]) -> 
         shape: expected; a name stands for any length, and a final ... for any further axes: ("E", "L", 3), ("E", ...).
     """
     if array is None:
-        raise UsageError(f"it has no array '{name}'")
+        raise ArrayError(f"it has no array '{name}'")
     found = array.shape
     expected = shape
     if shape[-1:] == (...,):
         expected = shape[:-1]
         found = found[: len(expected)]
     if len(found) != len(expected) or any(e != f for f, e in zip(found, expected, strict=True) if isinstance(e, int)):
-        raise UsageError(f"{name} has the shape {array.shape}, expected is {shape}")
+        raise ArrayError(f"{name} has the shape {array.shape}, expected is {shape}")
     if array.dtype.kind not in NUMBERS:
-        raise UsageError(f"{name} has the type {array.dtype}, expected are numbers")
+        raise ArrayError(f"{name} has the type {array.dtype}, expected are numbers")
     return array
 
 
 def as_declared(name: str, array: np.ndarray | None, shape: tuple[Any, ...], dtype: Any) -> np.ndarray:
-    """Convert an array of a file to its declared type; UsageError if it does not fit or its numbers are not finite.
+    """Convert an array of a file to its declared type; ArrayError if it does not fit or is not finite.
 
     Args:
         name: of the array, for errors.
@@ -129,10 +133,10 @@ def as_declared(name: str, array: np.ndarray | None, shape: tuple[Any, ...], dty
     """
     array, dtype = check_array(name, array, shape), np.dtype(dtype)
     if not np.isfinite(array).all():
-        raise UsageError(f"{name} has numbers that are not finite")
+        raise ArrayError(f"{name} has numbers that are not finite")
     converted = array.astype(dtype)
     if dtype.kind in "iu" and not np.array_equal(converted, array):
-        raise UsageError(f"{name} has the type {array.dtype}, expected are whole numbers of type {dtype}")
+        raise ArrayError(f"{name} has the type {array.dtype}, expected are whole numbers of type {dtype}")
     return converted
 
 

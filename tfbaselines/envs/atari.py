@@ -35,7 +35,6 @@ class NoopResetEnv(gymnasium.Wrapper):
         self.override_num_noops: int | None = None
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin a game and take the no-op steps."""
         obs, info = self.env.reset(**kwargs)
         noops = self.override_num_noops
         if noops is None:
@@ -61,7 +60,6 @@ class FireResetEnv(gymnasium.Wrapper):
             raise UsageError(f"FireResetEnv needs a game with FIRE as action 1, not {meanings}")
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode and press FIRE."""
         obs, info = self.env.reset(**kwargs)
         for action in (1, 2):
             obs, _, terminated, truncated, info = self.env.step(action)
@@ -83,7 +81,6 @@ class EpisodicLifeEnv(gymnasium.Wrapper):
         self.was_real_done = True
 
     def step(self, action: Any) -> StepResult:
-        """Take a step; losing a life terminates the episode."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         self.was_real_done = terminated or truncated
         lives = self.unwrapped.ale.lives()
@@ -92,7 +89,6 @@ class EpisodicLifeEnv(gymnasium.Wrapper):
         return obs, reward, terminated or (lost and not truncated), truncated, info
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin a new game, or take a no-op step if the game continues with another life."""
         if self.was_real_done or kwargs.get("seed") is not None:
             obs, info = self.env.reset(**kwargs)
         else:
@@ -117,7 +113,6 @@ class MaxAndSkipEnv(gymnasium.Wrapper):
         self._skip = skip
 
     def step(self, action: Any) -> StepResult:
-        """Repeat the action and sum the rewards."""
         total, last_two = 0.0, deque(maxlen=2)
         for _ in range(self._skip):
             obs, reward, terminated, truncated, info = self.env.step(action)
@@ -132,7 +127,6 @@ class ClipRewardEnv(gymnasium.RewardWrapper):
     """Replace rewards by their sign: -1, 0 or 1."""
 
     def reward(self, reward: Any) -> float:
-        """Return the sign of the reward."""
         return float(np.sign(reward))
 
 
@@ -156,7 +150,6 @@ class WarpFrame(gymnasium.ObservationWrapper):
         self.observation_space = spaces.Box(0, 255, (height, width, channels), np.uint8)
 
     def observation(self, frame: np.ndarray) -> np.ndarray:
-        """Return the resized frame."""
         if self._to_gray:
             frame = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY)
         frame = cv2.resize(frame, self._size, interpolation=cv2.INTER_AREA)
@@ -179,13 +172,11 @@ class FrameStack(gymnasium.Wrapper):
         self.observation_space = spaces.Box(low, high, dtype=space.dtype)
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode with its first frame k times."""
         obs, info = self.env.reset(**kwargs)
         self._frames.extend([obs] * self._frames.maxlen)
         return LazyFrames(list(self._frames)), info
 
     def step(self, action: Any) -> StepResult:
-        """Take a step and drop the oldest frame."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._frames.append(obs)
         return LazyFrames(list(self._frames)), reward, terminated, truncated, info
@@ -232,7 +223,6 @@ class ScaledFloatFrame(gymnasium.ObservationWrapper):
         self.observation_space = spaces.Box(0.0, 1.0, env.observation_space.shape, np.float32)
 
     def observation(self, obs: Any) -> np.ndarray:
-        """Return the scaled pixels."""
         return np.asarray(obs, np.float32) / 255.0
 
 

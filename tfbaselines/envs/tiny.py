@@ -29,13 +29,11 @@ class _Tiny(gymnasium.Env, ABC):
         self._time = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
         super().reset(seed=seed)
         self._time = 0
         return self._begin(), {}
 
     def step(self, action: Any) -> Step:
-        """Reward the action and advance the time."""
         obs, reward = self._react(action)
         self._time += 1
         over = self._time >= self.episode_len
@@ -205,7 +203,6 @@ class Target1DEnv(gymnasium.Env):
         self._episode_len = episode_len
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin in the middle of the line."""
         super().reset(seed=seed)
         self._goal = float(self.np_random.choice([-1.0, 1.0]))
         self._position = 0.0
@@ -213,7 +210,6 @@ class Target1DEnv(gymnasium.Env):
         return self._observe(), {}
 
     def step(self, action: Any) -> Step:
-        """Move along the line."""
         move = float(np.ravel(action)[0]) if self._continuous else float(2 * int(action) - 1)
         self._position = float(np.clip(self._position + self.STEP * np.clip(move, -1, 1), -1.0, 1.0))
         self._time += 1
@@ -268,14 +264,12 @@ class SparseMazeEnv(gymnasium.Env):
         self._episode_len = episode_len
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin in the near corner."""
         super().reset(seed=seed)
         self._room = np.zeros(2, np.int64)
         self._time = 0
         return self._room.copy(), {}
 
     def step(self, action: Any) -> Step:
-        """Move up, down, left or right."""
         self._room = np.clip(self._room + self.MOVES[int(action)], 0, self._size - 1)
         self._time += 1
         found = bool((self._room == self._size - 1).all())

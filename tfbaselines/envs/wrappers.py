@@ -29,7 +29,6 @@ class ClipActions(gymnasium.Wrapper):
         self._high = env.action_space.high
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Take a step with the clipped action."""
         clipped = np.minimum(np.maximum(action, self._low), self._high)
         # A sum with a NaN is NaN: cheaper than a test of every element.
         if not np.isfinite(np.add.reduce(clipped, axis=None)):
@@ -41,7 +40,6 @@ class WholeActions(ClipActions):
     """Clip and round actions to a Box of integers."""
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Take a step with the nearest action of the space."""
         inside = np.clip(np.nan_to_num(action), self._low, self._high)
         return self.env.step(np.rint(inside).astype(self.action_space.dtype))
 
@@ -99,7 +97,6 @@ class RewardScaler(gymnasium.Wrapper):
         self.scale = scale
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Take a step and scale its reward."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         return obs, reward * self.scale, terminated, truncated, info
 

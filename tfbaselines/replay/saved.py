@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.arrays import map_array, read_document
+from tfbaselines.arrays import ArrayError, check_array, map_array, read_document
 from tfbaselines.errors import UsageError
 from tfbaselines.files import put_back, replace_directory
 
@@ -104,17 +104,14 @@ def read_replay(
 
 
 def _check_arrays(source: Path, steps: int, saved: Arrays, wanted: Arrays) -> None:
-    shapes = {name: array.shape[1:] for name, array in saved.items()}
-    expected = {name: array.shape[1:] for name, array in wanted.items()}
-    if shapes != expected:
-        raise UsageError(f"the replay in '{source}' is of other environments: {shapes}, here {expected}")
     for name, array in saved.items():
         dtype = wanted[name].dtype
-        if not array.ndim or len(array) != steps + 1 or not np.can_cast(array.dtype, dtype, "same_kind"):
-            raise UsageError(
-                f"the replay in '{source}' is damaged: {name} has shape {array.shape} and type {array.dtype}, "
-                f"not {(steps + 1, *expected[name])} and {dtype}"
-            )
+        try:
+            check_array(name, array, (steps + 1, *wanted[name].shape[1:]))
+        except ArrayError as error:
+            raise UsageError(f"the replay in '{source}' is damaged or of other environments: {error}") from None
+        if not np.can_cast(array.dtype, dtype, "same_kind"):
+            raise UsageError(f"the replay in '{source}' is damaged: {name} has the type {array.dtype}, not {dtype}")
 
 
 def _check_last(source: Path, ends: np.ndarray, keys: np.ndarray, last: Arrays, parts: dict[str, spaces.Space]) -> None:

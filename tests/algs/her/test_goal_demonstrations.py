@@ -57,13 +57,15 @@ def test_fewer_episodes_than_the_file_has(tmp_path):
 
 MISTAKES = {
     "num_demo=3 is not valid: at most 2, the episodes of": lambda a: {name: part[:2] for name, part in a.items()},
-    "a file with the arrays acs, obs/observation": lambda a: {"acs": a["acs"]},
-    "obs/achieved_goal of shape (3, 6, 2), not (3, 5, 2)": lambda a: (
+    "it has no array 'obs/observation'": lambda a: {"acs": a["acs"]},
+    "obs/achieved_goal has the shape (3, 5, 2), expected is (3, 6, 2)": lambda a: (
         a | {"obs/achieved_goal": a["obs/achieved_goal"][:, 1:]}
     ),
-    "acs of shape (3, 5, 2), not (3, 5, 1)": lambda a: a | {"acs": a["acs"][..., :1]},
-    "acs of finite numbers": lambda a: a | {"acs": a["acs"] * np.nan},
-    "obs/observation of finite numbers": lambda a: a | {"obs/observation": a["obs/observation"].astype(str)},
+    "acs has the shape (3, 5, 1), expected is ('E', 'T', 2)": lambda a: a | {"acs": a["acs"][..., :1]},
+    "acs has numbers that are not finite": lambda a: a | {"acs": a["acs"] * np.nan},
+    "obs/observation has the type <U32, expected are numbers": lambda a: (
+        a | {"obs/observation": a["obs/observation"].astype(str)}
+    ),
     "without pickled objects": lambda a: a | {"obs/observation": np.array([[{}]], object)},
 }
 

@@ -5,7 +5,6 @@ observations from the first to the last: `obs/observation`, `obs/achieved_goal` 
 """
 
 import os
-import zipfile
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +13,7 @@ import tensorflow as tf
 
 from tfbaselines.algs.her import Config
 from tfbaselines.algs.her.goal import GoalActorCritic
-from tfbaselines.arrays import read_archive
+from tfbaselines.arrays import ArrayError, as_declared, check_array, read_archive
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.wrappers import ACHIEVED, DESIRED, OBSERVATION, ComputeReward
 from tfbaselines.errors import bad_argument
@@ -111,19 +110,19 @@ def read_demonstrations(path: str | os.PathLike, episodes: int, env: Any) -> tup
         arrays = read_archive(path)
     except FileNotFoundError:
         raise bad_argument("demo_file", path, "there is no such file") from None
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError) as error:
         raise bad_argument("demo_file", path, f"an npz file of numpy.savez without pickled objects ({error})") from None
-    spaces = {"acs": env.action_space} | {f"obs/{name}": env.observation_space[name] for name in KEYS}
-    if not set(spaces) <= set(arrays):
-        raise bad_argument("demo_file", path, f"a file with the arrays {', '.join(spaces)}")
-    count, steps = arrays["acs"].shape[:2] if arrays["acs"].ndim > 1 else (0, 0)
-    if count < episodes or not steps:
-        raise bad_argument("num_demo", episodes, f"at most {count}, the episodes of '{path}'")
-    for name, space in spaces.items():
-        wanted = (count, steps + (name != "acs"), *space.shape)
-        if arrays[name].shape != wanted:
-            raise bad_argument("demo_file", path, f"{name} of shape {wanted}, not {arrays[name].shape}")
-        if arrays[name].dtype.kind not in "biuf" or not np.isfinite(arrays[name]).all():
-            raise bad_argument("demo_file", path, f"{name} of finite numbers")
-    kept = {name: arrays[name][:episodes].astype(observation_dtype(space)) for name, space in spaces.items()}
-    return kept.pop("acs"), {name.removeprefix("obs/"): part for name, part in kept.items()}
+    try:
+        actions = check_array("acs", arrays.get("acs"), ("E", "T", *env.action_space.shape))
+        count, steps = actions.shape[:2]
+        if count < episodes or not steps:
+            raise bad_argument("num_demo", episodes, f"at most {count}, the episodes of '{path}'")
+        actions = as_declared("acs", actions, actions.shape, observation_dtype(env.action_space))
+        obs = {}
+        for name in KEYS:
+            space = env.observation_space[name]
+            shape = (count, steps + 1, *space.shape)
+            obs[name] = as_declared(f"obs/{name}", arrays.get(f"obs/{name}"), shape, observation_dtype(space))
+    except ArrayError as error:
+        raise bad_argument("demo_file", path, str(error)) from None
+    return actions[:episodes], {name: part[:episodes] for name, part in obs.items()}

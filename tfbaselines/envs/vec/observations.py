@@ -129,7 +129,6 @@ class NamedParts(gymnasium.ObservationWrapper):
         self.observation_space = named_parts_of(env.observation_space)
 
     def observation(self, observation: Any) -> dict[str, Any]:
-        """Return the parts of an observation by name."""
         return named_parts(observation)
 
 
@@ -185,7 +184,6 @@ class DiscreteParts(gymnasium.ObservationWrapper):
         self.observation_space = spaces.MultiDiscrete(np.concatenate(counts), start=np.concatenate(starts))
 
     def observation(self, observation: Any) -> np.ndarray:
-        """Return the numbers of all parts in one row."""
         parts = named_parts(observation)
         # An environment may return the parts of a Dict in another order.
         return np.concatenate([np.ravel(parts[name]) for name in self._parts])
