@@ -1,6 +1,7 @@
 """Episodes of the members of a population: as many at once as there are environments."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -81,15 +82,7 @@ class Trials:
         # The present member of each environment, and the number of environments that are stepped.
         present: list[int | None] = [None] * rows
         stepped = rows
-
-        def place(row: int) -> int:
-            """Give an environment the next member; return the number of environments that rest from now on."""
-            present[row] = next(waiting, None)
-            if present[row] is None:
-                return int(env.rest(row))
-            population.place(row, parameters(present[row]))
-            return 0
-
+        place = partial(self._place, present=present, waiting=waiting, parameters=parameters)
         # Every iteration starts with new episodes, so that a resumed run needs nothing of the iteration before.
         obs = env.reset()
         for row in range(rows):
@@ -114,6 +107,20 @@ class Trials:
             lengths = np.where(episode_start, 0, lengths + 1)
             require_end(int(lengths.max()))
         return [trials[member] for member in members]
+
+    def _place(
+        self,
+        row: int,
+        present: list[int | None],
+        waiting: Iterator[int],
+        parameters: Callable[[int], np.ndarray],
+    ) -> int:
+        """Give an environment the next member; return the number of environments that rest from now on."""
+        present[row] = next(waiting, None)
+        if present[row] is None:
+            return int(self._env.rest(row))
+        self._population.place(row, parameters(present[row]))
+        return 0
 
 
 class _Observed:
