@@ -225,7 +225,7 @@ def test_epsilon_and_beta_change_over_time():
     ],
 )
 def test_gradient_steps_for_each_step_whatever_num_envs(train_freq, gradient_steps, num_envs, collected, taken):
-    course = deepq._course(deepq.Config(train_freq=train_freq, gradient_steps=gradient_steps), num_envs)
+    course = deepq.course_of(deepq.Config(train_freq=train_freq, gradient_steps=gradient_steps), num_envs)
     assert (course.collected, course.gradient_steps) == (collected, taken)
 
 

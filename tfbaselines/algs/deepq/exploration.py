@@ -15,6 +15,34 @@ from tfbaselines.policy.noise import AdaptiveParamNoiseSpec, PerturbedActor
 FIRST_STDDEV = 0.01
 
 
+def make_exploration(make_network: Callable[[], QNetwork], run: Any, model: Any) -> "EpsilonGreedy | ParameterNoise":
+    """Make the exploration that the arguments describe.
+
+    Args:
+        make_network: makes another Q-network of the same kind.
+        run: the run.
+        model: the model.
+    """
+    epsilon = run.config.epsilon
+    if not run.config.param_noise:
+        return EpsilonGreedy(model, epsilon, run.rng)
+    return ParameterNoise(model.policy, make_network, epsilon, run.rng, run.comm)
+
+
+def with_noise(block: dict[str, Any], noise_size: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Extend a block by noise for the noisy layers of the network and of the target network.
+
+    Args:
+        block: batches, arrays [K, B, ...].
+        noise_size: numbers of noise in a batch; 0 returns the block itself.
+        rng: numpy generator.
+    """
+    if not noise_size:
+        return block
+    shape = (len(block["rewards"]), noise_size)
+    return block | {name: rng.standard_normal(shape, np.float32) for name in ("noise", "target_noise")}
+
+
 class EpsilonGreedy:
     """Chooses the action of the largest value, or with probability epsilon any allowed action.
 

@@ -11,9 +11,23 @@ from typing import Any
 
 import numpy as np
 
+from tfbaselines.algs.deepq import Config
 from tfbaselines.algs.deepq.buffers import MinSegmentTree, SumSegmentTree
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.replay.replay import Batch, Replay, reshaped
+
+
+def make_prioritized(env: VecEnv, config: Config) -> "PrioritizedReplay":
+    """Make the prioritized replay that the arguments describe."""
+    return PrioritizedReplay(
+        env,
+        int(config.buffer_size),
+        config.gamma,
+        config.n_step,
+        alpha=config.prioritized_replay_alpha,
+        beta=config.prioritized_replay_beta0,
+        epsilon=config.prioritized_replay_eps,
+    )
 
 
 class PrioritizedReplay(Replay):
