@@ -1,8 +1,7 @@
 """The algorithms of OpenAI baselines and Spinning Up on TensorFlow 2, Keras and Gymnasium.
 
-``tfbaselines.ppo2``, ``tfbaselines.logger`` and the rest of the public modules are imported when they
-are first used, so that ``import tfbaselines`` itself is immediate and never loads TensorFlow. So are the originals' own
-import paths; see compat/table.py.
+``import tfbaselines`` is fast and never loads TensorFlow: ``tfbaselines.ppo2``, ``tfbaselines.logger``, the other
+public modules and the originals' import paths (compat/table.py) are imported on first use.
 """
 
 from typing import Any
@@ -17,15 +16,15 @@ ALGORITHMS = _NAMES
 
 
 def load(path: str, env: Any = None, checkpoint: str = "last", trust: bool = False) -> Any:
-    """The trained model of a saved run, ready to act: ``tfbaselines.load("logs/pong").act(obs)``.
+    """Load the trained model of a run, ready to act: ``tfbaselines.load("logs/pong").act(obs)``.
 
     Args:
-        path: the run's log directory, or a model that it saved (--save_path) or a checkpoint of it.
-        env: vector environments with the run's spaces, which take over the run's normalisation of observations; None
-            reads the spaces from environments made as the run's were. The model does not normalise: without `env`,
-            observations of a run with VecNormalize are those that it gives.
-        checkpoint: of a log directory: 'last', 'best', or a checkpoint's number.
-        trust: import the modules that the run's configuration names, which runs their code.
+        path: log directory of the run, or a saved model (--save_path), or a checkpoint.
+        env: vector environments with the run's spaces; they get the run's normalization of observations. None makes
+            the run's environments to read the spaces. The model does not normalize: for a run with VecNormalize and
+            without `env`, the observations must already be normalized.
+        checkpoint: 'last', 'best', or the number of a checkpoint in the log directory.
+        trust: import the modules named in the run's configuration, which runs their code.
 
     Returns:
         The model, as learn returned it: step, act, predict, value, save, export.

@@ -1,4 +1,4 @@
-"""The errors of the package. A UsageError is one line that names the mistake of a user and how to correct it."""
+"""Errors of the package. A UsageError is one line that names a user's mistake and how to correct it."""
 
 import contextlib
 import difflib
@@ -58,7 +58,7 @@ def unknown(kind: str, name: str, choices: Iterable[str]) -> UsageError:
 
 
 def bad_argument(name: str, value: object, accepted: str) -> UsageError:
-    """Build the error for an argument whose value cannot be used; `accepted` describes the values that can."""
+    """Build the error for an argument with a wrong value; `accepted` describes the right ones."""
     return UsageError(f"{name}={value!r:.{LONGEST_VALUE}} is not valid: {accepted}")
 
 

@@ -1,7 +1,6 @@
 """Evaluate a saved run: ``python -m tfbaselines.evaluate DIR --episodes 20``.
 
-The environment and the policy are rebuilt from the run's config.json, the weights and frozen normalisation from a
-checkpoint.
+config.json describes the environments and the policy; a checkpoint has the weights and the frozen normalization.
 """
 
 import itertools
@@ -32,18 +31,18 @@ def evaluate(
     trust: bool = False,
     video_episodes: int = 1,
 ) -> dict[str, Any]:
-    """Run the policy of a saved run and collect its episodes.
+    """Run the policy of a saved run and collect the episodes.
 
     Args:
-        directory: the run's log directory.
-        episodes: how many.
+        directory: log directory of the run.
+        episodes: number of episodes.
         deterministic: take the most likely actions instead of sampling.
-        seed: of environments and sampling.
-        num_env: environments at once; with several, short episodes are more often among the first to end.
-        checkpoint: 'last', 'best', or a checkpoint's number.
-        video: a directory for a video of the first episodes; None for none.
-        trust: import the modules that the run's config.json names, which runs their code.
-        video_episodes: how many of the episodes the video shows; drawing them takes most of the time.
+        seed: seed of the environments and of sampling.
+        num_env: number of parallel environments; several favor short episodes, which end first.
+        checkpoint: 'last', 'best', or the number of a checkpoint.
+        video: directory for a video of the first episodes; None for none.
+        trust: import the modules named in config.json, which runs their code.
+        video_episodes: number of episodes in the video; rendering them takes most of the time.
 
     Returns:
         'returns' and 'lengths' of the episodes; 'mean', 'std', 'min' and 'max' of the returns, 'mean_length', and
@@ -82,7 +81,7 @@ def evaluate(
 
 
 def load(path: str | Path, env: Any = None, checkpoint: str = "last", trust: bool = False) -> Any:
-    """See tfbaselines.load."""
+    """Load a saved run; tfbaselines.load documents the arguments."""
     config, path = find_run(path, checkpoint, trust)
     if env is not None:
         return load_model(config, env, path)
@@ -94,12 +93,12 @@ def load(path: str | Path, env: Any = None, checkpoint: str = "last", trust: boo
 
 
 def load_model(config: dict[str, Any], env: Any, path: str | Path) -> Any:
-    """The trained model of a run.
+    """Load the trained model of a run.
 
     Args:
-        config: the run's config.json.
-        env: environments with the run's spaces, which take over the run's normalisation.
-        path: the saved model or checkpoint.
+        config: config.json of the run.
+        env: environments with the run's spaces; they get the run's normalization.
+        path: saved model or checkpoint.
     """
     from tfbaselines.training.build import saved_model
 
@@ -112,12 +111,12 @@ def load_model(config: dict[str, Any], env: Any, path: str | Path) -> Any:
 
 
 def find_run(path: str | Path, checkpoint: str, trust: bool) -> tuple[dict[str, Any], Path]:
-    """The configuration of a saved run, checked, and its saved file.
+    """Find the checked configuration and the saved file of a run.
 
     Args:
-        path: its log directory, or that file.
-        checkpoint: of a log directory: 'last', 'best', or a checkpoint's number.
-        trust: import the modules that the configuration names.
+        path: log directory of the run, or the saved file.
+        checkpoint: 'last', 'best', or the number of a checkpoint in the log directory.
+        trust: import the modules named in the configuration.
     """
     path = Path(path).expanduser()
     if path.is_file():
@@ -143,14 +142,14 @@ def environments(
     render_mode: str | None = None,
     around: Callable[[Any], Any] = lambda env: env,
 ) -> Any:
-    """Those of a run, with other numbers and seeds.
+    """Make the environments of a run, with another number and seed.
 
     Args:
-        config: the run's config.json.
-        num_env: how many.
-        seed: of the first one.
-        render_mode: how they render; None for as the run's.
-        around: what is put around them before the algorithm's own wrappers.
+        config: config.json of the run.
+        num_env: number of environments.
+        seed: seed of the first environment.
+        render_mode: Gymnasium's render mode; None for the run's.
+        around: wraps the environments before the algorithm's own wrappers.
     """
     from tfbaselines.envs.make import build_env, rendered
 
@@ -160,23 +159,23 @@ def environments(
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command; returns its exit status."""
+    """Run the command and return its exit status."""
     parser = Parser(prog="python -m tfbaselines.evaluate", description="Evaluate a saved run.")
-    parser.add_argument("directory", help="the run's log directory (--log_path)")
-    parser.add_argument("--episodes", type=int, default=20, help="how many (default %(default)s)")
+    parser.add_argument("directory", help="log directory of the run (--log_path)")
+    parser.add_argument("--episodes", type=int, default=20, help="number of episodes (default %(default)s)")
     parser.add_argument("--deterministic", action="store_true", help="most likely actions instead of sampled ones")
-    parser.add_argument("--seed", type=int, default=0, help="of environments and sampling (default %(default)s)")
-    parser.add_argument("--num_env", type=int, default=1, help="environments at once (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of environments and sampling (default %(default)s)")
+    parser.add_argument("--num_env", type=int, default=1, help="parallel environments (default %(default)s)")
     parser.add_argument("--checkpoint", default="last", help="last, best, or a number (default %(default)s)")
     parser.add_argument("--video", metavar="DIR", help="record a video into this directory")
     parser.add_argument(
         "--video_episodes",
         type=int,
         default=1,
-        help="episodes in the video, which take much longer than others (default %(default)s)",
+        help="episodes in the video; rendering is slow (default %(default)s)",
     )
-    parser.add_argument("--trust", action="store_true", help="import the modules that the run's config.json names")
-    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
+    parser.add_argument("--trust", action="store_true", help="import the modules named in config.json")
+    parser.add_argument("--json", action="store_true", help="print the results as one JSON object")
     args = vars(parser.parse_args(argv))
     as_json = args.pop("json")
 
@@ -190,7 +189,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def in_words(result: dict[str, Any]) -> str:
-    """What `evaluate` found, for people."""
+    """Format the results of `evaluate` as text."""
     numbers = "mean {mean:.4f}  std {std:.4f}  min {min:.4f}  max {max:.4f}  mean length {mean_length:.1f}"
     return f"{result['checkpoint']}: {len(result['returns'])} episodes\n{numbers.format(**result)}"
 

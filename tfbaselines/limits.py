@@ -8,11 +8,11 @@ WHOLE = 10**12
 NUMBER = 1e15
 
 SEED = 2**32 - 1
-# What one call of the compiled update gets at once: steps of a rollout, rows of a batch, gradient steps.
+# Sizes of one call of the compiled update: steps of a rollout, rows of a batch, gradient steps.
 STEPS = 10**8
 ROWS = 10**7
 COUNT = 10**6
-# What a loop repeats over the same rows.
+# Repetitions over the same rows.
 PASSES = 1000
 # Parts of a network.
 LAYERS = 100

@@ -1,4 +1,4 @@
-"""Loading TensorFlow late and quietly: when a name is first used that needs it."""
+"""Late and quiet loading of TensorFlow."""
 
 import contextlib
 import importlib
@@ -10,12 +10,12 @@ from typing import Any
 
 
 def load_tensorflow() -> None:
-    """Import TensorFlow, unless it is, without what its libraries print while they look for devices."""
+    """Import TensorFlow without the notices of its libraries."""
     if "tensorflow" in sys.modules:
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     with silent_stderr(), absent("pandas", "matplotlib"):
-        # Ahead of TensorFlow it leaves alone the parts of itself that nothing here uses.
+        # Imported ahead of TensorFlow, it skips parts of itself that nothing here uses.
         import tensorflow_probability  # noqa: F401, I001
         import tensorflow as tf
 
@@ -24,10 +24,10 @@ def load_tensorflow() -> None:
 
 @contextlib.contextmanager
 def absent(*names: str) -> Iterator[None]:
-    """Packages look as if they were not installed: Keras would import them for functions that no command calls.
+    """Hide installed packages from Keras, which would import them for functions that no command calls.
 
     Args:
-        names: of packages; those that are imported already stay.
+        names: names of packages; imported ones stay.
     """
     hidden = [name for name in names if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))
@@ -40,12 +40,12 @@ def absent(*names: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def silent_stderr() -> Iterator[None]:
-    """Drop what C libraries write to standard error; it is shown after all when the block fails."""
+    """Drop the output of C libraries on standard error, unless the block fails."""
     try:
         sys.stderr.flush()
         kept = os.dup(2)
     except (AttributeError, OSError):
-        # It was closed from the start: there is nothing to drop, and number 2 may be a file of the run's.
+        # Standard error was closed from the start, and descriptor 2 may be a file of the run.
         kept = None
     if kept is None:
         yield
@@ -64,10 +64,10 @@ def silent_stderr() -> Iterator[None]:
 
 
 def lazily(*modules: str) -> Callable[[str], Any]:
-    """Make a package's ``__getattr__``, which reads names from its modules.
+    """Make a package's ``__getattr__`` (PEP 562) that reads names from its modules on first use.
 
     Args:
-        modules: full names of the modules, imported on first use; the first one that has a name provides it.
+        modules: full names of the modules; the first one that has a name provides it.
     """
 
     def __getattr__(name: str) -> Any:

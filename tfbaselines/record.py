@@ -23,17 +23,17 @@ def record(
     checkpoint: str = "last",
     trust: bool = False,
 ) -> dict[str, Any]:
-    """Run the policy of a saved run, and write its episodes to a file; see demos/demonstrations.py.
+    """Run the policy of a saved run, and write the episodes to a file (demos/demonstrations.py).
 
     Args:
-        directory: the run's log directory.
-        out: the file.
-        episodes: how many.
+        directory: log directory of the run.
+        out: file to write.
+        episodes: number of episodes.
         deterministic: take the most likely actions instead of sampling.
-        seed: of environments and sampling.
-        num_env: environments at once; with several, short episodes are more often among the first to end.
-        checkpoint: 'last', 'best', or a checkpoint's number.
-        trust: import the modules that the run's config.json names, which runs their code.
+        seed: seed of the environments and of sampling.
+        num_env: number of parallel environments; several favor short episodes, which end first.
+        checkpoint: 'last', 'best', or the number of a checkpoint.
+        trust: import the modules named in config.json, which runs their code.
 
     Returns:
         'episodes', 'steps', 'mean', 'std', 'min' and 'max' of the returns, and 'file'.
@@ -85,16 +85,16 @@ def record(
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command; returns its exit status."""
+    """Run the command and return its exit status."""
     parser = Parser(prog="python -m tfbaselines.record", description="Record demonstrations of a saved run.")
-    parser.add_argument("directory", help="the run's log directory (--log_path)")
-    parser.add_argument("--out", required=True, metavar="FILE", help="where to, such as demo.npz")
-    parser.add_argument("--episodes", type=int, default=50, help="how many (default %(default)s)")
+    parser.add_argument("directory", help="log directory of the run (--log_path)")
+    parser.add_argument("--out", required=True, metavar="FILE", help="file to write, such as demo.npz")
+    parser.add_argument("--episodes", type=int, default=50, help="number of episodes (default %(default)s)")
     parser.add_argument("--deterministic", action="store_true", help="most likely actions instead of sampled ones")
-    parser.add_argument("--seed", type=int, default=0, help="of environments and sampling (default %(default)s)")
-    parser.add_argument("--num_env", type=int, default=1, help="environments at once (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of environments and sampling (default %(default)s)")
+    parser.add_argument("--num_env", type=int, default=1, help="parallel environments (default %(default)s)")
     parser.add_argument("--checkpoint", default="last", help="last, best, or a number (default %(default)s)")
-    parser.add_argument("--trust", action="store_true", help="import the modules that the run's config.json names")
+    parser.add_argument("--trust", action="store_true", help="import the modules named in config.json")
     args = vars(parser.parse_args(argv))
 
     def command() -> int:
@@ -106,7 +106,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def in_words(result: dict[str, Any]) -> str:
-    """What `record` wrote, for people."""
+    """Format the results of `record` as text."""
     numbers = (
         "{episodes} episodes, {steps} steps in {file}\nmean {mean:.4f}  std {std:.4f}  min {min:.4f}  max {max:.4f}"
     )

@@ -1,4 +1,4 @@
-"""The command line: parse, build, learn, save, play. See ``python -m tfbaselines.run --help``."""
+"""The command ``python -m tfbaselines.run``: parse, build environments, learn, save, play."""
 
 import contextlib
 import faulthandler
@@ -28,10 +28,10 @@ from tfbaselines.parallel import mpi
 # Arguments that end a run before its steps are done.
 ENDING = ("max_total_reward", "stop_max_score", "stop_at", "stop_without_gain")
 
-# Without a display --play ends by itself.
+# Number of episodes of --play without a display.
 EPISODES_WITHOUT_DISPLAY = 10
 
-# For the functions of baselines' run.
+# Functions of baselines' run.
 __getattr__ = names_of("run")
 
 
@@ -39,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        argv: the words after the command, or sys.argv as baselines takes it; None for the process's own.
+        argv: words after the command, or sys.argv as in baselines; None for the words of the process.
 
     Returns:
         The exit status: 0, 2 for a user's mistake (one line on standard error), 3 for a number
@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
     name = f"tfbaselines: rank {mpi.launched_rank()}" if mpi.launched() else "tfbaselines"
     status = exit_status(name, command)
     if not agreed:
-        # An error may be of this rank alone: the others must not wait for it.
+        # If only this rank failed, the others must not wait for it.
         mpi.abort_job(status)
     return status
 
@@ -72,7 +72,7 @@ def _main(argv: list[str]) -> int:
         alg, network = (typed[name] if isinstance(typed.get(name), str) else None for name in ("alg", "network"))
         sys.stdout.write(help_text(ALGORITHMS, alg, network))
         return 0
-    # What the environment's module prints is no part of the settings.
+    # Keep the output of the environment's module out of the printed file.
     with contextlib.redirect_stdout(sys.stderr) if "print_config" in typed else contextlib.nullcontext():
         typed, stored = _resumed(typed)
         added, origins = below(typed, stored)
@@ -85,7 +85,7 @@ def _main(argv: list[str]) -> int:
     if args.save_path is not None:
         check_can_be_written("save_path", args.save_path)
     if args.log_format is not None:
-        # An empty name is unknown: a run without any would leave no trace.
+        # Without a format a run would leave no trace.
         for name in list(filter(None, args.log_format.split(","))) or [""]:
             check_format(name.strip(), "--log_format")
     if args.cpu is not None and args.cpu > 1 and not mpi.launched():
@@ -94,13 +94,13 @@ def _main(argv: list[str]) -> int:
 
 
 def _expanded(given: dict[str, str | bool]) -> dict[str, str | bool]:
-    """Arguments with the ~ of directories expanded, which shells leave alone behind `--log_path=`."""
+    """Expand the ~ of directories, which shells do not expand after `--log_path=`."""
     paths = {name: given[name] for name in ("log_path", "resume") if isinstance(given.get(name), str)}
     return given | {name: os.path.expanduser(path) for name, path in paths.items()}
 
 
 def _resumed(typed: dict[str, str | bool]) -> tuple[dict[str, str | bool], dict[str, str | bool]]:
-    """The command line, and below it, with --resume, what the run was started with."""
+    """Split off the stored arguments of a resumed run from the command line."""
     resume = typed.get("resume")
     if resume is None:
         return typed, {}
@@ -120,7 +120,7 @@ def _resumed(typed: dict[str, str | bool]) -> tuple[dict[str, str | bool], dict[
         raise UsageError(f"--log_path={log_path}: a resumed run goes on in its own directory, '{resume}': leave it out")
     if typed.get("alg", config["alg"]) != config["alg"]:
         raise UsageError(f"--alg={typed['alg']}: a run's algorithm cannot change, '{resume}' is one of {config['alg']}")
-    # Also a seed that was drawn, and as many games as the run had cores; her's batches number its environments.
+    # Keep a drawn seed, and a number of games that was the number of cores; her's batches number its environments.
     chosen = ("seed",) if "rollout_batch_size" in config["learn"] else ("seed", "num_env")
     values = {name: config["env"].get(name) for name in chosen}
     stored = config["given"] | {name: str(value) for name, value in values.items() if value is not None}
@@ -134,7 +134,7 @@ def _resumed(typed: dict[str, str | bool]) -> tuple[dict[str, str | bool], dict[
 def _run(args: Arguments) -> int:
     comm = mpi.world()
     args.flags["seed"] = comm.broadcast_object(_seed(args.seed))
-    # As the logger chooses it, which complains of a blank variable.
+    # The logger chooses the same directory, and warns of a blank variable.
     directory = args.log_path or os.getenv("OPENAI_LOGDIR", "").strip() or None
     directory = directory and os.path.abspath(os.path.expanduser(directory))
     with contextlib.ExitStack() as stack:
@@ -149,7 +149,7 @@ def _run(args: Arguments) -> int:
 def _make_room(directory: str, overwrite: bool) -> None:
     """Refuse a directory that holds an earlier run, or remove that run."""
     if not holds_run(directory):
-        # Whatever is in it is the user's.
+        # Other files belong to the user.
         return
     if not overwrite:
         again = shlex.quote(directory)
@@ -158,20 +158,20 @@ def _make_room(directory: str, overwrite: bool) -> None:
 
 
 def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> int:
-    """The run, with its logs."""
+    """Run with logs."""
     from tfbaselines.logs import logger
 
     formats = args.log_format if comm.rank == 0 else None
     logger.configure(directory, formats, comm if comm.size > 1 else None, resume=args.resume is not None)
-    # Values are means over this rank's episodes, as in the original; only rank 0 logs them.
+    # Only rank 0 logs, and logged values are means over its own episodes, as in the original.
     logger.get_current().set_comm(None)
     config = make_config(args, comm.size)
     if args.resume is not None:
-        # Spinning Up's ddpg, called from a script, does not wrap environments that the command wraps.
+        # A script that calls Spinning Up's ddpg does not normalize environments that the command normalizes.
         config["env"]["normalize"] = read_config(args.resume)["env"].get("normalize", config["env"]["normalize"])
     if comm.rank == 0:
         if args.resume is None:
-            # That of a run which is resumed gives way once its checkpoint is loaded: until then it may be a mistake.
+            # A resumed run replaces its config.json once the checkpoint is loaded.
             write_config(logger.get_dir(), config)
         own = {name: value for name, value in args.flags.items() if name not in NOT_KEPT}
         logger.get_current().describe(own | args.learn)
@@ -196,7 +196,7 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
     if save_path is not None and comm.rank == 0:
         model.save(save_path)
     trained = directory and args.total_timesteps != 0
-    # A warning has named what could not be saved. Only the model in save_path can be used further.
+    # A warning has named the checkpoint that could not be written. Only the model in save_path is left.
     lost = comm.broadcast_object(bool(trained) and not has_checkpoint(directory))
     if trained and not lost and comm.rank == 0:
         _name_what_is_next(args, args.log_path or directory)
@@ -206,10 +206,10 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
 
 
 def _name_what_is_next(args: Arguments, directory: str) -> None:
-    """Commands for a run that is over."""
+    """Print commands for a finished run."""
     run = shlex.quote(directory)
     trusted = run + (" --trust" if needs_trust(args.flags | args.learn) else "")
-    # What ended this run would end the next one at once.
+    # The bounds that ended this run would end the next one at once.
     given = args.flags | args.learn
     bounds = [name for name in ENDING if given.get(name) is not None]
     lengths = {"num_timesteps": args.total_timesteps}
@@ -227,7 +227,7 @@ def _name_what_is_next(args: Arguments, directory: str) -> None:
 
 
 def _given_again(args: Arguments) -> str:
-    """Flags that a run is resumed with beside --resume: those that config.json does not keep."""
+    """List the flags that a resumed run needs again, which config.json does not keep."""
     given = {name: args.learn[name] for name in (*READ_AGAIN, "pretraining") if args.learn.get(name)}
     signals = args.learn.get("reward_signals")
     if reads_demonstrations(signals):
@@ -241,7 +241,7 @@ def _seed(seed: int | None) -> int:
 
 
 def _start_tensorflow(comm: mpi.Communicator) -> None:
-    """Ranks on one machine share its cores."""
+    """Load TensorFlow; ranks on one machine share its cores."""
     load_tensorflow()
     if comm.size > 1:
         import tensorflow as tf
@@ -283,7 +283,7 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
 
 
 def _callbacks(args: Arguments, config: dict[str, Any]) -> list[Any]:
-    """The callbacks that flags ask for."""
+    """Make the callbacks of the flags."""
     from tfbaselines.training.callbacks import EvaluateEvery, SaveEvery, StopAt, StopWithoutGain
 
     callbacks: list[Any] = []
@@ -296,7 +296,7 @@ def _callbacks(args: Arguments, config: dict[str, Any]) -> list[Any]:
 
 
 def _test_env(args: Arguments, config: dict[str, Any], count: int) -> Any:
-    """Environments for tests in training: other seeds than those that are learnt from, and no files."""
+    """Make environments for evaluation, with other seeds than training, that write no files."""
     from tfbaselines.envs.make import build_env
 
     own = {"num_env": count, "seed": args.seed + EVAL_SEEDS_APART, "worker": None}
@@ -304,7 +304,7 @@ def _test_env(args: Arguments, config: dict[str, Any], count: int) -> Any:
 
 
 def _training_env(args: Arguments, config: dict[str, Any], directory: str, worker: int = 0) -> Any:
-    """The environments of this rank, or of a further worker beside it, with seeds and monitor files of their own."""
+    """Make the environments of this rank, or of one of its workers, with separate seeds and monitor files."""
     from tfbaselines.envs.make import build_env, rendered
     from tfbaselines.envs.vec import VecVideoRecorder
 
@@ -319,7 +319,7 @@ def _training_env(args: Arguments, config: dict[str, Any], directory: str, worke
 
 
 def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
-    """Run the policy, in a window where there is a display."""
+    """Run the policy, in a window if there is a display."""
     from tfbaselines.envs.make import build_env, rendered
     from tfbaselines.envs.vec.video import has_display
     from tfbaselines.training.testing import episodes, limit_as_trained
@@ -346,12 +346,12 @@ def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
 
 
 def console() -> None:
-    """The `tfbaselines` command."""
+    """Run the `tfbaselines` command and leave the process."""
     if not getattr(sys.flags, "safe_path", False):
-        # As with python -m: a module of the user's own, as in --env=my_module:Robot-v0, is found where they are.
+        # Like python -m, find the module of --env=my_module:Robot-v0 in the working directory.
         sys.path.insert(0, "")
     if sys.stderr is not None:
-        # Where Python was when a C++ library ends the process.
+        # Show the Python stack when a C++ library ends the process.
         faulthandler.enable()
     status = main()
     mpi.finalize()

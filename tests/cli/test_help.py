@@ -120,7 +120,7 @@ def test_a_networks_help_has_its_arguments(alg, name):
         "--nsteps steps of each environment in an update (int, at least 1; default 2048; atari: 128) --ent",
         "--lr learning rate (schedule, at least 0; default 0.0003; atari: linear_2.5e-4; mujoco: linear_3e-4)",
         "--max_grad_norm bound of the gradient's global norm; None for none (float or None, above 0; default 0.5)",
-        "--gamma discount per step (schedule, between 0 and 1; default 0.99)",
+        "--gamma discount factor (schedule, between 0 and 1; default 0.99)",
         "--load_path saved model to start from (str or None)",
         "--num_layers=2 --num_hidden=64 --activation=tanh --layer_norm=False",
     ],
@@ -133,7 +133,7 @@ def test_types_bounds_and_defaults_are_named(entry):
     "entry",
     [
         "--env environment id; 'module:id' imports the module first (str; default CartPole-v1)",
-        "--num_timesteps environment steps to train for; 0 trains nothing (float, at least 0; default 1e6)",
+        "--num_timesteps environment steps of training; 0 trains nothing (float, at least 0; default 1e6)",
         "(one of float32, bfloat16; default float32)",
     ],
 )

@@ -19,7 +19,7 @@ from tfbaselines.errors import UsageError
         ({"on_nan": "ignore"}, "unknown on_nan 'ignore': choose from skip, stop"),
         ({"mpi_exchange": "batch"}, "unknown mpi_exchange 'batch': did you mean 'batches'"),
         ({"keep_checkpoints": 0}, "keep_checkpoints=0 is not valid: at least 1"),
-        ({"callback": 3}, "callback=3 is not valid: a function of the Run, or a list of such"),
+        ({"callback": 3}, "callback=3 is not valid: a function of the Run, or a list of functions"),
         ({"callback": [print, None]}, "callback=None is not valid: a function of the Run"),
     ],
 )

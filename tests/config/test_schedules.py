@@ -47,5 +47,5 @@ def test_piecewise_schedule_outside_its_points():
     with pytest.raises(UsageError, match="outside"):
         PiecewiseSchedule([(0, 1.0), (10, 0.0)]).value(10)
     assert PiecewiseSchedule([(0, 1.0), (10, 0.0)], outside_value=0.5).value(10) == 0.5
-    with pytest.raises(UsageError, match="must grow"):
+    with pytest.raises(UsageError, match="ascending order"):
         PiecewiseSchedule([(10, 1.0), (0, 0.0)])

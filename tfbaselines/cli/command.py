@@ -1,4 +1,4 @@
-"""What the commands share: a parser whose mistakes are one line, and errors that are one line."""
+"""Parser, error lines and exit status of all commands."""
 
 import argparse
 import atexit
@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from tfbaselines.errors import LONGEST_VALUE, NotFiniteError, UsageError, WorkerError, nearest
 
-# Set it to see where an error comes from.
+# Environment variable that shows the traceback of every error.
 TRACEBACK_VARIABLE = "TFBASELINES_TRACEBACK"
 
 # Directory of this package.
@@ -21,7 +21,7 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, but a mistake is one line that names the nearest option."""
+    """An argparse parser with errors of one line that suggest the nearest option."""
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2 and one line."""
@@ -42,7 +42,7 @@ def exit_status(name: str, command: Callable[[], int]) -> int:
         command: runs the command and returns the exit status.
     """
     for stream in (sys.stdout, sys.stderr):
-        # A name that a terminal has no letters for must not end a run.
+        # A letter that the terminal cannot show must not end a run.
         with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.reconfigure(errors="backslashreplace")
     try:
@@ -82,9 +82,9 @@ def _explained(error: Exception) -> tuple[str | None, int]:
 
 
 def origin(error: BaseException) -> str:
-    """Name the file that raised an unexpected error: one of the user's, or one of this package, whose bug it is.
+    """Name the file that raised an unexpected error: a user's file, or a file of this package.
 
-    Frames of libraries do not count: of the remaining ones the innermost raised the error or called the library.
+    The innermost frame outside of libraries raised the error or called the library.
     """
     places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     places = [(path, line) for path, line in places if not _is_of_a_library(path)]
@@ -113,14 +113,14 @@ def _has_working_directory() -> bool:
 
 
 def leave(status: int) -> NoReturn:
-    """End the process of a command with this exit status, whatever C++ libraries would do at the very end.
+    """End the process of a command with this exit status, without the destructors of C++ libraries.
 
-    Now and then TensorFlow's destructors abort ("free(): invalid pointer") after everything is written, and the
-    process ends with SIGABRT's status in place of its own. Python's exit functions run; destructors do not.
+    TensorFlow's destructors sometimes abort ("free(): invalid pointer") after everything is written, and the process
+    would end with SIGABRT's status. Python's exit functions run.
     """
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        # Whoever read the output may have left.
+        # The reader of a pipe may have closed it.
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
     os._exit(status)

@@ -1,7 +1,4 @@
-"""The command line: flags of the run, arguments of the algorithm and of its network, checked before anything starts.
-
-The flags of the command: what a run is, besides the arguments of its algorithm and its network.
-"""
+"""Parser of the command line: flags of the run, arguments of the algorithm and of its network."""
 
 import ast
 import contextlib
@@ -26,88 +23,89 @@ from tfbaselines.parallel.threads import usable_cores
 
 @dataclass(kw_only=True)
 class Flags(Declared):
-    """The flags, checked."""
+    """Flags of the command, checked."""
 
     env: str = arg("CartPole-v1", "environment id; 'module:id' imports the module first")
-    env_type: str | None = arg(None, "type of environment, where the registry does not have it", choices=ENV_TYPES)
+    env_type: str | None = arg(None, "type of environment, if the registry does not have it", choices=ENV_TYPES)
     env_kwargs: dict[str, Any] | None = arg(None, "arguments of the environment, each as --env_kwargs.NAME=VALUE")
-    seed: int | None = arg(
-        None, "seed of everything random; None draws one and keeps it in config.json", at_least=0, limit=SEED
-    )
+    seed: int | None = arg(None, "random seed; None draws one and stores it in config.json", at_least=0, limit=SEED)
     alg: str = arg("ppo2", "algorithm")
     tuned: bool | str = arg(
         False,
-        "take the settings known to solve the environment, where nothing else is given; or those of a name: rainbow",
+        "use the tuned hyper-parameters for the environment, unless others are given; or a named set, such as rainbow",
     )
     config: str | None = arg(
         None, "YAML file of arguments: a section 'default', and sections of types of environments and of environments"
     )
-    print_config: bool = arg(False, "print every argument and where its value comes from, and train nothing")
-    num_timesteps: float = arg(1e6, "environment steps to train for; 0 trains nothing", at_least=0)
+    print_config: bool = arg(False, "print every argument and the source of its value, without training")
+    num_timesteps: float = arg(1e6, "environment steps of training; 0 trains nothing", at_least=0)
     network: str | None = arg(None, "network; 'module:name' imports the module first; None for the algorithm's default")
     gamestate: str | None = arg(None, "game state to load (retro only)")
     num_env: int | None = arg(
         None,
-        "copies of the environment; None for the number of cores for atari, for her 2, else 1",
+        "parallel environments; None for the number of cores for atari, 2 for her, else 1",
         at_least=1,
         limit=10**4,
     )
-    reward_scale: float = arg(1.0, "rewards are multiplied by this")
+    reward_scale: float = arg(1.0, "factor of the rewards")
     save_path: str | None = arg(None, "file for the trained model")
     save_video_interval: int = arg(0, "steps between videos; 0 for none", at_least=0)
     save_video_length: int = arg(200, "steps in a video", at_least=1)
     log_path: str | None = arg(None, "directory of logs and checkpoints")
     log_format: str | None = arg(
         None,
-        "what is logged to, with commas between: stdout, log, csv, json, tensorboard, wandb, mlflow; None for the "
-        "variable OPENAI_LOG_FORMAT, else stdout,log,csv",
+        "log formats, separated by commas: stdout, log, csv, json, tensorboard, wandb, mlflow; None for the variable "
+        "OPENAI_LOG_FORMAT, else stdout,log,csv",
     )
-    play: bool = arg(False, "run the trained policy afterwards, in a window where there is a display")
+    play: bool = arg(False, "run the trained policy afterwards, in a window if there is a display")
     resume: str | None = arg(
         None,
-        "log directory of an earlier run to continue; its arguments are kept. 'auto' continues the run in log_path if "
-        "there is one, and else starts it",
+        "log directory of a run to continue, with its arguments; 'auto' continues the run in log_path or starts it",
     )
-    trust: bool = arg(False, "import the modules that the config.json of a resumed run names, which runs their code")
+    trust: bool = arg(False, "import the modules named in the config.json of a resumed run, which runs their code")
     keep_checkpoints: int = arg(5, "number of latest checkpoints to keep", at_least=1)
     save_minutes: float | None = arg(
-        10.0, "minutes between checkpoints; None for only those of the algorithm's own interval", above=0
+        10.0, "minutes between checkpoints; None for the algorithm's own interval alone", above=0
     )
-    save_every: float | None = arg(None, "environment steps between checkpoints, beside the above", at_least=1)
+    save_every: float | None = arg(
+        None, "environment steps between checkpoints, in addition to save_minutes", at_least=1
+    )
     stop_at: float | None = arg(
         None,
-        "mean return that ends the run: of the latest test, or without tests of the latest 100 episodes (gail: 40)",
+        "mean return that ends the run: of the latest evaluation, or without evaluations of the latest 100 episodes "
+        "(gail: 40)",
     )
     stop_without_gain: float | None = arg(
-        None, "environment steps without a better mean return after which the run ends", at_least=1
+        None, "early stopping: environment steps without improvement of the mean return", at_least=1
     )
     evaluate_every: float | None = arg(
         None,
-        "environment steps between tests of the deterministic policy, for algorithms without tests too",
+        "environment steps between evaluations of the deterministic policy, for every algorithm",
         at_least=1,
     )
-    evaluate_episodes: int = arg(10, "episodes of each of these tests", at_least=1)
-    overwrite: bool = arg(False, "remove what an earlier run left in log_path")
-    precision: str = arg("float32", "of convolutions and matrix products", choices=PRECISIONS)
+    evaluate_episodes: int = arg(10, "episodes of each of these evaluations", at_least=1)
+    overwrite: bool = arg(False, "delete the files of an earlier run in log_path")
+    precision: str = arg("float32", "precision of convolutions and matrix products", choices=PRECISIONS)
     on_nan: str = arg(
-        "stop", "what numbers that are not finite do: end the run, or drop the update ('skip')", choices=ON_NAN
+        "stop", "on numbers that are not finite: end the run, or drop the update ('skip')", choices=ON_NAN
     )
-    cpu: int | None = arg(None, "ranks that train together: starts itself under mpirun", at_least=1)
+    cpu: int | None = arg(None, "number of MPI ranks; the command starts itself under mpirun", at_least=1)
     mpi_exchange: str = arg(
         "auto",
-        "what ranks exchange: batches at once or gradients at each step, which give the same steps",
+        "exchange between ranks: batches at once, or gradients at each step; the results are the same",
         choices=EXCHANGES,
     )
-    worker: str | None = arg(None, "where environments run: in this process or in their own", choices=tuple(WORKERS))
+    worker: str | None = arg(
+        None, "where environments run: in this process or in processes of their own", choices=tuple(WORKERS)
+    )
     step_timeout: float | None = arg(
-        None, "seconds after which an environment's step counts as hung, with --worker=subproc or shmem", above=0
+        None, "timeout in seconds of an environment's step, with --worker=subproc or shmem", above=0
     )
     restart_workers: int = arg(
-        0, "workers that crash or hang and are replaced, their episodes truncated, before the run ends", at_least=0
+        0, "largest number of crashed or hung workers to replace, with their episodes truncated", at_least=0
     )
 
     def check(self) -> None:
-        """See Declared."""
         for name in ("log_path", "save_path", "resume", "config"):
             path = getattr(self, name)
             if path is not None and not path.strip():
@@ -118,22 +116,22 @@ class Flags(Declared):
 FLAGS = Flags.arguments()
 
 
-# Arguments of learn that the command gives itself, from its flags.
+# Arguments of learn that the command sets from its flags.
 OF_THE_RUN = ("total_timesteps", "seed", "eval_env", "run")
 
 # Spinning Up's command line, on which a flag may have several values.
 EXPERIMENTS = "python -m tfbaselines.run ALG"
 
-# Flags of the originals' commands that are no arguments here.
+# Flags of the originals' commands without a counterpart of the same name.
 ELSEWHERE = {
     "env_name": "did you mean --env?",
     "num_cpu": "did you mean --cpu?",
     "extra_import": "the module comes before the id: --env=module:id",
 } | {name: f"it belongs to {EXPERIMENTS} --{name} VALUE ..." for name in ("exp_name", "data_dir", "hid", "act")}
 
-# Before the names of the environment's own arguments.
+# Prefix of the environment's arguments.
 ENV_KWARGS = "env_kwargs."
-# The error of an unknown argument lists the algorithms that have it, if they are no more than this.
+# Largest number of algorithms that the error for an unknown argument lists.
 MOST_NAMED = 4
 TRUTHS = {"true": True, "false": False}
 
@@ -144,12 +142,12 @@ class Arguments:
 
     Attributes:
         algorithm: the algorithm.
-        flags: every flag's value.
-        learn: arguments for learn(), the algorithm's defaults for this type of environment included.
-        total_timesteps: of learn(); None where another argument sets the length of training.
-        given: the user's own, by name, as text or True: enough to repeat the command.
-        env_type: the environment's type.
-        env_id: the environment's id without a module.
+        flags: values of all flags.
+        learn: arguments for learn(), with the algorithm's defaults for this type of environment.
+        total_timesteps: argument of learn(); None if another argument sets the length of training.
+        given: arguments given by the user, by name, as text or True, from which the command can be repeated.
+        env_type: type of the environment.
+        env_id: id of the environment without a module.
     """
 
     algorithm: Algorithm
@@ -168,7 +166,7 @@ class Arguments:
 
 
 def split(argv: list[str]) -> dict[str, str | bool]:
-    """'--key=value', '--key value' and '--key' (True) as a dictionary; the last of a repeated key counts."""
+    """Split '--key=value', '--key value' and '--key' (True) into a dictionary; the last of a repeated key counts."""
     given: dict[str, str | bool] = {}
     rest = list(argv)
     while rest:
@@ -193,12 +191,12 @@ def parse(
     """Check a split command line against the flags, the algorithm and the network.
 
     Args:
-        given: from `split`.
-        algorithms: those there are, by name.
-        origins: where arguments that are not typed come from, for errors.
+        given: result of `split`.
+        algorithms: the registry.
+        origins: sources of the arguments that are not typed, for errors.
 
     Returns:
-        The checked arguments; ValueError in one line names the first mistake.
+        The checked arguments.
     """
     env_kwargs = own_arguments(given)
     origins = origins or {}
@@ -207,7 +205,7 @@ def parse(
         with _from(origins.get(name)):
             typed[name] = parse_value(FLAGS[name], given[name])
     flags = vars(Flags(**typed, env_kwargs=env_kwargs)).copy()
-    # A file with all defaults names it, too.
+    # A file of --print_config has the default too.
     if flags["evaluate_every"] is None and flags["evaluate_episodes"] != FLAGS["evaluate_episodes"].default:
         raise bad_argument("evaluate_episodes", flags["evaluate_episodes"], "needs evaluate_every")
     algorithm = named(algorithms, flags["alg"])
@@ -215,7 +213,7 @@ def parse(
     if flags["network"] is None:
         flags["network"] = algorithm.default_network(env_type)
     network = network_named(flags["network"])
-    # Defaults for a network that was not chosen do not count.
+    # Defaults for another network do not count.
     known = (algorithm.config.arguments().keys() | network.arguments.keys()) - {"network"}
     learn = {name: value for name, value in algorithm.config.defaults_for(env_type).items() if name in known}
     for name, text in given.items():
@@ -233,7 +231,7 @@ def parse(
 
 @contextlib.contextmanager
 def _from(origin: str | None) -> Iterator[None]:
-    """An error begins with the place that the argument comes from."""
+    """Prefix errors with the source of the argument."""
     try:
         yield
     except ValueError as error:
@@ -241,7 +239,7 @@ def _from(origin: str | None) -> Iterator[None]:
 
 
 def own_arguments(given: Mapping[str, str | bool]) -> dict[str, Any] | None:
-    """The environment's own arguments: numbers, lists, true, false and None where the text is one, else text."""
+    """Parse the environment's arguments: numbers, lists, true, false and None where possible, else text."""
     kwargs = {}
     for name, text in given.items():
         if name == ENV_KWARGS[:-1] or name == ENV_KWARGS:
@@ -254,7 +252,7 @@ def own_arguments(given: Mapping[str, str | bool]) -> dict[str, Any] | None:
 
 
 def check_arguments(learn: dict[str, Any], algorithm: Algorithm, network: Network) -> None:
-    """ValueError for values out of bounds, arguments that do not go together, and a network that clashes."""
+    """Raise a UsageError for values out of bounds, contradictory arguments, and unknown arguments of the network."""
     config = algorithm.config.of(learn)
     config.check_network(network.name, network.arguments, network.open_ended)
     for name in sorted(config.network_kwargs.keys() & network.arguments.keys()):
@@ -262,7 +260,7 @@ def check_arguments(learn: dict[str, Any], algorithm: Algorithm, network: Networ
 
 
 def _argument(name: str, algorithm: Algorithm, network: Network, algorithms: Mapping[str, Algorithm]) -> Argument:
-    """The argument of learn() that --name sets."""
+    """Return the argument of learn() that --name sets."""
     arguments = {key: value for key, value in algorithm.config.arguments().items() if key not in OF_THE_RUN}
     argument = arguments.get(name) or network.arguments.get(name)
     if argument is None:
@@ -281,11 +279,11 @@ def _argument(name: str, algorithm: Algorithm, network: Network, algorithms: Map
 
 
 def parse_value(argument: Argument, text: str | bool) -> Any:
-    """Text as a value of one of the argument's types; never evaluated.
+    """Parse text as a value of one of the argument's types, without evaluating it.
 
     Args:
-        argument: whose value it is to be.
-        text: as given; True for a bare --name.
+        argument: the argument.
+        text: typed text; True for a bare --name.
     """
     kinds = argument.kinds
     if text is True:
@@ -304,7 +302,7 @@ def parse_value(argument: Argument, text: str | bool) -> Any:
         if "float" in kinds or "schedule" in kinds:
             return float(value)
         if "list" in kinds:
-            # One layer is a network, too.
+            # A number is a list of one.
             return [value]
     if isinstance(value, list | tuple) and "list" in kinds:
         return value
@@ -320,6 +318,6 @@ def _literal(text: str) -> Any:
             value = ast.literal_eval(text)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
-    # Neither nan nor infinite, nor a whole number that no float can hold.
+    # Refuse nan, infinity, and whole numbers that no float can hold.
     finite = not isinstance(value, int | float) or abs(value) <= sys.float_info.max
     return value if finite else None

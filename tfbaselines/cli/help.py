@@ -1,4 +1,4 @@
-"""The text of --help."""
+"""Text of --help."""
 
 import shutil
 import textwrap
@@ -12,14 +12,14 @@ from tfbaselines.config.networks import NETWORKS, Network, network_named
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
 from tfbaselines.envs.ids import ENV_TYPES
 
-# Longer lines are tiring to read.
+# Columns.
 MAX_WIDTH = 110
 INDENT = 26
 
 USAGE = "usage: python -m tfbaselines.run [--alg=ALG] [--env=ENV] [--name=value ...]"
 
 PURPOSE = """Train an agent, save it, play it. Other commands: python -m tfbaselines.evaluate, .plot, .record,
-.check_env, .bench (each has --help). In Spinning Up's form flags have several values, and each combination is a run:
+.check_env, .bench (each has --help). Spinning Up's form of the command runs every combination of several values:
 python -m tfbaselines.run ppo --help."""
 
 MORE = """--alg=ALG --help lists the arguments of an algorithm, --network=NAME --help those of a network; with both
@@ -30,12 +30,12 @@ SCHEDULE = f"""A schedule is a number, or SHAPE_NUMBER: linear_3e-4 falls from 3
 
 
 def help_text(algorithms: Mapping[str, Algorithm], alg: str | None = None, network: str | None = None) -> str:
-    """Flags, algorithms and networks; or the arguments of one algorithm, of one network, or of both.
+    """Describe flags, algorithms and networks; or the arguments of one algorithm, of one network, or of both.
 
     Args:
-        algorithms: those there are, by name.
-        alg: an algorithm's name, or None.
-        network: a network's name, or None.
+        algorithms: the registry.
+        alg: name of an algorithm, or None.
+        network: name of a network, or None.
     """
     page = _Page(min(shutil.get_terminal_size().columns, MAX_WIDTH))
     if alg is None and network is None:
@@ -55,11 +55,11 @@ class _Page:
         self._width = width
 
     def paragraph(self, text: str) -> str:
-        """A text from the margin."""
+        """Fill a text from the margin."""
         return textwrap.fill(" ".join(text.split()), self._width, break_on_hyphens=False)
 
     def entry(self, head: str, text: str) -> str:
-        """A name, and its text in a column of its own."""
+        """Put a name and its text into two columns."""
         column = max(self._width - INDENT, 20)
         lines = textwrap.wrap(text, column, break_on_hyphens=False, break_long_words=False) or [""]
         lead = f"  {head}".ljust(INDENT)
@@ -68,7 +68,7 @@ class _Page:
         return lead + ("\n" + " " * INDENT).join(lines)
 
     def argument(self, argument: Argument, by_env_type: dict[str, Any] | None = None) -> str:
-        """An argument with its meaning, type, bounds and defaults."""
+        """Describe an argument with its meaning, type, bounds and defaults."""
         notes = argument.notes(by_env_type, from_python=False)
         return self.entry(f"--{argument.name}", f"{argument.meaning} ({notes})".lstrip())
 
@@ -86,7 +86,7 @@ def _general(page: _Page, algorithms: Mapping[str, Algorithm]) -> Iterable[str]:
 
 
 def _default(algorithm: Algorithm) -> str:
-    """The default network, and the types of environments that have another."""
+    """Describe the default network, and the types of environments with another one."""
     usual = algorithm.default_network("")
     others: dict[str, list[str]] = {}
     for env_type in ENV_TYPES:

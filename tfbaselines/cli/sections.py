@@ -1,7 +1,8 @@
-"""Arguments from YAML files, below those that are typed: ``--config=FILE.yaml`` and ``--tuned``.
+"""Arguments from YAML files: ``--config=FILE.yaml`` and ``--tuned``; and ``--print_config``, which prints such a file.
 
-A file has a section `default`, and sections named after a type of environments (`atari`) or an environment
-(`CartPole-v1`); the later of these count. The values are what would be typed.
+Typed arguments take precedence over the files. A file has a section `default`, and sections named after a type of
+environment (`atari`) or an environment (`CartPole-v1`); the more specific section takes precedence. Values are written
+as they would be typed.
 """
 
 import json
@@ -20,22 +21,18 @@ from tfbaselines.errors import UsageError, bad_argument, nearest, warn
 
 TUNED = Path(__file__).parents[1] / "tuned"
 DEFAULT = "default"
-# In bytes.
+# Largest size of a file, in bytes.
 LARGEST = 2**20
 COMMENT_COLUMN = 44
-# What the command does is typed; a file holds what a run is.
+# A file describes a run. These arguments are for the command alone.
 TYPED_ONLY = ("config", "tuned", "print_config", "help", "resume", "trust", "overwrite")
 
-# A section's name and its arguments as they would be typed.
+# Arguments as they would be typed, by the section's name.
 Sections = dict[str, dict[str, str]]
 
 
 def read_sections(path: Path) -> Sections:
-    """The sections of a file; ValueError in one line that names the mistake.
-
-    Args:
-        path: of a YAML file.
-    """
+    """Read the sections of a YAML file."""
     import yaml
 
     try:
@@ -51,7 +48,7 @@ def read_sections(path: Path) -> Sections:
 
 
 def _loader() -> type:
-    """A loader of plain values that refuses a key which is there twice: YAML's own takes the last one unsaid."""
+    """Make a YAML loader of plain values that refuses duplicate keys, where YAML's own takes the last one."""
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -66,14 +63,14 @@ def _loader() -> type:
 
 
 def _typed(section: Mapping[Any, Any], place: str) -> dict[str, str]:
-    """A section's values as they would be typed."""
+    """Convert the values of a section to text as it would be typed."""
     words: dict[str, str] = {}
     for key, value in section.items():
         name = str(key).replace("-", "_")
         if name in TYPED_ONLY:
             raise UsageError(f"{place}: '{name}' is typed on the command line, not kept in a file")
         if name == "env_kwargs" and isinstance(value, dict | None):
-            # As Python writes them, a text in quotation marks, so that their types are those of the file.
+            # Python's notation, with quotation marks around text, keeps the types.
             words |= {f"env_kwargs.{inner}": repr(item) for inner, item in (value or {}).items()}
         elif name == "env_kwargs":
             raise UsageError(f"{place}: env_kwargs must be the environment's arguments by name, as {{size: 4}}")
@@ -87,14 +84,14 @@ def _word(value: Any) -> str:
 
 
 def below(typed: Mapping[str, str | bool], stored: Mapping[str, str | bool]) -> tuple[dict[str, str], dict[str, str]]:
-    """The arguments that --config and --tuned add to a command line.
+    """Collect the arguments that --config and --tuned add to a command line.
 
     Args:
         typed: the command line, split.
-        stored: of a run that is resumed; these count where nothing is typed.
+        stored: arguments of a resumed run, which take precedence over tuned ones.
 
     Returns:
-        The arguments, and where each came from.
+        The arguments, and the source of each.
     """
     path, sections = typed.get("config"), {}
     if path is True:
@@ -112,7 +109,7 @@ def below(typed: Mapping[str, str | bool], stored: Mapping[str, str | bool]) -> 
             _add(_tuned(alg, given), given, place, values, origins)
         else:
             _take(_named(alg, tuned), f"{place}, section {tuned}", values, origins)
-        # A resumed run was started with these.
+        # The stored arguments of a resumed run include its tuned ones.
         for name in values.keys() & stored.keys():
             del values[name], origins[name]
     _warn_of_unknown(sections, given, str(path))
@@ -121,18 +118,18 @@ def below(typed: Mapping[str, str | bool], stored: Mapping[str, str | bool]) -> 
 
 
 def tuned_sections(alg: str) -> Sections:
-    """The tuned settings of an algorithm, by environment; empty when it has none."""
+    """Return the tuned settings of an algorithm, by environment; empty if there are none."""
     path = TUNED / f"{alg}.yaml"
     return read_sections(path) if path.exists() else {}
 
 
 def tuned_environments(alg: str) -> Sections:
-    """The tuned settings of single environments, without those of types and those that have a name."""
+    """Return the tuned settings of single environments, without types of environments and named sets."""
     return {name: section for name, section in tuned_sections(alg).items() if VERSION.search(name)}
 
 
 def _named(alg: str, name: str) -> dict[str, str]:
-    """The tuned settings of a name; ValueError when the algorithm has none."""
+    """Return a named set of tuned settings."""
     sections = tuned_sections(alg)
     if name in sections:
         return sections[name]
@@ -141,7 +138,7 @@ def _named(alg: str, name: str) -> dict[str, str]:
 
 
 def _tuned(alg: str, given: Mapping[str, str | bool]) -> Sections:
-    """The tuned settings of an algorithm; ValueError when there are none for the environment."""
+    """Return the tuned settings of an algorithm; refuse an environment without any."""
     own, sections = set(_own_sections(given)), tuned_sections(alg)
     if own & sections.keys():
         return sections
@@ -152,22 +149,22 @@ def _tuned(alg: str, given: Mapping[str, str | bool]) -> Sections:
 
 
 def tuned_algorithms() -> list[str]:
-    """The algorithms that have tuned settings."""
+    """List the algorithms that have tuned settings."""
     return sorted(path.stem for path in TUNED.glob("*.yaml"))
 
 
 def _own_sections(given: Mapping[str, str | bool]) -> list[str]:
-    """Names of the sections that are an environment's own, the more general one first: its type, its id."""
+    """List the names of an environment's sections, the more general one first: its type, its id."""
     env, env_type = str(given.get("env", FLAGS["env"].default)), given.get("env_type")
     kind, env_id = env_type_of(env, None if env_type in (None, True, "None", "none") else env_type)
     return list(dict.fromkeys([kind, env_id, env]))
 
 
 def _warn_of_unknown(sections: Sections, given: Mapping[str, str | bool], path: str) -> None:
-    """Name the sections that no environment known here will ever look for: they may be misspelt."""
+    """Warn of sections that belong to no known environment, which may be misspelled."""
     if not sections:
         return
-    # The first looks up the environment, and so registers those of packages.
+    # This registers the environments of packages.
     own = _own_sections(given)
     known = {DEFAULT, *own, *ENV_TYPES, *gymnasium.registry}
     for name in sections:
@@ -180,7 +177,7 @@ def _warn_of_unknown(sections: Sections, given: Mapping[str, str | bool], path: 
 def _add(
     sections: Sections, given: Mapping[str, str | bool], path: str, values: dict[str, str], origins: dict[str, str]
 ) -> None:
-    """Add the arguments of the sections that fit an environment, the default ones first."""
+    """Add the arguments of an environment's sections, the default ones first."""
     if not sections:
         return
     own = _own_sections(given)
@@ -197,11 +194,11 @@ def _take(section: Mapping[str, str], place: str, values: dict[str, str], origin
 
 
 def config_text(args: Arguments, origins: Mapping[str, str]) -> str:
-    """YAML with a comment on every line.
+    """Write every argument as YAML, with the source of its value as a comment.
 
     Args:
         args: the checked command line.
-        origins: where an argument's value comes from, for those that are not defaults.
+        origins: sources of the values that are not defaults, by name.
     """
     values, usual = dict(_values(args)), f"default for {args.env_type}"
     lines = [f"{DEFAULT}:"]
@@ -213,7 +210,7 @@ def config_text(args: Arguments, origins: Mapping[str, str]) -> str:
 
 
 def _values(args: Arguments) -> Iterable[tuple[str, Any]]:
-    """Every argument that text can stand for, the command's first, then the algorithm's, then the network's."""
+    """List the arguments that text can express: of the command, of the algorithm, of the network."""
     for name in FLAGS:
         if name not in TYPED_ONLY and (name != "num_timesteps" or args.total_timesteps is not None):
             yield name, args.flags[name]

@@ -1,7 +1,7 @@
-"""What a run's config.json may hold, and what of it is used: the file may come from a stranger.
+"""config.json: description of a run, from which the run is repeated, resumed and evaluated.
 
-Its form is checked before anything of it is used. No module that it names is imported unless the user trusts the run,
-and no path in it is ever used.
+The file may come from a stranger. Its form is checked before anything else, no module named in it is imported unless
+the user trusts the run, and no path in it is ever used.
 """
 
 import datetime
@@ -24,20 +24,20 @@ from tfbaselines.config.networks import network_named
 from tfbaselines.config.signals import reads_demonstrations
 from tfbaselines.errors import UsageError, bad_argument
 
-# Arguments of a run that are not kept when it is resumed: paths, the user's consent, and what one command does.
+# Arguments that a resumed run does not keep: paths, the user's consent, and actions of one command.
 NOT_KEPT = ("log_path", "save_path", "load_path", "demo_file", "demo_path", "resume", "overwrite", "trust", "config")
 NOT_KEPT += ("checkpoint_path", "tuned", "print_config", "offline", "play")
 
-# Those of them without which a run cannot go on as it began.
+# Arguments among NOT_KEPT that a resumed run needs again.
 READ_AGAIN = ("offline", "demo_path", "demo_file")
 
-# Those of them whose presence decides what the model is made of; the paths themselves are not read.
+# Arguments among NOT_KEPT that change the model by their presence; the paths are not read.
 OF_THE_MODEL = ("offline",)
 
-# Arguments that may name a module to import, as 'module:name'.
+# Arguments that may name a module to import as 'module:name'.
 IMPORTING = ("env", "network", "value_network")
 
-# Modules of this package that register environments.
+# Prefix of this package's own modules that register environments.
 OWN_MODULES = "tfbaselines.envs."
 
 LONGEST_TEXT = 2**16
@@ -51,7 +51,7 @@ ENV_NAMES = (
 )
 
 
-# In bytes.
+# Largest size of a file, in bytes.
 LARGEST = 2**20
 
 PACKAGES = ("tensorflow", "tensorflow-probability", "keras", "gymnasium", "numpy", "mpi4py", "ale-py", "mujoco")
@@ -62,7 +62,7 @@ def make_config(args: Arguments, ranks: int = 1) -> dict[str, Any]:
 
     Args:
         args: the checked command line.
-        ranks: MPI processes.
+        ranks: number of MPI ranks.
     """
     return to_jsonable(
         {
@@ -84,7 +84,7 @@ def make_config(args: Arguments, ranks: int = 1) -> dict[str, Any]:
 
 
 def env_config(args: Arguments) -> dict[str, Any]:
-    """What envs.make.build_env rebuilds the environments from."""
+    """Describe the environments for envs.make.build_env."""
     return {name: args.flags[name] for name in ENV_NAMES} | {
         "normalize": args.algorithm.normalized_environments,
         "flatten": not args.algorithm.dict_observations,
@@ -102,7 +102,7 @@ def _versions() -> dict[str, str]:
 
 
 def _commit(directory: Path) -> str | None:
-    """The checkout's commit, marked when files differ from it; None outside a checkout."""
+    """Return the commit of a git checkout, marked if files differ from it; None outside a checkout."""
     try:
         command = ["git", "-C", str(directory), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
@@ -111,7 +111,7 @@ def _commit(directory: Path) -> str | None:
 
 
 def read_config(directory: str | os.PathLike) -> dict[str, Any]:
-    """Read a run's config.json; ValueError in one line when there is none or it is not one."""
+    """Read and check the config.json of a run."""
     path = Path(directory) / FILE_NAME
     if not Path(directory).is_dir():
         raise bad_argument("directory", os.fspath(directory), "the log directory of a run")
@@ -129,7 +129,7 @@ def read_config(directory: str | os.PathLike) -> dict[str, Any]:
 
 
 def check_config(config: Any) -> None:
-    """ValueError unless a document has the form of a config.json."""
+    """Raise a UsageError unless a document has the form of a config.json."""
     if not isinstance(config, dict) or not set(REQUIRED) <= config.keys():
         raise UsageError(f"it needs {', '.join(REQUIRED)}")
     for name, value in config.items():
@@ -151,16 +151,16 @@ def check_config(config: Any) -> None:
 
 
 def needs_trust(arguments: Mapping[str, Any]) -> str | None:
-    """The first of a run's arguments that needs the user's trust; None for none.
+    """Return the first argument of a run that needs the user's trust; None if there is none.
 
-    One that names a module to import, other than this package's own, or one of the environment that names a file.
+    It names a module to import, other than this package's own, or is an environment's argument with a path.
     """
     found = _needing_trust(arguments)
     return found and found[0]
 
 
 def _needing_trust(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The name of that argument, and its text."""
+    """Return the name and the text of that argument."""
     of_env = arguments.get("env_kwargs")
     of_env = of_env if isinstance(of_env, dict) else {}
     flat = {**arguments, **{f"env_kwargs.{name}": value for name, value in of_env.items()}}
@@ -175,7 +175,7 @@ def _needing_trust(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text in a value of config.json, at any depth."""
+    """Yield every text in a value of config.json, at any depth."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | dict):
@@ -184,11 +184,11 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def require_trust(arguments: Mapping[str, Any], trust: bool) -> None:
-    """ValueError when a config.json names a module to import or a file to read, unless the user trusts it.
+    """Raise a UsageError when a config.json names a module to import or a file, unless the user trusts the run.
 
     Args:
-        arguments: those of the config.json that the user has not given.
-        trust: the user's consent.
+        arguments: arguments from config.json, without the user's own.
+        trust: consent of the user.
     """
     found = None if trust else _needing_trust(arguments)
     if found:
@@ -202,9 +202,9 @@ def require_trust(arguments: Mapping[str, Any], trust: bool) -> None:
 
 
 def given_again(stored: Mapping[str, str | bool], typed: Mapping[str, str | bool]) -> dict[str, str | bool]:
-    """The arguments of a resumed run: what it was given, below what is typed now.
+    """Merge the arguments of a resumed run: typed ones take precedence over stored ones.
 
-    ValueError for a module that only config.json names, without --trust.
+    A module that only config.json names requires --trust.
     """
     kept = {name: value for name, value in stored.items() if name not in NOT_KEPT and name not in typed}
     lost = {name: stored[name] for name in READ_AGAIN if stored.get(name, "None") != "None" and name not in typed}
@@ -212,7 +212,7 @@ def given_again(stored: Mapping[str, str | bool], typed: Mapping[str, str | bool
         lost["pretraining"] = kept.pop("pretraining")
     if reads_demonstrations(kept.get("reward_signals")):
         lost["reward_signals"] = kept.pop("reward_signals")
-    # A file of arguments may give the paths.
+    # A file given as --config may have the paths.
     if lost and "config" not in typed:
         again = " ".join(f"--{name}={value!r:.300}" for name, value in lost.items())
         what = "the path in the run's {} is" if len(lost) == 1 else "the paths in the run's {} are"
@@ -223,7 +223,7 @@ def given_again(stored: Mapping[str, str | bool], typed: Mapping[str, str | bool
 
 
 def check_run(config: dict[str, Any], algorithm: Algorithm, trust: bool) -> None:
-    """ValueError unless the algorithm and the network of a run take its arguments, and its modules may be imported."""
+    """Raise a UsageError for arguments that the run's algorithm or network does not take, and for untrusted modules."""
     learn, own = config["learn"], algorithm.config.arguments()
     env = {name: config["env"].get(name) for name in ("env", "env_kwargs")}
     require_trust({**learn, "network": config["network"], **env}, trust)
@@ -239,13 +239,13 @@ def _is_text(value: Any) -> bool:
 
 def _is_scalar(value: Any) -> bool:
     if isinstance(value, int | float):
-        # NaN is not.
+        # NaN fails the comparison.
         return abs(value) <= LARGEST_NUMBER
     return value is None or _is_text(value)
 
 
 def _is_value(value: Any, depth: int = 2) -> bool:
-    """Whether it is a number, text, True, False, None, or a list (layers of a network) or dict of them."""
+    """Return True for a number, text, True, False, None, and a list (layers of a network) or dict of these."""
     if isinstance(value, list):
         return depth > 0 and all(_is_value(item, depth - 1) for item in value)
     if isinstance(value, dict):
@@ -269,7 +269,7 @@ def _is_words(value: Any) -> bool:
     return isinstance(value, list) and all(map(_is_text, value))
 
 
-# Every entry that there may be, and what it must be.
+# Check of every possible entry.
 FORM = {
     **dict.fromkeys(("alg", "network", "started", "host", "platform", "exp_name"), _is_text),
     **dict.fromkeys(("learn", "arguments", "env"), _is_values),

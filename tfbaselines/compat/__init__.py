@@ -1,8 +1,8 @@
 """Import paths of baselines and Spinning Up under the name of this package.
 
-``from tfbaselines.common.schedules import LinearSchedule`` works because ``from baselines.common.schedules import
-LinearSchedule`` did. table.py lists the paths; modules are made from it when they are imported, and what they name is
-loaded when it is used. Modules that exist keep their places: Python asks this finder last.
+``from tfbaselines.common.schedules import LinearSchedule`` works as ``from baselines.common.schedules import
+LinearSchedule`` did. table.py lists the paths. Their modules are made on import, and their names are loaded on first
+use. This finder is the last, so existing modules take precedence.
 """
 
 import importlib
@@ -20,27 +20,27 @@ from tfbaselines.loading import load_tensorflow
 
 PACKAGE = __name__.partition(".")[0]
 
-# Modules that need TensorFlow, which is to load without its notices, and one among them that does not.
+# Modules that need TensorFlow, which loads without its notices, and one of them that does not.
 OF_TENSORFLOW = ("algs.", "policy.", "compat.distributions")
 LIGHT = "algs.deepq.buffers"
 
 
 class Absent:
-    """A name of the originals without a counterpart; using it is one line that names what to use instead.
+    """A name of the originals without a counterpart; the error on use names an alternative.
 
-    That is a ValueError where it is called, derived from, or asked whether something is an instance or a subclass of
-    it, and an AttributeError where something is asked of it.
+    Calling it, deriving a class from it, isinstance and issubclass raise a UsageError; its attributes raise an
+    AttributeError.
 
     Args:
-        name: the original's path.
-        instead: what to use.
+        name: path of the name in the original.
+        instead: alternative to use.
     """
 
     def __init__(self, name: str, instead: str) -> None:
         self._line = f"{name} has no counterpart: {instead}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise the ValueError."""
+        """Raise the UsageError."""
         raise UsageError(self._line)
 
     __mro_entries__ = __instancecheck__ = __subclasscheck__ = __call__
@@ -50,7 +50,7 @@ class Absent:
 
 
 class PortedModule(ModuleType):
-    """A module of the originals: its names are loaded from where they are here, on first use."""
+    """A module of the originals, with names loaded from this package on first use."""
 
     def __getattr__(self, name: str) -> Any:
         path = self.__name__.partition(".")[2]
@@ -67,7 +67,7 @@ class PortedModule(ModuleType):
         return sorted({*TABLE.get(path, Port()).everything(), *children})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Spinning Up's algorithms are functions."""
+        """Call the function of the same name: Spinning Up's algorithms are functions."""
         function = TABLE.get(self.__name__.partition(".")[2], Port()).call
         if function is None:
             raise UsageError(f"{self.__name__} is a module: call {self.__name__}.learn(network, env, ...)")
@@ -78,11 +78,11 @@ class PortedModule(ModuleType):
 
 
 def find(path: str, name: str) -> Any:
-    """What a name of the originals is here; AttributeError when there is none.
+    """Return the counterpart of a name of the originals; raise an AttributeError if there is none.
 
     Args:
-        path: of the original's module, without its first part.
-        name: in that module.
+        path: path of the original's module without its first part.
+        name: name in that module.
     """
     whole = f"{path}.{name}".lstrip(".")
     port = TABLE.get(path, Port())
@@ -102,12 +102,12 @@ def find(path: str, name: str) -> Any:
 
 
 def public() -> list[str]:
-    """Names at the top of the package that come from the table."""
+    """List the names at the top of the package that come from the table."""
     return [path for path in PACKAGES if "." not in path]
 
 
 def names_of(path: str) -> Callable[[str], Any]:
-    """``__getattr__`` of a module that exists, for the originals' names in it."""
+    """Make the ``__getattr__`` of an existing module, for the originals' names in it."""
     return lambda name: find(path, name)
 
 
@@ -117,7 +117,7 @@ def _public_names(module: str) -> list[str]:
 
 
 def _load(place: str) -> Any:
-    """'module:name' of this package; a place without a name is a module."""
+    """Load 'module:name' of this package; a place without a name is a module."""
     module, _, name = place.partition(":")
     loaded = _module(module)
     return getattr(loaded, name) if name else loaded
@@ -130,19 +130,19 @@ def _module(name: str) -> ModuleType:
 
 
 class _Finder(MetaPathFinder, Loader):
-    """Makes the modules of the table."""
+    """Finder and loader of the table's modules."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
-        """A spec for the paths of the table, None for others."""
+        """Return a spec for the paths of the table, None for others."""
         package, _, rest = fullname.partition(".")
         return ModuleSpec(fullname, self, is_package=True) if package == PACKAGE and rest in PACKAGES else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """An empty one: its names come on first use."""
+        """Create an empty module; names are loaded on first use."""
         return PortedModule(spec.name, f"Names of the originals; see MIGRATION.md, {spec.name}.")
 
     def exec_module(self, module: ModuleType) -> None:
-        """Replace the module by this package's own where it is the same."""
+        """Replace the module by this package's own if the table maps the whole module."""
         same = TABLE.get(module.__name__.partition(".")[2], Port()).same
         if same is not None:
             sys.modules[module.__name__] = _module(same)

@@ -20,12 +20,12 @@ action, state = model.predict(env.reset(), deterministic=True)
 
 
 def section() -> list[str]:
-    """The lines of the page's section."""
+    """Write the section on Stable-Baselines3."""
     lines = [
         "## Stable-Baselines3\n",
-        "Its scripts are rewritten, not run: an algorithm is a function that trains and returns the model.\n",
+        "Its scripts have to be rewritten: an algorithm is a function that trains and returns the model.\n",
         f"```python\n{EXAMPLE}```\n",
-        "Arguments that have another name here, with the name there in brackets; others that both have are the same:\n",
+        "Arguments with another name here, with the name there in brackets; other common arguments have one name:\n",
         "| there | here | arguments | differs |",
         "|---|---|---|---|",
     ]
@@ -46,21 +46,19 @@ def _renamed(old: str, new: str) -> str:
 
 HEAD = """# From baselines, Spinning Up and Stable-Baselines3
 
-Made by `python -m tfbaselines.compat > MIGRATION.md`, the tables of baselines and Spinning Up from the one that the
-imports themselves come from.
+Written by `python -m tfbaselines.compat > MIGRATION.md` from the table behind the imports.
 
 Replace `baselines` or `spinup` by `tfbaselines` in an import, and `import gym` by `import gymnasium as gym`. The names
-below are imported from the same path; the last column is where they are in this package. A name that is listed without
-a counterpart can be imported too; calling it, or deriving a class from it, is one line that names what to use instead.
-What differs in behaviour: README, "Differences from the originals". For Stable-Baselines3 see
-[the end](#stable-baselines3).
+below are imported from the same path; the last column is their place in this package. A name without a counterpart
+can be imported too; the error on calling it or deriving a class from it names an alternative. README, "Differences
+from the originals", lists differences in behavior. The [last section](#stable-baselines3) is on Stable-Baselines3.
 """
 
 ABSENT = "no counterpart: "
 
 
 def migration_page() -> str:
-    """The page."""
+    """Write the page."""
     parts = [HEAD]
     for package, table in (("baselines", BASELINES), ("spinup", SPINUP)):
         parts += [f"## `{package}`\n", "| import from | names | here |", "|---|---|---|"]

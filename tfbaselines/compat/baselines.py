@@ -1,4 +1,4 @@
-"""Small parts of baselines that scripts use and that have no other place in this package."""
+"""Small parts of baselines for scripts that use them."""
 
 import argparse
 import functools
@@ -18,10 +18,10 @@ from tfbaselines.loading import load_tensorflow
 from tfbaselines.logs import logger
 from tfbaselines.parallel import mpi
 
-# Between the seeds of ranks.
+# Distance between the seeds of ranks.
 SEEDS_APART = 1000
 
-# The flags of baselines' own command.
+# Flags of baselines' command.
 COMMON_FLAGS = (
     *("env", "env_type", "seed", "alg", "num_timesteps", "network", "gamestate", "num_env", "reward_scale"),
     *("save_path", "save_video_interval", "save_video_length", "log_path", "play"),
@@ -37,25 +37,27 @@ class AbstractEnvRunner(ABC):
     """Base of a script's own runner; `run` collects nsteps steps of each environment.
 
     Attributes:
-        obs: [N, ...] the latest observations.
-        states: [N, S] the policy's memory, or None.
-        dones: [N] whether each observation is the first of its episode.
-        batch_ob_shape: of the observations of a whole batch.
+        obs: [N, ...] latest observations.
+        states: [N, S] recurrent states, or None.
+        dones: [N] True where an observation is the first of its episode.
+        batch_ob_shape: shape of the observations of a batch.
 
     Args:
         env: the environments.
-        model: what `learn` returns, or anything with step and initial_states.
+        model: a model that `learn` returned, or an object with step and initial_states.
         nsteps: steps of each environment in a batch.
     """
 
     def __init__(self, *, env: Any, model: Any, nsteps: int) -> None:
-        self.env, self.model, self.nsteps = env, model, nsteps
+        self.env = env
+        self.model = model
+        self.nsteps = nsteps
         self.nenv = getattr(env, "num_envs", 1)
         space = env.observation_space
         self.batch_ob_shape = (self.nenv * nsteps, *space.shape)
         self.obs = np.zeros((self.nenv, *space.shape), space.dtype)
         first = env.reset()
-        # Gymnasium's environments give an info too.
+        # Gymnasium's environments return an info too.
         self.obs[:] = first[0] if isinstance(first, tuple) else first
         self.states = model.initial_states(self.nenv)
         self.dones = [False] * self.nenv
@@ -66,32 +68,32 @@ class AbstractEnvRunner(ABC):
 
 
 class AlreadySteppingError(Exception):
-    """For vector environments of a script's own: step_async() twice in a row."""
+    """A script's vector environment got step_async() twice in a row."""
 
 
 class NotSteppingError(Exception):
-    """For vector environments of a script's own: step_wait() without step_async()."""
+    """A script's vector environment got step_wait() without step_async()."""
 
 
-# Its signature, not its documentation.
+# Take over the signature without the documentation.
 @functools.wraps(make.make_vec_env, assigned=())
 def make_vec_env(*args: Any, **kwargs: Any) -> Any:
-    """make_vec_env of tfbaselines.envs.make; monitor files go where the script configured the logger, as in baselines.
+    """Call make_vec_env of tfbaselines.envs.make, with monitor files in the directory of the script's logger.
 
-    Without logger.configure() there are none, nor with logger_dir=None.
+    Without logger.configure(), or with logger_dir=None, there are no monitor files.
 
     Args:
-        args: by position.
-        kwargs: by name; ranks number their files and seeds themselves.
+        args: arguments by position.
+        kwargs: arguments by name; ranks number their files and seeds themselves.
     """
     return make.make_vec_env(*args, **{"logger_dir": logger.configured_dir(), "mpi_rank": mpi.world().rank} | kwargs)
 
 
 def wrap_atari_dqn(env: Any) -> Any:
-    """Atari's preprocessing with four frames stacked, as deepq takes it.
+    """Wrap an Atari game with the preprocessing of deepq, with four frames stacked.
 
     Args:
-        env: from make_atari.
+        env: result of make_atari.
     """
     from tfbaselines.envs.atari import wrap_deepmind
 
@@ -99,12 +101,12 @@ def wrap_atari_dqn(env: Any) -> Any:
 
 
 def set_global_seeds(i: int | None) -> None:
-    """Seed Python's, NumPy's and TensorFlow's global generators; of ranks, `i` plus 1,000 times the rank.
+    """Seed the global generators of Python, NumPy and TensorFlow; rank r gets `i` + 1,000 r.
 
-    `learn(..., seed=i)` seeds what it draws from itself.
+    `learn(..., seed=i)` has generators of its own.
 
     Args:
-        i: the seed; None seeds nothing.
+        i: seed; None seeds nothing.
     """
     if i is None:
         return
@@ -118,9 +120,9 @@ def boolean_flag(parser: argparse.ArgumentParser, name: str, default: bool = Fal
     """Add the flags --name and --no-name.
 
     Args:
-        parser: to which.
-        name: of the flag.
-        default: its value when neither is given.
+        parser: parser that gets the flags.
+        name: name of the flag.
+        default: value without either flag.
         help: one line for --name.
     """
     dest = name.replace("-", "_")
@@ -129,12 +131,12 @@ def boolean_flag(parser: argparse.ArgumentParser, name: str, default: bool = Fal
 
 
 def arg_parser() -> argparse.ArgumentParser:
-    """An empty parser whose mistakes are one line."""
+    """Make an empty parser with errors of one line."""
     return Parser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
 
 
 def common_arg_parser() -> argparse.ArgumentParser:
-    """A parser of the flags that baselines' command has, with this package's defaults."""
+    """Make a parser of baselines' flags, with this package's defaults."""
     parser = arg_parser()
     for name in COMMON_FLAGS:
         flag = FLAGS[name]
@@ -147,10 +149,10 @@ def common_arg_parser() -> argparse.ArgumentParser:
 
 
 def parse_unknown_args(args: Sequence[str]) -> dict[str, str]:
-    """What argparse left over as a dictionary: '--key=value' and '--key value'.
+    """Parse the words left by argparse, '--key=value' and '--key value', into a dictionary.
 
     Args:
-        args: words; ValueError for one that is not of these forms.
+        args: the words.
     """
     given = split(list(args))
     bare = next((name for name, value in given.items() if value is True), None)
@@ -168,16 +170,16 @@ def MlpPolicy(
     reuse: bool = False,
     gaussian_fixed_var: bool = True,
 ) -> Callable[..., Any]:
-    """A network builder with fully connected layers, which `learn` takes as its network.
+    """Make a network builder for `learn` with fully connected layers.
 
     Args:
-        name: not needed: networks have no scopes.
-        ob_space: not needed: `learn` builds the network for its environments.
-        ac_space: not needed, as ob_space.
-        hid_size: units in each layer.
+        name: ignored, since networks have no scopes.
+        ob_space: ignored, since `learn` builds the network for its environments.
+        ac_space: ignored, as ob_space.
+        hid_size: units of each layer.
         num_hid_layers: number of layers.
-        reuse: False: a network is shared by handing on the model.
-        gaussian_fixed_var: True: the deviation of continuous actions does not depend on the observation.
+        reuse: only False, since scripts share a network by passing the model.
+        gaussian_fixed_var: only True, for a standard deviation that does not depend on the observation.
     """
     if reuse:
         raise bad_argument("reuse", reuse, "False: hand on the model that learn returns")
@@ -189,12 +191,12 @@ def MlpPolicy(
 
 
 def CnnPolicy(name: str, ob_space: Any, ac_space: Any, kind: str = "large") -> Callable[..., Any]:
-    """A network builder with convolutions, which `learn` takes as its network.
+    """Make a network builder for `learn` with convolutions.
 
     Args:
-        name: not needed: networks have no scopes.
-        ob_space: not needed: `learn` builds the network for its environments.
-        ac_space: not needed, as ob_space.
+        name: ignored, since networks have no scopes.
+        ob_space: ignored, since `learn` builds the network for its environments.
+        ac_space: ignored, as ob_space.
         kind: 'small' for cnn_small, 'large' for cnn.
     """
     if kind not in ("small", "large"):
@@ -205,13 +207,13 @@ def CnnPolicy(name: str, ob_space: Any, ac_space: Any, kind: str = "large") -> C
 
 
 def ppo1_learn(env: Any, policy_fn: Any, **kwargs: Any) -> Any:
-    """baselines' ppo1.pposgd_simple.learn: see tfbaselines.algs.ppo1.learn for the other arguments.
+    """Train as ppo1.pposgd_simple.learn of baselines does.
 
     Args:
         env: the environments.
-        policy_fn: as policy_fn(name, ob_space, ac_space), which returns a network builder such as MlpPolicy's; or a
-            network as learn takes it.
-        kwargs: further arguments.
+        policy_fn: function policy_fn(name, ob_space, ac_space) that returns a network builder such as MlpPolicy's, or
+            a network for learn.
+        kwargs: other arguments of tfbaselines.algs.ppo1.learn.
     """
     from tfbaselines.algs.ppo1 import learn
     from tfbaselines.envs.adapt import as_vec_env
@@ -219,16 +221,16 @@ def ppo1_learn(env: Any, policy_fn: Any, **kwargs: Any) -> Any:
     env = as_vec_env(env, kwargs.get("seed"))
     if callable(policy_fn):
         policy_fn = policy_fn("pi", env.observation_space, env.action_space)
-    # MlpPolicy scales observations by what it has seen.
+    # baselines' MlpPolicy normalizes observations.
     return learn(policy_fn, env, **{"normalize_observations": len(env.observation_space.shape) == 1} | kwargs)
 
 
 def gail_learn(*args: Any, **kwargs: Any) -> Any:
-    """tfbaselines.algs.gail.learn; ValueError for the form of baselines' gail.trpo_mpi, which is given a discriminator.
+    """Call tfbaselines.algs.gail.learn; refuse the form of baselines' gail.trpo_mpi, which takes a discriminator.
 
     Args:
-        args: by position.
-        kwargs: by name.
+        args: arguments by position.
+        kwargs: arguments by name.
     """
     of_baselines = kwargs.keys() & {"policy_func", "reward_giver", "expert_dataset"}
     if of_baselines or not all(isinstance(path, str | os.PathLike) for path in args[2:3]):
@@ -244,19 +246,19 @@ def gail_learn(*args: Any, **kwargs: Any) -> Any:
 class Mujoco_Dset:
     """Episodes of an expert file (arrays obs, acs, rews [E, L, ...], ep_rets [E]), row by row.
 
-    It stands for its file: ``gail.learn("mlp", env, demo_path=Mujoco_Dset("expert.npz"))``.
+    It is accepted in place of the file: ``gail.learn("mlp", env, demo_path=Mujoco_Dset("expert.npz"))``.
 
     Attributes:
         obs: [E * L, ...] observations.
         acs: [E * L, ...] actions.
-        rets: [E] returns; `avg_ret` and `std_ret` are their mean and deviation.
-        num_traj: E.
-        num_transition: E * L.
+        rets: [E] returns; `avg_ret` and `std_ret` are their mean and standard deviation.
+        num_traj: number of episodes, E.
+        num_transition: number of rows, E * L.
 
     Args:
         expert_path: the file.
-        train_fraction: the share that get_next_batch(split='train') draws from; 'val' has the rest.
-        traj_limitation: the first episodes alone; -1 for all.
+        train_fraction: fraction of the rows for get_next_batch(split='train'); 'val' has the rest.
+        traj_limitation: number of episodes to read, from the first; -1 for all.
         randomize: shuffle the rows.
     """
 
@@ -275,10 +277,12 @@ class Mujoco_Dset:
             raise bad_argument("expert_path", self.path, f"an expert file: {error}") from None
         count = len(arrays["obs"]) if traj_limitation < 0 else traj_limitation
         self.rets = arrays["rews"][:count].sum(axis=1)
-        self.avg_ret, self.std_ret = float(self.rets.mean()), float(self.rets.std())
+        self.avg_ret = float(self.rets.mean())
+        self.std_ret = float(self.rets.std())
         self.obs, self.acs = (arrays[name][:count].reshape(-1, *arrays[name].shape[2:]) for name in ("obs", "acs"))
         self.acs = np.squeeze(self.acs)
-        self.num_traj, self.num_transition = min(count, len(arrays["obs"])), len(self.obs)
+        self.num_traj = min(count, len(arrays["obs"]))
+        self.num_transition = len(self.obs)
         self.randomize = randomize
         cut = int(self.num_transition * train_fraction)
         self._rows = {None: np.arange(self.num_transition)}
@@ -291,11 +295,11 @@ class Mujoco_Dset:
         return self.path
 
     def get_next_batch(self, batch_size: int, split: str | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Observations and actions of the next rows; a negative size gives all of them.
+        """Return observations and actions of the next rows; a negative size returns all rows.
 
         Args:
-            batch_size: how many.
-            split: 'train', 'val', or None for everything.
+            batch_size: number of rows.
+            split: 'train', 'val', or None for all.
         """
         if split not in self._rows:
             raise bad_argument("split", split, "'train', 'val' or None")

@@ -1,4 +1,4 @@
-"""baselines' distributions: the action heads of policy/distributions.py under its names, and with its methods."""
+"""baselines' distributions: the action heads of policy/distributions.py with baselines' names and methods."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,27 +13,28 @@ from tfbaselines.policy.distributions import Distribution
 
 
 class Pd:
-    """A batch of distributions; logp, neglogp, entropy, mode, mean and std are those of Distribution.
+    """A batch of distributions, with logp, neglogp, entropy, mode, mean and std of Distribution.
 
     Args:
-        pdtype: what makes them of parameters.
-        flat: their parameters [B, ...].
+        pdtype: the action head.
+        flat: parameters of the distributions [B, ...].
     """
 
     def __init__(self, pdtype: Any, flat: tf.Tensor) -> None:
-        self._pdtype, self._flat = pdtype, flat
+        self._pdtype = pdtype
+        self._flat = flat
         self._distribution: Distribution = pdtype.distribution(flat)
 
     def flatparam(self) -> tf.Tensor:
-        """The parameters."""
+        """Return the parameters."""
         return self._flat
 
     def kl(self, other: "Pd") -> tf.Tensor:
-        """KL(self || other), [B]."""
+        """Compute KL(self || other), [B]."""
         return self._distribution.kl(other._distribution)
 
     def sample(self, noise: Any = None) -> tf.Tensor:
-        """Actions [B, ...] from noise; without it drawn from NumPy's global generator, which set_global_seeds seeds."""
+        """Draw actions [B, ...], from noise or from NumPy's global generator, which set_global_seeds seeds."""
         if noise is None:
             if not tf.executing_eagerly():
                 raise ValueError("sample() cannot draw in compiled code: give noise: pdtype.draw_noise(rng, (n,))")
@@ -51,34 +52,34 @@ class PdType:
     """An action head with the originals' methods."""
 
     def pdfromflat(self, flat: tf.Tensor) -> Pd:
-        """The distributions of parameters [B, ...]."""
+        """Make distributions from parameters [B, ...]."""
         return Pd(self, flat)
 
     def pdfromlatent(self, *args: Any, **kwargs: Any) -> None:
-        """Name what takes its place: layers are not made in scopes."""
+        """Raise an error that names the alternative: there are no variable scopes."""
         raise UsageError(
             "pdfromlatent has no counterpart: keep layer = keras.layers.Dense(pdtype.param_shape()[0]) and call "
             "pdtype.pdfromflat(layer(latent))"
         )
 
     def param_shape(self) -> list[int]:
-        """Of the parameters of one distribution."""
+        """Return the shape of one distribution's parameters."""
         return [self.param_size]
 
     def sample_shape(self) -> list[int]:
-        """Of one action."""
+        """Return the shape of one action."""
         return list(self.action_shape)
 
     def sample_dtype(self) -> tf.DType:
-        """Of actions."""
+        """Return the type of actions."""
         return tf.as_dtype(self.action_dtype)
 
 
 class CategoricalPdType(PdType, heads.CategoricalHead):
-    """See CategoricalHead.
+    """baselines' CategoricalHead.
 
     Args:
-        ncat: how many actions, or their space.
+        ncat: number of actions, or their space.
     """
 
     def __init__(self, ncat: int | spaces.Discrete) -> None:
@@ -86,10 +87,10 @@ class CategoricalPdType(PdType, heads.CategoricalHead):
 
 
 class MultiCategoricalPdType(PdType, heads.MultiCategoricalHead):
-    """See MultiCategoricalHead.
+    """baselines' MultiCategoricalHead.
 
     Args:
-        nvec: how many choices each part has, or their space.
+        nvec: number of choices of each part, or the space.
     """
 
     def __init__(self, nvec: Sequence[int] | spaces.MultiDiscrete) -> None:
@@ -97,10 +98,10 @@ class MultiCategoricalPdType(PdType, heads.MultiCategoricalHead):
 
 
 class DiagGaussianPdType(PdType, heads.GaussianHead):
-    """See GaussianHead.
+    """baselines' GaussianHead.
 
     Args:
-        size: numbers in an action, or their space.
+        size: dimensions of an action, or the space.
     """
 
     def __init__(self, size: int | spaces.Box) -> None:
@@ -108,10 +109,10 @@ class DiagGaussianPdType(PdType, heads.GaussianHead):
 
 
 class BernoulliPdType(PdType, heads.BernoulliHead):
-    """See BernoulliHead.
+    """baselines' BernoulliHead.
 
     Args:
-        size: numbers in an action, or their space.
+        size: dimensions of an action, or the space.
     """
 
     def __init__(self, size: int | spaces.MultiBinary) -> None:
@@ -122,5 +123,5 @@ PDTYPES = {kind.__bases__[1]: kind for kind in PdType.__subclasses__()}
 
 
 def make_pdtype(ac_space: spaces.Space) -> PdType:
-    """The action head of an action space; ValueError for an unsupported space."""
+    """Return the action head of an action space."""
     return PDTYPES[type(heads.make_pdtype(ac_space))](ac_space)

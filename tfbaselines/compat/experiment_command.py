@@ -1,4 +1,4 @@
-"""Spinning Up's command line: an algorithm for every combination of values, plots, and the playing of a saved run.
+"""Spinning Up's command line: runs for every combination of values, plots, and the playing of a saved run.
 
 `python -m tfbaselines.run ppo --env CartPole-v1 --seed 0 10 --clip_ratio 0.1 0.2` runs four experiments.
 """
@@ -30,11 +30,11 @@ TOOLS = ("plot", "test_policy")
 
 HIDDEN_SIZES, ACTIVATION = "ac_kwargs:hidden_sizes", "ac_kwargs:activation"
 SHORT = {"env": "env_name", "hid": HIDDEN_SIZES, "act": ACTIVATION, "cpu": "num_cpu", "dt": "datestamp"}
-# Of the experiment and not of a run: they have one value.
+# Arguments of the whole experiment, with one value.
 OF_THE_EXPERIMENT = ("exp_name", "num_cpu", "data_dir", "datestamp")
-# Flags of the scripts that Spinning Up's algorithms are too.
+# Flags of Spinning Up's scripts.
 OF_SCRIPTS = {"steps": "did you mean '--steps_per_epoch'?", "l": "give every layer's size, as in --hid [64,64]"}
-# Never evaluated.
+# Arguments that are text and never evaluated.
 TEXTS = ("exp_name", "data_dir", "env_name")
 
 FLAG = re.compile(r"--(?P<name>[^\[\]=]+)(\[(?P<shorthand>\w*)\])?(=(?P<value>.*))?", re.DOTALL)
@@ -42,7 +42,7 @@ FLAG = re.compile(r"--(?P<name>[^\[\]=]+)(\[(?P<shorthand>\w*)\])?(=(?P<value>.*
 HELP = f"""usage: {COMMAND} ALG --env ID ... [--NAME VALUE ...] ...
 
 Runs an algorithm of Spinning Up ({", ".join(SPINNING_UP)}) for every combination of
-the values given, each in a process of its own. A run's directory is
+the values, each in a process of its own. The directory of a run is
 DATA_DIR/EXP_NAME.../EXP_NAME..._sSEED; flags with several values are in its name.
 
   --env ID ...       environments (or --env_name)
@@ -51,9 +51,9 @@ DATA_DIR/EXP_NAME.../EXP_NAME..._sSEED; flags with several values are in its nam
   --act NAME ...     their activation, such as tanh (or --{ACTIVATION})
   --NAME VALUE ...   any argument of the algorithm; True without a value
   --NAME[SHORT] ...  SHORT stands for NAME in directories; quote it in a shell
-  --exp_name NAME    of the experiment (default: cmd_ALG)
-  --data_dir DIR     where the results are (default: {DEFAULT_DATA_DIR})
-  --cpu N            ranks that train together in each run, or auto (or --num_cpu)
+  --exp_name NAME    name of the experiment (default: cmd_ALG)
+  --data_dir DIR     directory of the results (default: {DEFAULT_DATA_DIR})
+  --cpu N            number of MPI ranks in each run, or auto (or --num_cpu)
   --dt               date and time in the directories' names (or --datestamp)
 
 {COMMAND} {"|".join(TOOLS)} --help: curves of runs, and the playing of one.
@@ -61,17 +61,17 @@ DATA_DIR/EXP_NAME.../EXP_NAME..._sSEED; flags with several values are in its nam
 
 
 class _Checked(Exception):
-    """The arguments of a run are right."""
+    """The arguments of a run are valid."""
 
 
 def main(words: list[str]) -> int:
     """Run the command that the first word names.
 
     Args:
-        words: an algorithm of Spinning Up, 'plot' or 'test_policy', and what follows it on the command line.
+        words: an algorithm of Spinning Up, 'plot' or 'test_policy', and the words after it.
 
     Returns:
-        The exit status: 0, or 1 when a run failed; ValueError for a user's mistake, before anything is run.
+        The exit status: 0, or 1 when a run failed. A user's mistake is a UsageError before the first run.
     """
     name, *rest = words
     if name == "plot":
@@ -82,10 +82,10 @@ def main(words: list[str]) -> int:
 
 
 def run(name: str, words: list[str]) -> int:
-    """Run an algorithm for every combination of values; returns the exit status.
+    """Run an algorithm for every combination of values; return the exit status.
 
     Args:
-        name: of the algorithm; Spinning Up's _tf1 and _pytorch may follow.
+        name: name of the algorithm, with Spinning Up's suffix _tf1 or _pytorch or without.
         words: flags and their values.
     """
     alg = re.sub("_(tf1|pytorch)$", "", name)
@@ -116,7 +116,7 @@ def run(name: str, words: list[str]) -> int:
 
 
 def split(words: list[str]) -> tuple[dict[str, list[Any]], dict[str, str]]:
-    """The values of every flag by its long name, and the shorthands given in brackets.
+    """Split the command line into values by the flags' long names, and the shorthands in brackets.
 
     Args:
         words: '--name value value', '--name' (True), '--name[shorthand] value'; the last of a repeated flag counts.
@@ -142,7 +142,7 @@ def split(words: list[str]) -> tuple[dict[str, list[Any]], dict[str, str]]:
 
 
 def _value(name: str, text: str) -> Any:
-    """A Python literal where the text is one."""
+    """Parse a Python literal; other text is itself."""
     if name in TEXTS:
         return text
     if name == ACTIVATION:
@@ -154,16 +154,16 @@ def _value(name: str, text: str) -> Any:
 
 
 def _activation(text: str) -> str:
-    """Keras's name of an activation: tanh for torch.nn.Tanh, leaky_relu for tf.nn.leaky_relu and torch.nn.LeakyReLU."""
+    """Return Keras's name of an activation: tanh for torch.nn.Tanh, leaky_relu for torch.nn.LeakyReLU."""
     last = text.rpartition(".")[2]
     return {name.replace("_", ""): name for name in ACTIVATIONS}.get(last.replace("_", "").lower(), last)
 
 
 def checked(alg: str, given: dict[str, list[Any]]) -> dict[str, Any]:
-    """The experiment's own arguments; ValueError for the first flag that is unknown or has a wrong value.
+    """Check the flags, and return the arguments of the experiment.
 
     Args:
-        alg: the algorithm's name.
+        alg: name of the algorithm.
         given: values by long names.
     """
     from tfbaselines.envs.ids import env_type_of
@@ -201,7 +201,7 @@ def checked(alg: str, given: dict[str, list[Any]]) -> dict[str, Any]:
 
 
 def arguments_of(alg: str) -> set[str]:
-    """What an algorithm's runs take, by the names of its function."""
+    """Return the names of the arguments of an algorithm's runs."""
     own = {name for name, argument in get(alg).config.arguments().items() if argument.settable}
     if alg == "ddpg":
         own -= {*spinup.DDPG_NAMES.values(), "nb_epoch_cycles"}
@@ -215,7 +215,7 @@ def _arguments_page(alg: str) -> str:
 
 
 def _check_run(alg: str, env_name: str, **kwargs: Any) -> None:
-    """ValueError for arguments that the algorithm refuses."""
+    """Raise the algorithm's UsageError for wrong arguments."""
 
     def env_fn() -> None:
         # The algorithm checks its arguments before it makes an environment.
@@ -226,7 +226,7 @@ def _check_run(alg: str, env_name: str, **kwargs: Any) -> None:
 
 
 def _in_own_process(alg: str, **kwargs: Any) -> None:
-    """One run, whose errors are one line like those of other commands."""
+    """Run one variant, with errors of one line as in other commands."""
     mpi.abort_on_exception()
     load_tensorflow()
     from tfbaselines.training.guards import Interrupted
@@ -243,14 +243,14 @@ def _in_own_process(alg: str, **kwargs: Any) -> None:
 
     status = exit_status(f"tfbaselines {alg}", command)
     if 0 < status < 128:
-        # An error may be of this rank alone: the others must not wait for it.
+        # If only this rank failed, the others must not wait for it.
         mpi.abort_job(status)
     mpi.finalize()
     leave(status)
 
 
 def _name_results(directories: list[str]) -> None:
-    """Where runs are, without their seeds, and the commands that follow."""
+    """Print the directories of the runs, without seeds, and the next commands."""
     experiments = shlex.join(dict.fromkeys(map(os.path.dirname, directories)))
     with contextlib.suppress(OSError):
         print(
@@ -262,19 +262,19 @@ def _name_results(directories: list[str]) -> None:
 
 
 def test_policy(words: list[str]) -> int:
-    """Play a saved run; prints its episodes and their statistics, and returns the exit status."""
-    parser = Parser(prog=f"{COMMAND} test_policy", description="Plays the policy of a saved run, in a window if any.")
-    parser.add_argument("fpath", metavar="DIR", help="the run's directory")
+    """Play a saved run, print episodes and statistics, and return the exit status."""
+    parser = Parser(prog=f"{COMMAND} test_policy", description="Play the policy of a saved run.")
+    parser.add_argument("fpath", metavar="DIR", help="directory of the run")
     parser.add_argument("--len", "-l", type=int, default=0, help="most steps of an episode (default: 0, no limit)")
-    parser.add_argument("--episodes", "-n", type=int, default=100, help="how many (default: 100)")
-    parser.add_argument("--norender", "-nr", action="store_true", help="show nothing")
+    parser.add_argument("--episodes", "-n", type=int, default=100, help="number of episodes (default: 100)")
+    parser.add_argument("--norender", "-nr", action="store_true", help="without a window")
     parser.add_argument("--itr", "-i", type=int, default=-1, help="number of a checkpoint (default: -1, the last)")
-    parser.add_argument("--deterministic", "-d", action="store_true", help="the most likely actions")
-    parser.add_argument("--trust", action="store_true", help="import the modules that the run's config.json names")
+    parser.add_argument("--deterministic", "-d", action="store_true", help="most likely actions")
+    parser.add_argument("--trust", action="store_true", help="import the modules named in config.json")
     args = parser.parse_args(words)
     check_at_least(1, episodes=args.episodes)
     check_at_least(0, len=args.len)
-    # A wrong directory need not wait for TensorFlow.
+    # Refuse a wrong directory before TensorFlow loads.
     read_config(args.fpath)
     load_tensorflow()
     itr = "last" if args.itr < 0 else args.itr

@@ -31,13 +31,13 @@ VALID = frozenset(f"-_{string.ascii_letters}{string.digits}")
 def setup_logger_kwargs(
     exp_name: str, seed: int | None = None, data_dir: str | None = None, datestamp: bool = False
 ) -> dict[str, str]:
-    """The logger_kwargs of a run: output_dir is DATA_DIR/EXP_NAME/EXP_NAME_sSEED.
+    """Make the logger_kwargs of a run: output_dir is DATA_DIR/EXP_NAME/EXP_NAME_sSEED.
 
     Args:
         exp_name: name of the experiment.
-        seed: of the run; None leaves the inner directory out.
-        data_dir: None for 'data' in the working directory.
-        datestamp: put the date before the directory's name, date and time before the inner one's.
+        seed: seed of the run; None omits the inner directory.
+        data_dir: directory of the results; None for 'data' in the working directory.
+        datestamp: prefix the directory's name by the date, and the inner directory's by date and time.
     """
     outer = f"{time.strftime('%Y-%m-%d_')}{exp_name}" if datestamp else exp_name
     inner = "" if seed is None else f"{time.strftime('%Y-%m-%d_%H-%M-%S-') if datestamp else ''}{exp_name}_s{seed}"
@@ -45,12 +45,12 @@ def setup_logger_kwargs(
 
 
 def all_bools(vals: Sequence[Any]) -> bool:
-    """Whether all values are True or False."""
+    """Return True if all values are True or False."""
     return all(isinstance(value, bool) for value in vals)
 
 
 def valid_str(v: Any) -> str:
-    """A value as a part of a file's name: '-' for what such a name should not have."""
+    """Convert a value to a part of a file's name, with '-' for special characters."""
     if hasattr(v, "__name__"):
         return valid_str(v.__name__)
     if isinstance(v, list | tuple):
@@ -70,16 +70,16 @@ def call_experiment(
     """Call thunk(seed=seed, logger_kwargs=..., **kwargs) in a process of its own, or in the ranks of an mpirun.
 
     Args:
-        exp_name: name of the experiment; see setup_logger_kwargs.
-        thunk: what runs, such as tfbaselines.ppo.
-        seed: of the run.
-        num_cpu: ranks; 'auto' for one on each core that may be used.
-        data_dir: see setup_logger_kwargs.
-        datestamp: see setup_logger_kwargs.
-        kwargs: arguments of thunk; 'env_name' stands for an env_fn that makes it.
+        exp_name: name of the experiment.
+        thunk: function to run, such as tfbaselines.ppo.
+        seed: seed of the run.
+        num_cpu: number of ranks; 'auto' for the number of usable cores.
+        data_dir: directory of the results (setup_logger_kwargs).
+        datestamp: prefix directories by the date (setup_logger_kwargs).
+        kwargs: arguments of thunk; 'env_name' becomes an env_fn that makes this environment.
 
     Returns:
-        The run's directory.
+        The directory of the run.
     """
     ranks = len(usable_cores()) if num_cpu == "auto" else num_cpu
     if not isinstance(ranks, int) or ranks < 1:
@@ -109,10 +109,10 @@ def call_experiment(
 
 
 class _PassedOn(StopSignals):
-    """Stop signals, which a run is given too: it saves a checkpoint, and then ends.
+    """Stop signals that are passed on to a run, which saves a checkpoint and ends.
 
     Args:
-        process: the run's.
+        process: process of the run.
     """
 
     def __init__(self, process: subprocess.Popen) -> None:
@@ -121,7 +121,7 @@ class _PassedOn(StopSignals):
 
     def _on_signal(self, number: int, frame: Any) -> None:
         super()._on_signal(number, frame)
-        # A terminal's Ctrl-C is of both, and a second one would cost the checkpoint.
+        # Ctrl-C in a terminal reaches both processes, and a second one would cost the checkpoint.
         if number != signal.SIGINT:
             self._process.send_signal(number)
 
@@ -135,13 +135,13 @@ def _make(env_name: str) -> Any:
 
 
 class ExperimentGrid:
-    """An algorithm's runs for all combinations of values.
+    """Runs of an algorithm for all combinations of values.
 
     Attributes:
-        keys, vals, shs, in_names: what `add` was given.
+        keys, vals, shs, in_names: arguments of the calls of `add`.
 
     Args:
-        name: of the experiment; the names of its variants begin with it.
+        name: name of the experiment, and prefix of the variants' names.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -157,10 +157,10 @@ class ExperimentGrid:
         """Add an argument.
 
         Args:
-            key: its name; 'ac_kwargs:hidden_sizes' is an entry of a dictionary.
-            vals: a list of values, or one.
-            shorthand: stands for the key in names, '' for nothing; None for the first three letters of its parts.
-            in_name: name variants by it even where it has one value.
+            key: name of the argument; 'ac_kwargs:hidden_sizes' is an entry of a dictionary.
+            vals: list of values, or one value.
+            shorthand: abbreviation of the key in names, '' for none; None for the first three letters of its parts.
+            in_name: include the argument in the variants' names even if it has one value.
         """
         if not isinstance(key, str) or not key or not key[0].isalnum():
             raise bad_argument("key", key, "the name of an argument")
@@ -172,7 +172,7 @@ class ExperimentGrid:
         self.in_names.append(in_name)
 
     def variants(self) -> list[dict[str, Any]]:
-        """The arguments of every run; the values of the key added last change first."""
+        """List the arguments of every run; the values of the last key change first."""
         variants = []
         for values in itertools.product(*self.vals):
             variant: dict[str, Any] = {}
@@ -186,7 +186,7 @@ class ExperimentGrid:
         return variants
 
     def variant_name(self, variant: dict[str, Any]) -> str:
-        """The name of a run, without its seed: the grid's, and what differs between variants."""
+        """Return the name of a run without its seed: the grid's name and the arguments that vary."""
         name = self.name
         for key, values, shorthand, in_name in zip(self.keys, self.vals, self.shs, self.in_names, strict=True):
             if key == "seed" or not (len(values) > 1 or in_name):
@@ -210,17 +210,17 @@ class ExperimentGrid:
         """Run every variant, one after the other.
 
         Args:
-            thunk: what runs, or the key whose values are functions: each variant runs its own.
-            num_cpu: see call_experiment.
-            data_dir: see setup_logger_kwargs.
-            datestamp: see setup_logger_kwargs.
+            thunk: function to run, or the key of the grid that has functions as values.
+            num_cpu: number of ranks (call_experiment).
+            data_dir: directory of the results (setup_logger_kwargs).
+            datestamp: prefix directories by the date (setup_logger_kwargs).
 
         Returns:
-            The runs' directories.
+            The directories of the runs.
         """
         functions = dict(zip(self.keys, self.vals, strict=True)).get(thunk, []) if isinstance(thunk, str) else [thunk]
         if not functions or not all(map(callable, functions)):
-            raise bad_argument("thunk", thunk, "a function, or the key of the grid whose values are functions")
+            raise bad_argument("thunk", thunk, "a function, or the key of the grid that has functions as values")
         self.print()
         directories = []
         for variant in self.variants():
@@ -239,13 +239,13 @@ class ExperimentGrid:
 
 
 def _shorthand(key: str) -> str:
-    """The first letters of a key's parts, without underscores."""
+    """Abbreviate a key by the first letters of its parts, without underscores."""
     parts = (part[:LETTERS_OF_SHORTHANDS] for part in key.split(":"))
     return "-".join("".join(filter(str.isalnum, part)) for part in parts)
 
 
 class EpochLogger(epoch_logger.EpochLogger):
-    """The table of epochs, and the files of `save_state`; arguments are those of logs/epoch_logger.py."""
+    """The logger of logs/epoch_logger.py with Spinning Up's `save_state`."""
 
     _model: Any = None
 
@@ -253,11 +253,11 @@ class EpochLogger(epoch_logger.EpochLogger):
         """Choose the model that `save_state` saves.
 
         Args:
-            model: what learn returns, or another object with `save(path)`.
-            further: Spinning Up's inputs and outputs, which a model knows; of a session they are refused.
+            model: a model that learn returned, or another object with `save(path)`.
+            further: Spinning Up's inputs and outputs, ignored.
         """
         if not callable(getattr(model, "save", None)):
-            accepted = "what learn returns, or another object with save(path); there are no sessions"
+            accepted = "a model that learn returned, or another object with save(path); there are no sessions"
             raise bad_argument("model", model, accepted)
         self._model = model
 
@@ -266,12 +266,12 @@ class EpochLogger(epoch_logger.EpochLogger):
     def save_state(self, state_dict: dict[str, Any], itr: int | None = None) -> None:
         """Write `vars{itr}.npz`, and `model{itr}.npz` of the model, on rank 0.
 
-        tfbaselines.load and model.load read the model; training/checkpoint.py's load_tree reads the state.
+        tfbaselines.load and model.load read the model; load_tree of training/checkpoint.py reads the state.
 
         Args:
-            state_dict: arrays, numbers, text, lists and dicts of them; what is none of these, such as an environment,
-                is left out with a warning.
-            itr: part of the files' names; None for files that each call writes anew.
+            state_dict: arrays, numbers, text, and lists and dicts of them; other objects, such as an environment, are
+                omitted with a warning.
+            itr: part of the files' names; None for files that each call overwrites.
         """
         if self.comm.rank:
             return

@@ -1,4 +1,4 @@
-"""What a row of the table of import paths says."""
+"""Rows of the table of import paths."""
 
 from dataclasses import dataclass, field
 
@@ -8,13 +8,13 @@ class Port:
     """A module of the originals.
 
     Attributes:
-        names: names in it, separated by spaces, by the module here that has them; 'old=new' for another name here.
-        rest: the module here whose other public names it has too.
-        instead: names without a counterpart, and what to use instead.
-        nothing: what to use instead of any other name.
-        same: the module here that it is.
-        call: 'module:function' that calling the module calls.
-        note: what is to be known of `rest`, for MIGRATION.md.
+        names: names, separated by spaces, by the module here that has them; 'old=new' if the name here is another.
+        rest: module here with all other public names.
+        instead: alternatives by name, for names without a counterpart.
+        nothing: alternative for any other name.
+        same: module here that takes the place of the whole module.
+        call: 'module:function' to run when the module is called.
+        note: remark on `rest` for MIGRATION.md.
     """
 
     names: dict[str, str] = field(default_factory=dict)
@@ -26,7 +26,7 @@ class Port:
     note: str = ""
 
     def places(self) -> dict[str, str]:
-        """'module:name' here by the original's name; a '.' for the name stands for the module itself."""
+        """Return 'module:name' here by the original's name; '.' as the name stands for the module."""
         places = {}
         for module, names in self.names.items():
             for one in names.split():
@@ -35,10 +35,10 @@ class Port:
         return places
 
     def everything(self) -> list[str]:
-        """Its listed names."""
+        """List all names of the row."""
         return [*self.places(), *self.instead]
 
 
 def instead(names: str, what: str) -> dict[str, str]:
-    """The same advice for several names."""
+    """Give several names the same alternative."""
     return dict.fromkeys(names.split(), what)

@@ -1,6 +1,6 @@
-"""Spinning Up's functions: ppo(env_fn, ac_kwargs=..., seed=..., logger_kwargs=...), and what plays a saved run.
+"""Spinning Up's functions: ppo(env_fn, ac_kwargs=..., seed=..., logger_kwargs=...), and the playing of a saved run.
 
-Networks are Spinning Up's multi-layer perceptrons: the network `dense`, whose arguments ac_kwargs are.
+The network is Spinning Up's multi-layer perceptron `dense`; ac_kwargs are its arguments.
 """
 
 import contextlib
@@ -67,18 +67,18 @@ DDPG_DEFAULTS = {
     "num_test_episodes": 10,
     "max_ep_len": 1000,
     "save_freq": 1,
-    # Which Spinning Up does not have.
+    # Parts that Spinning Up's ddpg does not have.
     "critic_l2_reg": 0.0,
     "normalize_observations": False,
 }
 DDPG_EPOCHS, DDPG_STEPS_PER_EPOCH = 100, 4000
 
-# Whose tests need environments of their own.
+# Algorithms with evaluations in environments of their own.
 TESTED = ("ddpg", "td3", "sac")
 
 
 def mlp_actor_critic(*args: Any, **kwargs: Any) -> None:
-    """Stands for Spinning Up's networks in the argument actor_critic; to build one, call learn(network, env, ...)."""
+    """Refuse a call: this name is only a value of the argument actor_critic."""
     raise UsageError("mlp_actor_critic(...) is not called by scripts: give ac_kwargs, or call learn(network, env, ...)")
 
 
@@ -108,23 +108,23 @@ def _function(name: str) -> Callable[..., Any]:
     call.__doc__ = f"""Train a policy as Spinning Up's {name} does.
 
     Args:
-        env_fn: makes an environment.
-        actor_critic: None but Spinning Up's own.
-        ac_kwargs: hidden_sizes, and activation by a Keras name or as a function.
-        seed: of everything random.
-        positional: by position in Spinning Up's order, or by name: {", ".join(ORDER[name].split())}.
-            Of logger_kwargs, which are output_dir, output_fname and exp_name: logs, checkpoints and config.json go to
-            output_dir, in place of an earlier run's.
-        named: further arguments, see tfbaselines.{name}.learn.
+        env_fn: function that makes an environment.
+        actor_critic: only Spinning Up's own.
+        ac_kwargs: hidden_sizes, and activation as a Keras name or a function.
+        seed: random seed.
+        positional: arguments by position in Spinning Up's order, or by name: {", ".join(ORDER[name].split())}.
+            logger_kwargs has output_dir, output_fname and exp_name: logs, checkpoints and config.json go to
+            output_dir, and replace an earlier run there.
+        named: other arguments of tfbaselines.{name}.learn.
 
     Returns:
-        The model, as learn returns it.
+        The model that learn returns.
     """
     return call
 
 
 def _by_name(name: str, positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
-    """The arguments after seed by name; TypeError for too many and for one that is given twice, as Python's."""
+    """Name the arguments after seed; raise Python's TypeError for too many and for duplicates."""
     order = ORDER[name].split()
     if len(positional) > len(order):
         most, count = (BEFORE_ORDER + len(some) for some in (order, positional))
@@ -136,7 +136,7 @@ def _by_name(name: str, positional: tuple[Any, ...], named: dict[str, Any]) -> d
 
 
 def _run(name: str, env_fn: Callable[[], Any], arguments: dict[str, Any], logger_kwargs: dict[str, Any]) -> Any:
-    """Train in the log directory, whose config.json is that of this run, or absent."""
+    """Train, with a config.json of this run or none in the log directory."""
     from tfbaselines.config.options import RunOptions
 
     directory = default_directory(logger_kwargs.get("output_dir"))
@@ -157,10 +157,10 @@ def _logged(directory: str, config: dict[str, Any], missing: str | None, resumes
     """Log to a directory, on rank 0 with a config.json.
 
     Args:
-        directory: the log directory.
-        config: for config.json; empty for none.
-        missing: why there is none.
-        resumes: the run goes on from the one in the directory.
+        directory: log directory.
+        config: content of config.json; empty for none.
+        missing: reason for the missing config.json.
+        resumes: the run in the directory is resumed.
     """
     if mpi.world().rank != 0:
         with logger.scoped_configure(directory, resume=resumes):
@@ -175,7 +175,7 @@ def _logged(directory: str, config: dict[str, Any], missing: str | None, resumes
                 logger.warn(f"'{directory}' holds an earlier run, which this one replaces")
             if missing:
                 logger.warn(f"evaluate, --resume and load will not take '{directory}': {missing}")
-            # Beside an earlier run's checkpoints it waits for the first of this one.
+            # Checkpoints of an earlier run stay until the first checkpoint of this one, which writes config.json.
             if config and not holds_checkpoints(directory):
                 write_config(directory, config)
             try:
@@ -198,7 +198,7 @@ def _learn(
         own["logger_kwargs"] = logger_kwargs
     if name in TESTED:
         own["eval_env"] = env_fn
-    # The environment that was made to look at is the one to train on.
+    # Train on the environment that was made for config.json.
     venv = as_vec_env(lambda: env, arguments.get("seed"), flatten)
     try:
         return algorithm.learn(NETWORK, venv, **own | arguments)
@@ -207,7 +207,7 @@ def _learn(
 
 
 def _network_arguments(ac_kwargs: dict[str, Any]) -> dict[str, Any]:
-    """ac_kwargs as the network takes them."""
+    """Convert ac_kwargs to arguments of the network."""
     arguments = dict(ac_kwargs)
     if arguments.pop("output_activation", None) is not None:
         raise bad_argument("output_activation", ac_kwargs["output_activation"], "leave it out: actions are bounded")
@@ -217,7 +217,7 @@ def _network_arguments(ac_kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ddpg_arguments(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Spinning Up's arguments by baselines' names."""
+    """Rename Spinning Up's arguments to baselines' names."""
     given = DDPG_DEFAULTS | kwargs
     steps = given.pop("steps_per_epoch", DDPG_STEPS_PER_EPOCH)
     given["nb_epoch_cycles"] = max(1, round(steps / given["update_every"]))
@@ -232,14 +232,14 @@ vpg, trpo, ppo, ddpg, td3, sac = map(_function, ("vpg", "trpo", "ppo", "ddpg", "
 def load_policy_and_env(
     fpath: str, itr: str | int = "last", deterministic: bool = False, trust: bool = False, render: bool = True
 ) -> tuple[gymnasium.Env, Callable[[np.ndarray], np.ndarray]]:
-    """An environment as a saved run's, and its policy as a function of one observation.
+    """Make the environment of a saved run, and its policy as a function of one observation.
 
     Args:
-        fpath: the run's log directory.
-        itr: 'last', 'best', or a checkpoint's number.
+        fpath: log directory of the run.
+        itr: 'last', 'best', or the number of a checkpoint.
         deterministic: take the most likely actions instead of sampling.
-        trust: import the modules, and let the environment open the files, that the run's config.json names.
-        render: make an environment that shows itself, where there is a display.
+        trust: import the modules named in config.json, and let the environment open the files named there.
+        render: render in a window if there is a display.
     """
     from tfbaselines.envs.make import make_env, rendered
     from tfbaselines.envs.vec.video import has_display
@@ -250,7 +250,7 @@ def load_policy_and_env(
     model = load(fpath, checkpoint="last" if itr in (-1, "last") else str(itr), trust=trust)
     if model.tree()["normalization"]:
         raise UsageError(
-            f"'{Path(fpath)}' normalises observations outside of its model: python -m tfbaselines.evaluate"
+            f"'{Path(fpath)}' normalizes observations outside of its model: python -m tfbaselines.evaluate"
         )
     env = make_env(
         stored["env"],
@@ -268,14 +268,14 @@ def run_policy(
     num_episodes: int = 100,
     render: bool = True,
 ) -> dict[str, Any]:
-    """Run a policy; prints each episode, and gives mean, deviation, minimum and maximum of what they returned.
+    """Run a policy, print each episode, and return mean, deviation, minimum and maximum of the returns.
 
     Args:
-        env: an environment.
-        get_action: of one observation.
-        max_ep_len: steps after which an episode ends; None or 0 for the environment's own limit.
-        num_episodes: how many.
-        render: show it, where it was made with a render_mode.
+        env: the environment.
+        get_action: function from one observation to an action.
+        max_ep_len: largest number of steps in an episode; None or 0 for the environment's own limit.
+        num_episodes: number of episodes.
+        render: render the environment if it has a render_mode.
     """
     table = EpochTable()
     for episode in range(num_episodes):

@@ -1,4 +1,4 @@
-"""config.json of a run of Spinning Up's functions: the environment that env_fn makes as an id and arguments."""
+"""config.json for runs of Spinning Up's functions: env_fn's environment is described by an id and arguments."""
 
 import math
 from typing import Any
@@ -17,22 +17,22 @@ from tfbaselines.parallel import mpi
 # Spinning Up's multi-layer perceptrons.
 NETWORK = "dense"
 
-# For gymnasium.make.
+# Value of max_episode_steps for gymnasium.make.
 NO_LIMIT = -1
 
 
 class CannotBeStored(Exception):
-    """What config.json cannot describe; the message says why."""
+    """The run cannot be described by config.json."""
 
 
 def config_of(name: str, env: gymnasium.Env, arguments: dict[str, Any], exp_name: Any = None) -> dict[str, Any]:
-    """What evaluates and resumes a run, as the command line would make it; CannotBeStored where nothing could.
+    """Make the config.json of a run as the command line would, or raise CannotBeStored.
 
     Args:
-        name: the algorithm's.
-        env: as env_fn makes it.
-        arguments: of learn, and those of the network.
-        exp_name: of the experiment; None for none.
+        name: name of the algorithm.
+        env: an environment of env_fn.
+        arguments: arguments of learn and of the network.
+        exp_name: name of the experiment, or None.
     """
     env_kwargs = _env_kwargs(env)
     given = {"alg": name, "env": env.spec.id, "network": NETWORK}
@@ -49,7 +49,7 @@ def config_of(name: str, env: gymnasium.Env, arguments: dict[str, Any], exp_name
     elif name != "ddpg":
         given.setdefault("epochs", str(get(name).config.arguments()["epochs"].default))
     config = make_config(parse(given, ALGORITHMS), mpi.world().size)
-    # As env_fn makes it.
+    # The command does not wrap env_fn's environments.
     config["env"]["normalize"] = False
     if exp_name is not None:
         config["exp_name"] = str(exp_name)
@@ -61,7 +61,7 @@ def config_of(name: str, env: gymnasium.Env, arguments: dict[str, Any], exp_name
 
 
 def _env_kwargs(env: gymnasium.Env) -> dict[str, Any]:
-    """With what gymnasium.make makes the environment from its id; CannotBeStored where it does not."""
+    """Return the arguments with which gymnasium.make repeats the environment, or raise CannotBeStored."""
     spec = getattr(env, "spec", None)
     registered = gymnasium.registry.get(spec.id) if spec is not None else None
     if registered is None:
@@ -86,7 +86,7 @@ def _not_from_an_id(why: str) -> CannotBeStored:
 
 
 def _step_limit(env: gymnasium.Env) -> int:
-    """The shortest of the time limits around an environment."""
+    """Return the shortest of the time limits around an environment."""
     limits = []
     while isinstance(env, gymnasium.Wrapper):
         if isinstance(env, gymnasium.wrappers.TimeLimit):
@@ -96,7 +96,7 @@ def _step_limit(env: gymnasium.Env) -> int:
 
 
 def _as_json(name: str, value: Any) -> Any:
-    """An argument of the environment as JSON keeps it; CannotBeStored where it does not."""
+    """Convert an argument of the environment to JSON, or raise CannotBeStored."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, list | tuple):

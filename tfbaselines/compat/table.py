@@ -1,6 +1,6 @@
-"""Which import paths of baselines and Spinning Up there are, and where their names are in this package.
+"""Table of the import paths of baselines and Spinning Up, with the places of their names in this package.
 
-The modules that tfbaselines.compat makes, and MIGRATION.md, come from this table.
+tfbaselines.compat makes modules from it, and MIGRATION.md is written from it.
 """
 
 from tfbaselines.algs import NAMES
@@ -30,15 +30,15 @@ def algorithm(
     defaults: bool = False,
     **more: Port,
 ) -> dict[str, Port]:
-    """An algorithm's package, in which baselines has a module of the same name.
+    """Make the rows of an algorithm's package and of baselines' module of the same name.
 
     Args:
-        name: the algorithm's.
-        absent: see Port.instead.
-        names: see Port.
-        note: see Port.
-        defaults: it has a module of defaults for types of environments.
-        more: further modules in the package.
+        name: name of the algorithm.
+        absent: alternatives by name (Port.instead).
+        names: names by module (Port.names).
+        note: remark for MIGRATION.md (Port.note).
+        defaults: the package has a module of defaults by type of environment.
+        more: rows of other modules in the package.
     """
     call = f"compat.spinup:{name}" if name in SPINNING_UP else None
     module = Port(rest=f"algs.{name}.{name}", call=call, instead=absent or {}, names=names or {}, note=note)
@@ -48,16 +48,16 @@ def algorithm(
 
 
 def model_of(name: str) -> dict[str, str]:
-    """The class Model of an algorithm whose model is made by `learn`."""
+    """Give the alternative to an algorithm's class Model."""
     return {"Model": f"{name}.learn(network, env, ...) trains; the model that it returns acts"}
 
 
 def script_of(name: str) -> Port:
-    """A script that trains with one algorithm."""
+    """Make the row of a script that trains with one algorithm."""
     return Port(nothing=f"python -m tfbaselines.run --alg={name} --env=ID ...")
 
 
-# Names of baselines.common's modules that the package has itself too.
+# Names of the modules of baselines.common that baselines.common exports too.
 CONSOLE = {"fmt_row": "logger.logkv and logger.dumpkvs print tables", "timed": "with logger.profile_kv(name): ..."}
 DATA_SET = instead("Dataset iterbatches", "tfbaselines.training.on_policy.minibatches(rng, rows, size, epochs)")
 MATH = {
@@ -301,7 +301,7 @@ BUFFERS = dict.fromkeys(SPINNING_UP, STEPS) | {
 
 
 def _spinning_up(name: str) -> dict[str, Port]:
-    """An algorithm of Spinning Up: a function at the top, and its module and core below `algos`."""
+    """Make the rows of an algorithm of Spinning Up: a function at the top, a module and its core below `algos`."""
     module = Port(rest=f"algs.{name}.{name}", call=f"compat.spinup:{name}")
     ports = dict.fromkeys((name, f"{name}_tf1", f"{name}_pytorch"), module)
     # The last is the older one.
@@ -350,7 +350,7 @@ SPINUP: dict[str, Port] = {
 
 READ_ON = "MIGRATION.md, 'Stable-Baselines3', has the names of arguments, wrappers and callbacks"
 
-# The path of the first is this package itself. MIGRATION.md has a section for what takes their place.
+# The first path is this package itself. MIGRATION.md has a section on the counterparts.
 STABLE_BASELINES3: dict[str, Port] = {
     "": Port(
         instead={
@@ -364,7 +364,7 @@ STABLE_BASELINES3: dict[str, Port] = {
     ),
 }
 
-# Our own short names.
+# Short names of this package.
 OWN: dict[str, Port] = {
     "callbacks": Port(same="training.callbacks"),
     "plot_util": Port(same="plot.plot_util"),

@@ -1,4 +1,4 @@
-"""The contract of an algorithm: what the command line, evaluation and the tests know of it."""
+"""The registry entry of an algorithm: its Config, its spaces and how environments are prepared for it."""
 
 import importlib
 from collections.abc import Callable, Mapping
@@ -15,24 +15,26 @@ EVERY_KIND = ("Discrete", "MultiDiscrete", "MultiBinary", "Box")
 
 @dataclass(frozen=True, kw_only=True)
 class Algorithm:
-    """One algorithm. Its file algs/NAME.py has a class Config and `learn`, and
-    `make_policy(network, env, config, comm=None)` where its policy is not that of training/build.py.
+    """One algorithm of algs/.
+
+    Its package algs/NAME has a class Config and `learn`. An algorithm with a policy of its own also has
+    `make_policy(network, env, config, comm=None)`; the others use the policy that training/build.py makes.
 
     Attributes:
-        name: of its file, and for --alg.
-        config: class that declares its arguments.
+        name: name of the package, and the value of --alg.
+        config: class that declares the arguments.
         summary: one line for --help.
         actions: kinds of action spaces: Discrete, MultiDiscrete, MultiBinary, Box, bounded Box.
-        recurrent: its policies may have a memory.
-        tabular: its policies are tables; the network is 'table'.
-        values: it learns what observations are worth in the environment's rewards.
+        recurrent: recurrent policies are supported.
+        tabular: the policy is a table; the network is 'table'.
+        values: the algorithm learns a value function of the environment's rewards.
         normalized_environments: MuJoCo environments are wrapped in VecNormalize.
         dict_observations: Dict observations are not flattened.
-        encodes_images: Dict observations with images reach it as they are, and each image passes through an encoder.
+        encodes_images: Dict observations with images are not flattened; an encoder precedes the network for each image.
         goals: observations have goals (envs/wrappers.py).
-        num_env: environments on the command line, unless it says how many.
-        action_masks: environments are wrapped so that infos' action masks stand beside the observations.
-        packed_observations: so are they, and observations of several parts become one row each; see envs/vec/packed.py.
+        num_env: default number of environments on the command line.
+        action_masks: environments are wrapped so that the infos' action masks become a part of the observations.
+        packed_observations: as action_masks, and observations of several parts become one row (envs/vec/packed.py).
         length_arguments: arguments that set the length of training in place of total_timesteps.
     """
 
@@ -54,28 +56,28 @@ class Algorithm:
 
     @property
     def several_observations(self) -> bool:
-        """Whether images and vectors together reach its networks, each image through an encoder."""
+        """True if observations of images and vectors are supported, each image through an encoder."""
         several = self.dict_observations or self.packed_observations or self.encodes_images
         return several and not (self.goals or self.tabular)
 
     @property
     def takes_masks(self) -> bool:
-        """Whether it gives environments only the discrete actions that action masks allow."""
+        """True if the policy respects action masks."""
         return self.action_masks or self.packed_observations
 
     @property
     def module(self) -> ModuleType:
-        """The algorithm's file, imported on use and TensorFlow with it."""
+        """The algorithm's package, imported on first use, and TensorFlow with it."""
         load_tensorflow()
         return importlib.import_module(f"tfbaselines.algs.{self.name}")
 
     @property
     def learn(self) -> Callable[..., Any]:
-        """Train a policy: ``learn(network, env, **arguments)`` returns a Model."""
+        """The function ``learn(network, env, **arguments)``, which trains a policy and returns a Model."""
         return self.module.learn
 
     def wrap(self, env: Any) -> Any:
-        """The environments with what the algorithm puts around them."""
+        """Wrap environments as the algorithm needs them."""
         if self.packed_observations:
             from tfbaselines.envs.vec.packed import with_packed_observations
 
@@ -87,13 +89,13 @@ class Algorithm:
         return with_action_masks(env)
 
     def default_network(self, env_type: str) -> str:
-        """The network for a type of environment, unless one is given."""
+        """Return the default network for a type of environment."""
         usual = "cnn" if env_type in ("atari", "retro") else "mlp"
         return self.config.defaults_for(env_type).get("network", usual)
 
 
 def named(algorithms: Mapping[str, Algorithm], name: str) -> Algorithm:
-    """The algorithm of some name; ValueError naming the nearest when there is none."""
+    """Return the algorithm of this name; the error for an unknown name suggests the nearest."""
     if name in algorithms:
         return algorithms[name]
     raise unknown("algorithm", name, algorithms)

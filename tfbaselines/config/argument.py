@@ -12,7 +12,7 @@ from tfbaselines.config.schedules import is_schedule, parse_schedule
 from tfbaselines.errors import bad_argument, unknown
 from tfbaselines.limits import LONGEST_LIST
 
-# The types that annotations are reduced to, in words; 'object' is anything else.
+# Types of arguments in words; 'object' stands for any other type.
 KINDS = {
     "bool": "True or False",
     "int": "a whole number",
@@ -26,14 +26,14 @@ KINDS = {
 
 
 class Bounds(NamedTuple):
-    """What a number may be; None leaves a side open."""
+    """Bounds of a number; None leaves a side open."""
 
     at_least: float | None = None
     above: float | None = None
     at_most: float | None = None
 
     def hold(self, value: float) -> bool:
-        """Whether a number is within; NaN never is."""
+        """Return True if a number is within the bounds; NaN never is."""
         if math.isnan(value):
             return False
         low = self.at_least is None or value >= self.at_least
@@ -48,17 +48,17 @@ class Bounds(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """One argument as the parser, --help and the documentation of `learn` see it.
+    """One argument, for the parser, --help and the documentation of `learn`.
 
     Attributes:
-        name: its name.
-        kinds: names of the types it takes, from KINDS, or 'object'.
-        default: its default.
-        meaning: what it does.
-        bounds: of numbers; of a schedule's value at the start.
-        choices: the accepted texts; empty for any.
-        coefficient: updates have it as a constant, unless it follows a schedule.
-        limit: largest number that is accepted, also in a list; generous, so that --help does not show it.
+        name: name of the argument.
+        kinds: names of the accepted types, from KINDS, or 'object'.
+        default: default value.
+        meaning: one line for --help and the documentation.
+        bounds: bounds of a number, or of a schedule's value at the start.
+        choices: accepted texts; empty for any text.
+        coefficient: compiled updates use the value as a constant unless it follows a schedule.
+        limit: largest number accepted, also in a list; see limits.py. --help does not show it.
     """
 
     name: str
@@ -72,13 +72,13 @@ class Argument(NamedTuple):
 
     @property
     def settable(self) -> bool:
-        """Whether text can stand for it: not a function, an environment or a communicator."""
+        """True if text can express a value: not a function, an environment or a communicator."""
         return bool({"bool", "int", "float", "str", "list", "schedule"} & set(self.kinds))
 
     def checked(self, value: Any) -> Any:
-        """The value in the argument's type; ValueError naming the argument and what it accepts."""
+        """Return the value in the argument's type; the UsageError for another value names what is accepted."""
         if getattr(value, "shape", None) == () and hasattr(value, "item"):
-            # A NumPy scalar.
+            # Convert a NumPy scalar.
             value = value.item()
         if isinstance(value, os.PathLike) and "str" in self.kinds:
             value = os.fspath(value)
@@ -115,7 +115,6 @@ class Argument(NamedTuple):
         return int(value) if "float" not in self.kinds else value
 
     def _check_list(self, values: Sequence[Any]) -> None:
-        """ValueError for a list that is too long, or has a number that is too large, at any depth."""
         if len(values) > LONGEST_LIST:
             raise bad_argument(self.name, values, f"a list of at most {LONGEST_LIST}")
         for value in values:
@@ -137,11 +136,11 @@ class Argument(NamedTuple):
         return value
 
     def notes(self, by_env_type: Mapping[str, Any] | None = None, from_python: bool = True) -> str:
-        """Types, bounds and defaults in one line, such as 'int, at least 1; default 128; atari: 256'.
+        """Describe types, bounds and defaults in one line, such as 'int, at least 1; default 128; atari: 256'.
 
         Args:
-            by_env_type: defaults for types of environments.
-            from_python: whether functions can be given.
+            by_env_type: defaults by type of environment.
+            from_python: include functions among the types.
         """
         parts = [self._types(from_python)]
         if self.bounds != Bounds():
@@ -163,17 +162,17 @@ class Argument(NamedTuple):
 
 
 def accepted(kinds: Iterable[str]) -> str:
-    """What types are accepted, in words."""
+    """Describe the accepted types in words."""
     return " or ".join(KINDS[kind] for kind in kinds if kind in KINDS)
 
 
 def shown(value: Any) -> str:
-    """A default as a user would type it: 1e6 and 1e-5, not 1000000.0 and 1e-05."""
+    """Format a value as a user would type it: 1e6 and 1e-5, not 1000000.0 and 1e-05."""
     return re.sub(r"e\+?(-?)0*", r"e\1", f"{value:g}") if isinstance(value, float) else str(value)
 
 
 def kinds_of(annotation: Any) -> tuple[str, ...]:
-    """Names of the types that an annotation such as ``int | None`` admits; see Argument."""
+    """Return the names of the types that an annotation such as ``int | None`` admits; see Argument."""
     union = typing.get_origin(annotation) in (typing.Union, type(int | str))
     members = typing.get_args(annotation) if union else (annotation,)
     return tuple(dict.fromkeys(_kind(member) for member in members))

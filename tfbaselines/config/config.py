@@ -1,9 +1,9 @@
-"""Arguments declared once: name, type, default, bounds and meaning are a field of a dataclass.
+"""Declaration of arguments: a field of a dataclass has the name, type, default, bounds and meaning of one.
 
-Every algorithm's file has a ``Config`` built on the classes of config/bases.py. From it come the signature and the
-documentation of ``learn`` (config/takes.py), ``--help``, the errors for wrong values, and what config.json keeps.
+Every algorithm has a ``Config``, built on the classes of config/bases.py. The signature and the documentation of
+``learn`` (config/takes.py), ``--help``, the errors for wrong values and config.json follow from it.
 
-Arguments in groups: a dict of them, or that as JSON text, becomes an object of a class that declares them.
+A group of arguments is a dict, or the same as JSON text; a class of its own declares them.
 """
 
 import copy
@@ -22,13 +22,13 @@ from tfbaselines.config.stable_baselines3 import name_here
 from tfbaselines.errors import UsageError, bad_argument, nearest
 from tfbaselines.limits import NUMBER, SEED, WHOLE
 
-# A rate: a number, text such as linear_3e-4, or a function of the fraction of training left.
+# A number, text such as linear_3e-4, or a function of the fraction of training left.
 Schedule = Annotated[float | str | Callable[[float], float], "schedule"]
-# The same for a number that compiled updates have as a constant, unless it changes.
+# The same for a number that compiled updates use as a constant unless it changes.
 Coefficient = Annotated[float | str | Callable[[float], float], "schedule", "coefficient"]
-# A registered network's name, or a builder.
+# The name of a registered network, or a builder.
 NetworkSpec = str | Callable[..., Any]
-# What the command line takes and `make_vec_env`, but not `learn`.
+# Arguments of the command line and of `make_vec_env` that `learn` does not have.
 OF_ENVIRONMENTS = ("num_env", "env_type", "env_kwargs", "reward_scale", "worker", "step_timeout", "restart_workers")
 
 DEFAULT_TIMESTEPS = 1e6
@@ -46,16 +46,16 @@ def arg(
     choices: tuple[str, ...] = (),
     limit: float | None = None,
 ) -> Any:
-    """A field of a Config.
+    """Declare a field of a Config.
 
     Args:
-        default: its default; a mutable one is not accepted.
+        default: default value, which must be immutable.
         meaning: one sentence for documentation and --help.
-        at_least: smallest number accepted (of a schedule: of its value at the start).
-        above: numbers must be larger than this.
+        at_least: smallest number accepted; for a schedule, smallest value at the start.
+        above: exclusive lower bound.
         at_most: largest number accepted.
-        choices: the accepted texts.
-        limit: largest number accepted that is no bound of the method, so --help does not show it; see limits.py.
+        choices: accepted texts.
+        limit: largest number accepted for practical reasons; --help does not show it (limits.py).
     """
     metadata = {"meaning": meaning, "bounds": Bounds(at_least, above, at_most), "choices": choices, "limit": limit}
     return dataclasses.field(default=default, metadata=metadata)
@@ -65,8 +65,8 @@ def arg(
 class Declared:
     """Arguments declared as fields. Values are checked, and whole numbers given as 1e6 become integers.
 
-    The fields of a class stand in the order of its arguments' positions, those of its bases follow. An annotation alone
-    (``gamma: Coefficient``) gives an inherited argument its place.
+    The order of a class's fields is the order of positions; inherited fields follow. An annotation alone
+    (``gamma: Coefficient``) gives an inherited argument its position.
     """
 
     def __post_init__(self) -> None:
@@ -75,7 +75,7 @@ class Declared:
         self.check()
 
     def check(self) -> None:
-        """Raise a UsageError for arguments that do not go together."""
+        """Raise a UsageError for arguments that contradict each other."""
 
     @classmethod
     def arguments(cls) -> dict[str, Argument]:
@@ -91,25 +91,25 @@ def _arguments(cls: type[Declared]) -> dict[str, Argument]:
 
 
 def _metadata(cls: type[Declared], name: str) -> Mapping[str, Any]:
-    """Return what `arg` declared: an annotation alone leaves it to a base."""
+    """Return the metadata of `arg`, from a base class where the class has only an annotation."""
     fields = [base.__dict__["__dataclass_fields__"].get(name) for base in cls.__mro__ if issubclass(base, Declared)]
     return next((field.metadata for field in fields if field is not None and field.metadata), {})
 
 
 @dataclasses.dataclass(kw_only=True)
 class Config(Declared):
-    """The arguments that every algorithm has, and the names of those that a network takes."""
+    """Arguments of every algorithm, and the network's own arguments."""
 
-    # Defaults by type of environment, and 'all' for every type; 'network' among them.
+    # Defaults by type of environment, and 'all' for every type; 'network' may be one.
     env_defaults: ClassVar[dict[str, dict[str, Any]]] = {}
-    # Arguments whose names some networks have too: the algorithm takes them, the network keeps its default.
+    # Arguments that some networks have too: the algorithm takes them, and the network keeps its default.
     own_names: ClassVar[tuple[str, ...]] = ()
-    # Sizes of networks follow from arguments of the algorithm: the networks' own defaults do not count.
+    # Arguments of the algorithm set the sizes of networks, in place of the networks' own defaults.
     sizes_networks: ClassVar[bool] = False
-    # What stands here for arguments of the original, for the error that meets these.
+    # Hints for arguments of the original that have another form here, for the error.
     instead: ClassVar[Mapping[str, str]] = {}
 
-    total_timesteps: float = arg(DEFAULT_TIMESTEPS, "environment steps of this rank; whole updates only", at_least=0)
+    total_timesteps: float = arg(DEFAULT_TIMESTEPS, "environment steps of this rank, in whole updates", at_least=0)
     seed: int | None = arg(
         None, "seed of everything random; None for a different run each time", at_least=0, limit=SEED
     )
@@ -127,22 +127,22 @@ class Config(Declared):
 
     @classmethod
     def of(cls: type[C], arguments: Mapping[str, Any]) -> C:
-        """From learn's keyword arguments; those that are no fields are the network builder's own."""
+        """Make a Config of learn's keyword arguments; the network builder gets the unknown ones."""
         own = {name: value for name, value in arguments.items() if name in cls.arguments()}
         return cls(**own, network_kwargs={name: value for name, value in arguments.items() if name not in own})
 
     @classmethod
     def defaults_for(cls, env_type: str) -> dict[str, Any]:
-        """Defaults for one type of environment that differ from the fields'."""
+        """Return the defaults for a type of environment that differ from the fields' defaults."""
         return cls.env_defaults.get("all", {}) | cls.env_defaults.get(env_type, {})
 
     @classmethod
     def schedulable(cls) -> dict[str, Argument]:
-        """The arguments that may change in a run, by name."""
+        """Return the arguments that may change in a run, by name."""
         return {name: argument for name, argument in cls.arguments().items() if "schedule" in argument.kinds}
 
     def schedules(self) -> dict[str, FractionSchedule]:
-        """Functions of the fraction of training left, by name: of every rate, and of coefficients that change.
+        """Return the schedules by name: of every rate, and of coefficients that change.
 
         `lrschedule` is the shape of a plain `lr`.
         """
@@ -154,10 +154,10 @@ class Config(Declared):
         }
 
     def at(self: C, values: Mapping[str, Any]) -> C:
-        """The same with present values of arguments that change.
+        """Return a copy with the present values of arguments that change.
 
         Args:
-            values: numbers, or in compiled code tensors, by name; other names are left out.
+            values: numbers, or tensors in compiled code, by name; other names are ignored.
         """
         present = copy.copy(self)
         for name in self.schedulable().keys() & values.keys():
@@ -165,11 +165,11 @@ class Config(Declared):
         return present
 
     def check_network(self, network: str, accepted: Mapping[str, Any], open_ended: bool = False) -> None:
-        """ValueError when an argument of the network is unknown, or has the name of one of the algorithm's.
+        """Raise a UsageError when an argument of the network is unknown, or the algorithm has one of the same name.
 
         Args:
-            network: its name, for the error.
-            accepted: the network builder's arguments by name.
+            network: name of the network, for the error.
+            accepted: arguments of the network builder by name.
             open_ended: the builder takes any argument.
         """
         clash = sorted(set(accepted) & {"network", "env", *self.arguments()} - set(self.own_names))
@@ -187,7 +187,7 @@ class Config(Declared):
 
 
 def _place_of(name: str) -> str | None:
-    """Where an argument belongs that the command line takes beside those of `learn`; None for others."""
+    """Return a hint for arguments of the command line that `learn` takes in another place."""
     if name in {field.name for field in dataclasses.fields(RunOptions)}:
         return f"give run=RunOptions({name}=...), of tfbaselines.config.options"
     if name in OF_ENVIRONMENTS:
@@ -196,11 +196,11 @@ def _place_of(name: str) -> str | None:
 
 
 def _is_given_to_updates(argument: Argument, value: Any) -> bool:
-    """Whether updates are called with the present value of a schedulable argument."""
+    """Return True if updates get the present value of a schedulable argument."""
     if value is None or isinstance(value, bool):
         return False
     if isinstance(value, str) and "str" in argument.kinds:
-        # Other text has a meaning of the algorithm's own.
+        # The algorithm gives other text a meaning.
         return is_schedule(value)
     return not argument.coefficient or isinstance(value, str) or callable(value)
 
@@ -216,12 +216,12 @@ D = TypeVar("D", bound=Declared)
 
 
 def mapping_of(name: str, given: Any, example: str) -> Any:
-    """What is given, JSON text parsed; ValueError in one line when it is no dict with entries.
+    """Parse a group of arguments: a non-empty dict, or the same as JSON text.
 
     Args:
-        name: of the argument.
-        given: its value.
-        example: JSON that is accepted, for the error.
+        name: name of the argument.
+        given: value of the argument.
+        example: accepted JSON, for the error.
     """
     mapping = given
     if isinstance(given, str):
@@ -236,13 +236,13 @@ def mapping_of(name: str, given: Any, example: str) -> Any:
 
 
 def declared_of(kind: type[D], owner: str, arguments: Mapping[str, Any], prefix: str) -> D:
-    """The declared arguments; ValueError in one line for one that is unknown or not valid.
+    """Make an object of a class of declared arguments; errors name the group.
 
     Args:
-        kind: declares them.
-        owner: what has them, for the error.
-        arguments: by name.
-        prefix: of the error's line.
+        kind: class that declares the arguments.
+        owner: name of the group, for the error.
+        arguments: values by name.
+        prefix: start of the error's line.
     """
     known = kind.arguments()
     for key in arguments:

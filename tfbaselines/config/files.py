@@ -1,4 +1,4 @@
-"""Anything at all as JSON, and the config.json that describes a run."""
+"""Conversion of any value to JSON, and the config.json that describes a run."""
 
 import functools
 import json
@@ -14,17 +14,17 @@ from tfbaselines.files import write_whole
 
 FILE_NAME = "config.json"
 
-# Longer arrays are described, not listed: a config file is for reading.
+# Longer arrays are described, not listed.
 MAX_LISTED = 100
 
 
 def to_jsonable(obj: Any, _parents: frozenset[int] = frozenset()) -> Any:
-    """`obj` built from dicts with string keys, lists, strings, numbers, booleans and None only.
+    """Convert a value to dicts with string keys, lists, strings, numbers, booleans and None.
 
     Args:
-        obj: any value. Containers are walked; NumPy scalars become Python numbers, arrays of up to 100
-            elements lists; functions and classes become their dotted name; anything else its ``repr``
-            without memory addresses, so that two equal runs give equal files.
+        obj: any value. NumPy scalars become Python numbers, arrays of up to 100 elements lists; functions and classes
+            become their dotted name; any other object becomes its ``repr`` without memory addresses, so that two equal
+            runs write equal files.
     """
     if isinstance(obj, np.generic):
         obj = obj.item()
@@ -45,7 +45,7 @@ def to_jsonable(obj: Any, _parents: frozenset[int] = frozenset()) -> Any:
 
 
 def _described(obj: Any) -> str:
-    """A readable string for a value that JSON does not know."""
+    """Describe a value that has no JSON form."""
     if isinstance(obj, functools.partial):
         given = [*map(repr, obj.args), *(f"{key}={value!r}" for key, value in obj.keywords.items())]
         return f"{_described(obj.func)}({_without_addresses(', '.join(given))})"
@@ -61,5 +61,5 @@ def _without_addresses(text: str) -> str:
 
 
 def write_config(directory: str | os.PathLike, config: dict[str, Any]) -> None:
-    """Write config.json whole or not at all."""
+    """Write config.json, whole or not at all."""
     write_whole(Path(directory) / FILE_NAME, json.dumps(config, indent=2) + "\n")

@@ -100,10 +100,10 @@ class Network:
     """A network builder.
 
     Attributes:
-        name: its registered name.
+        name: name that it is registered under.
         summary: one line for --help.
-        arguments: its own arguments.
-        open_ended: it takes any argument.
+        arguments: arguments of the builder by name.
+        open_ended: the builder takes any argument.
     """
 
     name: str
@@ -141,7 +141,7 @@ def network_named(name: str) -> Network:
 
 
 def _imported(name: str) -> Network:
-    """Describe a network of the user's own: its arguments have the types of their defaults."""
+    """Describe a user's network: the arguments have the types of their defaults."""
     from tfbaselines.policy.networks import get_network_builder
 
     arguments, open_ended = {}, False

@@ -1,4 +1,4 @@
-"""What every algorithm's learn() takes besides its own arguments."""
+"""Options of a run that are the same for all algorithms: checkpoints, callbacks, progress, precision."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,24 +15,25 @@ EXCHANGES = ("auto", "batches", "gradients")
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run is kept, shown and continued: the same for all algorithms, ``learn(..., run=RunOptions(...))``.
+    """Options of a run, given as ``learn(..., run=RunOptions(...))``.
 
     Attributes:
-        resume: directory of an earlier run (its log directory) whose latest checkpoint is continued.
-        keep_checkpoints: how many of the latest checkpoints to keep.
-        save_minutes: minutes between checkpoints, beside those of the algorithm's own interval; None for only these.
-        callback: called with the Run after every update, or several of such; returning False ends the run. Ready ones
-            are in tfbaselines.callbacks.
-        progress: show progress; None shows it for runs from the command line only.
-        precision: 'float32', or 'bfloat16' for convolutions and matrix products of half the width, where the
-            processor has instructions for them; elsewhere float32 takes its place, with a warning.
-        on_nan: what losses, gradients and parameters that are not finite do: 'stop' ends the run, 'skip' drops the
-            update, for which a copy of the model is kept.
-        mpi_exchange: how ranks average gradients: 'batches', 'gradients', or 'auto' to choose by size; the same steps.
-        make_env: makes a further worker's environments from the worker's number, for algorithms with several workers.
-        make_eval_env: makes environments for tests from their number; they write no files, and their statistics
-            are frozen.
-        config: what made the run, kept inside each saved file.
+        resume: log directory of an earlier run; training continues from its latest checkpoint.
+        keep_checkpoints: number of latest checkpoints to keep.
+        save_minutes: minutes between checkpoints, in addition to the algorithm's own interval; None for that alone.
+        callback: function called with the Run after every update, or a list of functions; returning False ends the
+            run. tfbaselines.callbacks has ready ones.
+        progress: show progress; None shows it only for runs from the command line.
+        precision: 'float32', or 'bfloat16' for convolutions and matrix products in half precision. A processor
+            without such instructions uses float32, with a warning.
+        on_nan: handling of losses, gradients and parameters that are not finite: 'stop' ends the run, 'skip' drops the
+            update and restores a copy of the model.
+        mpi_exchange: how ranks average gradients: 'batches', 'gradients', or 'auto' to choose by size; the steps are
+            the same.
+        make_env: function from a worker's number to its environments, for algorithms with several workers.
+        make_eval_env: function from a number of environments to environments for evaluation; they write no files, and
+            their statistics are frozen.
+        config: description of the run, stored in each saved file.
     """
 
     resume: str | None = None
@@ -59,11 +60,11 @@ class RunOptions:
 
 
 def callbacks_of(given: Callback | Sequence[Callback] | None) -> list[Callback]:
-    """A callback, several or None as a list; ValueError for what is none."""
+    """Return a list of callbacks from one, several or None."""
     if given is None:
         return []
     callbacks = list(given) if isinstance(given, Sequence) and not callable(given) else [given]
     for callback in callbacks:
         if not callable(callback):
-            raise bad_argument("callback", callback, "a function of the Run, or a list of such")
+            raise bad_argument("callback", callback, "a function of the Run, or a list of functions")
     return callbacks

@@ -1,16 +1,16 @@
-"""What the arguments of Stable-Baselines3 are called here, for errors that meet them and for MIGRATION.md."""
+"""Names of Stable-Baselines3 and their counterparts here, for errors and for MIGRATION.md."""
 
 from collections.abc import Collection
 from typing import NamedTuple
 
 
 class Twin(NamedTuple):
-    """An algorithm of Stable-Baselines3, or of its sb3-contrib, and the nearest one here.
+    """An algorithm of Stable-Baselines3 or sb3-contrib and the nearest one here.
 
     Attributes:
-        here: the name here.
-        arguments: by the name there: the names here, separated by spaces, and after a comma what else is to be known.
-        differs: defaults that differ in kind, not in number alone.
+        here: name of the algorithm here.
+        arguments: the names here by the name there, separated by spaces; a note may follow a comma.
+        differs: defaults that differ in kind, not only in number.
     """
 
     here: str
@@ -21,11 +21,11 @@ class Twin(NamedTuple):
 LEARNING_RATE = {"learning_rate": "lr"}
 OFF_POLICY = {
     "buffer_size": "replay_size",
-    "learning_starts": "start_steps update_after, the steps at random and those before the first gradient step",
+    "learning_starts": "start_steps update_after, the random steps and the steps before the first gradient step",
     "train_freq": "update_every",
     "n_steps": "n_step",
 }
-# Of the two that average their targets and count gradient steps as Spinning Up does.
+# SAC and TD3 average their targets and count gradient steps as Spinning Up does.
 AVERAGED = OFF_POLICY | {"gradient_steps": "num_update", "tau": "polyak, which is 1 - tau"}
 
 TWINS = {
@@ -93,7 +93,7 @@ TWINS = {
     ),
 }
 
-# What stands here for arguments of all of them: in Python, on the command line.
+# Counterparts of arguments that all algorithms have there: in Python, on the command line.
 OF_ALL = {
     "policy_kwargs": (
         "give the network's arguments, as in learn('dense', env, hidden_sizes=[64, 64])",
@@ -110,7 +110,7 @@ OF_ALL = {
 }
 
 
-# The names there of what is no argument, and the names here, for MIGRATION.md.
+# Counterparts of calls and classes, for MIGRATION.md.
 OTHERS = {
     "`make_vec_env(id, n_envs=4, vec_env_cls=SubprocVecEnv, monitor_dir=...)`": (
         "`make_vec_env(id, num_env=4, worker='subproc', logger_dir=...)` of `tfbaselines.envs.make`"
@@ -144,12 +144,12 @@ OTHERS = {
 
 
 def name_here(name: str, known: Collection[str], form: str) -> str | None:
-    """What an argument of Stable-Baselines3 is called here, as a hint; None where there is none.
+    """Return a hint with the name here of an argument of Stable-Baselines3; None if there is none.
 
     Args:
-        name: the argument's there.
-        known: arguments here.
-        form: how one is written, '{}=' in Python and '--{}' on the command line.
+        name: name of the argument there.
+        known: names of the arguments here.
+        form: format of an argument, '{}=' in Python and '--{}' on the command line.
     """
     if name in OF_ALL:
         return OF_ALL[name][form.startswith("--")]

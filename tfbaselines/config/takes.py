@@ -1,4 +1,4 @@
-"""The signature and the documentation of `learn`, from the arguments that its Config declares."""
+"""Signature and documentation of `learn`, from the arguments that its Config declares."""
 
 import dataclasses
 import functools
@@ -17,11 +17,11 @@ from tfbaselines.errors import UsageError
 
 WIDTH = 100
 
-NETWORK = "a registered network's name, or a network builder"
+NETWORK = "name of a registered network, or a network builder"
 ENV = "the environments: a VecEnv, a Gymnasium environment, an id, a function that makes one, or a list of functions"
-# From those of training.
+# Distance of the seeds for evaluation from the seeds for training.
 EVAL_SEEDS_APART = 5_000
-NETWORK_KWARGS = "the network builder's own arguments"
+NETWORK_KWARGS = "arguments of the network builder"
 SCHEDULE = """A schedule is a number, a text SHAPE_NUMBER such as 'linear_3e-4', which falls from 3e-4 to 0 over
 training, or a function of the fraction of training left, from 1 down to 0."""
 
@@ -29,15 +29,15 @@ training, or a function of the fraction of training left, from 1 down to 0."""
 def takes(
     config: type[Config], env: str = ENV, flatten: bool = True
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator of ``def learn(network, env, **kwargs)``: name, document and sort its arguments.
+    """Decorate ``def learn(network, env, **kwargs)``: name, document and sort its arguments.
 
-    Arguments given by position after network and env get their names from the Config's order, and reach the function
-    by name. `inspect.signature` and `help` of the function list every argument.
+    The Config's order gives names to arguments after network and env that are given by position; the function gets
+    all of them by name. `inspect.signature` and `help` of the function list every argument.
 
     Args:
-        config: declares the arguments.
-        env: meaning of `env`.
-        flatten: Dict and Tuple observations of environments that are made or wrapped here become one flat Box.
+        config: class that declares the arguments.
+        env: meaning of `env` for the documentation.
+        flatten: flatten Dict and Tuple observations of environments that are made or wrapped here.
     """
 
     def decorate(learn: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,17 +46,17 @@ def takes(
         @functools.wraps(learn)
         def with_names(*positional: Any, **named: Any) -> Any:
             if positional and "network" in named and "env" not in named:
-                # baselines' deepq: learn(env, network="mlp").
+                # The form of baselines' deepq is learn(env, network="mlp").
                 positional = (named.pop("network"), *positional)
             arguments = _by_name(names, positional, named)
             network, env = arguments.pop("network"), arguments.pop("env")
             if hasattr(network, "action_space") or (_is_id(network) and _may_be_network(env)):
-                # baselines' deepq: learn(env, "mlp").
+                # The form of baselines' deepq is learn(env, "mlp").
                 network, env = env, network
             seed = arguments.get("seed")
-            # A seed of another type is refused with the other arguments.
+            # The Config refuses a seed of another type.
             seed = seed if isinstance(seed, Integral) else None
-            # Environments are seeded before the others are looked at.
+            # Environments need the seed before the Config checks the arguments.
             if seed is not None and "seed" in config.arguments():
                 config.arguments()["seed"].checked(seed)
             env = as_vec_env(env, seed, flatten)
@@ -74,7 +74,7 @@ def takes(
 
 
 def _is_id(value: Any) -> bool:
-    """Whether a text names an environment, also one that a module is yet to register."""
+    """Return True if a text is the id of an environment, also of one that a module registers later."""
     if not isinstance(value, str) or not (VERSION.search(value) or value in gymnasium.registry):
         return False
     from tfbaselines.policy.networks import NETWORKS
@@ -87,7 +87,7 @@ def _may_be_network(value: Any) -> bool:
 
 
 def _by_name(names: tuple[str, ...], positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
-    """All arguments by name; ValueError for one that is given twice or missing, and for too many."""
+    """Name the positional arguments; refuse too many, and one that is missing or given twice."""
     if len(positional) > len(names):
         raise UsageError(
             f"learn takes at most {len(names)} arguments by position, not {len(positional)}: {names[-1]} is the last"
@@ -121,7 +121,7 @@ def _signature(learn: Callable[..., Any], config: type[Config]) -> inspect.Signa
 
 
 def _plain(annotation: Any) -> Any:
-    """The annotation as a reader understands it: a Schedule, also as one of several types, as those it stands for."""
+    """Replace a Schedule in an annotation by the types that it stands for."""
     if get_origin(annotation) is Annotated:
         return annotation.__origin__
     members = get_args(annotation)
@@ -131,7 +131,7 @@ def _plain(annotation: Any) -> Any:
 
 
 def _documentation(learn: Callable[..., Any], config: type[Config], env: str) -> str:
-    """The function's own docstring with a section Args before its section Returns."""
+    """Add a section Args to the function's docstring, before its section Returns."""
     text, _, returns = (inspect.getdoc(learn) or "").partition("\n\nReturns:")
     entries = [f"network: {NETWORK}.", f"env: {env}."]
     entries += [f"{one.name}: {one.meaning} ({one.notes()})." for one in config.arguments().values()]
