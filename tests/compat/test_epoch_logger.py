@@ -44,7 +44,7 @@ def test_without_a_model_the_state_alone_is_saved(tmp_path):
 
 def test_a_session_is_refused_in_one_line(tmp_path):
     logger = EpochLogger(tmp_path)
-    with pytest.raises(UsageError, match=r"^model='session' is not valid: what learn returns, .*no sessions$"):
+    with pytest.raises(UsageError, match=r"^model='session' is not valid: a model that learn returned, .*no sessions$"):
         logger.setup_tf_saver("session", inputs={"x": 1}, outputs={"pi": 2})
     logger.close()
 
