@@ -104,7 +104,7 @@ def check_array(name: str, array: np.ndarray | None, shape: tuple[Any, ...]) -> 
     """Return an array of a file if it has numbers and the declared shape; ArrayError otherwise.
 
     Args:
-        name: of the array, for errors.
+        name: name of the array, for errors.
         array: the array; None if the file has none by this name.
         shape: expected; a name stands for any length, and a final ... for any further axes: ("E", "L", 3), ("E", ...).
     """
@@ -126,10 +126,10 @@ def as_declared(name: str, array: np.ndarray | None, shape: tuple[Any, ...], dty
     """Convert an array of a file to its declared type; ArrayError if it does not fit or is not finite.
 
     Args:
-        name: of the array, for errors.
+        name: name of the array, for errors.
         array: the array; None if the file has none by this name.
         shape: see `check_array`.
-        dtype: of the result. Integers must be represented exactly.
+        dtype: type of the result. Integers must be represented exactly.
     """
     array, dtype = check_array(name, array, shape), np.dtype(dtype)
     if not np.isfinite(array).all():

@@ -29,23 +29,23 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=1000, help="random steps (default %(default)s)")
     parser.add_argument(f"--{ENV_KWARGS}NAME", metavar="VALUE", help="an argument of the environment")
     words = sys.argv[1:] if argv is None else argv
-    own, others = _apart(words)
+    env_words, others = _apart(words)
     args = parser.parse_args(others)
-    return exit_status(parser.prog, lambda: _check(args.env, args.steps, own_arguments(split(own)) or {}))
+    return exit_status(parser.prog, lambda: _check(args.env, args.steps, own_arguments(split(env_words)) or {}))
 
 
 def _apart(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Separate the environment's arguments and their values from all other words."""
-    own, others, rest = [], [], list(words)
+    env_words, others, rest = [], [], list(words)
     while rest:
         word = rest.pop(0)
         if not word.startswith(f"--{ENV_KWARGS[:-1]}"):
             others.append(word)
             continue
-        own.append(word)
+        env_words.append(word)
         if "=" not in word and rest and not rest[0].startswith("--"):
-            own.append(rest.pop(0))
-    return own, others
+            env_words.append(rest.pop(0))
+    return env_words, others
 
 
 def _check(name: str, steps: int, env_kwargs: dict[str, Any]) -> int:

@@ -75,6 +75,7 @@ def test_an_environment_may_be_right():
         ({"obs": np.zeros(3, np.float32)}, "has shape (3,), its space has shape (2,)"),
         ({"obs": np.array([np.nan, 0.0], np.float32)}, "observation is NaN or infinite"),
         ({"obs": np.array([0.0, 2.0], np.float32)}, "is outside of its space's bounds"),
+        ({"obs": np.zeros(2)}, "observation has dtype float64, its space has dtype float32"),
         ({"obs": np.zeros(2, np.complex64)}, "has dtype complex64"),
         ({"reward": float("inf")}, "The reward is an inf value"),
         ({"reward": "1"}, "The reward returned by `step()` must be a float"),
@@ -182,11 +183,17 @@ def test_chance_that_no_seed_reaches_is_found():
             "we recommend using a symmetric and normalized space",
         ),
         ({"action_space": spaces.Box(-np.inf, np.inf, (1,), np.float32)}, "give the Box finite low and high"),
-        ({"observation_space": spaces.Box(-1e4, 1e4, (2,)), "obs": np.full(2, 900.0)}, "observations reach 900"),
+        (
+            {"observation_space": spaces.Box(-1e4, 1e4, (2,)), "obs": np.full(2, 900.0, np.float32)},
+            "observations reach 900",
+        ),
         ({"reward": 500.0, "terminated": False}, "rewards reach 500"),
         ({"reward": 0.0, "terminated": False}, "every random step gave the reward 0"),
         ({"terminated": False}, "no episode ended within 60 steps and there is no time limit"),
-        ({"observation_space": spaces.Box(0, 1, (3, 8, 8)), "obs": np.zeros((3, 8, 8))}, "are no images to a cnn"),
+        (
+            {"observation_space": spaces.Box(0, 1, (3, 8, 8)), "obs": np.zeros((3, 8, 8), np.float32)},
+            "are no images to a cnn",
+        ),
     ],
 )
 def test_advice_is_given(changes, text):

@@ -15,7 +15,7 @@ from gymnasium.utils.passive_env_checker import env_reset_passive_checker, env_s
 from tfbaselines.envs.monitor import success_of
 from tfbaselines.envs.state import episode_state, in_words, restore_episode
 from tfbaselines.envs.vec.checks import EXAMINE, Fit, Misfit, why
-from tfbaselines.envs.vec.observations import MASK, named_parts, named_parts_of, parts_of, parts_of_obs
+from tfbaselines.envs.vec.observations import MASK, is_image, named_parts, named_parts_of, parts_of, parts_of_obs
 from tfbaselines.envs.vec.packed import read_mask
 
 MISTAKE, ADVICE, RIGHT = "change", "advice", "right"
@@ -29,7 +29,7 @@ LARGE_INPUT, LARGE_REWARD = 100.0, 100.0
 SEED = 0
 
 # Findings of Gymnasium that training does not depend on. Other exceptions are mistakes, and so are these warnings.
-HARMLESS = re.compile("share an object|truncates after 1 step|cannot be compared")
+HARMLESS = re.compile("share an object|truncates after 1 step")
 WRONG_RESULT = re.compile("^(The reward|Expects|The result|Core environment|Current gymnasium)")
 OUTSIDE = "not within the observation space"
 # Its notice on wrappers, and on bounds of observations that no algorithm here needs.
@@ -84,14 +84,12 @@ def check(make: Callable[[], gymnasium.Env], steps: int = 1000) -> Iterator[Find
 
 
 def _findings(env: "_Watched", steps: int) -> Iterator[Finding]:
-    for finding in _gymnasiums(env, check_env, env, skip_render_check=True, skip_close_check=True)[1]:
+    for finding in _gymnasium_findings(env, check_env, env, skip_render_check=True, skip_close_check=True)[1]:
         yield finding
         if finding.kind == MISTAKE:
             return
     yield Finding(RIGHT, "Gymnasium's check_env finds no mistake, and one seed gives one course")
-    fatal = yield from _spaces(env)
-    if fatal:
-        return
+    yield from _spaces(env)
     seen, speed = _walk(env, steps)
     yield Finding(RIGHT, f"{len(seen)} random steps fit the spaces, and no number is NaN or infinite")
     yield from _numbers(env, seen)
@@ -99,7 +97,9 @@ def _findings(env: "_Watched", steps: int) -> Iterator[Finding]:
     yield from _continuation(env.env)
 
 
-def _gymnasiums(env: "_Watched", function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, list[Finding]]:
+def _gymnasium_findings(
+    env: "_Watched", function: Callable[..., Any], *args: Any, **kwargs: Any
+) -> tuple[Any, list[Finding]]:
     """Call a check of Gymnasium; return its result and its exceptions and warnings as findings."""
     result = None
     with warnings.catch_warnings(record=True) as caught:
@@ -122,27 +122,29 @@ def _gymnasiums(env: "_Watched", function: Callable[..., Any], *args: Any, **kwa
 def _judged(env: "_Watched", text: str, wrong: bool) -> Finding:
     """Make a finding of Gymnasium's text, with the reason for an observation that is not in its space."""
     if OUTSIDE in text:
+        wrong = True
         reason = _misfit(env.observation_space, env.obs)
-        wrong = reason is not None
-        text = f"{text.rstrip('.')}: {reason or 'its type differs'}"
+        text = f"{text.rstrip('.')}{f': {reason}' if reason else ''}"
     return Finding(MISTAKE if wrong else ADVICE, text)
 
 
 def _misfit(space: spaces.Space, obs: Any) -> str | None:
     """Return why training or the bounds of its space refuse an observation; None for one that fits."""
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        space, obs = named_parts_of(space), named_parts(obs)
+    parts, named = _parts(space), parts_of_obs(named_parts(obs))
+    several = isinstance(space, spaces.Dict | spaces.Tuple)
     try:
-        Fit(space)(obs)
+        Fit(named_parts_of(space) if several else space)(named if several else obs)
     except Misfit as misfit:
         return str(misfit)
-    for name, part in parts_of(space).items():
-        array = np.asarray(parts_of_obs(obs)[name])
-        shown = f"observation, part '{name}'," if isinstance(space, spaces.Dict) else "observation"
+    for name, part in parts.items():
+        array = np.asarray(named[name])
+        shown = f"observation, part '{name}'," if several else "observation"
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             return f"{shown} is NaN or infinite"
         if isinstance(part, spaces.Box) and ((array < part.low).any() or (array > part.high).any()):
             return f"{shown} is outside of its space's bounds: widen low and high of the Box, or clip"
+        if array.dtype != part.dtype:
+            return f"{shown} has dtype {array.dtype}, its space has dtype {part.dtype}"
     return None
 
 
@@ -155,7 +157,7 @@ def _called(what: str, function: Callable[..., Any], *args: Any, **kwargs: Any) 
 
 
 class _Watched(gymnasium.Wrapper):
-    """Name the call that failed, keep the latest observation, and replace actions that a mask forbids.
+    """Name calls that fail, keep the latest observation, and replace actions that a mask forbids.
 
     Args:
         env: the examined environment.
@@ -164,6 +166,8 @@ class _Watched(gymnasium.Wrapper):
     def __init__(self, env: gymnasium.Env) -> None:
         super().__init__(env)
         self.steps = 0
+        # Time of the steps.
+        self.seconds = 0.0
         self.obs: Any = None
         self._mask: np.ndarray | None = None
         self._masked: bool | None = None
@@ -177,7 +181,9 @@ class _Watched(gymnasium.Wrapper):
     def step(self, action: Any) -> Any:
         self.steps += 1
         action = self._allowed(action)
+        begun = time.perf_counter()
         result = _called(f"step {self.steps} with action {action}", self.env.step, action)
+        self.seconds += time.perf_counter() - begun
         if isinstance(result, tuple) and len(result) == 5:
             over = bool(result[2] or result[3])
             self._watch(f"step {self.steps}", result[0], result[-1], some=not over)
@@ -215,43 +221,38 @@ class _Watched(gymnasium.Wrapper):
 
 
 def _spaces(env: gymnasium.Env) -> Iterator[Finding]:
-    """Yield findings on the spaces; return whether no algorithm accepts them."""
-    fatal = False
-    for name, accepted in (("observation_space", OBSERVATIONS), ("action_space", ACTIONS)):
-        space = getattr(env, name)
+    seen, actions = env.observation_space, env.action_space
+    for name, space, accepted in (("observation", seen, OBSERVATIONS), ("action", actions, ACTIONS)):
         if not isinstance(space, accepted):
-            fatal = True
             names = ", ".join(kind.__name__ for kind in accepted)
-            yield Finding(MISTAKE, f"{name} is {type(space).__name__}: it must be one of {names}")
-    if fatal:
-        return True
-    if not (space := env.observation_space).is_np_flattenable:
-        yield Finding(MISTAKE, f"observation_space {space!s:.100}: no part may have an unknown length")
-        return True
-    if isinstance(env.action_space, spaces.MultiDiscrete) and len(env.action_space.shape) != 1:
-        yield Finding(MISTAKE, f"action_space {' '.join(str(env.action_space).split())}: nvec must be of rank 1")
-        return True
-    yield Finding(RIGHT, f"observations {_shown(env.observation_space)}, actions {_shown(env.action_space)}")
-    for space in _boxes(env.observation_space):
-        if len(space.shape) == 3 and (space.dtype != np.uint8 or space.shape[-1] not in (1, 3, 4)):
-            text = f"observations {_shown(space)} are no images to a cnn: images are uint8 with channels last"
+            raise _Wrong(f"{name}_space is {type(space).__name__}: it must be one of {names}")
+    if not seen.is_np_flattenable:
+        raise _Wrong(f"observation_space {seen!s:.100}: no part may have an unknown length")
+    if isinstance(actions, spaces.MultiDiscrete) and len(actions.shape) != 1:
+        raise _Wrong(f"action_space {' '.join(str(actions).split())}: nvec must be of rank 1")
+    yield Finding(RIGHT, f"observations {_shown(seen)}, actions {_shown(actions)}")
+    for part in _parts(seen).values():
+        picture = is_image(part) and part.shape[-1] in (1, 3, 4)
+        if isinstance(part, spaces.Box) and len(part.shape) == 3 and not picture:
+            text = f"observations {_shown(part)} are no images to a cnn: images are uint8 with channels last"
             yield Finding(ADVICE, text)
-    if isinstance(env.action_space, spaces.Box) and not env.action_space.is_bounded():
+    if isinstance(actions, spaces.Box) and not actions.is_bounded():
         yield Finding(ADVICE, "actions without bounds: sac, td3 and ddpg need them: give the Box finite low and high")
-    return False
+
+
+def _parts(space: spaces.Space) -> dict[str, spaces.Space]:
+    return parts_of(named_parts_of(space) if isinstance(space, spaces.Dict | spaces.Tuple) else space)
 
 
 def _walk(env: _Watched, steps: int) -> tuple[list[Step], float]:
     """Take random steps from a seeded reset; return them and their number per second."""
     env.action_space.seed(SEED)
     env.steps = 0
-    seen, taken = [], 0.0
+    env.seconds = 0.0
+    seen = []
     _examined(env, env_reset_passive_checker, env, seed=SEED)
     for number in range(1, steps + 1):
-        action = env.action_space.sample()
-        begun = time.perf_counter()
-        step = Step(*_examined(env, env_step_passive_checker, env, action))
-        taken += time.perf_counter() - begun
+        step = Step(*_examined(env, env_step_passive_checker, env, env.action_space.sample()))
         try:
             success_of(step.info)
         except ValueError as error:
@@ -259,11 +260,11 @@ def _walk(env: _Watched, steps: int) -> tuple[list[Step], float]:
         seen.append(step)
         if step.terminated or step.truncated:
             _examined(env, env_reset_passive_checker, env)
-    return seen, len(seen) / max(taken, 1e-9)
+    return seen, len(seen) / max(env.seconds, 1e-9)
 
 
 def _examined(env: _Watched, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    result, findings = _gymnasiums(env, function, *args, **kwargs)
+    result, findings = _gymnasium_findings(env, function, *args, **kwargs)
     for finding in findings:
         if finding.kind == MISTAKE:
             raise _Wrong(f"step {env.steps}: {finding.text}")
@@ -307,15 +308,8 @@ def _continuation(env: gymnasium.Env) -> Iterator[Finding]:
     if failures:
         yield Finding(ADVICE, f"{failures[0]} (if it is for something else: give it another name)")
     elif state is None:
-        text = "a resumed run begins another episode: get_state() and set_state(state) would let it go on"
+        text = "a resumed run begins another episode: get_state() and set_state(state) would continue it"
         yield Finding(ADVICE, f"{text} (every wrapper needs them too)")
-
-
-def _boxes(space: spaces.Space) -> Iterator[spaces.Box]:
-    if isinstance(space, spaces.Box):
-        yield space
-    for part in getattr(space, "spaces", {}).values() if isinstance(space, spaces.Dict) else ():
-        yield from _boxes(part)
 
 
 def _shown(space: spaces.Space) -> str:

@@ -19,7 +19,7 @@ from tfbaselines.envs.vec.checks import EnvironmentFault, begin, check_spaces, w
 from tfbaselines.envs.vec.observations import flattened
 from tfbaselines.envs.vec.video import has_display
 from tfbaselines.envs.wrappers import RewardScaler, clipped, with_quick_actions
-from tfbaselines.errors import UsageError, bad_argument, unknown
+from tfbaselines.errors import UsageError, bad_argument, check_at_least, unknown
 
 WORKERS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
 
@@ -69,10 +69,7 @@ def make_env(
     """
     if initializer is not None:
         initializer(mpi_rank, subrank)
-    if gamestate is not None and env_type != "retro":
-        raise bad_argument("gamestate", gamestate, "only retro games have it")
-    if wrapper_kwargs and env_type != "atari":
-        raise bad_argument("wrapper_kwargs", wrapper_kwargs, "only Atari games have it")
+    _check_game_options(env_type, gamestate, wrapper_kwargs)
     env = _bare(env_id, env_type, env_kwargs or {})
     name = env_id if isinstance(env_id, str) else getattr(env.spec, "id", "")
     check_spaces(env)
@@ -83,12 +80,7 @@ def make_env(
     path = _monitor_path(logger_dir, mpi_rank, subrank)
     env = Monitor(env, path, allow_early_resets=True, info_keywords=success, append=append)
     # Seeding begins an episode that EpisodicLifeEnv must not continue, so the wrappers come later.
-    env_seed = None if seed is None else seed + subrank
-    try:
-        begin(env, seed=env_seed)
-    except Exception as error:
-        raise EnvironmentFault(f"environment {name or type(env.unwrapped).__name__} failed: {why(error)}") from error
-    env.action_space.seed(env_seed)
+    _seed(env, name, None if seed is None else seed + subrank)
     if env_type == "atari":
         from tfbaselines.envs.atari import wrap_deepmind
 
@@ -97,6 +89,21 @@ def make_env(
     if reward_scale != 1:
         env = RewardScaler(env, reward_scale)
     return env
+
+
+def _check_game_options(env_type: str, gamestate: str | None, wrapper_kwargs: dict[str, Any] | None) -> None:
+    if gamestate is not None and env_type != "retro":
+        raise bad_argument("gamestate", gamestate, "only retro games have it")
+    if wrapper_kwargs and env_type != "atari":
+        raise bad_argument("wrapper_kwargs", wrapper_kwargs, "only Atari games have it")
+
+
+def _seed(env: gymnasium.Env, name: str, seed: int | None) -> None:
+    try:
+        begin(env, seed=seed)
+    except Exception as error:
+        raise EnvironmentFault(f"environment {name or type(env.unwrapped).__name__} failed: {why(error)}") from error
+    env.action_space.seed(seed)
 
 
 def _bare(env_id: str | Callable[..., gymnasium.Env], env_type: str, env_kwargs: dict[str, Any]) -> gymnasium.Env:
@@ -194,10 +201,7 @@ def make_vec_env(
         step_timeout: seconds after which a step or reset counts as hung; for workers in processes of their own.
         restart_workers: number of workers that are replaced if they crash, raise or hang; see SubprocVecEnv.
     """
-    if num_env < 1:
-        raise bad_argument("num_env", num_env, "at least 1")
-    if worker is not None and worker not in WORKERS:
-        raise unknown("worker", worker, WORKERS)
+    check_at_least(1, num_env=num_env)
     check_worker(worker, step_timeout, restart_workers)
     if isinstance(env_type, int):
         raise bad_argument("env_type", env_type, f"the number of environments is num_env={env_type}")
@@ -225,10 +229,9 @@ def make_vec_env(
     )
     spec = None if made_by_function else spec_of(env_id)
     makers = [_Maker(spec, make, start_index + i, seed, append) for i in range(num_env)]
-    vec = DummyVecEnv if force_dummy else WORKERS[worker or "dummy"]
-    if vec is DummyVecEnv:
-        return vec(makers)
-    return vec(makers, step_timeout=step_timeout, restart_workers=restart_workers)
+    if force_dummy or worker in (None, "dummy"):
+        return DummyVecEnv(makers)
+    return WORKERS[worker](makers, step_timeout=step_timeout, restart_workers=restart_workers)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -266,7 +269,9 @@ class _Maker:
 
 
 def check_worker(worker: str | None, step_timeout: float | None, restart_workers: int) -> None:
-    """Refuse time limits and replacements for environments in this process."""
+    """Raise a UsageError for an unknown worker, and for time limits or replacements in this process."""
+    if worker is not None and worker not in WORKERS:
+        raise unknown("worker", worker, WORKERS)
     if worker not in (None, "dummy"):
         return
     needed = "needs --worker=subproc or --worker=shmem: environments in processes of their own"

@@ -121,6 +121,6 @@ class DummyVecEnv(VecEnv):
 
     def restore(self, state: dict[str, Any]) -> None:
         self._checks.steps = state.get("steps", 0)
-        own = separate_states(state, self.num_envs)
-        continued = [restore_full_state(env, one) for env, one in zip(self.envs, own, strict=True)]
+        states = separate_states(state, self.num_envs)
+        continued = [restore_full_state(env, saved) for env, saved in zip(self.envs, states, strict=True)]
         self.restored = all(continued)

@@ -111,7 +111,7 @@ class NativeAtariVecEnv(VecEnv):
         self.restored = len(games) == self.num_envs and all(one["actions"] is not None for one in games)
         if self.restored:
             with ThreadPoolExecutor() as side_by_side:
-                list(side_by_side.map(lambda game, own: game.restore(own), self._games, games))
+                list(side_by_side.map(_Game.restore, self._games, games))
 
 
 class _Game:

@@ -71,7 +71,7 @@ class Observations:
 
     Args:
         num_envs: number of environments.
-        space: of one observation; a Dict makes a dictionary of arrays.
+        space: space of one observation; a Dict makes a dictionary of arrays.
         memory: a buffer of `observation_bytes` for the arrays; None allocates them.
     """
 

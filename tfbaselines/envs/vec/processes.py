@@ -176,7 +176,7 @@ class Workers:
         """Return a worker's answer to 'step'; if it failed and is replaced, its episodes are truncated.
 
         Args:
-            number: of the worker.
+            number: number of the worker.
             last_seen: returns the last observation of an environment.
         """
         try:

@@ -166,7 +166,7 @@ def serve(pipe: Connection, parents_end: Connection, makers: CloudpickleWrapper,
 
     Args:
         pipe: carries (command, data) in and (None, answer) or (kind of error, text) out.
-        parents_end: of the pipe. A forked worker has a copy, which would keep the pipe open.
+        parents_end: other end of the pipe. A forked worker has a copy, which would keep the pipe open.
         makers: functions that make the worker's environments.
         first: number of the worker's first environment.
     """
