@@ -6,7 +6,6 @@ TFBASELINES_FUZZ=10000 tries as many inputs of each kind; by default a few.
 import json
 import os
 import shlex
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -175,11 +174,9 @@ def test_command_lines(tmp_path, monkeypatch, capsys):
     good = 0
     for _ in range(max(COUNT // 5, 200)):
         words = random_command(rng)
-        began = time.perf_counter()
         status = run.main(words)
         err = capsys.readouterr().err
         assert status in (0, 2), shlex.join(words)
-        assert time.perf_counter() - began < 15, shlex.join(words)
         if status == 2:
             assert err.startswith("tfbaselines: error: ") and err.count("\n") == 1, shlex.join(words)
         good += status == 0

@@ -82,8 +82,7 @@ def test_models_are_built_from_what_config_json_keeps(algorithm):
     assert "'dropped_argument'" in str(caught.value) and len(str(caught.value).splitlines()) == 1
 
 
-def test_importing_the_package_is_immediate():
-    code = "import time; start = time.process_time(); import tfbaselines; print(time.process_time() - start)"
+def test_importing_the_package_loads_nothing_heavy():
+    code = "import sys, tfbaselines; print({'tensorflow', 'keras', 'numpy', 'gymnasium'} & set(sys.modules) or '')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    # 0.03 s on an idle machine.
-    assert float(done.stdout) < 0.3
+    assert done.stdout.strip() == ""

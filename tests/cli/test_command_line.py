@@ -4,6 +4,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 
 from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.cli.command_line import FLAGS, OF_THE_RUN, parse, parse_value, split
@@ -61,13 +62,13 @@ def test_every_value_survives_the_splitting(given):
     assert split([f"--{name}={text}" for name, text in given.items()]) == given
 
 
-@pytest.mark.parametrize("word", ["ppo2", "-seed=3", "--", ""])
+@for_each("word", ["ppo2", "-seed=3", "--", ""])
 def test_words_that_are_no_arguments(word):
     with pytest.raises(UsageError, match=f"'{word}' is not an argument: write --name=value"):
         split([word])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("annotation", "text", "value"),
     [
         (int, "3", 3),
@@ -102,7 +103,7 @@ def test_text_becomes_a_value_of_the_arguments_type(annotation, text, value):
     assert found == value and type(found) is type(value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("annotation", "text", "accepted"),
     [
         (int, "1.5", "a whole number"),
@@ -144,8 +145,8 @@ def test_as_many_atari_games_as_there_are_cores_for_the_run(monkeypatch):
     assert arguments("--env=PongNoFrameskip-v4", "--num_env=2").num_env == 2
 
 
-@pytest.mark.parametrize("alg", ALGORITHMS)
-@pytest.mark.parametrize("env_type", ["atari", "mujoco", "classic_control"])
+@for_each("alg", ALGORITHMS)
+@for_each("env_type", ["atari", "mujoco", "classic_control"])
 def test_defaults_of_an_environments_type(alg, env_type):
     args, config = arguments(f"--alg={alg}", f"--env_type={env_type}"), ALGORITHMS[alg].config
     assert args.algorithm is ALGORITHMS[alg]
@@ -156,7 +157,7 @@ def test_defaults_of_an_environments_type(alg, env_type):
     assert args.num_env == (len(usable_cores()) if env_type == "atari" else ALGORITHMS[alg].num_env)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "total_timesteps"),
     [
         (["--alg=ppo2"], 1e6),
@@ -171,7 +172,7 @@ def test_epochs_take_the_place_of_the_default_number_of_steps(words, total_times
     assert arguments(*words).total_timesteps == total_timesteps
 
 
-@pytest.mark.parametrize("alg", ["sac", "td3"])
+@for_each("alg", ["sac", "td3"])
 def test_off_policy_algorithms_begin_with_spinning_ups_network(alg):
     assert arguments(f"--alg={alg}").network == "dense"
     assert arguments(f"--alg={alg}", "--network=mlp").network == "mlp"
@@ -205,14 +206,14 @@ def test_arguments_of_algorithm_and_network():
 RATES = [(name, rate) for name, algorithm in ALGORITHMS.items() for rate in algorithm.config().schedules()]
 
 
-@pytest.mark.parametrize(("alg", "rate"), RATES)
-@pytest.mark.parametrize("text", ["linear_3e-4", "middle_drop_1", "constant_2", "double_middle_drop_0.1"])
+@for_each(("alg", "rate"), RATES)
+@for_each("text", ["linear_3e-4", "middle_drop_1", "constant_2", "double_middle_drop_0.1"])
 def test_schedules_stay_text(alg, rate, text):
     assert arguments(f"--alg={alg}", f"--{rate}={text}").learn[rate] == text
 
 
-@pytest.mark.parametrize(("alg", "rate"), RATES)
-@pytest.mark.parametrize(
+@for_each(("alg", "rate"), RATES)
+@for_each(
     ("text", "accepted"),
     [
         ("fast", "a number or SHAPE_NUMBER such as linear_3e-4"),
@@ -231,7 +232,7 @@ def test_a_constant_rate_is_a_number():
     assert arguments("--lr=3e-4", "--cliprange=1").learn == {"lr": 3e-4, "cliprange": 1.0}
 
 
-@pytest.mark.parametrize("alg", ALGORITHMS)
+@for_each("alg", ALGORITHMS)
 def test_bounds_are_those_of_python(alg):
     """A number beyond a bound is the same error on the command line as in learn."""
     for one in ALGORITHMS[alg].config.arguments().values():
@@ -250,7 +251,7 @@ def test_bounds_are_those_of_python(alg):
             assert str(from_command.value) in (f"{one.name}={beyond!r} {words}", f"{one.name}={int(beyond)!r} {words}")
 
 
-@pytest.mark.parametrize("name", ACTIVATIONS)
+@for_each("name", ACTIVATIONS)
 def test_activations_are_those_of_keras(name):
     import keras
 
@@ -259,7 +260,7 @@ def test_activations_are_those_of_keras(name):
     assert keras.activations.get(name)(values).shape == (1, 6)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "message"),
     [
         (["--nstep=5"], "unknown argument --nstep of ppo2 with network mlp: did you mean --nsteps?"),
@@ -299,7 +300,7 @@ def test_a_typo_names_the_nearest(words, message):
     assert message in str(caught.value) and one_line(caught.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("word", "message"),
     [
         ("--num_timesteps=-1", "num_timesteps=-1.0 is not valid: at least 0"),
@@ -335,7 +336,7 @@ def test_a_value_that_cannot_be_is_named_before_anything_starts(word, message):
     assert str(caught.value).startswith(message) and one_line(caught.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "message"),
     [
         (["--alg=ddpg", "--popart"], "popart=True is not valid: needs normalize_returns=True"),

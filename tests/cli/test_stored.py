@@ -4,7 +4,6 @@ import copy
 import json
 import os
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -45,17 +44,13 @@ def used(directory):
 
 
 def outcome(directory):
-    """The error, or None; anything but a ValueError of one line, soon, fails."""
-    # The processor's time: others may hold it.
-    began = time.process_time()
+    """The error, or None; anything but a ValueError of one line fails."""
     try:
         used(directory)
     except UsageError as error:
         # Commands show errors on one line.
         assert len(" ".join(str(error).split())) < 5000
         return str(error)
-    finally:
-        assert time.process_time() - began < 1
     return None
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from loops import for_each
 
 import tfbaselines
 from tfbaselines.algs.registry import ALGORITHMS
@@ -41,7 +42,7 @@ def run(line):
     return namespace
 
 
-@pytest.mark.parametrize("line", [*LINES, *OWN_LINES])
+@for_each("line", [*LINES, *OWN_LINES])
 def test_it_works(line):
     names = {name: value for name, value in run(line).items() if name != "__builtins__"}
     assert names
@@ -50,7 +51,7 @@ def test_it_works(line):
         assert inspect.ismodule(value) or callable(value)
 
 
-@pytest.mark.parametrize("path", sorted(TABLE))
+@for_each("path", sorted(TABLE))
 def test_every_place_of_the_table_exists(path):
     module = importlib.import_module(f"tfbaselines.{path}".rstrip("."))
     for name in TABLE[path].everything():
@@ -70,7 +71,7 @@ def test_algorithms_of_spinning_up_are_functions():
         tfbaselines.ppo2("mlp", None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "use", "words"),
     [
         ("from baselines.common.retro_wrappers import make_retro", "make_retro('Airstriker')", "stable-retro"),
@@ -89,7 +90,7 @@ def test_what_has_no_counterpart_names_what_to_use(line, use, words):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "words"),
     [
         ("from baselines.ddpg.noise import ActionNoise as Base", r"a class with __call__\(\) and reset\(\)"),
@@ -162,7 +163,7 @@ tfbaselines.common.callbacks EvalCallback: tfbaselines.callbacks
 """.strip().splitlines()
 
 
-@pytest.mark.parametrize("row", ADVICE)
+@for_each("row", ADVICE)
 def test_names_without_a_counterpart_can_be_imported(row):
     names, _, words = row.partition(": ")
     path, *names = names.split()
@@ -172,7 +173,7 @@ def test_names_without_a_counterpart_can_be_imported(row):
             found()
 
 
-@pytest.mark.parametrize("name", ["PPO", "A2C", "DQN", "SAC", "TD3", "DDPG", "TRPO"])
+@for_each("name", ["PPO", "A2C", "DQN", "SAC", "TD3", "DDPG", "TRPO"])
 def test_algorithms_of_stable_baselines3_name_where_to_read_on(name):
     found = run(f"from tfbaselines import {name}")[name]
     with pytest.raises(UsageError, match=rf"^{name} .* tfbaselines\.\w+\.learn\(network, env, .*MIGRATION\.md"):
@@ -223,7 +224,7 @@ def test_nothing_loads_tensorflow_before_it_is_needed():
     assert done.stdout.split() == ["False"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "line",
     [
         "from tfbaselines.common.models import mlp",

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 
 from tfbaselines.config.argument import Argument, Bounds, kinds_of, shown
 from tfbaselines.config.config import NetworkSpec, Schedule
@@ -19,7 +20,7 @@ def argument(annotation, default=None, **more):
     return Argument("x", kinds_of(annotation), default, "what x does", **more)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("annotation", "kinds", "settable"),
     [
         (int, ("int",), True),
@@ -41,7 +42,7 @@ def test_kinds_of_annotations(annotation, kinds, settable):
     assert argument(annotation).settable is settable
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("annotation", "value", "kept"),
     [
         (int, 1e6, 1_000_000),
@@ -68,7 +69,7 @@ def test_values_in_the_arguments_type(annotation, value, kept):
     assert found == kept and type(found) is type(kept)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("annotation", "value", "accepted"),
     [
         (int, 1.5, "a whole number"),
@@ -115,7 +116,7 @@ def test_numbers_are_within_their_bounds_or_refused(at_least, above, at_most, va
             assert str(caught.value) == f"x={value!r} is not valid: {bounds}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("bounds", "words"),
     [
         (Bounds(), "a number"),
@@ -144,7 +145,7 @@ def test_choices():
         shape.checked("linaer")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "notes"),
     [
         (argument(int, 3, bounds=Bounds(at_least=1)), "int, at least 1; default 3"),
@@ -167,7 +168,7 @@ def test_functions_are_for_python_alone():
     assert argument(NetworkSpec | None).notes(from_python=False) == "str or None"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "text"), [(80e6, "8e7"), (1e-5, "1e-5"), (2.5e-4, "0.00025"), (10.0, "10"), (20, "20"), (None, "None")]
 )
 def test_defaults_as_a_user_types_them(value, text):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
+from loops import for_each
 
 from tfbaselines import ALGORITHMS
 from tfbaselines.algs.registry import get
@@ -67,7 +68,7 @@ def test_defaults_for_any_environment_come_before_those_for_its_type():
     assert Config.defaults_for("atari") == {}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "at_start", "at_half", "at_end"),
     [
         ({}, 1e-3, 0.5e-3, 0.0),
@@ -91,17 +92,15 @@ def test_other_rates_do_not_follow_lrschedule():
     assert rates["other"](0.5) == 3
 
 
-@pytest.mark.parametrize(("name", "rate"), RATES)
-@pytest.mark.parametrize(
-    ("value", "at_half"), [("linear_0.2", 0.1), ("constant_0.2", 0.2), (lambda left: 0.3 * left, 0.15)]
-)
+@for_each(("name", "rate"), RATES)
+@for_each(("value", "at_half"), [("linear_0.2", 0.1), ("constant_0.2", 0.2), (lambda left: 0.3 * left, 0.15)])
 def test_every_rate_of_every_algorithm_takes_text_and_functions(name, rate, value, at_half):
     config = get(name).config.of({rate: value})
     assert config.schedules()[rate](0.5) == pytest.approx(at_half)
 
 
-@pytest.mark.parametrize(("name", "rate"), POSITIVE)
-@pytest.mark.parametrize("value", ["linaer_0.2", "linear_fast", "linear_nan", None, [1], -1.0, "linear_-1"])
+@for_each(("name", "rate"), POSITIVE)
+@for_each("value", ["linaer_0.2", "linear_fast", "linear_nan", None, [1], -1.0, "linear_-1"])
 def test_every_rate_of_every_algorithm_refuses_others_by_name(name, rate, value):
     with pytest.raises(UsageError) as caught:
         get(name).config.of({rate: value})
@@ -109,7 +108,7 @@ def test_every_rate_of_every_algorithm_refuses_others_by_name(name, rate, value)
     assert len(str(caught.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("weight", "at_half"),
     [("linear_3", 1.5), ("constant_3", 3.0), (lambda left: left**2, 0.25), (0.5, None), ("auto", None), ("0.5", None)],
 )
@@ -130,21 +129,21 @@ def test_rates_are_those_of_the_algorithms():
     assert {("acer", "lr"), ("ppo2", "lr"), ("ppo2", "cliprange"), ("ddpg", "critic_lr"), ("td3", "q_lr")} <= {*RATES}
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@for_each("name", ALGORITHMS)
 def test_networks_and_algorithms_share_no_name(name):
     config = get(name).config()
     for network in NETWORKS.values():
         config.check_network(network.name, network.arguments)
 
 
-@pytest.mark.parametrize("clash", ["steps", "env", "network"])
+@for_each("clash", ["steps", "env", "network"])
 def test_a_clash_of_names_is_an_error(clash):
     with pytest.raises(UsageError) as caught:
         Small().check_network("towers", {"width": None, clash: None})
     assert str(caught.value) == f"network 'towers' and the algorithm both have an argument '{clash}': rename one"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "place", "has_it"),
     [
         ("num_env", "env=make_vec_env(id, num_env=...)", make_vec_env),
@@ -170,7 +169,7 @@ def test_an_unknown_argument_names_the_nearest():
         Small.of({"qqq": 3}).check_network("towers", {})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("alg", "name", "hint"),
     [
         ("ppo2", "gae_lambda", "Stable-Baselines3's gae_lambda is lam= here"),

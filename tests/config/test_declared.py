@@ -6,14 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from loops import for_each
 
 from tfbaselines import ALGORITHMS
 from tfbaselines.algs.registry import get
 from tfbaselines.config.networks import NETWORKS
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@for_each("name", ALGORITHMS)
 def test_every_argument_is_whole(name):
     for argument in get(name).config.arguments().values():
         assert argument.meaning and not argument.meaning.endswith("."), argument
@@ -22,7 +22,7 @@ def test_every_argument_is_whole(name):
         assert argument.default is not None or {"None", "object"} & set(argument.kinds), argument
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@for_each("name", ALGORITHMS)
 def test_positions_stay_and_a_config_lists_every_argument(name):
     config = get(name).config
     positions = json.loads(Path(__file__).with_name("positions.json").read_text())[name].split()
@@ -30,7 +30,7 @@ def test_positions_stay_and_a_config_lists_every_argument(name):
     assert [one for one in inspect.get_annotations(config) if one in positions] == positions
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@for_each("name", ALGORITHMS)
 def test_defaults_for_environments_are_of_arguments_there_are(name):
     config = get(name).config
     for env_type, values in config.env_defaults.items():

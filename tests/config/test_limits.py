@@ -1,7 +1,5 @@
 """No size is so large that a run hangs or dies in a MemoryError: it is refused in one line, soon."""
 
-import time
-
 import numpy as np
 import pytest
 from commands import SMALL, run
@@ -49,11 +47,9 @@ def test_beyond_its_limit_an_argument_is_refused_and_the_default_is_far_below(al
     ],
 )
 def test_nonsense_is_refused(words, message):
-    began = time.process_time()
     with pytest.raises(UsageError) as caught:
         parse(split(words), ALGORITHMS)
     assert message.split("=")[0] in str(caught.value) and len(str(caught.value).splitlines()) == 1
-    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize(
@@ -74,11 +70,9 @@ def test_nonsense_is_refused(words, message):
 def test_what_exceeds_the_memory_is_refused_before_it_is_allocated(words, message, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr("tfbaselines.arrays.available_memory", lambda: 10 * 2**30)
     env = [] if words[0].startswith("--n") else ["--env=Pendulum-v1"]
-    began = time.perf_counter()
     assert main([*env, "--seed=1", f"--log_path={tmp_path}", *words]) == 2
     err = capsys.readouterr().err.splitlines()[-1]
     assert err.startswith("tfbaselines: error: ") and message in err
-    assert time.perf_counter() - began < 30
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Sequence
 
 import pytest
+from loops import for_each
 
 from tfbaselines.config.argument import kinds_of
 from tfbaselines.config.networks import ACTIVATIONS, NETWORKS, network_named
@@ -24,7 +25,7 @@ def test_all_networks_are_found():
     assert NETWORKS.keys() == own
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@for_each("name", NETWORKS)
 def test_networks(name):
     read, builder = NETWORKS[name], built.NETWORKS[name]
     parameters = inspect.signature(builder).parameters

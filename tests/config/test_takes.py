@@ -5,6 +5,7 @@ from typing import Any
 
 import gymnasium
 import pytest
+from loops import for_each
 
 from tfbaselines import ALGORITHMS
 from tfbaselines.algs.registry import get
@@ -12,6 +13,8 @@ from tfbaselines.config.config import Config
 from tfbaselines.config.takes import takes
 from tfbaselines.errors import UsageError
 from tfbaselines.policy.networks import NETWORKS
+
+EVERY_CONFIG = for_each("config", [get(name).config for name in ALGORITHMS])
 
 
 def decorated(config, **texts):
@@ -34,11 +37,7 @@ def environments_as_they_are(monkeypatch):
     monkeypatch.setattr("tfbaselines.config.takes.as_vec_env", lambda env, *_: env)
 
 
-@pytest.fixture(params=ALGORITHMS)
-def config(request):
-    return get(request.param).config
-
-
+@EVERY_CONFIG
 def test_positions_have_names(config):
     learn, names = decorated(config), list(config.arguments())
     assert learn("mlp", -1, *range(len(names))) == ("mlp", -1, dict(zip(names, range(len(names)), strict=True)))
@@ -52,8 +51,8 @@ def make_env():
     """An environment."""
 
 
-@pytest.mark.parametrize("network", ["mlp", "my_networks:towers", make_env])
-@pytest.mark.parametrize("env", ["CartPole-v1", "my_environments:Robot-v0", "Unversioned", "CartPol-v1"])
+@for_each("network", ["mlp", "my_networks:towers", make_env])
+@for_each("env", ["CartPole-v1", "my_environments:Robot-v0", "Unversioned", "CartPol-v1"])
 def test_an_id_may_come_before_the_network(env, network, monkeypatch):
     """As in baselines' deepq."""
     monkeypatch.setitem(gymnasium.registry, "Unversioned", None)
@@ -68,6 +67,7 @@ def test_what_may_be_a_network_stays_one(monkeypatch):
         assert learn(network, env)[:2] == (network, env)
 
 
+@EVERY_CONFIG
 def test_too_many_positions_and_doubled_arguments_are_named_in_one_line(config):
     learn, names = decorated(config), list(config.arguments())
     with pytest.raises(UsageError) as caught:
@@ -81,6 +81,7 @@ def test_too_many_positions_and_doubled_arguments_are_named_in_one_line(config):
         learn("mlp")
 
 
+@EVERY_CONFIG
 def test_the_signature_has_every_argument(config):
     signature = inspect.signature(decorated(config))
     *first, rest = signature.parameters.values()
@@ -93,6 +94,7 @@ def test_the_signature_has_every_argument(config):
     assert "Annotated" not in str(signature)
 
 
+@EVERY_CONFIG
 def test_the_documentation_has_every_argument(config):
     learn = decorated(config, env="environments of this test")
     paragraphs = learn.__doc__.split("\n\n")
@@ -115,7 +117,7 @@ def test_schedules_are_explained_where_there_are_some():
     ]
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@for_each("name", ALGORITHMS)
 def test_learn_has_the_declared_positions_and_defaults(name):
     parameters = inspect.signature(get(name).learn).parameters
     declared = {one.name: one.default for one in get(name).config.arguments().values()}

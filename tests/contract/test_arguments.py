@@ -4,6 +4,7 @@ import inspect
 import json
 
 import pytest
+from loops import for_each
 from small_runs import BY_BASE, BY_NAME, EVERY, WITH_NETWORKS, flags, own_identity, small
 
 from tfbaselines import ALGORITHMS as NAMES
@@ -41,17 +42,14 @@ def of_other_types(argument):
     return wrong + ([] if "bool" in kinds else [True] * bool(numbers)) + ([] if "list" in kinds else [[1]])
 
 
-ARGUMENTS = pytest.mark.parametrize(
-    ("alg", "name"), [(alg, name) for alg in ALGORITHMS for name in get(alg).config.arguments()]
-)
-
-
 def error_of(alg, **kwargs):
     """The one line of a mistake; a run without it would be short."""
-    with pytest.raises(UsageError) as error:
+    try:
         get(alg).learn(env=own_identity(alg), **{"network": "mlp", "total_timesteps": 0} | kwargs)
-    assert "\n" not in str(error.value)
-    return str(error.value)
+    except UsageError as error:
+        assert "\n" not in str(error)
+        return str(error)
+    pytest.fail(f"{alg} takes {kwargs}")
 
 
 def test_the_registry_is_complete():
@@ -80,16 +78,19 @@ def test_help_lists_every_argument(alg, capsys):
     assert [name for name in settable - {*FLAGS, *OF_THE_RUN} if f"--{name}" not in out] == []
 
 
-@ARGUMENTS
-def test_numbers_out_of_bounds(alg, name):
-    for value in outside(get(alg).config.arguments()[name]):
-        assert error_of(alg, **{name: value}).startswith(f"{name}={value!r} is not valid: ")
+@EVERY
+def test_numbers_out_of_bounds(alg):
+    for name, argument in get(alg).config.arguments().items():
+        for value in outside(argument):
+            error = error_of(alg, **{name: value})
+            assert error.startswith(f"{name}={value!r} is not valid: "), error
 
 
-@ARGUMENTS
-def test_values_of_other_types(alg, name):
-    for value in of_other_types(get(alg).config.arguments()[name]):
-        assert name in error_of(alg, **{name: value})
+@EVERY
+def test_values_of_other_types(alg):
+    for name, argument in get(alg).config.arguments().items():
+        for value in of_other_types(argument):
+            assert name in error_of(alg, **{name: value}), f"{name}={value!r}"
 
 
 @EVERY
@@ -102,19 +103,16 @@ def test_unknown_arguments_name_the_nearest(alg):
 
 
 @WITH_NETWORKS
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
+def test_mistakes_about_networks_and_files(alg):
+    own = {name: value for name, value in small(alg).items() if name in get(alg).config.arguments()}
+    for arguments, words in (
         ({"network": "mpl"}, ["unknown network 'mpl'", "'mlp'"]),
         ({"network": "mlp", "num_hiden": 3}, ["unknown argument 'num_hiden'", "'num_hidden'"]),
         ({"network": "cnn"}, ["convolutional network needs images"]),
         ({"load_path": "nowhere"}, ["there is no file 'nowhere'"]),
-    ],
-)
-def test_mistakes_about_networks_and_files(alg, arguments, words):
-    own = {name: value for name, value in small(alg).items() if name in get(alg).config.arguments()}
-    error = error_of(alg, **own | arguments)
-    assert all(word in error for word in words), error
+    ):
+        error = error_of(alg, **own | arguments)
+        assert all(word in error for word in words), error
 
 
 @EVERY
@@ -169,7 +167,7 @@ def test_a_config_survives_json(alg):
 
 
 @EVERY
-@pytest.mark.parametrize("env", ["CartPole-v1", "PongNoFrameskip-v4", "HalfCheetah-v5"])
+@for_each("env", ["CartPole-v1", "PongNoFrameskip-v4", "HalfCheetah-v5"])
 def test_config_json_repeats_the_run(alg, env):
     """The defaults of each type of environments, and what was given over them."""
     own = [f"--{name}={value}" for name, value in small(alg).items() if name in get(alg).config.arguments()]

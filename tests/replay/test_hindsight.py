@@ -1,14 +1,11 @@
 """New goals are achieved later in the same episode, as a plain list of episodes shows."""
 
-import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from gymnasium import spaces
-from helpers import vec
 
-from tfbaselines.envs import tiny
 from tfbaselines.replay.hindsight import HindsightReplay
 
 BOX = spaces.Box(-np.inf, np.inf, (1,), np.float64)
@@ -176,19 +173,3 @@ def make_one_step():
     replay = make()
     Diary(replay, (5,)).run(1)
     return replay
-
-
-def test_many_transitions_a_second():
-    """At least 20,000; it is a hundred times as many on an idle machine."""
-    env = vec(lambda: tiny.PointReachEnv(), 2)
-    replay = HindsightReplay(env, 10_000, 0.98, compute_reward=env.envs[0].unwrapped.compute_reward)
-    obs = env.reset()
-    for _ in range(300):
-        actions = np.zeros((2, 2), np.float32)
-        after, rewards, dones, infos = env.step(actions)
-        replay.put(obs, actions, rewards, after, dones, infos)
-        obs = after
-    rng, begin = np.random.default_rng(0), time.process_time()
-    for _ in range(50):
-        replay.sample(rng, 1, 256)
-    assert 50 * 256 / (time.process_time() - begin) > 20_000

@@ -1,6 +1,5 @@
 """Members of a population act as policies with their parameters do, all of them in one call."""
 
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -110,24 +109,3 @@ def test_a_gaussian_policy_of_the_gradient_algorithms_can_be_searched_too():
     obs = np.random.default_rng(0).normal(size=(MEMBERS, 3)).astype(np.float32)
     wanted, _ = one_by_one(policy, parameters, obs, None, None)
     np.testing.assert_allclose(population.choose(obs, None, None)[0], wanted, rtol=1e-4, atol=1e-5)
-
-
-def seconds(function, repeats=5, calls=40):
-    best = np.inf
-    for _ in range(repeats):
-        start = time.perf_counter()
-        for _ in range(calls):
-            function()
-        best = min(best, time.perf_counter() - start)
-    return best / calls
-
-
-@pytest.mark.slow
-def test_members_together_are_quicker_than_one_call_each():
-    env = SimpleNamespace(observation_space=spaces.Box(-1, 1, (11,), np.float32), action_space=MOVES)
-    policy = build_policy(env, "mlp")
-    members, actor = 30, make_actor(policy)
-    population, obs = make_population(policy, members), np.zeros((members, 11), np.float32)
-    together = seconds(lambda: population.choose(obs, None, None))
-    alone = seconds(lambda: [actor.choose(obs[i : i + 1], None, None, None) for i in range(members)])
-    assert alone > 2 * together
