@@ -10,7 +10,6 @@ how ranks exchange, packs the arguments of the call, compiles it, names the stat
 that a checkpoint saves. A call for each step would spend most of its time between Python and TensorFlow.
 """
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,86 +20,11 @@ import tensorflow as tf
 
 from tfbaselines.compiling import compiled
 from tfbaselines.errors import UsageError
-from tfbaselines.learn.exchange import clipped, taken_apart
-from tfbaselines.learn.optimizers import Optimizer, restore_slots, rule_of, slots
+from tfbaselines.learn.exchange import taken_apart
+from tfbaselines.learn.optimizers import restore_slots, rule_of, slots
 from tfbaselines.learn.packing import Calls, Row, one_row, plain, scalars_of, stacked
+from tfbaselines.learn.phases import Batch, Merged, Phase, Statistics, in_float32
 from tfbaselines.parallel import mpi
-
-Batch = dict[str, tf.Tensor]
-Statistics = dict[str, tf.Tensor]
-# Returns the scalar to minimize, and statistics by name: scalars, or arrays with a number for each row of the batch.
-Loss = Callable[[Batch], tuple[tf.Tensor, Statistics]]
-Gradients = Callable[[Batch], tuple[list[tf.Tensor], Statistics]]
-
-
-def gradients_of(
-    loss: Callable[[], tuple[tf.Tensor, Statistics]], variables: Sequence[keras.Variable]
-) -> tuple[list[tf.Tensor], Statistics]:
-    """Return the gradients of a loss, one for each variable, and the statistics that the loss returns."""
-    values = [variable.value for variable in variables]
-    with tf.GradientTape() as tape:
-        scalar, statistics = loss()
-    return tape.gradient(scalar, values, unconnected_gradients="zero"), statistics
-
-
-class Phase(NamedTuple):
-    """One loss, the variables that descend on it, and the rule by which they move.
-
-    Attributes:
-        name: name of the phase, for checkpoints.
-        loss: function of a batch and the coefficients in it. None where `gradients` or `Engine.descend` replaces it.
-        variables: the variables to change.
-        rule: a Keras optimizer, or a Rule.
-        rate: name of the coefficient that is the rule's learning rate.
-        every: the phase is due in steps 0, every, 2 * every, ...
-        max_grad_norm: bound of the gradients' global norm; None for no bound.
-        clip_norm: bound of the norm of each variable's gradient; None for no bound.
-        gradients: function of a batch that returns gradients and statistics, in place of a loss.
-        steps: most steps of this phase in `Engine.repeat`.
-        until: statistic that ends the phase in `Engine.repeat`; None for all steps.
-        most: the first step that begins with a larger `until` is the last one.
-    """
-
-    name: str
-    loss: Loss | None
-    variables: list[keras.Variable]
-    rule: Optimizer
-    rate: str = "lr"
-    every: int = 1
-    max_grad_norm: float | None = None
-    clip_norm: float | None = None
-    gradients: Gradients | None = None
-    steps: int = 1
-    until: str | None = None
-    most: float = math.inf
-
-    def gradients_and_statistics(self, batch: Batch) -> tuple[list[tf.Tensor], Statistics]:
-        """Return one gradient for each variable, and float32 statistics."""
-        if self.gradients is not None:
-            gradients, statistics = self.gradients(batch)
-        else:
-            gradients, statistics = gradients_of(partial(self.loss, batch), self.variables)
-        return gradients, _in_float32(statistics)
-
-    def apply(self, gradients: list[tf.Tensor], coefficients: Batch) -> None:
-        """Move the variables along averaged gradients."""
-        if self.clip_norm is not None:
-            gradients = [_shortened(gradient, self.clip_norm) for gradient in gradients]
-        if self.max_grad_norm is not None:
-            gradients = clipped(gradients, self.variables, self.max_grad_norm)
-        self.rule.apply(gradients, coefficients[self.rate])
-
-
-class Merged(NamedTuple):
-    """A vector of each batch, such as sums of returns, that is averaged over ranks before the phases.
-
-    Attributes:
-        vector: function of a prepared batch.
-        take: compiled function that takes the average.
-    """
-
-    vector: Callable[[Batch], tf.Tensor]
-    take: Callable[[tf.Tensor], None]
 
 
 class Outcome(NamedTuple):
@@ -239,10 +163,11 @@ class Engine:
         Returns:
             Weighted means of the statistics, of before the step.
         """
-        sums, total = None, 0.0
+        sums = None
+        total = 0.0
         for data, weight in parts:
             found = self._local("gradients", self._local_gradients, one_row((data, scalars_of(coefficients))))
-            weighted = tf.nest.map_structure(lambda array, weight=weight: weight * array, found)
+            weighted = tf.nest.map_structure(partial(np.multiply, weight), found)
             sums = weighted if sums is None else tf.nest.map_structure(np.add, sums, weighted)
             total += weight
         gradients, statistics = tf.nest.map_structure(lambda array: array / total, sums)
@@ -291,8 +216,7 @@ class Engine:
 
         def step(k: tf.Tensor) -> dict[str, Statistics]:
             batches = [
-                tf.nest.map_structure(lambda array, places=places: tf.gather(array, places[k]), data)
-                for data, _, places, _ in rows
+                tf.nest.map_structure(partial(tf.gather, indices=places[k]), data) for data, _, places, _ in rows
             ]
             return self._step([batch | scalars for batch in batches], scalars, first + k)
 
@@ -339,7 +263,7 @@ class Engine:
             return statistics
 
         def idle() -> dict[str, Statistics]:
-            return {phase.name: _zeros(phase, batches[0]) for phase in group}
+            return {phase.name: phase.zeros(batches[0]) for phase in group}
 
         return _when(step, group[0].every, taken, idle)
 
@@ -353,7 +277,7 @@ class Engine:
 
     def _statistics(self, batches: list[Batch]) -> Statistics:
         def of_batch(batch: Batch) -> Statistics:
-            return _in_float32(_together({phase.name: phase.loss(batch)[1] for phase in self.phases}))
+            return in_float32(_together({phase.name: phase.loss(batch)[1] for phase in self.phases}))
 
         return self._exchange.own([of_batch(batch) for batch in batches])
 
@@ -392,25 +316,6 @@ class Engine:
 def _when(step: tf.Tensor, every: int, due: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
     """Run a compiled function in steps 0, every, 2 * every, ..., and another one in the other steps."""
     return due() if every == 1 else tf.cond(step % every == 0, due, otherwise)
-
-
-def _zeros(phase: Phase, batch: Batch) -> Statistics:
-    """Return zeros in the shapes of a phase's statistics, from a graph of its own: the loss is not computed."""
-    specs = tf.nest.map_structure(lambda x: None if x is None else tf.TensorSpec(x.shape, x.dtype), batch)
-    with tf.init_scope():
-        outline = compiled(phase.loss).get_concrete_function(specs).structured_outputs[1]
-    return {name: tf.zeros(statistic.shape) for name, statistic in outline.items()}
-
-
-def _shortened(gradient: tf.Tensor, bound: float) -> tf.Tensor:
-    """Clip a gradient by its norm: tf.clip_by_norm with half as many passes over a large gradient."""
-    norm = tf.sqrt(2.0 * tf.nn.l2_loss(gradient))
-    return gradient * (bound / tf.maximum(norm, bound))
-
-
-def _in_float32(statistics: Statistics) -> Statistics:
-    # A statistic may be a variable: read it before the step changes it.
-    return {name: tf.cast(tf.convert_to_tensor(value), tf.float32) for name, value in statistics.items()}
 
 
 def _together(statistics: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -17,9 +17,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.learn.engine import Batch, Statistics
 from tfbaselines.learn.exchange import joined, taken_apart
 from tfbaselines.learn.packing import Calls, Row, one_row, plain, scalars_of
+from tfbaselines.learn.phases import Batch, Statistics
 from tfbaselines.parallel import mpi
 
 Product = Callable[[tf.Tensor], tf.Tensor]

@@ -16,7 +16,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.demos.demonstrations import Demonstrations
-from tfbaselines.learn.engine import Batch, Statistics
+from tfbaselines.learn.phases import Batch, Statistics
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.encoding import encode, encoded_shape, is_image
 from tfbaselines.policy.networks import get_network_builder

@@ -16,8 +16,9 @@ from tfbaselines.config.bases import BatchConfig, RolloutConfig
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument
-from tfbaselines.learn.engine import Engine, Loss, Phase
+from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import Optimizer
+from tfbaselines.learn.phases import Loss
 from tfbaselines.logs.statistics import EPISODES_IN_MEAN
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.rollout.rollout import Rollout, Runner, env_major

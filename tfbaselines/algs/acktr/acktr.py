@@ -22,7 +22,7 @@ from tfbaselines.algs.acktr.kronecker import KroneckerFactors
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.learn.engine import Batch
+from tfbaselines.learn.phases import Batch
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.layers import layers_of
 from tfbaselines.policy.policy import Policy

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.learn.engine import Merged
+from tfbaselines.learn.phases import Merged
 from tfbaselines.policy.actor_critic import ActorCritic
 
 # Initial count and sum of squares, and the least variance.

@@ -17,9 +17,9 @@ from tfbaselines.compiling import compiled
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.learn.engine import Batch
 from tfbaselines.learn.losses import clipped_policy_loss, with_outputs
 from tfbaselines.learn.optimizers import Adam
+from tfbaselines.learn.phases import Batch
 from tfbaselines.policy.policy import Policy
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.rollout.returns import explained_variance, standardized

@@ -19,10 +19,10 @@ from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import given
-from tfbaselines.learn.engine import Batch
 from tfbaselines.learn.losses import squared_value_loss, with_outputs
 from tfbaselines.learn.natural_gradient import LineSearch, NaturalGradient
 from tfbaselines.learn.optimizers import Adam
+from tfbaselines.learn.phases import Batch
 from tfbaselines.logs import logger
 from tfbaselines.policy.policy import Policy
 from tfbaselines.policy.precision import compile_with_xla
