@@ -145,7 +145,7 @@ def test_environments_for_tests_have_a_seed_of_the_runs(given):
             config=SimpleNamespace(seed=seed),
             normalized=vec(lambda: gymnasium.make("CartPole-v1")),
             options=RunOptions(),
-            judge_by_tests=lambda episodes: True,
+            scores=SimpleNamespace(judge_by_tests=lambda episodes: True),
             columns={},
         )
         tests = EvaluateEvery(10, given)

@@ -50,7 +50,7 @@ class Store:
         self._values: dict[str, list[np.ndarray]] = {}
 
     def store(self, **values: Any) -> None:
-        """Add values: numbers or arrays of any shape."""
+        """Store numbers or arrays of any shape."""
         for name, value in values.items():
             self._values.setdefault(name, []).append(np.ravel(np.asarray(value, dtype=np.float64)))
 
@@ -148,7 +148,7 @@ class Episodes:
         self._mean_reward: float | None = None
 
     def extend(self, episodes: list[dict[str, Any]]) -> None:
-        """Add 'episode' entries of infos."""
+        """Store 'episode' entries of infos."""
         if not episodes:
             return
         self._mean_reward = None
@@ -169,7 +169,7 @@ class Episodes:
 
     @property
     def full(self) -> bool:
-        """Whether as many episodes have ended as this object keeps."""
+        """True if as many episodes have ended as this object keeps."""
         return len(self._latest) == self._latest.maxlen
 
     @property

@@ -1,4 +1,4 @@
-"""Policies from an algorithm's arguments: what learn, evaluate, play and export build alike."""
+"""Policies from an algorithm's arguments, for learn, evaluate, play and export."""
 
 import inspect
 from typing import TYPE_CHECKING, Any
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None, **kind: Any) -> Policy:
-    """A policy and value function.
+    """Make a policy with a value function.
 
     Args:
-        network: as given to learn.
+        network: name or builder of the network.
         env: anything with observation_space and action_space.
-        config: of an algorithm with value_network and normalize_observations.
-        comm: the ranks that train together.
-        kind: estimate_q and policy_class, which the algorithm decides.
+        config: arguments of an algorithm with value_network and normalize_observations.
+        comm: ranks that train together.
+        kind: estimate_q and policy_class, which the algorithm chooses.
     """
     check_network(network, config)
     shared = {"value_network": config.value_network, "normalize_observations": config.normalize_observations}
@@ -33,14 +33,14 @@ def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None
 
 
 def make_actor_critic(network: NetworkSpec, env: Any, config: Config, comm: Any = None, **kind: Any) -> "ActorCritic":
-    """An actor and its critics.
+    """Make an actor and its critics.
 
     Args:
-        network: as given to learn.
+        network: name or builder of the network.
         env: anything with observation_space and action_space.
-        config: of an off-policy algorithm.
-        comm: the ranks that train together.
-        kind: further arguments of build_actor_critic, which the algorithm decides; these win over the config's.
+        config: arguments of an off-policy algorithm.
+        comm: ranks that train together.
+        kind: further arguments of build_actor_critic, which the algorithm chooses; they replace the config's.
     """
     from tfbaselines.policy.actor_critic import build_actor_critic
 
@@ -56,13 +56,13 @@ def make_actor_critic(network: NetworkSpec, env: Any, config: Config, comm: Any 
 def make_direct_policy(
     network: NetworkSpec, env: Any, config: Config, comm: Any = None, certain: bool = True
 ) -> "DirectPolicy":
-    """A policy without values.
+    """Make a policy without values.
 
     Args:
-        network: as given to learn.
+        network: name or builder of the network.
         env: anything with observation_space and action_space.
-        config: of an algorithm with normalize_observations.
-        comm: the ranks that train together.
+        config: arguments of an algorithm with normalize_observations.
+        comm: ranks that train together.
         certain: see DirectPolicy.
     """
     from tfbaselines.policy.direct import DirectPolicy
@@ -74,13 +74,13 @@ def make_direct_policy(
 
 
 def saved_model(algorithm: Algorithm, network: NetworkSpec, env: Any, arguments: dict[str, Any]) -> PolicyModel:
-    """The model of a saved run, ready to load its weights, for playing and evaluating.
+    """Make the model of a saved run, which can then load its weights, for playing and evaluating.
 
     Args:
-        algorithm: the run's.
-        network: as given to learn.
+        algorithm: declaration of the run's algorithm.
+        network: name or builder of the network.
         env: an environment with the run's spaces.
-        arguments: the others that learn was called with.
+        arguments: further arguments of the run's learn.
     """
     config = algorithm.module.Config.of(arguments)
     make = getattr(algorithm.module, "make_policy", make_policy)
@@ -88,7 +88,7 @@ def saved_model(algorithm: Algorithm, network: NetworkSpec, env: Any, arguments:
 
 
 def check_network(network: NetworkSpec, config: Config) -> None:
-    """ValueError for arguments that neither the algorithm nor the network has, or both have."""
+    """Raise ValueError for arguments that neither the algorithm nor the network has, or both have."""
     parameters = inspect.signature(get_network_builder(network)).parameters.values()
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     named = {parameter.name: parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}

@@ -1,4 +1,4 @@
-"""Callbacks: functions of the Run that are called after every update, and end it by returning False.
+"""Callbacks: functions of the Run that are called after every update; returning False ends the run.
 
     from tfbaselines.callbacks import EvaluateEvery, StopAt
 
@@ -29,35 +29,35 @@ from tfbaselines.logs.statistics import safe_mean
 from tfbaselines.policy.encoding import describe_space, in_words
 from tfbaselines.training.testing import Tester
 
-# What errors call the environments of EvaluateEvery.
+# Name of the environments of EvaluateEvery, for errors.
 EVALUATED = "env of EvaluateEvery"
 # Columns of EvaluateEvery in the logs.
 RETURN, LENGTH = "evaluation/return", "evaluation/length"
 
 
 class Callbacks:
-    """Several callbacks as one.
+    """Call several callbacks as one.
 
     Args:
-        given: a callback, several, or None.
-        further: those that the run adds.
+        given: a callback, a list of callbacks, or None.
+        further: callbacks that the run adds.
     """
 
     def __init__(self, given: Callback | Sequence[Callback] | None, *further: Callback) -> None:
         self._callbacks = [*callbacks_of(given), *further]
 
     def __call__(self, run: Any) -> bool:
-        """Call each; whether none of them ends the run."""
-        # Each is called, whatever the ones before it return.
+        """Call each callback, and return False if one of them ends the run."""
+        # A callback that ends the run does not prevent the others.
         answers = [callback(run) for callback in self._callbacks]
         return not any(isinstance(answer, bool | np.bool_) and not answer for answer in answers)
 
     def begin(self, run: Any) -> None:
-        """Before the first update."""
+        """Call begin(run) of each callback that has it, before the first update."""
         self._each("begin", run)
 
     def close(self) -> None:
-        """Close what they opened."""
+        """Call close() of each callback that has it."""
         self._each("close")
 
     def _each(self, method: str, *arguments: Any) -> None:
@@ -66,11 +66,11 @@ class Callbacks:
                 getattr(callback, method)(*arguments)
 
     def state(self) -> dict[str, Any]:
-        """Of those that have one, by their class and number."""
+        """Return the states of the callbacks that have one, by class and number."""
         return {name: callback.state() for name, callback in self._stateful()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Give each its own back; one that the saved run did not have begins anew."""
+        """Restore each callback that the saved run had."""
         for name, callback in self._stateful():
             if name in state:
                 callback.restore(state[name])
@@ -81,8 +81,7 @@ class Callbacks:
 
 
 class StopAt:
-    """End the run when its mean return is good enough: that of the latest test, or else of the latest episodes,
-    as many as in the logs.
+    """End the run when its mean return reaches a bound: of the latest test, or of training if there are no tests.
 
     Args:
         mean_return: the bound.
@@ -94,7 +93,7 @@ class StopAt:
         self._bound = mean_return
 
     def __call__(self, run: Any) -> bool:
-        """Whether training goes on."""
+        """Return False to end the run."""
         if not run.judged_return >= self._bound:
             return True
         logger.info(f"the mean return is {run.judged_return:.4g}, at least {self._bound:g}: training stops")
@@ -102,69 +101,76 @@ class StopAt:
 
 
 class StopWithoutGain:
-    """End the run when its mean return has not risen for some time.
+    """End the run when its mean return stops rising.
 
     Args:
-        steps: environment steps without a mean return above the best one so far.
-        at_least: by how much it must rise.
+        steps: environment steps without a new best mean return after which the run ends.
+        at_least: smallest improvement that counts as a new best.
     """
 
     def __init__(self, steps: float, at_least: float = 0.0) -> None:
         check_at_least(1, steps=steps)
-        self._steps, self._at_least = steps, at_least
-        self._best, self._since = -math.inf, 0
+        self._steps = steps
+        self._at_least = at_least
+        self._best = -math.inf
+        # Environment step of the best mean return.
+        self._since = 0
 
     def __call__(self, run: Any) -> bool:
-        """Whether training goes on."""
+        """Return False to end the run."""
         if run.judged_return > self._best + self._at_least:
-            self._best, self._since = run.judged_return, run.timesteps
+            self._best = run.judged_return
+            self._since = run.timesteps
         if self._best == -math.inf or run.timesteps - self._since < self._steps:
             return True
         logger.info(f"the mean return has not risen above {self._best:.4g} for {self._steps:g} steps: training stops")
         return False
 
     def state(self) -> dict[str, Any]:
-        """The best mean return, and the step of it."""
+        """Return the best mean return and its environment step."""
         return {"best": self._best if math.isfinite(self._best) else None, "since": self._since}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take them back."""
+        """Take over a state."""
         self._best = -math.inf if state["best"] is None else state["best"]
         self._since = state["since"]
 
 
 class Every:
-    """Do something every so many environment steps, at the end of the update that reaches them.
+    """Call a function of the run at a fixed interval of environment steps, at the end of an update.
 
     Args:
         steps: environment steps between two calls.
-        action: called with the run.
+        action: function of the run.
     """
 
     def __init__(self, steps: float, action: Callable[[Any], None]) -> None:
         check_at_least(1, steps=steps)
-        self._steps, self._action, self._seen = int(steps), action, 0
+        self._steps = int(steps)
+        self._action = action
+        # Intervals that have passed.
+        self._seen = 0
 
     def __call__(self, run: Any) -> None:
-        """Act when it is time."""
+        """Call the function if an interval has passed."""
         before, self._seen = self._seen, run.timesteps // self._steps
         if self._seen > before:
             self._action(run)
 
     def state(self) -> dict[str, Any]:
-        """How often it was time."""
+        """Return the number of intervals that have passed."""
         return {"seen": self._seen}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take it back."""
+        """Take over a state."""
         self._seen = state["seen"]
 
 
 class SaveEvery(Every):
-    """Write a checkpoint every so many environment steps.
+    """Write a checkpoint at a fixed interval of environment steps.
 
     Args:
-        steps: environment steps between two of them.
+        steps: environment steps between two checkpoints.
     """
 
     def __init__(self, steps: float) -> None:
@@ -172,47 +178,49 @@ class SaveEvery(Every):
 
 
 class Schedule:
-    """Let an argument follow a schedule, as text does where it is given: ``ent_coef="linear_0.01"``.
+    """Let an argument follow a schedule, as the text in ``ent_coef="linear_0.01"`` does.
 
     Args:
-        argument: one that --help lists as a schedule.
+        argument: an argument that --help lists as a schedule.
         schedule: a function of the fraction of training left, which goes from 1 to 0; or text such as linear_0.01.
     """
 
     def __init__(self, argument: str, schedule: Callable[[float], float] | str) -> None:
-        self._argument, self._schedule = argument, schedule
+        self._argument = argument
+        self._schedule = schedule
 
     def begin(self, run: Any) -> None:
-        """Hand it to the run, which takes the value of every update from it."""
+        """Give the schedule to the run."""
         run.schedule(self._argument, self._schedule)
 
     def __call__(self, run: Any) -> None:
-        """There is nothing left to do."""
+        """Do nothing: the run evaluates the schedule."""
 
 
 class EvaluateEvery(Every):
-    """Test the deterministic policy now and then; the logs have its mean return and length.
+    """Test the deterministic policy at a fixed interval; the logs get its mean return and length.
 
-    Progress, the best checkpoint and the callbacks that end a run go by these tests, unless the algorithm has its own.
+    These tests choose the best checkpoint and end the run (StopAt), unless the algorithm has tests of its own.
 
     Args:
         steps: environment steps between two tests.
-        env: environments for them, in any form that learn takes.
-        episodes: of a test.
+        env: environments for the tests, in any form that learn takes.
+        episodes: episodes of a test.
     """
 
     def __init__(self, steps: float, env: Any, episodes: int = 10) -> None:
         check_at_least(1, episodes=episodes)
         super().__init__(steps, self._test)
-        self._given, self._episodes = env, episodes
+        self._given = env
+        self._episodes = episodes
         self._tester: Tester | None = None
         self._result = {RETURN: math.nan, LENGTH: math.nan}
         self._saved: dict[str, Any] | None = None
         self._counts = False
 
     def begin(self, run: Any) -> None:
-        """Make the environments."""
-        # Parts of observations reach those networks that take them.
+        """Make the environments for the tests."""
+        # Networks for observations of several parts get the parts.
         flatten = not isinstance(run.model.policy.observation_space, spaces.Dict)
         seed = None if run.config.seed is None else run.config.seed + EVAL_SEEDS_APART
         env = run.algorithm.wrap(as_vec_env(self._given, seed, flatten, EVALUATED))
@@ -226,7 +234,7 @@ class EvaluateEvery(Every):
         limit = getattr(run.config, "max_ep_len", None)
         config = SimpleNamespace(num_test_episodes=self._episodes, max_ep_len=limit)
         self._tester = Tester(run.normalized, env, config, run.options)
-        self._counts = run.judge_by_tests(self._episodes)
+        self._counts = run.scores.judge_by_tests(self._episodes)
         run.columns |= self._result
 
     def _test(self, run: Any) -> None:
@@ -238,16 +246,16 @@ class EvaluateEvery(Every):
             run.eval_episodes.extend(episodes)
 
     def state(self) -> dict[str, Any]:
-        """How often it was time, the latest result, and the environments' random streams."""
+        """Return the number of tests, the latest result, and the state of the environments."""
         return super().state() | {"result": list(self._result.values()), "env": self._tester.env.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take them back."""
+        """Take over a state."""
         super().restore(state)
         self._result = dict(zip(self._result, state["result"], strict=True))
         self._saved = state["env"]
 
     def close(self) -> None:
-        """Close the environments that were made here."""
+        """Close the environments that `begin` made."""
         if self._tester is not None and not isinstance(self._given, VecEnv):
             self._tester.env.close()

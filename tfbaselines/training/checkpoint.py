@@ -1,6 +1,6 @@
-"""Files that hold models and checkpoints: arrays and JSON in one npz, never pickle, written whole or not at all.
+"""Files of models and checkpoints: arrays and JSON in one npz, without pickle, written whole or not at all.
 
-The replay beside the checkpoints, each rank's in files of its own.
+Each rank saves its replay beside the checkpoints.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from tfbaselines.errors import UsageError
 from tfbaselines.files import write_whole
 from tfbaselines.logs import logger
 
-# The archive's entry that holds the tree with its arrays replaced by references.
+# Entry of the archive with the tree; references replace its arrays.
 TREE_ENTRY = "tree.json"
 ARRAY_KEY = "__array__"
 
@@ -28,10 +28,10 @@ def save_tree(path: str | os.PathLike, tree: Tree) -> None:
     """Write nested dicts of arrays and JSON values to one file.
 
     The file is written beside its destination, flushed to the disk and renamed: a crash leaves the old file or the
-    new one, never half of one.
+    new one, never a part of one.
 
     Args:
-        path: the file; missing directories above it are made.
+        path: path of the file; missing directories are made.
         tree: dicts with string keys; leaves are numpy arrays and scalars, None, bool, int, float, str and lists.
     """
     path = Path(path)
@@ -59,9 +59,9 @@ def save_tree(path: str | os.PathLike, tree: Tree) -> None:
 
 
 def load_tree(path: str | os.PathLike) -> Tree:
-    """Read what `save_tree` wrote; ValueError in one line when the file is missing, cut short or something else.
+    """Read a file of `save_tree`; raise ValueError if it is missing, cut short or another file.
 
-    Sizes are checked before anything is read, and nothing in the file is executed: it may come from a stranger.
+    The file may come from a stranger: sizes are checked before anything is read, and nothing in it is executed.
     """
     path = Path(path)
     if not path.exists():
@@ -83,7 +83,7 @@ def load_tree(path: str | os.PathLike) -> Tree:
 
 
 def saved_file(path: str | os.PathLike) -> Path:
-    """The file that a saved model is read from: `path` itself, or the last checkpoint of a run's log directory."""
+    """Return the file of a saved model: `path`, or the last checkpoint if `path` is a run's log directory."""
     path = Path(path).expanduser()
     if not path.is_dir():
         return path
@@ -97,11 +97,11 @@ def saved_file(path: str | os.PathLike) -> Path:
 
 
 class Checkpoints:
-    """The numbered checkpoints of one run.
+    """Write and read the numbered checkpoints of one run.
 
     Args:
-        directory: where they are: files 00001, 00002, ... and 'best'.
-        keep: how many of the latest to keep.
+        directory: directory of the files 00001, 00002, ... and 'best'.
+        keep: number of latest checkpoints to keep.
     """
 
     def __init__(self, directory: str | os.PathLike, keep: int = 5) -> None:
@@ -109,13 +109,13 @@ class Checkpoints:
         self._keep = keep
 
     def remove_leftovers(self) -> None:
-        """Remove what a run that was killed while saving left behind; call it while no other run writes here."""
+        """Remove files that a killed run left half written; no other run may write here meanwhile."""
         for pattern in (".*.tmp", ".best.*"):
             for path in self.directory.glob(pattern):
                 path.unlink(missing_ok=True)
 
     def save(self, number: int, tree: Tree) -> Path:
-        """Write checkpoint `number` and drop all but the latest; later numbers are of a run that was begun anew."""
+        """Write checkpoint `number`; remove the oldest ones, and any with a larger number from an earlier run."""
         path = self.directory / f"{number:05d}"
         save_tree(path, tree)
         kept = [old for old in self._numbered() if int(old.name) <= number][-self._keep :]
@@ -125,23 +125,23 @@ class Checkpoints:
         return path
 
     def mark_best(self, path: Path) -> None:
-        """Keep a copy of `path` as the best so far, whatever becomes of the numbered one."""
+        """Keep a copy of `path` as the best checkpoint, also after the numbered one is removed."""
         scratch = self.directory / f".best.{os.getpid()}"
         scratch.unlink(missing_ok=True)
         try:
             os.link(path, scratch)
         except OSError:
-            # A file system without links.
+            # The file system has no links.
             shutil.copyfile(path, scratch)
         os.replace(scratch, self.best_path)
 
     @property
     def best_path(self) -> Path:
-        """The best checkpoint, whether it exists or not."""
+        """Path of the best checkpoint, which may not exist."""
         return self.directory / "best"
 
     def newest(self) -> tuple[Path | None, Tree, str]:
-        """The newest checkpoint that can be read, or None, its content, and a warning where newer ones cannot."""
+        """Return the newest readable checkpoint or None, its content, and a warning if newer ones are damaged."""
         damaged = []
         for path in reversed(self._numbered()):
             try:
@@ -153,21 +153,21 @@ class Checkpoints:
         return None, {}, ""
 
     def latest(self) -> Path | None:
-        """The newest checkpoint that can be read, with a warning where newer ones cannot; None without any."""
+        """Return the newest readable checkpoint or None; warn if newer ones are damaged."""
         path, _, warning = self.newest()
         if warning:
             logger.warn(warning)
         return path
 
     def describe(self) -> str:
-        """Words on what there is, for errors."""
+        """Describe the checkpoints, for errors."""
         numbers = [path.name for path in self._numbered()]
         if not numbers:
             return f"there is no checkpoint in '{self.directory}'"
         return f"no checkpoint in '{self.directory}' can be read: {', '.join(numbers)} are damaged"
 
     def named(self, name: str) -> Path:
-        """The checkpoint called 'last', 'best' or a number; ValueError naming those that there are."""
+        """Return the checkpoint 'last', 'best' or of a number; if it is missing, the error lists the existing ones."""
         numbers = [path.name for path in self._numbered()]
         if name == "last":
             path = self.latest()
@@ -213,7 +213,7 @@ def _put_back_arrays(value: Any, arrays: list[np.ndarray]) -> Any:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Make a rename last through a power cut, where directories can be synced."""
+    """Flush a rename to the disk, if the system can sync directories."""
     try:
         handle = os.open(directory, os.O_RDONLY)
     except OSError:
@@ -225,61 +225,63 @@ def _sync_directory(directory: Path) -> None:
 
 
 class TreeFile:
-    """Saves the state() of an object to a file of its own, for its restore().
+    """Save the state of an object to a file.
 
     Args:
-        owner: has state() and restore().
+        owner: object with state() and restore().
     """
 
     def __init__(self, owner: Any) -> None:
         self._owner = owner
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write a file, whole or not at all."""
+        """Write the file, whole or not at all."""
         save_tree(path, self._owner.state())
 
     def load(self, path: str | os.PathLike, episodes_continue: bool = False) -> None:
-        """Read what `save` wrote; ValueError when it is missing, damaged or of something else.
+        """Read a file of `save`; raise ValueError if it is missing, damaged or another file.
 
         Args:
-            path: of the file.
-            episodes_continue: of no effect: no episode is left open.
+            path: path of the file.
+            episodes_continue: has no effect: the state has no unfinished episodes.
         """
         self._owner.restore(load_tree(path))
 
 
 class KeptReplay:
-    """Saves a replay and reads it again.
+    """Save a replay beside the checkpoints, and read it again.
 
     Attributes:
-        saved: the update after which it was saved last.
+        saved: update of the latest save.
 
     Args:
         replay: experience with save(path) and load(path, episodes_continue=...).
-        rank: whose it is.
+        rank: rank of the replay.
     """
 
     def __init__(self, replay: Any, rank: int) -> None:
-        self._replay, self._rank, self.saved = replay, rank, 0
+        self._replay = replay
+        self._rank = rank
+        self.saved = 0
 
     def save(self, checkpoints: Checkpoints, update: int) -> None:
-        """Write it after an update."""
+        """Write the replay after an update."""
         path = self._path(checkpoints)
         self._replay.save(path)
         self.saved = update
         write_whole(f"{path}.update", f"{update}\n")
 
     def load(self, checkpoints: Checkpoints, update: int, episodes_restored: bool) -> None:
-        """Read it; one that is missing or damaged costs experience, not the run.
+        """Read the replay; if it is missing or damaged, warn and start with an empty one.
 
         Args:
-            checkpoints: beside which it was saved.
-            update: of the checkpoint from which the run goes on.
-            episodes_restored: whether the environments stand where they were then.
+            checkpoints: checkpoints of the run that saved it.
+            update: update of the checkpoint that the run resumes from.
+            episodes_restored: the environments continue their episodes.
         """
         path, same = self._path(checkpoints), False
         try:
-            # One that was saved with an earlier checkpoint does not end where the environments stand.
+            # A replay that an earlier checkpoint saved ends before the environments' present step.
             with contextlib.suppress(OSError), open(f"{path}.update", encoding="ascii") as file:
                 same = file.read().strip() == str(update)
             self._replay.load(path, episodes_continue=same and episodes_restored)

@@ -163,7 +163,7 @@ class Clock:
         self._row_time = now
 
     def state(self, steps: Sequence[int]) -> dict[str, Any]:
-        """Return the counters; `steps` are those of each rank."""
+        """Return the counters; `steps` has the environment steps of each rank."""
         return {
             "update": self.update,
             "timesteps": self.timesteps,
@@ -187,7 +187,7 @@ class Clock:
 
 
 class IterationClock(Clock):
-    """Count iterations whose numbers of environment steps are known afterwards.
+    """Count iterations; the number of their environment steps is known afterwards.
 
     Attributes:
         iterations: finished iterations.

@@ -45,7 +45,7 @@ class SearchRun(Run):
         # Rows of the logs have the latest test alone.
         scores = Scores(tests=max(1, config.num_test_episodes))
         clock = IterationClock(plan, config.num_iterations, scores.training if of_episodes else None)
-        super().__init__(algorithm, env, config, plan, clock=clock, scores=scores, ends=True)
+        super().__init__(algorithm, env, config, plan, clock=clock, scores=scores)
         self._columns = columns or search_columns
         self._row: dict[str, Any] = {}
 

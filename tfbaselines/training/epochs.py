@@ -46,7 +46,7 @@ class EpochRun(OnPolicyRun):
 
     Args:
         algorithm: declaration of the algorithm.
-        network: as given to learn.
+        network: name or builder of the network.
         env: the environments.
         config: arguments of the algorithm.
         statistics: names of the update's statistics, each with one column for the mean.

@@ -1,4 +1,4 @@
-"""Shipping a policy: a TensorFlow SavedModel that a process with nothing but TensorFlow can serve."""
+"""Export of a policy as a TensorFlow SavedModel, which needs nothing but TensorFlow to serve it."""
 
 import os
 import re
@@ -21,17 +21,17 @@ PREFIX = "observations"
 
 
 def export_saved_model(policy: BasePolicy, normalization: dict[str, Any], directory: str) -> None:
-    """Write the policy with its normalisation, whole or not at all.
+    """Write the policy with its normalization, whole or not at all.
 
-    The serving signature takes `observations`, raw as the environment gives them, [N, ...], and returns `actions`
-    (the most likely ones) and `values`. A recurrent policy also takes `states` [N, S] and `masks` [N] (1 at an
-    episode's first step) and returns `states`. Of Dict observations every part is an argument of its own,
-    `observations_PART` (with _ for what is neither a letter nor a digit).
+    The serving signature takes the environment's raw `observations` [N, ...], and returns `actions` (the most likely
+    ones) and `values`. A recurrent policy also takes `states` [N, S] and `masks` [N] (1 at an
+    episode's first step) and returns `states`. Each part of Dict observations is an argument
+    `observations_PART`; _ replaces all but letters and digits.
 
     Args:
-        policy: what to ship.
-        normalization: the environment wrapper's statistics, as a saved model holds them; empty for none.
-        directory: where to; it must not exist or be an earlier export.
+        policy: policy to export.
+        normalization: statistics of VecNormalize, as in a saved model; empty for none.
+        directory: path of the export; it must not exist, or be an earlier export.
     """
     if os.path.exists(directory) and not os.path.isfile(os.path.join(directory, "saved_model.pb")):
         raise UsageError(f"cannot export to '{directory}': it exists and is not an exported model")
@@ -52,14 +52,14 @@ def export_saved_model(policy: BasePolicy, normalization: dict[str, Any], direct
 class _ServedPolicy(tf.Module):
     def __init__(self, policy: BasePolicy, normalization: dict[str, Any]) -> None:
         super().__init__()
-        # Held by the module so that the SavedModel tracks their variables.
+        # Attributes of the module, so that the SavedModel tracks their variables.
         self.networks = policy.modules
         self.parameters = [variable.value for variable in policy.trainable_variables]
         if policy.normalizer:
             self.statistics = policy.normalizer.variables
         spec = observation_spec(opened(policy.observation_space))
         if normalization.get("ob"):
-            # VecNormalize shows the policy normalised numbers; the served policy takes the raw ones.
+            # The policy learned from normalized observations; the served policy takes raw ones.
             spec = tf.TensorSpec(spec.shape, tf.float32)
         named = isinstance(spec, dict)
         specs = {_argument(name): part for name, part in spec.items()} if named else {PREFIX: spec}
@@ -88,7 +88,7 @@ class _ServedPolicy(tf.Module):
 
 
 def _argument(part: str) -> str:
-    """The name of a part's argument: what is neither a letter nor a digit becomes _."""
+    """Return the name of a part's argument; _ replaces all but letters and digits."""
     return f"{PREFIX}_{re.sub(r'[^A-Za-z0-9_]', '_', part)}"
 
 

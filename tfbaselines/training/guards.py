@@ -1,7 +1,4 @@
-"""Numbers that are not finite: the run ends, or what the update changed is dropped.
-
-The signals that stop a run: Ctrl-C, and those of service managers and batch systems.
-"""
+"""Guards of a run: against numbers that are not finite, and for signals that stop it (Ctrl-C, batch systems)."""
 
 import copy
 import math
@@ -18,53 +15,56 @@ from tfbaselines.errors import NotFiniteError
 from tfbaselines.logs import logger
 from tfbaselines.parallel import mpi
 
-# When this many updates in a row were dropped, nothing is learnt any more.
+# A run ends after this many dropped updates in a row: it does not learn any more.
 MOST_DROPPED_IN_A_ROW = 100
 
 
 class FiniteCheck:
-    """Looks at what updates say and change.
+    """Check statistics and parameters of updates; end the run, or drop the update, if a number is not finite.
 
     Attributes:
-        dropped: updates so far.
+        dropped: number of dropped updates.
 
     Args:
-        skip: drop an update that is not finite, in place of ending the run; a copy of the model is kept meanwhile.
-        comm: ranks, which drop an update together.
-        where: says on which rank this is, and which checkpoint is good.
+        skip: drop an update that is not finite instead of ending the run; this keeps a copy of the model.
+        comm: ranks; all of them drop an update together.
+        where: returns the rank and the last good checkpoint, for errors.
     """
 
     def __init__(self, skip: bool, comm: mpi.Communicator, where: Callable[[], str]) -> None:
-        self._skip, self._comm, self._where = skip, comm, where
-        self.dropped = self._in_a_row = 0
+        self._skip = skip
+        self._comm = comm
+        self._where = where
+        self.dropped = 0
+        self._in_a_row = 0
         self._kept: Any = None
         self._found: str | None = None
 
     def begin(self, model: Any, paused: Callable[[], AbstractContextManager]) -> None:
-        """Before an update: keep what it may have to go back to."""
+        """Keep a copy of the model before an update that may be dropped."""
         if self._skip:
             with paused():
-                # What a variable's array shows may change with it.
+                # Arrays of variables may change in place.
                 self._kept = copy.deepcopy(model.state())
 
     def statistics(self, values: dict[str, Any], update: int) -> None:
-        """Check the statistics of an update; NotFiniteError unless it will be dropped."""
+        """Check the statistics of an update; raise NotFiniteError unless the update will be dropped."""
         for name, value in values.items():
-            # Of constant targets there is no variance to explain.
-            # Numpy takes ten times as long for one number.
+            # math is ten times as fast as numpy for one number.
             finite = math.isfinite(value) if isinstance(value, float) else np.isfinite(value).all()
+            # The explained variance of constant targets is not a number.
             if not finite and not name.startswith("explained_variance"):
                 self._report(f"{name} is not finite in update {update}")
 
     def parameters(self, variables: list[Any], update: int) -> None:
-        """Check what is learnt, likewise."""
+        """Check the parameters after an update, as `statistics` does."""
         for variable in variables:
             if not np.isfinite(mpi.values(variable)).all():
                 name = getattr(variable, "path", "an array")
                 self._report(f"parameter {name} is not finite after update {update}")
 
     def end(self, model: Any, update: int, paused: Callable[[], AbstractContextManager]) -> None:
-        """After an update: drop it on all ranks if it was not finite on one of them."""
+        """End an update: drop it on all ranks if it was not finite on one of them."""
         if not self._skip:
             return
         self.parameters(model.variables(), update)
@@ -74,7 +74,8 @@ class FiniteCheck:
             return
         with paused():
             model.restore(self._kept)
-        self.dropped, self._in_a_row = self.dropped + 1, self._in_a_row + 1
+        self.dropped += 1
+        self._in_a_row += 1
         if self._in_a_row == 1:
             logger.warn(f"{found[0]}: the update is dropped")
         if self._in_a_row == MOST_DROPPED_IN_A_ROW:
@@ -91,19 +92,19 @@ STOPPING = tuple(getattr(signal, f"SIG{name}") for name in ("INT", "TERM", "HUP"
 
 
 def heed() -> None:
-    """Have signals that nohup or a shell ignores stop this program, and so those that it starts."""
+    """Let signals that nohup or a shell ignores stop this program and its children."""
     for number in STOPPING:
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 class StopSignals:
-    """Keeps the first signal that comes until the run has an update to end with; a second Ctrl-C does not wait.
+    """Keep the first signal until the run has finished its update; a second Ctrl-C interrupts at once.
 
-    Batch systems send SIGTERM some time after the signal that asked the run to end: it must not cost the checkpoint.
+    Batch systems send SIGTERM some time after a first signal: it must not prevent the checkpoint.
 
     Attributes:
-        number: of the signal that came; 0 for none.
+        number: number of the first signal; 0 for none.
     """
 
     def __init__(self) -> None:
@@ -111,10 +112,10 @@ class StopSignals:
         self._old_handlers: dict[int, Any] = {}
 
     def catch(self) -> None:
-        """Take the signals over, where this is the main thread: others cannot.
+        """Handle the signals from now on; only the main thread can.
 
-        Those that are ignored stay ignored, as nohup wants it, and those that something other than Python handles
-        stay there: they could not be given back.
+        Ignored signals stay ignored, as nohup requires. Signals that code outside of Python handles stay as they are,
+        because their handlers could not be restored.
         """
         if threading.current_thread() is threading.main_thread():
             for number in STOPPING:
@@ -122,7 +123,7 @@ class StopSignals:
                     self._old_handlers[number] = signal.signal(number, self._on_signal)
 
     def release(self) -> None:
-        """Give the signals back to their handlers."""
+        """Restore the handlers from before `catch`."""
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
 
@@ -134,17 +135,17 @@ class StopSignals:
 
 
 class Interrupted(Exception):
-    """The run was stopped by a signal, after its checkpoint was saved if it could be.
+    """A signal stopped the run, after its checkpoint was saved if possible.
 
     Attributes:
-        signal: the signal's number.
-        checkpoint: where the checkpoint is, or None when there is none of this update.
+        signal: number of the signal.
+        checkpoint: path of this update's checkpoint; None if there is none.
 
     Args:
-        number: the signal's.
-        checkpoint: see above.
-        directory: the log directory, or None when the run has none.
-        before: the update of the checkpoint before.
+        number: number of the signal.
+        checkpoint: path of this update's checkpoint; None if there is none.
+        directory: log directory; None for none.
+        before: update of the checkpoint before.
     """
 
     def __init__(self, number: int, checkpoint: str | None, directory: str | None = None, before: int = 0) -> None:
@@ -153,9 +154,10 @@ class Interrupted(Exception):
         elif directory is None:
             saved = "no log directory, so nothing was saved"
         else:
-            # A resumed run may have begun with a checkpoint of another directory.
+            # A resumed run may have started from a checkpoint in another directory.
             path = os.path.join(directory, "checkpoints", f"{before:05d}")
             last = f"the last one is {path}" if os.path.exists(path) else "nor is there an earlier one"
             saved = f"no checkpoint was saved, {last}"
         super().__init__(f"stopped by {signal.Signals(number).name}: {saved}")
-        self.signal, self.checkpoint = number, checkpoint
+        self.signal = number
+        self.checkpoint = checkpoint

@@ -1,4 +1,4 @@
-"""What learn() returns: a policy that acts, and is saved, loaded and exported together with its statistics."""
+"""Models: learn() returns a policy that acts, and that is saved, loaded and exported with its statistics."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from tfbaselines.policy.encoding import observation_dtype
 from tfbaselines.training.checkpoint import load_tree, save_tree, saved_file
 
 FORMAT = "tfbaselines-model-1"
-# What to do with Dict and Tuple observations that the network was shown as one vector.
+# Advice for Dict and Tuple observations, if the network gets them as one vector.
 FLATTEN = "those of several parts were flattened: gymnasium.spaces.flatten(env.observation_space, obs)"
 
 
@@ -41,7 +41,7 @@ class Part:
 
 
 class PolicyModel:
-    """A policy with its fast actor; what every policy-based algorithm's Model is built on.
+    """Act with a policy, and save, load and export it.
 
     Args:
         policy: the policy.
@@ -98,7 +98,7 @@ class PolicyModel:
 
     @property
     def initial_state(self) -> np.ndarray | None:
-        """The recurrent state an episode starts from, [1, S]; None for a feed-forward policy."""
+        """Recurrent state at the start of an episode [1, S]; None for a feed-forward policy."""
         return self.policy.initial_state(1)
 
     def step(
@@ -107,9 +107,9 @@ class PolicyModel:
         """Sample actions for a batch, as the originals' models do.
 
         Args:
-            obs: [N, ...] observations as the (wrapped) environment gives them.
-            S: [N, S] recurrent states; None starts from zeros.
-            M: [N] whether each observation is the first of its episode; None means it is not.
+            obs: observations [N, ...] of the (wrapped) environments.
+            S: recurrent states [N, S]; None starts from zeros.
+            M: 1 for each first observation of an episode [N]; None for no first observations.
 
         Returns:
             actions [N, ...], values [N], new states or None, negative log probabilities [N].
@@ -126,16 +126,16 @@ class PolicyModel:
         deterministic: bool = False,
         mask: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Choose actions: sampled, or the most likely ones; of a Box within its bounds.
+        """Choose actions: samples, or the most likely ones; Box actions are clipped to their bounds.
 
         Args:
-            obs: one observation or a batch of them.
-            state: recurrent state from the call before; None at an episode's start.
+            obs: one observation, or a batch.
+            state: recurrent state of the call before; None at the start of an episode.
             deterministic: take the mode of the distribution.
-            mask: [N] whether each observation of a batch is the first of its episode; None means it is not.
+            mask: 1 for each first observation of an episode [N]; None for no first observations.
 
         Returns:
-            The action (or a batch of them) and the new recurrent state (None for a feed-forward policy).
+            The action, or a batch, and the new recurrent state (None for a feed-forward policy).
         """
         obs = self._named(obs)
         single = self._is_single(obs)
@@ -145,7 +145,7 @@ class PolicyModel:
         actions, states = self.actor.choose(batch, *self._memory(count, state, mask), noise)
         space = self.policy.action_space
         if isinstance(space, spaces.Box):
-            # Gaussians know no bounds; environments may insist on them.
+            # Gaussians have no bounds, but environments may require them.
             actions = np.clip(actions, space.low, space.high)
             if space.dtype.kind != "f":
                 actions = np.rint(actions).astype(space.dtype)
@@ -158,58 +158,58 @@ class PolicyModel:
         episode_start: np.ndarray | None = None,
         deterministic: bool = False,
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """`act`, with the name and the order of arguments that Stable-Baselines3 has.
+        """Call `act` with the arguments of Stable-Baselines3.
 
         Args:
-            obs: one observation or a batch of them.
-            state: recurrent state from the call before; None at an episode's start.
-            episode_start: [N] whether each observation is the first of its episode; None means it is not.
+            obs: one observation, or a batch.
+            state: recurrent state of the call before; None at the start of an episode.
+            episode_start: 1 for each first observation of an episode [N]; None for no first observations.
             deterministic: take the mode of the distribution.
 
         Returns:
-            The action (or a batch of them) and the new recurrent state (None for a feed-forward policy).
+            The action, or a batch, and the new recurrent state (None for a feed-forward policy).
         """
         return self.act(obs, state, deterministic, episode_start)
 
     def value(self, obs: np.ndarray, S: np.ndarray | None = None, M: np.ndarray | None = None) -> np.ndarray:
-        """Values [N] of a batch of observations."""
+        """Return the values [N] of a batch of observations."""
         obs = self._batch(obs, acted_on=False)
         return self.actor.value(obs, *self._memory(_length(obs), S, M))
 
     def initial_states(self, count: int) -> np.ndarray | None:
-        """The recurrent states that `count` episodes start from, [count, S]; None for a feed-forward policy."""
+        """Return the recurrent states [count, S] at the start of episodes; None for a feed-forward policy."""
         return self.policy.initial_state(count)
 
     def variables(self) -> list[Any]:
-        """Everything learnt, which every rank holds alike: Keras variables, or numpy arrays that change in place."""
+        """Return all parameters, equal on every rank: Keras variables, or numpy arrays that change in place."""
         policies = [self.policy, *([] if self.averaged is None else [self.averaged.policy])]
         learners = [*policies, *self.parts]
         return [variable for one in learners for variable in getattr(one, "trainable_variables", ())]
 
     def observe(self, observations: Callable[[], Any]) -> None:
-        """Let the policy's running mean, if it has one, take in observations.
+        """Update the policy's running mean of observations, if it has one.
 
         Args:
-            observations: gives them, [B, ...]; called only where there is a running mean, since rows are a copy.
+            observations: returns observations [B, ...]; called only if there is a running mean, since it may copy.
         """
         if self.policy.normalizer:
             self.policy.normalizer.update(unpacked(observations(), self.policy.observation_space))
             self.observed()
 
     def observed(self) -> None:
-        """Bring copies up to date with the policy's running mean."""
+        """Bring copies up to date with the policy's running mean of observations."""
         self.actor.refresh()
         for part in self.parts:
             part.observed()
 
     def ready(self) -> None:
-        """Bring copies up to date with the parameters, which were just loaded or broadcast."""
+        """Bring copies up to date with parameters that were just loaded or broadcast."""
         self.actor.refresh()
         for part in self.parts:
             part.ready()
 
     def state(self) -> dict[str, Any]:
-        """Everything the model remembers."""
+        """Return the state of the model."""
         state = {
             "policy": self.policy.state(),
             "optimizer": {} if self.optimizer is None else slots(self.optimizer),
@@ -222,7 +222,7 @@ class PolicyModel:
         return state
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave."""
+        """Take over a state of `state`."""
         self.policy.restore(state["policy"])
         self.actor.refresh()
         if self.optimizer is not None:
@@ -235,12 +235,12 @@ class PolicyModel:
             part.restore(state)
 
     def tree(self) -> dict[str, Any]:
-        """The content of a saved model."""
+        """Return the content of a saved model."""
         normalization = self._env.normalization() if self._env is not None else self._env_state
         return {"format": FORMAT, "config": self.config, "model": self.state(), "normalization": normalization}
 
     def take(self, tree: dict[str, Any], path: str | os.PathLike) -> None:
-        """Take over a saved model's content; ValueError naming the file when it does not fit."""
+        """Take over the content of a saved model; raise ValueError with the file's name if it does not fit."""
         if tree.get("format") != FORMAT:
             raise UsageError(f"'{path}' is not a model saved by tfbaselines")
         try:
@@ -250,19 +250,19 @@ class PolicyModel:
                 self._env.restore_normalization(self._env_state)
         except ValueError as error:
             raise UsageError(f"cannot load '{path}': {' '.join(str(error).split())[:500]}") from None
-        except Exception as error:  # A stranger's file makes numpy, Keras and TensorFlow raise almost anything.
+        except Exception as error:  # For a stranger's file numpy, Keras and TensorFlow raise almost anything.
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
             raise UsageError(f"cannot load '{path}': it is damaged ({reason})") from None
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write model, optimiser and the environment's normalisation to one file, whole or not at all."""
+        """Write model, optimizer and the environments' normalization to one file, whole or not at all."""
         save_tree(os.path.expanduser(path), self.tree())
 
     def load(self, path: str | os.PathLike) -> None:
-        """Read a file that `save` or a checkpoint wrote, or the last checkpoint of a run's log directory."""
+        """Read a saved model, a checkpoint, or the last checkpoint of a run's log directory."""
         found = saved_file(path)
         if os.path.isdir(os.path.expanduser(path)):
-            # Nothing is configured for a line of a notebook.
+            # In a notebook no logger is configured.
             (print if logger.Logger.CURRENT is None else logger.info)(f"loading {found}")
         self.take(load_tree(found), found)
 
@@ -274,7 +274,7 @@ class PolicyModel:
         export_saved_model(self.policy, normalization, os.path.expanduser(directory))
 
     def _named(self, obs: Any) -> Any:
-        """Observations as arrays; Tuple and nested ones by the names that their parts have in the policy's space."""
+        """Convert observations to arrays; parts of Tuple and nested ones get the names of the policy's space."""
         space = self.policy.observation_space
         of_parts = opened(space)
         if isinstance(of_parts, spaces.Dict) and isinstance(obs, Mapping | tuple):
@@ -290,7 +290,7 @@ class PolicyModel:
         return _as_array(obs, space)
 
     def _is_single(self, obs: Any) -> bool:
-        """Whether it is one observation, not a batch of them."""
+        """Return whether `obs` is one observation, not a batch."""
         space = self.policy.observation_space
         name, part = next(iter(parts_of(opened(space) if isinstance(obs, Mapping) else space).items()))
         return np.ndim(parts_of_obs(obs)[name]) == len(part.shape)
@@ -329,18 +329,18 @@ def _checked(obs: np.ndarray, space: spaces.Space) -> np.ndarray:
     if obs.shape[1:] != space.shape:
         raise bad_argument("obs.shape", obs.shape, f"a batch of observations has the shape {('N', *space.shape)}")
     if obs.dtype.kind == "f" and not np.isfinite(obs).all():
-        # The action would be as good as any, and a memory of it useless for ever.
+        # The action would be arbitrary, and a recurrent state would stay NaN.
         raise NotFiniteError(f"obs has a number that is not finite: {obs[~np.isfinite(obs)][0]}")
     return obs
 
 
 def _alone(obs: Any) -> Any:
-    """One observation as a batch of one."""
+    """Return one observation as a batch of one."""
     if isinstance(obs, Mapping):
         return {name: part[None] for name, part in obs.items()}
     return obs[None]
 
 
 def _length(obs: Any) -> int:
-    """The number of observations in a batch."""
+    """Return the number of observations in a batch."""
     return len(next(iter(parts_of_obs(obs).values())))

@@ -1,7 +1,7 @@
-"""The run of an algorithm that learns from a replay of single steps.
+"""Runs of algorithms that learn from a replay of single steps.
 
-A cycle collects some steps into the replay, then takes some gradient steps on batches of it, all in one compiled call;
-an epoch is some cycles, and ends with a test and a row of the logs.
+A cycle collects steps into the replay, then takes gradient steps on batches of it in one compiled call. An epoch has
+several cycles, and ends with a test and a row of the logs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,29 +32,29 @@ from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.run import Run
 from tfbaselines.training.tables import begin_row, end_row, make_table
 
-# Batches of one compiled call take at most this much memory.
+# Most bytes of the batches in one compiled call.
 BLOCK_BYTES = 2**26
 
 # A batch as arrays, as tensors, as float32 and its gradient; what networks compute from a small observation is larger.
 BATCH_COPIES = 6
 LEAST_ROW = 2**12
 
-# Of a replay in hindsight: transitions with a new goal for each with its own.
+# Hindsight replay: transitions with a new goal for each transition with its own goal.
 REPLAY_K = 4
 
-# A crash loses at most this part of the replay.
+# Largest part of the replay that a crash may lose.
 UNSAVED_PART = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Course:
-    """When a run collects and learns.
+    """Amounts of collecting and learning in a run.
 
     Attributes:
         steps: environment steps of this rank in the run.
         collected: steps of each environment in a cycle.
-        gradient_steps: in a cycle.
-        cycles_per_epoch: at least one.
+        gradient_steps: gradient steps in a cycle.
+        cycles_per_epoch: cycles in an epoch, at least one.
         save_freq: epochs between checkpoints; 0 saves only the last.
         log_episodes: see Plan.
     """
@@ -68,7 +68,7 @@ class Course:
 
     @classmethod
     def of(cls, config: OffPolicyConfig, num_envs: int) -> "Course":
-        """As Spinning Up's arguments say."""
+        """Return the course that Spinning Up's arguments declare."""
         collected = max(1, round(config.update_every / num_envs))
         steps = config.epochs * config.steps_per_epoch if config.total_timesteps is None else config.total_timesteps
         return cls(
@@ -152,14 +152,14 @@ class OffPolicyRun(Run):
         return model
 
     Attributes:
-        course: when the run collects and learns.
+        course: amounts of collecting and learning.
         table: values of the epoch, for its row of the logs.
 
     Args:
         algorithm: declaration of the algorithm.
         env: the environments.
         config: arguments of the algorithm.
-        course: when the run collects and learns.
+        course: amounts of collecting and learning.
         eval_env: environments that the algorithm evaluates on by itself; None for tests as the config declares them.
     """
 
@@ -279,32 +279,32 @@ class OffPolicyRun(Run):
 
     @property
     def sequence_length(self) -> int:
-        """Steps of a replayed sequence, for policies with memory."""
+        """Steps of a replayed sequence, for recurrent policies."""
         return getattr(self.config, "sequence_length", OffPolicyConfig.arguments()["sequence_length"].default)
 
     def train(self, block: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Take the gradient steps of a block at the present learning rates; new errors become priorities."""
+        """Take the gradient steps of a block at the present learning rates, and update priorities."""
         rows = block.pop("rows", None)
         statistics = self.check(self.model.train(block, **self.rates()))
         errors = statistics.pop("td_errors", None)
-        # Those of an update that will be dropped are no priorities.
+        # An update with other errors will be dropped.
         if errors is not None and np.isfinite(errors).all():
             self.replay.update_priorities(rows, errors)
         return statistics
 
     def blocks(self, steps: int, draw: Callable[[int], dict[str, Any]] | None = None) -> Iterator[dict[str, Any]]:
-        """Batches for this many gradient steps, in blocks of a bounded size.
+        """Yield batches for gradient steps, in blocks of bounded size.
 
         Args:
-            steps: their number.
-            draw: function of a number of batches that draws them; None for those that the policy learns from.
+            steps: number of gradient steps.
+            draw: draws a number of batches; None for the run's `draw`.
         """
         count = self._batches_in_block(steps)
         for _ in range(steps // count):
             yield (draw or self.draw)(count)
 
     def enough(self) -> bool:
-        """Whether every rank's replay holds enough: gradients are averaged over ranks."""
+        """Return whether the replay of every rank has enough transitions to learn from."""
         least = max(1, min(self.config.update_after, self.replay.size))
         if self.model.policy.recurrent:
             least = max(least, self.sequence_length * self.replay.num_envs)
@@ -312,22 +312,22 @@ class OffPolicyRun(Run):
         return enough if self.comm.size == 1 else all(self.comm.gather(enough))
 
     def draw(self, batches: int) -> dict[str, Any]:
-        """Batches of the replay: arrays [batches, B, ...]."""
+        """Draw batches of the replay: arrays [batches, B, ...]."""
         if self.model.policy.recurrent:
             return self.replay.sample_sequences(self.rng, batches, self.config.batch_size, self.sequence_length)
         return self.replay.sample(self.rng, batches, self.config.batch_size)
 
     def draw_one(self) -> dict[str, Any]:
-        """One batch of the replay: arrays [B, ...]."""
+        """Draw one batch of the replay: arrays [B, ...]."""
         return tf.nest.map_structure(lambda array: array[0], self.draw(1))
 
     def _batches_in_block(self, steps: int) -> int:
-        """The largest divisor of `steps` whose block is not too large."""
+        """Return the largest divisor of `steps` with a block of at most BLOCK_BYTES."""
         most = max(1, int(BLOCK_BYTES / (self._batch_rows(self.model.policy) * self.replay.obs_nbytes)))
         return max(count for count in range(1, min(steps, most) + 1) if steps % count == 0)
 
     def _batch_rows(self, policy: BasePolicy) -> int:
-        """Observations in a batch."""
+        """Return the number of observations in a batch."""
         return self.config.batch_size * (self.sequence_length if policy.recurrent else 2)
 
 
@@ -340,7 +340,7 @@ def _hindsight(env: VecEnv, policy: BasePolicy, config: OffPolicyConfig) -> Hind
 
 
 def _ends(config: OffPolicyConfig) -> dict[str, Any]:
-    """What a replay does at the end of an episode: reward signals each have a discount, and ends, of their own."""
+    """Return the replay's arguments for ends of episodes; reward signals have their own discounts and ends."""
     signals = getattr(config, "signals", None)
     return {"gamma": config.gamma} if signals is None else {"gamma": 1.0, "keep_ends": True}
 

@@ -45,11 +45,11 @@ class OnPolicyRun(Run):
 
     Args:
         algorithm: declaration of the algorithm.
-        network: as given to learn.
+        network: name or builder of the network.
         env: the environments.
         config: arguments of the algorithm.
         columns: makes the columns of a row of the logs from the run; `log` adds others.
-        plan: lengths and intervals; None for those of an OnPolicyConfig. An update takes whole rollouts.
+        plan: lengths and intervals; None for Plan.of(config). An update takes whole rollouts.
         scores: latest episodes; None for Scores().
         rollouts_per_update: rollouts that an update takes one after another, each with the present policy.
         keep_neglogps: rollouts include the negative log probabilities of actions.
@@ -138,7 +138,7 @@ class OnPolicyRun(Run):
             self.finish_update(lambda: self._columns(self) | self._row())
 
     def _evaluation(self, acting: tuple[Any, ...]) -> Runner | None:
-        """Return a runner of the evaluation environments, which take as many steps as those of training."""
+        """Return a runner of the evaluation environments, with as many steps as in training."""
         if self.eval_env is None or self._tester is not None:
             return None
         return Runner(self.eval_env, *acting, keep_neglogps=False)
@@ -173,7 +173,7 @@ class BatchRun(OnPolicyRun):
 
     Args:
         algorithm: declaration of the algorithm.
-        network: as given to learn.
+        network: name or builder of the network.
         env: the environments.
         config: arguments of the algorithm.
         episodes_in_mean: number of latest episodes in the means of the logs.

@@ -1,6 +1,6 @@
-"""Behaviour cloning beside reinforcement learning: after the algorithm's own gradient steps, as many on demonstrations.
+"""Behavior cloning beside reinforcement learning: each gradient step is followed by one on demonstrations.
 
-The steps have an Adam of their own, whose learning rate is the policy's times a strength that goes down to 0.
+These steps have their own Adam; its learning rate is the policy's times a strength that falls to 0.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,17 +22,17 @@ from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import Adam, restore_slots, slots
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.precision import compile_with_xla
-from tfbaselines.training.model import PolicyModel
+from tfbaselines.training.model import Part, PolicyModel
 from tfbaselines.training.run import Run
 
 LOSS, STRENGTH = "pretraining/loss", "pretraining/strength"
 
 
-class CloningBeside:
-    """Gradient steps of behaviour cloning; a part of the model (see PolicyModel.parts).
+class CloningBeside(Part):
+    """Take gradient steps of behavior cloning; a Part of the model.
 
     Attributes:
-        optimizer: takes the steps.
+        optimizer: optimizer of the steps.
 
     Args:
         run: the run; its logs get the statistics.
@@ -58,7 +58,8 @@ class CloningBeside:
         if policy.recurrent:
             length = arguments.sequence_length
             self._sequences = Sequences(demonstrations, length, policy.state_size)
-            self._data, self._size = self._sequences.data, max(1, self._size // length)
+            self._data = self._sequences.data
+            self._size = max(1, self._size // length)
         else:
             self._data = as_rows(demonstrations)
         self.optimizer, jit = Adam(epsilon=ADAM_EPSILON), compile_with_xla(policy, arguments.batch_size)
@@ -68,7 +69,7 @@ class CloningBeside:
 
     @property
     def strength(self) -> float:
-        """The learning rate of this update, as a share of the policy's."""
+        """Learning rate of this update, as a share of the policy's."""
         steps, before = self._arguments.steps, self._run.timesteps - self._run.plan.steps_per_update
         left = max(0.0, 1.0 - before / steps) if steps else 1.0
         return left * self._arguments.strength
@@ -107,18 +108,11 @@ class CloningBeside:
     def _memory_of(self, obs: np.ndarray, episode_start: np.ndarray, states: np.ndarray) -> np.ndarray:
         return self._memory(*map(tf.constant, (self._as_shown(obs), episode_start, states))).numpy()
 
-    def ready(self) -> None:
-        """Nothing follows the parameters."""
-
-    def observed(self) -> None:
-        """Nothing depends on the statistics of observations."""
-
     def state(self) -> dict[str, Any]:
-        """The optimiser's."""
         return {"pretraining": slots(self.optimizer)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what `state` gave; a model that was trained without cloning has nothing of it."""
+        # A model that was trained without cloning has no such state.
         if "pretraining" in state:
             restore_slots(self.optimizer, state["pretraining"])
 

@@ -8,22 +8,22 @@ from typing import TextIO
 
 from tqdm import tqdm
 
-# Where there is no terminal, a line at most this often.
+# Shortest time between two lines.
 SECONDS_BETWEEN_LINES = 30.0
 
 
 class NoProgress:
-    """Shows nothing."""
+    """Show nothing."""
 
     def update(self, steps: int, reward: Callable[[], float]) -> None:
-        """Take note of the steps done so far, and show the latest mean reward that `reward` gives when it is time."""
+        """Show the steps done so far and the mean reward, which `reward` returns, if it is time."""
 
     def close(self) -> None:
         """End the display."""
 
 
 class ProgressBar:
-    """A tqdm bar with steps, steps per second, reward and time left, on standard error."""
+    """Show a tqdm bar with steps, steps per second, reward and time left, on standard error."""
 
     def __init__(self, name: str, done: int, total: int, stream: TextIO, unit: str = "step") -> None:
         self._bar = tqdm(
@@ -40,20 +40,25 @@ class ProgressBar:
         self._bar.update(steps - self._bar.n)
 
     def close(self) -> None:
-        """Leave the bar as it stands."""
+        """Leave the bar as it is."""
         with contextlib.suppress(OSError, ValueError):
             self._bar.close()
 
 
 class ProgressLines:
-    """A line with steps, share done, steps per second, reward and time left, at most every half minute."""
+    """Print a line with steps, share done, steps per second, reward and time left, at most every half minute."""
 
     def __init__(self, name: str, done: int, total: int, stream: TextIO, unit: str = "step") -> None:
-        self._name, self._started_at, self._total, self._stream, self._units = name, done, total, stream, f"{unit}s"
-        self._start = self._last = time.monotonic()
+        self._name = name
+        self._started_at = done
+        self._total = total
+        self._stream = stream
+        self._units = f"{unit}s"
+        self._start = time.monotonic()
+        self._last = self._start
 
     def update(self, steps: int, reward: Callable[[], float]) -> None:
-        """Print a line when it is time for one, and at the end."""
+        """Print a line if it is time, and at the end."""
         now = time.monotonic()
         if now - self._last < SECONDS_BETWEEN_LINES and steps < self._total:
             return
@@ -71,13 +76,13 @@ class ProgressLines:
             )
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Do nothing: no display is open."""
 
 
 def make_progress(
     show: bool, name: str, done: int, total: int, unit: str = "step"
 ) -> NoProgress | ProgressBar | ProgressLines:
-    """The display that fits where standard error goes."""
+    """Return a display that suits standard error: a bar on a terminal, else lines."""
     if not show or total <= 0 or sys.stderr is None:
         return NoProgress()
     return (ProgressBar if sys.stderr.isatty() else ProgressLines)(name, done, total, sys.stderr, unit)

@@ -1,4 +1,4 @@
-"""Ranks of a run: their seeds, their description, and the check that they stay in step."""
+"""Ranks of a run: their seeds, the decisions that they share, and the check that they stay in step."""
 
 import random
 import socket
@@ -50,3 +50,21 @@ def check_in_step(variables: list[Any], comm: mpi.Communicator) -> None:
     """
     if comm.size > 1:
         mpi.sync_check(np.concatenate([mpi.values(variable).ravel() for variable in variables]), comm)
+
+
+def agree(signal: int, stopped: bool, save_due: bool, comm: mpi.Communicator) -> tuple[int, bool, bool]:
+    """Agree over ranks whether the run stops, and whether it saves a checkpoint.
+
+    Args:
+        signal: number of a signal that came to this rank; 0 for none.
+        stopped: this rank stops.
+        save_due: a checkpoint is due; rank 0 decides.
+        comm: the ranks.
+
+    Returns:
+        The number of a signal that came to any rank, or 0; whether any rank stops; whether a checkpoint is due.
+    """
+    if comm.size == 1:
+        return signal, stopped, save_due
+    every = comm.gather((signal, stopped, save_due))
+    return max(number for number, _, _ in every), any(stops for _, stops, _ in every), every[0][2]

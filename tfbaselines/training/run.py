@@ -30,14 +30,14 @@ from tfbaselines.parallel import mpi
 from tfbaselines.parallel.threads import Together, one_blas_thread
 from tfbaselines.policy.precision import available, set_precision
 from tfbaselines.training.callbacks import Callbacks, StopAt
-from tfbaselines.training.clock import UNLIMITED, Clock, Plan
+from tfbaselines.training.clock import Clock, Plan
 from tfbaselines.training.guards import FiniteCheck, Interrupted, StopSignals
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.progress import make_progress
-from tfbaselines.training.ranks import check_in_step, ranks_text, seed_everything
+from tfbaselines.training.ranks import agree, check_in_step, ranks_text, seed_everything
 from tfbaselines.training.saving import RunState, Saving
 from tfbaselines.training.schedules import Rates
-from tfbaselines.training.testing import Scores, Tester
+from tfbaselines.training.testing import Scores, Tester, make_tester
 
 UPDATES_BETWEEN_SYNC_CHECKS = 100
 
@@ -55,6 +55,7 @@ class Run:
         algorithm: declaration of the algorithm.
         env: environments of training, wrapped as the algorithm declares.
         envs: environments of each worker, wrapped.
+        normalized: environments with the normalization of the model.
         eval_env: environments for tests, wrapped; None for no tests.
         environments: environments of training and of tests, saved as one; None before `start`.
         model: model that learns; None before `start`.
@@ -68,14 +69,13 @@ class Run:
 
     Args:
         algorithm: declaration of the algorithm.
-        env: the environments, or a list with those of each worker.
+        env: the environments, or a list with the environments of each worker.
         joined: saves and restores the environments of several workers as one.
         config: arguments of the algorithm.
         plan: lengths and intervals.
         clock: counters; None for a Clock of the plan.
         scores: latest episodes; None for Scores().
         eval_env: environments that the algorithm evaluates on by itself; None for tests as the config declares them.
-        ends: the run has a known length, so that arguments may follow schedules; None if the plan has one.
     """
 
     def __init__(
@@ -89,13 +89,13 @@ class Run:
         clock: Clock | None = None,
         scores: Scores | None = None,
         eval_env: VecEnv | None = None,
-        ends: bool | None = None,
     ) -> None:
         self.algorithm = algorithm
         self.name = algorithm.name
         several = isinstance(env, list | tuple)
         self.envs = [algorithm.wrap(one) for one in (env if several else [env])]
-        self.env = joined(self.envs) if several else self.envs[0]
+        self.normalized = self.envs[0]
+        self.env = joined(self.envs) if several else self.normalized
         limit = getattr(config, "max_ep_len", None)
         if limit is not None:
             self.env.limit_episodes(limit)
@@ -104,13 +104,16 @@ class Run:
         self.scores = scores or Scores()
         self.options = config.options
         self.comm = mpi.wrap(config.comm)
-        self._rates = Rates(self.name, config, plan.total_timesteps < UNLIMITED if ends is None else ends)
+        self._rates = Rates(self.name, config, ends=self.clock.end is not None)
         set_precision(available(self.options.precision, warns=self.is_root))
         exchange.set_exchange(self.options.mpi_exchange)
         self.rng = seed_everything(config.seed, self.comm)
         self._closing = contextlib.ExitStack()
         self._tester: Tester | None = None
-        self.eval_env = algorithm.wrap(eval_env) if eval_env is not None else self._make_tests(config)
+        if eval_env is None:
+            self._tester, self.eval_env = make_tester(self.normalized, config, self.options, algorithm.wrap)
+        else:
+            self.eval_env = algorithm.wrap(eval_env)
         self.environments: Any = None
         self.model: PolicyModel | None = None
         self.columns: dict[str, float] = {}
@@ -125,16 +128,6 @@ class Run:
         self._save_wanted = False
         self._calling_back = False
 
-    def _make_tests(self, config: Config) -> VecEnv | None:
-        """Return the environments for tests; an algorithm without num_test_episodes steps them by itself."""
-        given = getattr(config, "eval_env", None)
-        given = None if given is None else self.algorithm.wrap(given)
-        if not hasattr(config, "num_test_episodes"):
-            return given
-        self._tester = Tester(self.envs[0], given, config, self.options, self.algorithm.wrap)
-        self._closing.callback(self._tester.close)
-        return self._tester.env
-
     def start(
         self, model: PolicyModel, *, replay: Any = None, paused: Callable[[], AbstractContextManager] = nullcontext
     ) -> None:
@@ -143,14 +136,14 @@ class Run:
         Args:
             model: model that learns.
             replay: experience that is saved beside the checkpoints, by save(path) and load(path); None for none.
-            paused: returns a context in which no other thread changes the model or the environments.
+            paused: returns a context that stops all threads from changing the model and the environments.
         """
         self.model = model
         self._paused = paused
         self.environments = self.env
         if self.eval_env is not None:
             self.environments = Together([self.env, self.eval_env])
-            self.judge_by_tests(getattr(self.config, "num_test_episodes", 0) or EPISODES_IN_MEAN)
+            self.scores.judge_by_tests(getattr(self.config, "num_test_episodes", 0) or EPISODES_IN_MEAN)
         state = RunState(self.clock, self.scores, self.rng, self.environments, self._callbacks, self.comm)
         self._saving = Saving(model, state, self.options, replay, self.plan.replay_interval)
         if self._saving.directory and self.is_root:
@@ -190,11 +183,6 @@ class Run:
         return episodes
 
     @property
-    def normalized(self) -> VecEnv:
-        """Environments whose normalization belongs to the model."""
-        return self.envs[0]
-
-    @property
     def episodes(self) -> Episodes:
         """Latest episodes of training."""
         return self.scores.training
@@ -214,13 +202,9 @@ class Run:
         """Mean return by which the run is judged; NaN before enough episodes have ended."""
         return self.scores.judged_return
 
-    def judge_by_tests(self, episodes: int) -> bool:
-        """Judge the run by a callback's tests of this many episodes, unless it has its own; return whether it does."""
-        return self.scores.judge_by_tests(episodes)
-
     @property
     def is_root(self) -> bool:
-        """Whether this rank writes files and shows progress."""
+        """True on the rank that writes files and shows progress."""
         return self.comm.rank == 0
 
     @property
@@ -276,6 +260,8 @@ class Run:
 
     def __exit__(self, kind: type | None, error: BaseException | None, *_: Any) -> None:
         # After any exception, release the directory, the environments and numpy's threads.
+        if self._tester is not None:
+            self._closing.callback(self._tester.close)
         with self._closing:
             if self._progress is None:
                 return
@@ -333,7 +319,7 @@ class Run:
             yield self.update
 
     def finish_update(self, row: Callable[[], dict[str, Any]]) -> None:
-        """End an update: call callbacks, log, save and show progress; stop if a signal or a callback asked for it.
+        """End an update: call callbacks, log, save and show progress; stop after a signal or at a callback's request.
 
         Args:
             row: returns the columns of a row of the logs; called when a row is due.
@@ -342,7 +328,9 @@ class Run:
         self.clock.tick()
         self.environments.merge_statistics(self.comm)
         self._call_back()
-        signal_number, save_due = self._agree()
+        minutes = self.options.save_minutes
+        due = self._save_wanted or (minutes is not None and time.perf_counter() - self._saved_at >= 60 * minutes)
+        signal_number, self._stopped, save_due = agree(self._signals.number, self._stopped, due, self.comm)
         # A run that a callback stopped logs its last row; all ranks log together.
         if self.clock.row_due(self.episodes.count) or self._stopped:
             self.clock.measure_speed()
@@ -412,16 +400,3 @@ class Run:
         last_good = self._saving.saved if self._saving is not None else 0
         saved = f"; the last good checkpoint is {last_good:05d}" if last_good else ""
         return (f" on rank {self.comm.rank}" if self.comm.size > 1 else "") + saved
-
-    def _agree(self) -> tuple[int, bool]:
-        """Agree over ranks whether to stop and to save after this update.
-
-        Returns:
-            The number of a signal that came to any rank, or 0; whether a checkpoint is due, which rank 0 decides.
-        """
-        minutes = self.options.save_minutes
-        due = minutes is not None and time.perf_counter() - self._saved_at >= 60 * minutes
-        own = (self._signals.number, self._stopped, due or self._save_wanted)
-        every = self.comm.gather(own) if self.comm.size > 1 else [own]
-        self._stopped = any(stopped for _, stopped, _ in every)
-        return max(number for number, _, _ in every), every[0][2]

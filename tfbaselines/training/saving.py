@@ -26,7 +26,7 @@ class RunState:
 
     Attributes:
         clock: counters, equal on all ranks.
-        scores: latest episodes; a checkpoint has those of rank 0.
+        scores: latest episodes; a checkpoint has rank 0's.
         rng: random generator of this rank.
         environments: environments of this rank.
         callbacks: callbacks of this rank.
@@ -79,7 +79,7 @@ class Saving:
     """Write the checkpoints of a run, and resume from an earlier one.
 
     Attributes:
-        directory: log directory; None for none, in which case nothing is saved.
+        directory: log directory; None to save nothing.
         saved: update of the latest checkpoint, or the update at which the run began.
 
     Args:

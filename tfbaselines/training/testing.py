@@ -15,17 +15,17 @@ from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.logs.statistics import EPISODES_IN_MEAN, Episodes, safe_mean
 from tfbaselines.parallel.threads import one_blas_thread
 
-# Dones without an 'episode' entry after which there is none to be expected: an Atari game has far fewer lives.
+# An environment without an 'episode' entry after this many dones has no Monitor: an Atari game has far fewer lives.
 MOST_SILENT_DONES = 1000
 
 
 def limit_as_trained(env: VecEnv, algorithm: Algorithm, arguments: dict[str, Any]) -> None:
-    """Cut episodes off where training did.
+    """Limit episodes to the length that training had.
 
     Args:
         env: the environments.
-        algorithm: that of the run.
-        arguments: those that learn was called with.
+        algorithm: declaration of the run's algorithm.
+        arguments: arguments of the run's learn.
     """
     most = getattr(algorithm.config.of(arguments), "max_ep_len", None)
     if most is not None:
@@ -33,10 +33,10 @@ def limit_as_trained(env: VecEnv, algorithm: Algorithm, arguments: dict[str, Any
 
 
 def episodes(model: Any, env: VecEnv, deterministic: bool = False, render: bool = False) -> Iterator[dict[str, Any]]:
-    """Act for ever; yields the info entry of each episode that ends: 'r' the environment's own return, 'l', 't'.
+    """Act without end; yield the info entry of each episode: 'r' the environment's own return, 'l', 't'.
 
     Args:
-        model: what acts.
+        model: model that acts.
         env: the environments, wrapped as in training.
         deterministic: take the most likely actions.
         render: show the environments after each step.
@@ -45,11 +45,11 @@ def episodes(model: Any, env: VecEnv, deterministic: bool = False, render: bool 
 
 
 def even_episodes(model: Any, env: VecEnv, count: int, deterministic: bool = False) -> list[dict[str, Any]]:
-    """The first episodes of every environment, as many of each as it takes for `count` of them.
+    """Return `count` episodes, the first ones of every environment, as evenly as possible.
 
-    Unlike the first that end, these are not the short ones. Arguments as for `episodes`.
+    The first episodes to end would be the short ones. For the other arguments see `episodes`.
     """
-    # More of the first environments where the count does not divide.
+    # The first environments play the remainder of the division.
     wanted = [len(range(i, count, env.num_envs)) for i in range(env.num_envs)]
     played: list[dict[str, Any]] = []
     for i, episode in _ended(model, env, deterministic):
@@ -62,7 +62,7 @@ def even_episodes(model: Any, env: VecEnv, count: int, deterministic: bool = Fal
 
 
 def _ended(model: Any, env: VecEnv, deterministic: bool, render: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The number of an environment, and its info entry, for each episode that ends."""
+    """Yield the number of the environment and its info entry for each episode that ends."""
     with one_blas_thread():
         obs, silent, lengths = env.reset(), 0, np.zeros(env.num_envs, int)
         state, dones = model.initial_states(env.num_envs), np.zeros(env.num_envs, bool)
@@ -136,17 +136,17 @@ class Scores:
 
 
 class Tester:
-    """Environments for tests, given or made.
+    """Test a policy in environments that are given, or made by the run's options.
 
     Attributes:
-        env: the environments for tests; None for no tests.
+        env: environments for tests; None for no tests.
 
     Args:
-        env: the environments of training, whose normalisation goes for tests too.
-        eval_env: environments for tests; None makes them as the run's options say.
-        config: has num_test_episodes and max_ep_len.
-        options: of the run.
-        wrap: what the algorithm puts around environments that are made here.
+        env: environments of training; tests use their normalization.
+        eval_env: environments for tests; None makes them by options.make_eval_env.
+        config: arguments with num_test_episodes and max_ep_len.
+        options: options of the run.
+        wrap: wraps environments that are made here as the algorithm declares.
     """
 
     def __init__(
@@ -157,7 +157,9 @@ class Tester:
         options: RunOptions,
         wrap: Callable[[VecEnv], VecEnv] = lambda env: env,
     ) -> None:
-        self._train_env, self._count, self._own = env, config.num_test_episodes, None
+        self._train_env = env
+        self._count = config.num_test_episodes
+        self._own: VecEnv | None = None
         if eval_env is None and self._count and options.make_eval_env is not None:
             eval_env = self._own = wrap(options.make_eval_env(self._count))
         self.env = scaled_like(env, eval_env) if self._count and eval_env is not None else None
@@ -165,7 +167,7 @@ class Tester:
             self.env.limit_episodes(config.max_ep_len)
 
     def run(self, model: Any) -> list[dict[str, Any]]:
-        """Run the deterministic policy; the episodes' infos."""
+        """Run the deterministic policy, and return the episodes' infos."""
         if self.env is None:
             return []
         statistics = self._train_env.normalization()
@@ -174,17 +176,38 @@ class Tester:
         return even_episodes(model, self.env, self._count, deterministic=True)
 
     def close(self) -> None:
-        """Close the environments that were made here."""
+        """Close environments that were made here."""
         if self._own is not None:
             self._own.close()
 
 
-def scaled_like(env: VecEnv, eval_env: VecEnv) -> VecEnv:
-    """Environments for tests, in VecNormalize where those of training are and these are not.
+def make_tester(
+    env: VecEnv, config: Any, options: RunOptions, wrap: Callable[[VecEnv], VecEnv]
+) -> tuple[Tester | None, VecEnv | None]:
+    """Make the tests that an algorithm's arguments declare, and return the environments for evaluation.
+
+    An algorithm with eval_env but without num_test_episodes steps its evaluation environments by itself.
 
     Args:
-        env: the environments of training.
-        eval_env: those for tests.
+        env: environments of training.
+        config: arguments of the algorithm.
+        options: options of the run.
+        wrap: wraps environments as the algorithm declares.
+    """
+    given = getattr(config, "eval_env", None)
+    given = None if given is None else wrap(given)
+    if not hasattr(config, "num_test_episodes"):
+        return None, given
+    tester = Tester(env, given, config, options, wrap)
+    return tester, tester.env
+
+
+def scaled_like(env: VecEnv, eval_env: VecEnv) -> VecEnv:
+    """Wrap environments for tests in VecNormalize if only the environments of training are normalized.
+
+    Args:
+        env: environments of training.
+        eval_env: environments for tests.
     """
     statistics = env.normalization()
     if statistics.get("ob") is None or find_wrapper(eval_env, VecNormalize) is not None:

@@ -1,6 +1,6 @@
 """A2C: advantage actor-critic (Mnih et al. 2016, arXiv:1602.01783), all environments in step.
 
-This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in a2c.py.
+This module loads no TensorFlow: it declares the arguments and the algorithm. `learn` is in a2c.py.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ class Config(SignalsConfig, OnPolicyConfig, PolicyConfig):
     save_interval: int
     value_network: NetworkSpec | None
     normalize_observations: bool
-    normalize_advantages: bool = arg(False, "standardise the advantages of each update")
+    normalize_advantages: bool = arg(False, "standardize the advantages of each update")
     max_total_reward: float | None
     eval_env: Any
     comm: Any

@@ -30,14 +30,14 @@ from tfbaselines.training.on_policy import OnPolicyRun
 
 
 def loss(policy: Policy, batch: Batch, config: Config) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """The objective of one rollout and its statistics.
+    """Return the loss of one rollout and its statistics.
 
     Args:
-        policy: gives the current distribution and values.
+        policy: policy with the current distribution and values.
         batch: obs, actions, returns, values [B, ...]; recurrent policies: the same as [n, T, ...] with episode_start
-            [n, T] and states [n, S]. With reward signals returns and values have a column for each, and advantages [B]
-            are given.
-        config: the weights.
+            [n, T] and states [n, S]. With reward signals, returns and values have a column for each signal, and the
+            batch includes advantages [B].
+        config: arguments with the weights.
     """
     batch, outputs = evaluated(policy, batch)
     distribution = policy.head.distribution(outputs.flat)

@@ -1,6 +1,6 @@
-"""BC: behaviour cloning (Pomerleau 1991). The policy becomes the one under which demonstrations are most likely,
+"""BC: behavior cloning (Pomerleau 1991): the policy maximizes the likelihood of demonstrations.
 
-This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in bc.py.
+This module loads no TensorFlow: it declares the arguments and the algorithm. `learn` is in bc.py.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from tfbaselines.loading import lazily
 
 @dataclass(kw_only=True)
 class Config(DemonstrationConfig, SearchConfig):
-    """Arguments of behaviour cloning."""
+    """Arguments of behavior cloning."""
 
     demo_path: str | None
     traj_limitation: int | None
@@ -26,17 +26,15 @@ class Config(DemonstrationConfig, SearchConfig):
     )
     lr: Schedule = arg(1e-3, "learning rate", at_least=0)
     batch_size: int = arg(128, "demonstrated steps in a gradient step", at_least=1, limit=ROWS)
-    held_out: float = arg(0.1, "share of the demonstrations that is not learnt from", at_least=0, at_most=0.5)
-    patience: int = arg(
-        20, "passes without a smaller loss of the held-out part after which the run ends; 0 for no such end", at_least=0
-    )
+    held_out: float = arg(0.1, "share of the demonstrations held out for validation", at_least=0, at_most=0.5)
+    patience: int = arg(20, "early stopping: passes without improvement of the validation loss; 0 for none", at_least=0)
     weight_decay: float = arg(0.0, "factor of the penalty of half the squared parameters", at_least=0, at_most=1)
     normalize_observations: bool = arg(
-        False, "scale observations by the mean and deviation of the demonstrations', kept inside the policy"
+        False, "scale observations by the demonstrations' mean and deviation, kept inside the policy"
     )
     seed: int | None
     total_timesteps: float | None = arg(
-        None, "demonstrated steps learnt from, after which no pass begins; None for all passes", at_least=0
+        None, "demonstrated steps to learn from, in whole passes; None for all passes", at_least=0
     )
     load_path: str | None
     comm: Any
@@ -58,7 +56,7 @@ class Config(DemonstrationConfig, SearchConfig):
 ALGORITHM = Algorithm(
     name="bc",
     config=Config,
-    summary="behaviour cloning: the policy imitates demonstrations (Pomerleau 1991)",
+    summary="behavior cloning: the policy imitates demonstrations (Pomerleau 1991)",
     actions=EVERY_KIND,
     values=False,
     normalized_environments=False,

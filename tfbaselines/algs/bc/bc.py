@@ -1,9 +1,11 @@
-"""BC: behaviour cloning (Pomerleau 1991). The policy becomes the one under which demonstrations are most likely,
+"""BC: behavior cloning (Pomerleau 1991): the policy maximizes the likelihood of demonstrations.
 
-    L = E[-log pi(a|s)] + weight_decay / 2 |theta|^2,
+Passes of Adam over shuffled minibatches descend
 
-by passes of Adam over shuffled minibatches. A part of the demonstrations is held out; when its loss has not fallen for
-`patience` passes, the parameters with which it was smallest are taken back, and the run ends.
+    L = E[-log pi(a|s)] + weight_decay / 2 |theta|^2
+
+Early stopping: a part of the demonstrations is held out for validation. After `patience` passes without improvement of
+its loss the run ends, with the parameters of the smallest validation loss.
 """
 
 from functools import partial
@@ -26,7 +28,7 @@ make_policy = partial(make_direct_policy, certain=False)
 
 @takes(Config)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
-    """Train a policy by behaviour cloning; the environments serve for tests alone."""
+    """Train a policy by behavior cloning; the environments are for tests only."""
     config = Config.of(kwargs)
     with SearchRun(ALGORITHM, env, config, columns=lambda run: counter_columns(run) | test_columns(run)) as run:
         env.reset()

@@ -1,6 +1,6 @@
 """GAIL: generative adversarial imitation learning (Ho and Ermon 2016, arXiv:1606.03476), as in baselines.
 
-This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in gail.py.
+This module loads no TensorFlow: it declares the arguments and the algorithm. `learn` is in gail.py.
 """
 
 from collections.abc import Callable
@@ -31,12 +31,12 @@ class Config(DemonstrationConfig, TrustRegionConfig, BatchConfig):
     cg_iters: int
     cg_damping: float = arg(0.1, "added to the diagonal of the Fisher matrix", at_least=0)
     gamma: Coefficient = arg(0.995, "discount per step", at_least=0, at_most=1)
-    lam: Coefficient = arg(0.97, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
+    lam: Coefficient = arg(0.97, "GAE lambda", at_least=0, at_most=1)
     vf_iters: int = arg(5, "passes of the value function over each batch", at_least=0, limit=COUNT)
     vf_stepsize: Coefficient = arg(1e-3, "learning rate of the value function", at_least=0)
     d_stepsize: float = arg(3e-4, "learning rate of the discriminator", at_least=0)
-    pretrained: bool = arg(False, "begin with behaviour cloning of the demonstrations, unless load_path is given")
-    BC_max_iter: int = arg(10000, "the most gradient steps of that", at_least=1)
+    pretrained: bool = arg(False, "begin with behavior cloning of the demonstrations, unless load_path is given")
+    BC_max_iter: int = arg(10000, "most gradient steps of the behavior cloning", at_least=1)
     traj_limitation: int | None
     subsample: int
     total_timesteps: float | None
@@ -61,7 +61,6 @@ class Config(DemonstrationConfig, TrustRegionConfig, BatchConfig):
     }
 
     def check(self) -> None:
-        """See Config."""
         super().check()
         if self.d_step > self.timesteps_per_batch:
             accepted = f"at most timesteps_per_batch={self.timesteps_per_batch}"

@@ -1,11 +1,11 @@
 """GAIL: generative adversarial imitation learning (Ho and Ermon 2016, arXiv:1606.03476), as in baselines.
 
-A discriminator D learns to tell what the policy does from demonstrations, and the policy learns by TRPO's step from
+A discriminator D learns to separate the policy's steps from demonstrated ones. The policy learns by TRPO's step from
 
     r(s, a) = -log(1 - D(s, a)),
 
-so that it is taken for the demonstrator. An update is g_step steps of the policy, each on a batch of its own, then
-d_step steps of the discriminator on parts of the last batch and as many demonstrated steps. It descends
+so that the discriminator takes it for the demonstrator. An update is g_step steps of the policy, each on a new batch,
+then d_step steps of the discriminator on parts of the last batch and as many demonstrated steps. It descends
 
     E_policy[-log(1 - D)] + E_demonstrations[-log D] - adversary_entcoeff H[D].
 """

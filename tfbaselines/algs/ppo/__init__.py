@@ -1,6 +1,6 @@
 """PPO as in Spinning Up: clipped ratios, stopped early by the KL divergence (Schulman et al. 2017, arXiv:1707.06347).
 
-This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in ppo.py.
+This module loads no TensorFlow: it declares the arguments and the algorithm. `learn` is in ppo.py.
 """
 
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ class Config(EpochConfig):
     steps_per_epoch: int
     epochs: int
     gamma: Coefficient
-    clip_ratio: Coefficient = arg(0.2, "how far the probability ratio may go from 1", at_least=0)
+    clip_ratio: Coefficient = arg(0.2, "clipping range of the probability ratio around 1", at_least=0)
     pi_lr: Schedule = arg(3e-4, "the policy's learning rate", at_least=0)
     vf_lr: Schedule
-    train_pi_iters: int = arg(80, "gradient steps of the policy in an epoch, at most", at_least=1, limit=COUNT)
+    train_pi_iters: int = arg(80, "most gradient steps of the policy in an epoch", at_least=1, limit=COUNT)
     train_v_iters: int
     lam: Coefficient
     max_ep_len: int | None
-    target_kl: float = arg(0.01, "KL divergence of an update; its steps end where it is 1.5 times this", at_least=0)
+    target_kl: float = arg(0.01, "KL divergence of an update; its steps end above 1.5 times this", at_least=0)
     logger_kwargs: dict[str, Any] | None
     save_freq: int
     total_timesteps: float | None
@@ -51,7 +51,7 @@ class Config(EpochConfig):
 ALGORITHM = Algorithm(
     name="ppo",
     config=Config,
-    summary="proximal policy optimisation stopped early by the KL divergence, Spinning Up's form",
+    summary="proximal policy optimization stopped early by the KL divergence, Spinning Up's form",
     actions=EVERY_KIND,
     packed_observations=True,
     normalized_environments=False,

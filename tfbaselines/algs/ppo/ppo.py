@@ -1,6 +1,6 @@
 """PPO as in Spinning Up: clipped ratios, stopped early by the KL divergence (Schulman et al. 2017, arXiv:1707.06347).
 
-Each epoch collects steps_per_epoch with the current policy, estimates advantages A with GAE, normalised over all
+Each epoch collects steps_per_epoch with the current policy, estimates advantages A with GAE, normalized over all
 ranks, and takes up to train_pi_iters steps of Adam on the policy, each on all rows, down
 
     LossPi = -E[min(A * ratio, A * clip(ratio, 1 - clip_ratio, 1 + clip_ratio))],   ratio = pi(a|s) / pi_old(a|s)
@@ -26,18 +26,18 @@ from tfbaselines.training.model import PolicyModel
 
 STATISTICS = ("LossPi", "LossV", "DeltaLossPi", "DeltaLossV", "Entropy", "KL", "ClipFrac", "StopIter")
 
-# The policy's steps end where the KL divergence is above this times target_kl.
+# The steps of the policy end at a KL divergence above this times target_kl.
 TOLERANCE = 1.5
 
 
 def loss(policy: Policy, batch: Batch, clip_ratio: float) -> tuple[tf.Tensor, Statistics]:
-    """The policy's objective and its statistics.
+    """Return the loss of the policy and its statistics.
 
     Args:
-        policy: gives the current distribution.
+        policy: policy with the current distribution.
         batch: obs, actions, advantages, neglogpacs [B, ...]; recurrent policies: the same as [n, T, ...] with
             episode_start [n, T] and states [n, S].
-        clip_ratio: how far the probability ratio may go from 1.
+        clip_ratio: bound of the distance between the probability ratio and 1.
     """
     batch, outputs = evaluated(policy, batch)
     neglogp = policy.head.distribution(outputs.flat).neglogp(batch["actions"])

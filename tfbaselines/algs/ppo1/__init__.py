@@ -1,6 +1,6 @@
-"""PPO1: proximal policy optimisation as in baselines' first form (Schulman et al. 2017, arXiv:1707.06347).
+"""PPO1: proximal policy optimization as in baselines' first form (Schulman et al. 2017, arXiv:1707.06347).
 
-This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in ppo1.py.
+This module loads no TensorFlow: it declares the arguments and the algorithm. `learn` is in ppo1.py.
 """
 
 from collections.abc import Callable
@@ -23,13 +23,13 @@ class Config(BatchConfig):
     timesteps_per_actorbatch: int = arg(
         2048, "steps of all environments of this rank in an update", at_least=1, limit=STEPS
     )
-    clip_param: float = arg(0.2, "how far the probability ratio may go from 1", at_least=0)
+    clip_param: float = arg(0.2, "clipping range of the probability ratio around 1", at_least=0)
     entcoeff: Coefficient = arg(0.0, "weight of the policy's entropy in the loss")
     optim_epochs: int = arg(10, "passes over each batch", at_least=1, limit=PASSES)
     optim_stepsize: float = arg(3e-4, "learning rate", at_least=0)
     optim_batchsize: int = arg(64, "rows in a minibatch of this rank", at_least=1, limit=ROWS)
     gamma: Coefficient
-    lam: Coefficient = arg(0.95, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
+    lam: Coefficient = arg(0.95, "GAE lambda", at_least=0, at_most=1)
     max_timesteps: float = arg(0, "total_timesteps by the original's name; 0 for that", at_least=0)
     max_episodes: int
     max_iters: int
@@ -52,21 +52,17 @@ class Config(BatchConfig):
 
     @property
     def batch_steps(self) -> int:
-        """See BatchConfig."""
         return self.timesteps_per_actorbatch
 
     @property
     def seconds(self) -> float:
-        """See BatchConfig."""
         return self.max_seconds
 
     @property
     def timesteps(self) -> float | None:
-        """See BatchConfig."""
         return self.max_timesteps or self.total_timesteps
 
     def check(self) -> None:
-        """See Config."""
         if self.optim_batchsize > self.timesteps_per_actorbatch:
             accepted = f"at most timesteps_per_actorbatch={self.timesteps_per_actorbatch}"
             raise bad_argument("optim_batchsize", self.optim_batchsize, accepted)
@@ -78,7 +74,7 @@ class Config(BatchConfig):
 ALGORITHM = Algorithm(
     name="ppo1",
     config=Config,
-    summary="proximal policy optimisation, baselines' earlier form (Schulman et al. 2017)",
+    summary="proximal policy optimization, baselines' earlier form (Schulman et al. 2017)",
     actions=EVERY_KIND,
     packed_observations=True,
     recurrent=False,

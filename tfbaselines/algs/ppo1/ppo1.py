@@ -1,6 +1,6 @@
-"""PPO1: proximal policy optimisation as in baselines' first form (Schulman et al. 2017, arXiv:1707.06347).
+"""PPO1: proximal policy optimization as in baselines' first form (Schulman et al. 2017, arXiv:1707.06347).
 
-Each update collects a batch with the current policy, estimates advantages A with GAE, standardised over the batch, and
+Each update collects a batch with the current policy, estimates advantages A with GAE, standardized over the batch, and
 takes optim_epochs passes over it in minibatches of optim_batchsize, descending by Adam
 
     L = -E[min(A * ratio, A * clip(ratio, 1 - c, 1 + c))] + E[(V - R)^2] - entcoeff * H[pi],   R = A + V_old
@@ -31,13 +31,13 @@ from tfbaselines.training.on_policy import BatchRun
 def loss(
     policy: Policy, batch: Batch, clip_param: tf.Tensor | float, entcoeff: float
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """The objective of one minibatch and its parts.
+    """Return the loss of one minibatch and its terms.
 
     Args:
-        policy: as it is now.
+        policy: the present policy.
         batch: obs [B, ...], actions [B, ...], advantages [B], returns [B], and `flat` [B, P], the parameters of the
             policy that acted.
-        clip_param: how far the probability ratio may go from 1.
+        clip_param: bound of the distance between the probability ratio and 1.
         entcoeff: weight of the entropy.
     """
     outputs = policy.forward(batch["obs"])

@@ -1,6 +1,6 @@
-"""PPO2: proximal policy optimisation with clipped probability ratios (Schulman et al. 2017, arXiv:1707.06347).
+"""PPO2: proximal policy optimization with clipped probability ratios (Schulman et al. 2017, arXiv:1707.06347).
 
-This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in ppo2.py.
+This module loads no TensorFlow: it declares the arguments and the algorithm. `learn` is in ppo2.py.
 """
 
 from collections.abc import Callable
@@ -30,16 +30,16 @@ class Config(SignalsConfig, PretrainingConfig, OnPolicyConfig, PolicyConfig):
     vf_coef: Coefficient = arg(0.5, "weight of the value loss", at_least=0)
     max_grad_norm: float | None = arg(0.5, "bound of the gradient's global norm; None for none", above=0)
     gamma: Coefficient
-    lam: Coefficient = arg(0.95, "weight of longer advantage estimates (GAE)", at_least=0, at_most=1)
+    lam: Coefficient = arg(0.95, "GAE lambda", at_least=0, at_most=1)
     log_interval: int = arg(10, "updates between rows of the logs", at_least=1)
     nminibatches: int = arg(
         4, "minibatches of an epoch; recurrent policies: groups of environments", at_least=1, limit=10**5
     )
     noptepochs: int = arg(4, "passes over each rollout", at_least=1, limit=PASSES)
-    cliprange: Schedule = arg(0.2, "how far the probability ratio may go from 1", at_least=0)
+    cliprange: Schedule = arg(0.2, "clipping range of the probability ratio around 1", at_least=0)
     save_interval: int
     load_path: str | None
-    model_fn: Callable[..., Any] | None = arg(None, "makes the model in place of Model; train() then takes minibatches")
+    model_fn: Callable[..., Any] | None = arg(None, "makes the model instead of Model; its train() takes minibatches")
     update_fn: Callable[[int], None] | None = arg(None, "called with the update's number after each update")
     init_fn: Callable[[], None] | None = arg(None, "called once before training")
     mpi_rank_weight: float = arg(1.0, "this rank's weight when gradients are averaged over ranks", at_least=0)
@@ -48,9 +48,9 @@ class Config(SignalsConfig, PretrainingConfig, OnPolicyConfig, PolicyConfig):
     normalize_observations: bool
     use_gae: bool = arg(True, "estimate advantages with GAE; False takes n-step returns minus values")
     cliprange_vf: Schedule | bool = arg(
-        True, "how far values may go from the rollout's; True for cliprange, False for no bound", at_least=0
+        True, "clipping range of values around the rollout's; True for cliprange, False for none", at_least=0
     )
-    normalize_advantages: bool = arg(True, "standardise the advantages of each minibatch")
+    normalize_advantages: bool = arg(True, "standardize the advantages of each minibatch")
     max_total_reward: float | None
     run: RunOptions | None
     reward_signals: str | dict[str, Any] | None
@@ -69,10 +69,9 @@ class Config(SignalsConfig, PretrainingConfig, OnPolicyConfig, PolicyConfig):
     }
 
     def check(self) -> None:
-        """See Config."""
         super().check()
         if self.model_fn is not None and self.signals is not None:
-            raise bad_argument("model_fn", self.model_fn, "None with reward_signals, for whose values ppo2's Model is")
+            raise bad_argument("model_fn", self.model_fn, "None with reward_signals, which need ppo2's own Model")
         changing = self.schedules().keys() - {"lr", "cliprange", "cliprange_vf"}
         if self.model_fn is not None and changing:
             name = min(changing)
@@ -82,7 +81,7 @@ class Config(SignalsConfig, PretrainingConfig, OnPolicyConfig, PolicyConfig):
 ALGORITHM = Algorithm(
     name="ppo2",
     config=Config,
-    summary="proximal policy optimisation with clipped probability ratios (Schulman et al. 2017)",
+    summary="proximal policy optimization with clipped probability ratios (Schulman et al. 2017)",
     actions=EVERY_KIND,
     packed_observations=True,
 )

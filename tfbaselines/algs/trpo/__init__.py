@@ -1,6 +1,6 @@
 """TRPO and natural policy gradient as in Spinning Up (Schulman et al. 2015, arXiv:1502.05477; Kakade 2001).
 
-This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in trpo.py.
+This module loads no TensorFlow: it declares the arguments and the algorithm. `learn` is in trpo.py.
 """
 
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ class Config(EpochConfig):
     train_v_iters: int
     damping_coeff: float = arg(0.1, "added to the diagonal of the Hessian", at_least=0)
     cg_iters: int = arg(10, "iterations of the conjugate gradient", at_least=1, limit=PASSES)
-    backtrack_iters: int = arg(10, "lengths of the step that are tried", at_least=1, limit=PASSES)
-    backtrack_coeff: float = arg(0.8, "each length tried is this part of the one before", above=0, at_most=1)
+    backtrack_iters: int = arg(10, "most lengths of the step to try", at_least=1, limit=PASSES)
+    backtrack_coeff: float = arg(0.8, "factor between two lengths of the step", above=0, at_most=1)
     lam: Coefficient
     max_ep_len: int | None
     logger_kwargs: dict[str, Any] | None
@@ -53,7 +53,7 @@ class Config(EpochConfig):
 ALGORITHM = Algorithm(
     name="trpo",
     config=Config,
-    summary="trust region policy optimisation and natural policy gradient, Spinning Up's form",
+    summary="trust region policy optimization and natural policy gradient, Spinning Up's form",
     actions=EVERY_KIND,
     packed_observations=True,
     recurrent=False,

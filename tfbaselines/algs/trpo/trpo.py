@@ -1,6 +1,6 @@
 """TRPO and natural policy gradient as in Spinning Up (Schulman et al. 2015, arXiv:1502.05477; Kakade 2001).
 
-With advantages A from GAE, normalised over all ranks, each epoch takes one step against LossPi = -E[A * ratio],
+With advantages A from GAE, normalized over all ranks, each epoch takes one step against LossPi = -E[A * ratio],
 
     theta <- theta + sqrt(2 delta / x.Hx) x,   x = H^-1 g by conjugate gradient,   H = Hessian of the KL + damping_coeff
 
@@ -35,15 +35,15 @@ STATISTICS = ("LossPi", "LossV", "DeltaLossPi", "DeltaLossV", "KL")
 
 
 def divergence(policy: Policy, now: Distribution, old: Distribution) -> tf.Tensor:
-    """Mean KL divergence, in Spinning Up's direction: KL(now || old) of Gaussians, KL(old || now) of the others."""
+    """Return the mean KL divergence in Spinning Up's direction: KL(now || old) of Gaussians, else KL(old || now)."""
     return tf.reduce_mean(now.kl(old) if isinstance(policy.head, GaussianHead) else old.kl(now))
 
 
 def measure(policy: Policy, batch: Batch) -> dict[str, tf.Tensor]:
-    """E[A * ratio] and the KL divergence from the policy that acted.
+    """Return E[A * ratio] and the KL divergence from the policy that acted.
 
     Args:
-        policy: as it is now.
+        policy: the present policy.
         batch: obs [B, ...], actions [B, ...], advantages [B], neglogpacs [B], and `flat` [B, P], the parameters of the
             policy that acted.
     """
@@ -53,12 +53,12 @@ def measure(policy: Policy, batch: Batch) -> dict[str, tf.Tensor]:
 
 
 def make_step(policy: Policy, config: Config, comm: Any = None) -> NaturalGradient:
-    """The policy's step.
+    """Make the step of the policy.
 
     Args:
-        policy: what changes.
-        config: the arguments.
-        comm: the ranks that train together.
+        policy: policy that changes.
+        config: arguments of the algorithm.
+        comm: ranks that train together.
     """
     search = LineSearch(tries=config.backtrack_iters, shrink=config.backtrack_coeff, most_kl=config.delta)
     return NaturalGradient(
@@ -77,11 +77,11 @@ def make_step(policy: Policy, config: Config, comm: Any = None) -> NaturalGradie
 
 
 def policy_step(step: NaturalGradient, data: dict[str, np.ndarray]) -> dict[str, float]:
-    """Take it; Spinning Up's statistics of it.
+    """Take the step, and return its statistics under Spinning Up's names.
 
     Args:
-        step: from make_step.
-        data: see `measure`.
+        step: step of make_step.
+        data: batch of `measure`.
     """
     taken = step({name: array for name, array in data.items() if name not in ("returns", "values")})
     reached = taken.last if taken.part else taken.before

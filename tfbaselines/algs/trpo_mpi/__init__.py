@@ -1,6 +1,6 @@
-"""TRPO: trust region policy optimisation (Schulman et al. 2015, arXiv:1502.05477), as in baselines.
+"""TRPO: trust region policy optimization (Schulman et al. 2015, arXiv:1502.05477), as in baselines.
 
-This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in trpo_mpi.py.
+This module loads no TensorFlow: it declares the arguments and the algorithm. `learn` is in trpo_mpi.py.
 """
 
 from collections.abc import Callable
@@ -63,7 +63,7 @@ class Config(TrustRegionConfig, BatchConfig):
 ALGORITHM = Algorithm(
     name="trpo_mpi",
     config=Config,
-    summary="trust region policy optimisation (Schulman et al. 2015), baselines' form",
+    summary="trust region policy optimization (Schulman et al. 2015), baselines' form",
     actions=EVERY_KIND,
     packed_observations=True,
     recurrent=False,

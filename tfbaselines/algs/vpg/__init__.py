@@ -1,6 +1,6 @@
 """VPG: vanilla policy gradient with GAE, as in Spinning Up (Schulman et al. 2016, arXiv:1506.02438).
 
-This half loads no TensorFlow: the arguments, and what the command knows of the algorithm. `learn` is in vpg.py.
+This module loads no TensorFlow: it declares the arguments and the algorithm. `learn` is in vpg.py.
 """
 
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class Config(EpochConfig):
 ALGORITHM = Algorithm(
     name="vpg",
     config=Config,
-    summary="vanilla policy gradient with generalised advantage estimates, Spinning Up's form",
+    summary="vanilla policy gradient with generalized advantage estimates, Spinning Up's form",
     actions=EVERY_KIND,
     packed_observations=True,
     normalized_environments=False,

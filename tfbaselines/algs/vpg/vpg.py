@@ -1,6 +1,6 @@
 """VPG: vanilla policy gradient with GAE, as in Spinning Up (Schulman et al. 2016, arXiv:1506.02438).
 
-Each epoch collects steps_per_epoch with the current policy, estimates advantages A with GAE, normalised over all
+Each epoch collects steps_per_epoch with the current policy, estimates advantages A with GAE, normalized over all
 ranks, and takes one step of Adam on the policy and train_v_iters steps of another on the value function, down
 
     LossPi = -E[A log pi(a|s)],   LossV = E[(V(s) - R)^2]
@@ -26,10 +26,10 @@ STATISTICS = ("LossPi", "LossV", "DeltaLossPi", "DeltaLossV", "Entropy", "KL")
 
 
 def loss(policy: Policy, batch: Batch) -> tuple[tf.Tensor, Statistics]:
-    """The policy's objective and its statistics.
+    """Return the loss of the policy and its statistics.
 
     Args:
-        policy: gives the current distribution.
+        policy: policy with the current distribution.
         batch: obs, actions, advantages, neglogpacs [B, ...]; recurrent policies: the same as [n, T, ...] with
             episode_start [n, T] and states [n, S].
     """
