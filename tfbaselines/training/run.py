@@ -1,6 +1,4 @@
-"""One run of one algorithm: its environments, progress, logs, checkpoints and end.
-
-A run has these phases:
+"""One run of one algorithm: its environments, progress, logs, checkpoints and end. A run has these phases:
 
 1. The constructor wraps the environments, seeds everything and sets the precision; the algorithm builds its model.
 2. `start(model)` loads or resumes, broadcasts rank 0's parameters, and catches signals from then on.
@@ -39,11 +37,10 @@ from tfbaselines.training.saving import RunState, Saving
 from tfbaselines.training.schedules import Rates
 from tfbaselines.training.testing import Scores, Tester, make_tester
 
-UPDATES_BETWEEN_SYNC_CHECKS = 100
-
 R = TypeVar("R", bound="Run")
 
-# Exceptions after which there is nothing to rescue.
+UPDATES_BETWEEN_SYNC_CHECKS = 100
+# Exceptions that leave nothing to rescue.
 EXPECTED = (InUseError, Interrupted, NotFiniteError)
 
 
@@ -259,9 +256,9 @@ class Run:
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, *_: Any) -> None:
-        # After any exception, release the directory, the environments and numpy's threads.
         if self._tester is not None:
             self._closing.callback(self._tester.close)
+        # After any exception, release the directory, the environments and numpy's threads.
         with self._closing:
             if self._progress is None:
                 return
