@@ -45,8 +45,8 @@ def test_the_algorithm_passes_the_contract_suite(tmp_path):
     shutil.copytree(ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("golden", "data"))
     algs = tmp_path / "tfbaselines" / "algs"
     (algs / "reinforce.py").write_text(example("Add an algorithm"))
-    registry = algs / "registry.py"
-    registry.write_text(registry.read_text().replace("NAMES = (", 'NAMES = (\n    "reinforce",', 1))
+    names = algs / "__init__.py"
+    names.write_text(names.read_text().replace("NAMES = (", 'NAMES = (\n    "reinforce",', 1))
     command = ("pytest", "-n", "0", "-q", "-x", "-m", "not slow", "-k", "reinforce", "tests/contract")
     status, out, err = commands.finish(commands.start(*command, cwd=tmp_path, PYTHONPATH=str(tmp_path)), timeout=900)
     assert status == 0, out + err

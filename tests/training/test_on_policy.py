@@ -44,10 +44,10 @@ def make_run(updates=4, network="mlp", env=None, **arguments):
 
 
 def value_loss(policy):
-    def loss(batch, coefficients):
+    def loss(batch):
         values = policy.forward(batch["obs"]).value
         loss = tf.reduce_mean(tf.square(values - batch["returns"]))
-        return loss, {"value_loss": loss, "rows": tf.cast(tf.size(values), tf.float32), "lr": coefficients["lr"]}
+        return loss, {"value_loss": loss, "rows": tf.cast(tf.size(values), tf.float32), "lr": batch["lr"]}
 
     return loss
 
