@@ -230,7 +230,7 @@ class OffPolicyRun(Run):
         start = -(-config.start_steps // self.env.num_envs)
         collector = Collector(self.env, model.policy, replay, self.rng, behave, start, on_end, reward_scale, render)
         # A checkpoint in the middle of an epoch includes the epoch's values.
-        self.acts(collector, *acting, self.table)
+        self.acts(collector, self.table, *acting)
         observed = observed or (lambda: replay.latest(self.course.collected)[0])
         for _ in self.updates():
             if self.offline is None:
