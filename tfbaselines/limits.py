@@ -3,10 +3,10 @@
 tfbaselines/arrays.py checks that several of them together fit into the memory, where arrays are about to be allocated.
 """
 
-# Any whole number and any other number, unless the argument is declared with a lower limit.
+# Whole numbers, unless the argument is declared with another limit.
 WHOLE = 10**12
-NUMBER = 1e15
-
+# Environment steps of a run, and between two events.
+TIMESTEPS = 1e15
 SEED = 2**32 - 1
 # Sizes of one call of the compiled update: steps of a rollout, rows of a batch, gradient steps.
 STEPS = 10**8

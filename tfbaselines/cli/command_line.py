@@ -17,7 +17,7 @@ from tfbaselines.config.stable_baselines3 import name_here
 from tfbaselines.envs.ids import ENV_TYPES
 from tfbaselines.envs.make import WORKERS, check_worker, env_type_of
 from tfbaselines.errors import UsageError, bad_argument, nearest
-from tfbaselines.limits import SEED
+from tfbaselines.limits import SEED, TIMESTEPS
 from tfbaselines.parallel.threads import usable_cores
 
 
@@ -38,7 +38,7 @@ class Flags(Declared):
         None, "YAML file of arguments: a section 'default', and sections of types of environments and of environments"
     )
     print_config: bool = arg(False, "print every argument and the source of its value, without training")
-    num_timesteps: float = arg(1e6, "environment steps of training; 0 trains nothing", at_least=0)
+    num_timesteps: float = arg(1e6, "environment steps of training; 0 trains nothing", at_least=0, limit=TIMESTEPS)
     network: str | None = arg(None, "network; 'module:name' imports the module first; None for the algorithm's default")
     gamestate: str | None = arg(None, "game state to load (retro only)")
     num_env: int | None = arg(
@@ -65,10 +65,16 @@ class Flags(Declared):
     trust: bool = arg(False, "import the modules named in the config.json of a resumed run, which runs their code")
     keep_checkpoints: int = arg(5, "number of latest checkpoints to keep", at_least=1)
     save_minutes: float | None = arg(
-        10.0, "minutes between checkpoints; None for the algorithm's own interval alone", above=0
+        10.0,
+        "minutes between checkpoints; None for the algorithm's own interval alone",
+        above=0,
+        limit=TIMESTEPS,
     )
     save_every: float | None = arg(
-        None, "environment steps between checkpoints, in addition to save_minutes", at_least=1
+        None,
+        "environment steps between checkpoints, in addition to save_minutes",
+        at_least=1,
+        limit=TIMESTEPS,
     )
     stop_at: float | None = arg(
         None,
@@ -76,12 +82,16 @@ class Flags(Declared):
         "(gail: 40)",
     )
     stop_without_gain: float | None = arg(
-        None, "early stopping: environment steps without improvement of the mean return", at_least=1
+        None,
+        "early stopping: environment steps without improvement of the mean return",
+        at_least=1,
+        limit=TIMESTEPS,
     )
     evaluate_every: float | None = arg(
         None,
         "environment steps between evaluations of the deterministic policy, for every algorithm",
         at_least=1,
+        limit=TIMESTEPS,
     )
     evaluate_episodes: int = arg(10, "episodes of each of these evaluations", at_least=1)
     overwrite: bool = arg(False, "delete the files of an earlier run in log_path")

@@ -10,7 +10,7 @@ from typing import Any
 
 from tfbaselines.config.config import DEFAULT_TIMESTEPS, Coefficient, Config, Declared, NetworkSpec, Schedule, arg
 from tfbaselines.errors import bad_argument
-from tfbaselines.limits import COUNT, PASSES, ROWS, SEED, STEPS, UNITS
+from tfbaselines.limits import COUNT, PASSES, ROWS, SEED, STEPS, TIMESTEPS, UNITS
 
 OWN_VALUE_NETWORK = (
     "network of the value function: 'copy' for a second network of the policy's kind, None or 'shared' for a value "
@@ -60,6 +60,7 @@ class BatchConfig(RolloutConfig, Config, ABC):
         None,
         "environment steps of this rank; None or 0 for no limit if another limit is given, else None is 1e6",
         at_least=0,
+        limit=TIMESTEPS,
     )
     max_episodes: int = arg(0, "largest number of episodes, of all ranks; 0 for no limit", at_least=0)
     max_iters: int = arg(0, "largest number of updates; 0 for no limit", at_least=0)
@@ -120,7 +121,9 @@ class TrustRegionConfig(Declared):
 class EpochConfig(RolloutConfig, Config):
     """Arguments of Spinning Up's on-policy algorithms, with one update per epoch."""
 
-    total_timesteps: float | None = arg(None, "environment steps of this rank; None for all epochs", at_least=0)
+    total_timesteps: float | None = arg(
+        None, "environment steps of this rank; None for all epochs", at_least=0, limit=TIMESTEPS
+    )
     eval_env: Any = arg(None, "environments for evaluation; the command line makes them itself")
     num_test_episodes: int = arg(10, "evaluation episodes at the end of each epoch; 0 for no evaluation", at_least=0)
     seed: int | None = arg(0, "seed of everything random; None for a different run each time", at_least=0, limit=SEED)
@@ -162,10 +165,12 @@ class ReplayConfig(Config):
 class SpinupReplayConfig(Declared):
     """Arguments by Spinning Up's names: size of the replay buffer and start of learning."""
 
-    total_timesteps: float | None = arg(None, "environment steps of this rank; None for all epochs", at_least=0)
+    total_timesteps: float | None = arg(
+        None, "environment steps of this rank; None for all epochs", at_least=0, limit=TIMESTEPS
+    )
     num_test_episodes: int = arg(10, "evaluation episodes at the end of each epoch; 0 for no evaluation", at_least=0)
     n_step: int = arg(1, "n of n-step returns", at_least=1, limit=PASSES)
-    replay_size: float = arg(1e6, "size of the replay buffer in transitions", at_least=1)
+    replay_size: float = arg(1e6, "size of the replay buffer in transitions", at_least=1, limit=TIMESTEPS)
     start_steps: int = arg(10000, "environment steps with uniform random actions at the start", at_least=0)
     update_after: int = arg(1000, "transitions in the replay buffer before the first gradient step", at_least=0)
 
@@ -250,7 +255,10 @@ class SearchConfig(Config):
     """Arguments of algorithms with iterations of whole episodes."""
 
     total_timesteps: float | None = arg(
-        None, "environment steps of this rank, after which no iteration starts; None for all iterations", at_least=0
+        None,
+        "environment steps of this rank, after which no iteration starts; None for all iterations",
+        at_least=0,
+        limit=TIMESTEPS,
     )
     eval_env: Any = arg(None, "environments for evaluation; the command line makes them itself")
     num_iterations: int = arg(

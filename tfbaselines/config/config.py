@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import inspect
 import json
+import math
 import typing
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -20,7 +21,7 @@ from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import FractionSchedule, is_schedule, parse_schedule
 from tfbaselines.config.stable_baselines3 import name_here
 from tfbaselines.errors import UsageError, bad_argument, nearest
-from tfbaselines.limits import NUMBER, SEED, WHOLE
+from tfbaselines.limits import SEED, TIMESTEPS, WHOLE
 
 # A number, text such as linear_3e-4, or a function of the fraction of training left.
 Schedule = Annotated[float | str | Callable[[float], float], "schedule"]
@@ -109,7 +110,9 @@ class Config(Declared):
     # Hints for arguments of the original that have another form here, for the error.
     instead: ClassVar[Mapping[str, str]] = {}
 
-    total_timesteps: float = arg(DEFAULT_TIMESTEPS, "environment steps of this rank, in whole updates", at_least=0)
+    total_timesteps: float = arg(
+        DEFAULT_TIMESTEPS, "environment steps of this rank, in whole updates", at_least=0, limit=TIMESTEPS
+    )
     seed: int | None = arg(
         None, "seed of everything random; None for a different run each time", at_least=0, limit=SEED
     )
@@ -208,7 +211,7 @@ def _is_given_to_updates(argument: Argument, value: Any) -> bool:
 def _argument(field: dataclasses.Field, declared: Mapping[str, Any]) -> Argument:
     coefficient = Coefficient in (field.type, *typing.get_args(field.type))
     kinds = kinds_of(field.type)
-    limit = declared["limit"] or (WHOLE if "int" in kinds else NUMBER)
+    limit = declared["limit"] or (WHOLE if "int" in kinds else math.inf)
     return Argument(field.name, kinds, field.default, **declared | {"coefficient": coefficient, "limit": limit})
 
 

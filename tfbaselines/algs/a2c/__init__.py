@@ -13,7 +13,7 @@ from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
 from tfbaselines.config.signals import SignalsConfig
-from tfbaselines.limits import STEPS
+from tfbaselines.limits import STEPS, TIMESTEPS
 from tfbaselines.loading import lazily
 
 
@@ -22,19 +22,19 @@ class Config(SignalsConfig, OnPolicyConfig, PolicyConfig):
     """Arguments of A2C."""
 
     seed: int | None
-    nsteps: int = arg(5, "steps of each environment in an update", at_least=1, limit=STEPS)
-    total_timesteps: float = arg(80e6, "environment steps of this rank; whole updates only", at_least=0)
-    vf_coef: Coefficient = arg(0.5, "weight of the value loss", at_least=0)
-    ent_coef: Coefficient = arg(0.01, "weight of the policy's entropy in the loss")
-    max_grad_norm: float | None = arg(0.5, "bound of the gradient's global norm; None for none", above=0)
+    nsteps: int = arg(5, "steps of each environment in a rollout", at_least=1, limit=STEPS)
+    total_timesteps: float = arg(80e6, "environment steps of this rank, in whole updates", at_least=0, limit=TIMESTEPS)
+    vf_coef: Coefficient = arg(0.5, "coefficient of the value loss", at_least=0)
+    ent_coef: Coefficient = arg(0.01, "entropy coefficient in the loss")
+    max_grad_norm: float | None = arg(0.5, "gradient clipping by the global norm; None for none", above=0)
     lr: Schedule = arg(7e-4, "learning rate", at_least=0)
     lrschedule: str | Callable[[float], float] = arg(
         "linear",
-        "shape of the learning rate over training, unless lr is a schedule itself",
+        "schedule of the learning rate, unless lr is a schedule itself",
         choices=tuple(FRACTION_SCHEDULES),
     )
     epsilon: float = arg(1e-5, "RMSProp's epsilon, inside the square root", at_least=0)
-    alpha: float = arg(0.99, "decay of RMSProp's mean square", at_least=0, at_most=1)
+    alpha: float = arg(0.99, "decay rate of RMSProp's mean square", at_least=0, at_most=1)
     gamma: Coefficient
     log_interval: int = arg(100, "updates between rows of the logs", at_least=1)
     load_path: str | None

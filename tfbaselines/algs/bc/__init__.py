@@ -10,7 +10,7 @@ from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.bases import DemonstrationConfig, SearchConfig
 from tfbaselines.config.config import Schedule, arg
 from tfbaselines.config.options import RunOptions
-from tfbaselines.limits import COUNT, ROWS
+from tfbaselines.limits import COUNT, ROWS, TIMESTEPS
 from tfbaselines.loading import lazily
 
 
@@ -22,33 +22,38 @@ class Config(DemonstrationConfig, SearchConfig):
     traj_limitation: int | None
     subsample: int
     num_iterations: int = arg(
-        500, "passes over the demonstrations, unless total_timesteps (--num_timesteps) is given", at_least=0
+        500, "epochs over the demonstrations, unless total_timesteps (--num_timesteps) is given", at_least=0
     )
     lr: Schedule = arg(1e-3, "learning rate", at_least=0)
-    batch_size: int = arg(128, "demonstrated steps in a gradient step", at_least=1, limit=ROWS)
-    held_out: float = arg(0.1, "share of the demonstrations held out for validation", at_least=0, at_most=0.5)
-    patience: int = arg(20, "early stopping: passes without improvement of the validation loss; 0 for none", at_least=0)
-    weight_decay: float = arg(0.0, "factor of the penalty of half the squared parameters", at_least=0, at_most=1)
+    batch_size: int = arg(128, "minibatch size in demonstrated steps", at_least=1, limit=ROWS)
+    held_out: float = arg(0.1, "fraction of the demonstrations for validation", at_least=0, at_most=0.5)
+    patience: int = arg(
+        20, "early stopping: epochs without improvement of the validation loss; 0 for no early stopping", at_least=0
+    )
+    weight_decay: float = arg(
+        0.0, "weight decay: coefficient of half the squared parameters in the loss", at_least=0, at_most=1
+    )
     normalize_observations: bool = arg(
-        False, "scale observations by the demonstrations' mean and deviation, kept inside the policy"
+        False, "normalize observations by the mean and standard deviation of the demonstrations, saved with the policy"
     )
     seed: int | None
     total_timesteps: float | None = arg(
-        None, "demonstrated steps to learn from, in whole passes; None for all passes", at_least=0
+        None,
+        "demonstrated steps of training, after which no epoch starts; None for all epochs",
+        at_least=0,
+        limit=TIMESTEPS,
     )
     load_path: str | None
     comm: Any
     run: RunOptions | None
     eval_env: Any
-    test_every: int = arg(50, "passes between tests; another test comes at the end", at_least=1)
-    num_test_episodes: int = arg(10, "episodes of a test; 0 for no tests", at_least=0)
+    test_every: int = arg(50, "epochs between evaluations; another one follows at the end", at_least=1)
+    num_test_episodes: int = arg(10, "episodes of an evaluation; 0 for no evaluation", at_least=0)
     stop_max_score: float | None
     max_ep_len: int | None
     log_interval: int
     save_interval: int
-    sequence_length: int = arg(
-        64, "steps of the sequences that a recurrent policy learns from", at_least=1, limit=COUNT
-    )
+    sequence_length: int = arg(64, "length of the training sequences of a recurrent policy", at_least=1, limit=COUNT)
 
     env_defaults: ClassVar = {"mujoco": {"normalize_observations": True}}
 

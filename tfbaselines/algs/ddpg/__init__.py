@@ -3,7 +3,6 @@
 This file declares the arguments and loads no TensorFlow. `learn` is in ddpg.py, and the losses are in loss.py.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,62 +24,67 @@ class Config(SpinupReplayConfig, ReplayConfig):
     nb_epochs: int | None = arg(
         None, "number of epochs; None for 500, unless total_timesteps is given", at_least=0, limit=10**9
     )
-    nb_epoch_cycles: int = arg(20, "cycles in an epoch; its end logs a row", at_least=1, limit=10**9)
+    nb_epoch_cycles: int = arg(20, "cycles in an epoch, with a row of the logs at the end", at_least=1, limit=10**9)
     nb_rollout_steps: int = arg(100, "steps of each environment in a cycle", at_least=1)
-    reward_scale: float = arg(1.0, "rewards are multiplied by this before learning")
-    render: bool = arg(False, "show the training environments")
-    render_eval: bool = arg(False, "show eval_env")
+    reward_scale: float = arg(1.0, "factor of the rewards in learning")
+    render: bool = arg(False, "render the training environments")
+    render_eval: bool = arg(False, "render eval_env")
     noise_type: str | None = arg(
         "adaptive-param_0.2",
         "adaptive-param_X, ou_X, normal_X or none, or several with commas; X: standard deviation in units of the "
         "actions' bounds",
     )
     normalize_returns: bool = arg(False, "critics predict returns in units of running statistics")
-    normalize_observations: bool = arg(True, "scale Box observations by a running mean and deviation")
-    critic_l2_reg: float = arg(1e-2, "weight of the squares of the critics' hidden kernels", at_least=0)
-    actor_lr: Schedule = arg(1e-4, "the actor's learning rate (Spinning Up's pi_lr)", at_least=0)
-    critic_lr: Schedule = arg(1e-3, "the critics' learning rate (Spinning Up's q_lr)", at_least=0)
+    normalize_observations: bool = arg(True, "normalize Box observations by a running mean and standard deviation")
+    critic_l2_reg: float = arg(1e-2, "coefficient of the L2 penalty of the critics' hidden kernels", at_least=0)
+    actor_lr: Schedule = arg(1e-4, "learning rate of the actor (Spinning Up's pi_lr)", at_least=0)
+    critic_lr: Schedule = arg(1e-3, "learning rate of the critics (Spinning Up's q_lr)", at_least=0)
     popart: bool = arg(
         False,
         "with normalize_returns: rescale the critics when the statistics change, so that predictions stay the same",
     )
     gamma: float
-    clip_norm: float | None = arg(None, "bound of the norm of each variable's gradient; None for none", above=0)
+    clip_norm: float | None = arg(None, "gradient clipping by the norm of each variable; None for none", above=0)
     nb_train_steps: int = arg(50, "gradient steps in a cycle", at_least=0, limit=COUNT)
     nb_eval_steps: int = arg(100, "steps of eval_env in a cycle", at_least=0)
-    batch_size: int = arg(64, "transitions in a gradient step", at_least=1, limit=ROWS)
-    tau: float = arg(0.01, "share of the parameters that the targets take in each step", at_least=0, at_most=1)
+    batch_size: int = arg(64, "minibatch size in transitions", at_least=1, limit=ROWS)
+    tau: float = arg(0.01, "soft update coefficient of the target networks", at_least=0, at_most=1)
     eval_env: Any
     param_noise_adaption_interval: int = arg(50, "gradient steps between adaptations of parameter noise", at_least=1)
-    return_range: tuple[float, float] | None = arg(
-        None, "range to which the critics' predictions are clipped", limit=math.inf
-    )
+    return_range: tuple[float, float] | None = arg(None, "range to which the critics' predictions are clipped")
     replay_size: float
     act_noise: float | None = arg(
         None, "Spinning Up's noise_type=normal_X, in units of the actions' bounds", at_least=0
     )
     polyak: float | None = arg(
-        None, "Spinning Up's 1 - tau; then the critic steps before the actor, not with it", at_least=0, at_most=1
+        None,
+        "Spinning Up's Polyak coefficient, 1 - tau; the critic then steps before the actor, not with it",
+        at_least=0,
+        at_most=1,
     )
-    start_steps: int = arg(0, "environment steps with random actions", at_least=0)
-    update_after: int = arg(0, "transitions in the replay before the first gradient step", at_least=0)
+    start_steps: int = arg(0, "environment steps with uniform random actions at the start", at_least=0)
+    update_after: int = arg(0, "transitions in the replay buffer before the first gradient step", at_least=0)
     update_every: int | None = arg(
         None,
         "Spinning Up's cycle: environment steps, and gradient steps; None for nb_rollout_steps and nb_train_steps",
         at_least=1,
         limit=ROWS,
     )
-    num_test_episodes: int = arg(0, "episodes of the deterministic policy at an epoch's end; 0 for none", at_least=0)
+    num_test_episodes: int = arg(
+        0, "evaluation episodes of the deterministic policy at the end of each epoch; 0 for none", at_least=0
+    )
     max_ep_len: int | None = arg(
-        None, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
+        None, "largest number of steps in an episode, then truncated; None for the environment's own limit", at_least=1
     )
     save_interval: int = arg(0, "epochs between checkpoints; 0 for only the last", at_least=0)
-    twin_q: bool = arg(False, "two critics; the targets use the smaller value (TD3)")
-    delay_policy_update: int = arg(1, "critic steps for each step of the actor and the targets (TD3 has 2)", at_least=1)
+    twin_q: bool = arg(False, "clipped double Q-learning: two critics, and the smaller value in the targets (TD3)")
+    delay_policy_update: int = arg(1, "critic steps per step of the actor and the targets (TD3 has 2)", at_least=1)
     target_noise: Coefficient = arg(
-        0.0, "standard deviation of noise on the target's actions, in units of their bounds (TD3: 0.2)", at_least=0
+        0.0,
+        "standard deviation of the target policy's smoothing noise, in units of the actions' bounds (TD3: 0.2)",
+        at_least=0,
     )
-    noise_clip: Coefficient = arg(0.5, "bound of the target's noise", at_least=0)
+    noise_clip: Coefficient = arg(0.5, "clip range of the target policy's smoothing noise", at_least=0)
     n_step: int
     save_replay_buffer: bool
     load_path: str | None

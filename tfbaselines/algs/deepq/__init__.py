@@ -13,7 +13,7 @@ from tfbaselines.config.config import Schedule, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import LinearSchedule
 from tfbaselines.errors import bad_argument
-from tfbaselines.limits import COUNT, PASSES, ROWS, UNITS
+from tfbaselines.limits import COUNT, PASSES, ROWS, TIMESTEPS, UNITS
 from tfbaselines.loading import lazily
 
 ATARI: dict[str, Any] = {
@@ -41,14 +41,17 @@ class Config(ReplayConfig):
 
     seed: int | None
     lr: Schedule = arg(5e-4, "learning rate", at_least=0)
-    total_timesteps: float = arg(1e5, "environment steps of this rank", at_least=0)
-    buffer_size: float = arg(5e4, "transitions kept in the replay", at_least=1)
+    total_timesteps: float = arg(1e5, "environment steps of this rank", at_least=0, limit=TIMESTEPS)
+    buffer_size: float = arg(5e4, "size of the replay buffer in transitions", at_least=1, limit=TIMESTEPS)
     exploration_fraction: float = arg(
-        0.1, "share of the run over which epsilon falls from 1; 0 starts with its final value", at_least=0, at_most=1
+        0.1,
+        "fraction of the run over which epsilon decays from 1; 0 starts with its final value",
+        at_least=0,
+        at_most=1,
     )
     exploration_final_eps: float = arg(0.02, "final value of epsilon", at_least=0, at_most=1)
-    train_freq: int = arg(1, "environment steps from one training to the next", at_least=1)
-    batch_size: int = arg(32, "transitions in a gradient step", at_least=1, limit=ROWS)
+    train_freq: int = arg(1, "environment steps between trainings", at_least=1)
+    batch_size: int = arg(32, "minibatch size in transitions", at_least=1, limit=ROWS)
     print_freq: int | None = arg(100, "episodes between rows of the logs; None for one row at the end", at_least=1)
     checkpoint_freq: int | None = arg(
         10_000,
@@ -60,15 +63,15 @@ class Config(ReplayConfig):
         None, "directory for the best model; training starts from a model that is there already"
     )
     learning_starts: int = arg(1000, "environment steps before the first gradient step", at_least=0)
-    gamma: float = arg(1.0, "discount per step", at_least=0, at_most=1)
+    gamma: float = arg(1.0, "discount factor", at_least=0, at_most=1)
     target_network_update_freq: int = arg(500, "environment steps between copies to the target network", at_least=1)
-    prioritized_replay: bool = arg(False, "draw transitions with large errors more often")
-    prioritized_replay_alpha: float = arg(0.6, "exponent of the priorities, 0 for uniform sampling", at_least=0)
-    prioritized_replay_beta0: float = arg(0.4, "initial exponent of the importance weights", at_least=0, at_most=1)
+    prioritized_replay: bool = arg(False, "draw transitions with large TD errors more often")
+    prioritized_replay_alpha: float = arg(0.6, "exponent alpha of the priorities, 0 for uniform sampling", at_least=0)
+    prioritized_replay_beta0: float = arg(0.4, "initial exponent beta of the importance weights", at_least=0, at_most=1)
     prioritized_replay_beta_iters: int | None = arg(
         None, "environment steps over which that exponent rises to 1; None for the whole run", at_least=1
     )
-    prioritized_replay_eps: float = arg(1e-6, "added to errors, so that every transition keeps a chance", above=0)
+    prioritized_replay_eps: float = arg(1e-6, "constant added to the TD errors in the priorities", above=0)
     param_noise: bool = arg(False, "explore by parameter noise that changes actions as much as epsilon would")
     callback: Callback | None = arg(
         None,
@@ -83,10 +86,10 @@ class Config(ReplayConfig):
         True, "double DQN: select the next action with the online network, evaluate it with the target network"
     )
     grad_norm_clipping: float | None = arg(
-        10.0, "bound of the norm of each variable's gradient; None for no bound", above=0
+        10.0, "gradient clipping by the norm of each variable; None for none", above=0
     )
     adam_epsilon: float = arg(1e-8, "Adam's epsilon", above=0)
-    n_step: int = arg(1, "steps of reward in a return before it bootstraps", at_least=1, limit=PASSES)
+    n_step: int = arg(1, "n of n-step returns", at_least=1, limit=PASSES)
     distributional: str | None = arg(
         None,
         "learn distributions of returns: categorical (C51) or quantile (QR-DQN); None for expectations",
@@ -106,14 +109,14 @@ class Config(ReplayConfig):
         "to 0 to explore by it alone",
     )
     vis_encode_type: str = arg(
-        "simple", "encoder of images below a dense network", choices=("simple", "nature_cnn", "resnet")
+        "simple", "image encoder in front of a dense network", choices=("simple", "nature_cnn", "resnet")
     )
     eval_env: Any
     num_test_episodes: int = arg(
-        0, "test episodes of the greedy policy at each row of the logs; 0 for no tests", at_least=0
+        0, "evaluation episodes of the greedy policy at each row of the logs; 0 for no evaluation", at_least=0
     )
     max_ep_len: int | None = arg(
-        None, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
+        None, "largest number of steps in an episode, then truncated; None for the environment's own limit", at_least=1
     )
     save_replay_buffer: bool
     gradient_steps: int = arg(

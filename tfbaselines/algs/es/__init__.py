@@ -25,12 +25,12 @@ class Config(SearchConfig):
     )
     lr: Schedule = arg(0.03, "learning rate", at_least=0)
     sigma: Coefficient = arg(0.1, "standard deviation of the members' noise", above=0)
-    test_every: int = arg(50, "iterations between tests; another test comes at the end", at_least=1)
+    test_every: int = arg(50, "iterations between evaluations; another one follows at the end", at_least=1)
     num_test_episodes: int
     max_ep_len: int | None
     stop_max_score: float | None
     normalize_observations: bool = arg(
-        False, "scale observations by a running mean and deviation kept inside the policy"
+        False, "normalize observations by a running mean and standard deviation, saved with the policy"
     )
     seed: int | None
     total_timesteps: float | None
@@ -40,14 +40,16 @@ class Config(SearchConfig):
     eval_env: Any
     log_interval: int
     save_interval: int
-    mirrored: bool = arg(True, "every second member has the negative noise of the one before it")
+    mirrored: bool = arg(True, "mirrored sampling: every second member has the negative noise of the member before it")
     returns: str = arg(
         "standardised",
         "weights of the members' noise: standardized returns, or ranks",
         choices=("standardised", "ranks"),
     )
     optimizer: str = arg("sgd", "plain gradient ascent, or Adam", choices=("sgd", "adam"))
-    weight_decay: float = arg(0.0, "share of the parameters that a step of size 1 removes", at_least=0, at_most=1)
+    weight_decay: float = arg(
+        0.0, "weight decay: fraction of the parameters that a step of size 1 removes", at_least=0, at_most=1
+    )
 
     def check(self) -> None:
         if self.mirrored and self.num_agents % 2:

@@ -21,22 +21,22 @@ class Config(DemonstrationConfig, TrustRegionConfig, BatchConfig):
     """Arguments of GAIL."""
 
     demo_path: str | None
-    g_step: int = arg(3, "steps of the policy in an update", at_least=1, limit=COUNT)
-    d_step: int = arg(1, "steps of the discriminator in an update", at_least=1, limit=COUNT)
-    entcoeff: Coefficient = arg(0.0, "weight of the policy's entropy in its objective")
-    adversary_entcoeff: float = arg(1e-3, "weight of the discriminator's entropy in its objective")
-    adversary_hidden_size: int = arg(100, "units of each layer of the discriminator", at_least=1, limit=UNITS)
+    g_step: int = arg(3, "policy steps in an update", at_least=1, limit=COUNT)
+    d_step: int = arg(1, "discriminator steps in an update", at_least=1, limit=COUNT)
+    entcoeff: Coefficient = arg(0.0, "entropy coefficient of the policy's objective")
+    adversary_entcoeff: float = arg(1e-3, "entropy coefficient of the discriminator's loss")
+    adversary_hidden_size: int = arg(100, "units of each hidden layer of the discriminator", at_least=1, limit=UNITS)
     timesteps_per_batch: int
-    max_kl: float = arg(0.01, "KL divergence of a step", above=0)
+    max_kl: float = arg(0.01, "bound of the mean KL divergence of a policy step", above=0)
     cg_iters: int
-    cg_damping: float = arg(0.1, "added to the diagonal of the Fisher matrix", at_least=0)
-    gamma: Coefficient = arg(0.995, "discount per step", at_least=0, at_most=1)
+    cg_damping: float = arg(0.1, "damping coefficient added to the diagonal of the Fisher matrix", at_least=0)
+    gamma: Coefficient = arg(0.995, "discount factor", at_least=0, at_most=1)
     lam: Coefficient = arg(0.97, "GAE lambda", at_least=0, at_most=1)
-    vf_iters: int = arg(5, "passes of the value function over each batch", at_least=0, limit=COUNT)
+    vf_iters: int = arg(5, "epochs of value function training on each batch", at_least=0, limit=COUNT)
     vf_stepsize: Coefficient = arg(1e-3, "learning rate of the value function", at_least=0)
     d_stepsize: float = arg(3e-4, "learning rate of the discriminator", at_least=0)
-    pretrained: bool = arg(False, "begin with behavior cloning of the demonstrations, unless load_path is given")
-    BC_max_iter: int = arg(10000, "most gradient steps of the behavior cloning", at_least=1)
+    pretrained: bool = arg(False, "pretrain the policy by behavior cloning, unless load_path is given")
+    BC_max_iter: int = arg(10000, "largest number of gradient steps of that pretraining", at_least=1)
     traj_limitation: int | None
     subsample: int
     total_timesteps: float | None
@@ -54,7 +54,7 @@ class Config(DemonstrationConfig, TrustRegionConfig, BatchConfig):
     instead: ClassVar = {
         "expert_path": "give demo_path=, the same file",
         "expert_dataset": "give demo_path=, the data set or its file",
-        "reward_giver": "its discriminator is made here, see adversary_hidden_size, adversary_entcoeff and d_stepsize",
+        "reward_giver": "gail makes its discriminator: give adversary_hidden_size, adversary_entcoeff and d_stepsize",
     }
     env_defaults: ClassVar = {
         "mujoco": {"num_hidden": 100, "num_layers": 2, "normalize_observations": True},

@@ -11,7 +11,7 @@ from tfbaselines.config.bases import ReplayConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import bad_argument, unknown
-from tfbaselines.limits import COUNT, LAYERS, ROWS, UNITS
+from tfbaselines.limits import COUNT, LAYERS, ROWS, TIMESTEPS, UNITS
 from tfbaselines.loading import lazily
 
 
@@ -35,23 +35,25 @@ class Config(ReplayConfig):
     )
     comm: Any
     run: RunOptions | None
-    gamma: float | None = arg(None, "discount per step; None for 1 - 1 / steps of an episode", at_least=0, at_most=1)
-    batch_size: int = arg(256, "transitions in a gradient step", at_least=1, limit=ROWS)
+    gamma: float | None = arg(None, "discount factor; None for 1 - 1 / steps of an episode", at_least=0, at_most=1)
+    batch_size: int = arg(256, "minibatch size in transitions", at_least=1, limit=ROWS)
     max_ep_len: int | None = arg(
-        None, "steps after which an episode is truncated; None for the environment's own limit", at_least=1
+        None, "largest number of steps in an episode, then truncated; None for the environment's own limit", at_least=1
     )
     save_replay_buffer: bool
     layers: int = arg(
         3, "hidden layers of 'dense' and 'mlp', unless their own arguments are given", at_least=1, limit=LAYERS
     )
     hidden: int = arg(256, "units of each hidden layer", at_least=1, limit=UNITS)
-    Q_lr: Schedule = arg(1e-3, "the critic's learning rate", at_least=0)
-    pi_lr: Schedule = arg(1e-3, "the actor's learning rate", at_least=0)
-    buffer_size: float = arg(1e6, "transitions kept in the replay", at_least=1)
-    polyak: float = arg(0.95, "share of the targets kept at a cycle's end", at_least=0, at_most=1)
-    action_l2: float = arg(1.0, "weight of the squares of the actor's actions", at_least=0)
+    Q_lr: Schedule = arg(1e-3, "learning rate of the critic", at_least=0)
+    pi_lr: Schedule = arg(1e-3, "learning rate of the actor", at_least=0)
+    buffer_size: float = arg(1e6, "size of the replay buffer in transitions", at_least=1, limit=TIMESTEPS)
+    polyak: float = arg(
+        0.95, "Polyak averaging coefficient of the target networks, updated after each cycle", at_least=0, at_most=1
+    )
+    action_l2: float = arg(1.0, "coefficient of the L2 penalty of the actor's actions", at_least=0)
     clip_obs: float = arg(200.0, "bound of observations and goals before normalization", above=0)
-    relative_goals: bool = arg(False, "the networks see the desired goal minus the one achieved")
+    relative_goals: bool = arg(False, "give the networks the desired goal minus the achieved goal")
     n_cycles: int | None = arg(
         None, "cycles in an epoch; None for 50, or for 10 with FetchReach", at_least=1, limit=COUNT
     )
@@ -62,15 +64,15 @@ class Config(ReplayConfig):
         limit=10**4,
     )
     n_batches: int = arg(40, "gradient steps in a cycle", at_least=0, limit=COUNT)
-    n_test_rollouts: int = arg(10, "episodes of each environment in a test at an epoch's end; 0 for none", at_least=0)
-    test_with_polyak: bool = arg(False, "test the targets' actor")
-    random_eps: Coefficient = arg(0.3, "share of random actions", at_least=0, at_most=1)
+    n_test_rollouts: int = arg(
+        10, "evaluation episodes of each environment at the end of each epoch; 0 for none", at_least=0
+    )
+    test_with_polyak: bool = arg(False, "evaluate the target actor")
+    random_eps: Coefficient = arg(0.3, "probability of a uniform random action", at_least=0, at_most=1)
     noise_eps: Coefficient = arg(
         0.2, "standard deviation of the noise on the other actions, in units of their bounds", at_least=0
     )
-    replay_k: float = arg(
-        4, "replayed transitions with a new goal for each transition with its original goal", at_least=0, limit=COUNT
-    )
+    replay_k: float = arg(4, "ratio of relabeled to original transitions", at_least=0, limit=COUNT)
     norm_eps: float = arg(0.01, "smallest standard deviation in the normalization", above=0)
     norm_clip: float = arg(5.0, "bound of normalized numbers", above=0)
     bc_loss: bool = arg(False, "learn from the demonstrations of demo_file too")

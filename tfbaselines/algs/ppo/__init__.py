@@ -22,14 +22,18 @@ class Config(EpochConfig):
     steps_per_epoch: int
     epochs: int
     gamma: Coefficient
-    clip_ratio: Coefficient = arg(0.2, "clipping range of the probability ratio around 1", at_least=0)
-    pi_lr: Schedule = arg(3e-4, "the policy's learning rate", at_least=0)
+    clip_ratio: Coefficient = arg(0.2, "clip range of the probability ratio around 1", at_least=0)
+    pi_lr: Schedule = arg(3e-4, "learning rate of the policy", at_least=0)
     vf_lr: Schedule
-    train_pi_iters: int = arg(80, "most gradient steps of the policy in an epoch", at_least=1, limit=COUNT)
+    train_pi_iters: int = arg(80, "largest number of gradient steps of the policy per epoch", at_least=1, limit=COUNT)
     train_v_iters: int
     lam: Coefficient
     max_ep_len: int | None
-    target_kl: float = arg(0.01, "KL divergence of an update; its steps end above 1.5 times this", at_least=0)
+    target_kl: float = arg(
+        0.01,
+        "early stopping: the policy's steps of an epoch end when the KL divergence exceeds 1.5 times this value",
+        at_least=0,
+    )
     logger_kwargs: dict[str, Any] | None
     save_freq: int
     total_timesteps: float | None

@@ -12,7 +12,7 @@ from tfbaselines.config.bases import BatchConfig
 from tfbaselines.config.config import Coefficient, NetworkSpec, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import bad_argument
-from tfbaselines.limits import PASSES, ROWS, STEPS
+from tfbaselines.limits import PASSES, ROWS, STEPS, TIMESTEPS
 from tfbaselines.loading import lazily
 
 
@@ -21,24 +21,26 @@ class Config(BatchConfig):
     """Arguments of PPO1."""
 
     timesteps_per_actorbatch: int = arg(
-        2048, "steps of all environments of this rank in an update", at_least=1, limit=STEPS
+        2048, "steps of all environments of this rank in a batch", at_least=1, limit=STEPS
     )
-    clip_param: float = arg(0.2, "clipping range of the probability ratio around 1", at_least=0)
-    entcoeff: Coefficient = arg(0.0, "weight of the policy's entropy in the loss")
-    optim_epochs: int = arg(10, "passes over each batch", at_least=1, limit=PASSES)
+    clip_param: float = arg(0.2, "clip range of the probability ratio around 1", at_least=0)
+    entcoeff: Coefficient = arg(0.0, "entropy coefficient in the loss")
+    optim_epochs: int = arg(10, "epochs of training on each batch", at_least=1, limit=PASSES)
     optim_stepsize: float = arg(3e-4, "learning rate", at_least=0)
-    optim_batchsize: int = arg(64, "rows in a minibatch of this rank", at_least=1, limit=ROWS)
+    optim_batchsize: int = arg(64, "minibatch size of this rank", at_least=1, limit=ROWS)
     gamma: Coefficient
     lam: Coefficient = arg(0.95, "GAE lambda", at_least=0, at_most=1)
-    max_timesteps: float = arg(0, "total_timesteps by the original's name; 0 for that", at_least=0)
+    max_timesteps: float = arg(
+        0, "the original's name of total_timesteps; 0 for total_timesteps", at_least=0, limit=TIMESTEPS
+    )
     max_episodes: int
     max_iters: int
-    max_seconds: float = arg(0.0, "seconds after which the run ends; 0 for no limit", at_least=0)
+    max_seconds: float = arg(0.0, "largest number of seconds; 0 for no limit", at_least=0, limit=TIMESTEPS)
     callback: Callable[[dict[str, Any], dict[str, Any]], Any] | None
-    adam_epsilon: float = arg(1e-5, "epsilon of Adam", above=0)
+    adam_epsilon: float = arg(1e-5, "Adam's epsilon", above=0)
     schedule: str = arg(
         "linear",
-        "of stepsize and clip_param together: 'linear' falls to 0 over training",
+        "schedule of optim_stepsize and clip_param: 'linear' decays to 0 over training",
         choices=("linear", "constant"),
     )
     total_timesteps: float | None

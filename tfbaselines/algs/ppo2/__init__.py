@@ -24,29 +24,29 @@ class Config(SignalsConfig, PretrainingConfig, OnPolicyConfig, PolicyConfig):
     total_timesteps: float
     eval_env: Any
     seed: int | None
-    nsteps: int = arg(2048, "steps of each environment in an update", at_least=1, limit=STEPS)
-    ent_coef: Coefficient = arg(0.0, "weight of the policy's entropy in the loss")
+    nsteps: int = arg(2048, "steps of each environment in a rollout", at_least=1, limit=STEPS)
+    ent_coef: Coefficient = arg(0.0, "entropy coefficient in the loss")
     lr: Schedule = arg(3e-4, "learning rate", at_least=0)
-    vf_coef: Coefficient = arg(0.5, "weight of the value loss", at_least=0)
-    max_grad_norm: float | None = arg(0.5, "bound of the gradient's global norm; None for none", above=0)
+    vf_coef: Coefficient = arg(0.5, "coefficient of the value loss", at_least=0)
+    max_grad_norm: float | None = arg(0.5, "gradient clipping by the global norm; None for none", above=0)
     gamma: Coefficient
     lam: Coefficient = arg(0.95, "GAE lambda", at_least=0, at_most=1)
     log_interval: int = arg(10, "updates between rows of the logs", at_least=1)
     nminibatches: int = arg(
-        4, "minibatches of an epoch; recurrent policies: groups of environments", at_least=1, limit=10**5
+        4, "minibatches in an epoch; for recurrent policies groups of environments", at_least=1, limit=10**5
     )
-    noptepochs: int = arg(4, "passes over each rollout", at_least=1, limit=PASSES)
-    cliprange: Schedule = arg(0.2, "clipping range of the probability ratio around 1", at_least=0)
+    noptepochs: int = arg(4, "epochs of training on each rollout", at_least=1, limit=PASSES)
+    cliprange: Schedule = arg(0.2, "clip range of the probability ratio around 1", at_least=0)
     save_interval: int
     load_path: str | None
-    model_fn: Callable[..., Any] | None = arg(None, "makes the model instead of Model; its train() takes minibatches")
-    update_fn: Callable[[int], None] | None = arg(None, "called with the update's number after each update")
-    init_fn: Callable[[], None] | None = arg(None, "called once before training")
+    model_fn: Callable[..., Any] | None = arg(None, "makes the model in place of Model, with train() on minibatches")
+    update_fn: Callable[[int], None] | None = arg(None, "function called with the update's number after each update")
+    init_fn: Callable[[], None] | None = arg(None, "function called once before training")
     mpi_rank_weight: float = arg(1.0, "this rank's weight when gradients are averaged over ranks", at_least=0)
     comm: Any
     value_network: NetworkSpec | None
     normalize_observations: bool
-    use_gae: bool = arg(True, "estimate advantages with GAE; False takes n-step returns minus values")
+    use_gae: bool = arg(True, "generalized advantage estimation; False for n-step returns minus values")
     cliprange_vf: Schedule | bool = arg(
         True, "clipping range of values around the rollout's; True for cliprange, False for none", at_least=0
     )
@@ -75,7 +75,7 @@ class Config(SignalsConfig, PretrainingConfig, OnPolicyConfig, PolicyConfig):
         changing = self.schedules().keys() - {"lr", "cliprange", "cliprange_vf"}
         if self.model_fn is not None and changing:
             name = min(changing)
-            raise bad_argument(name, getattr(self, name), "a number with model_fn, whose train() takes no others")
+            raise bad_argument(name, getattr(self, name), "a number with model_fn: train() takes no other schedules")
 
 
 ALGORITHM = Algorithm(

@@ -24,7 +24,7 @@ class Config(SearchConfig):
         1000, "number of episodes of this rank, unless total_timesteps (--num_timesteps) is given", at_least=0
     )
     lr: Schedule = arg(0.03, "learning rate", at_least=0)
-    discount: float = arg(0.99, "discount per step", at_least=0, at_most=1)
+    discount: float = arg(0.99, "discount factor", at_least=0, at_most=1)
     epsilon_greedy: float = arg(0.9, "probability of a random action in the first episode", at_least=0, at_most=1)
     epsilon_decay: float = arg(0.9999, "factor of that probability after each episode", at_least=0, at_most=1)
     epsilon_min: float = arg(0.01, "smallest probability of a random action", at_least=0, at_most=1)

@@ -31,9 +31,7 @@ class Config(PretrainingConfig, SignalsConfig, OffPolicyConfig, ReplayConfig):
     gamma: float
     polyak: float
     lr: Schedule = arg(1e-3, "learning rate", at_least=0)
-    alpha: Coefficient | str = arg(
-        0.2, "weight of the entropy; 'auto' learns it from 1, 'auto_0.1' from 0.1", at_least=0
-    )
+    alpha: Coefficient | str = arg(0.2, "entropy coefficient; 'auto' learns it from 1, 'auto_0.1' from 0.1", at_least=0)
     batch_size: int
     start_steps: int
     update_after: int

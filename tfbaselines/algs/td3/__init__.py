@@ -25,16 +25,16 @@ class Config(OffPolicyConfig, ReplayConfig):
     replay_size: float
     gamma: float
     polyak: float
-    pi_lr: Schedule = arg(1e-3, "the actor's learning rate", at_least=0)
-    q_lr: Schedule = arg(1e-3, "the critics' learning rate", at_least=0)
+    pi_lr: Schedule = arg(1e-3, "learning rate of the actor", at_least=0)
+    q_lr: Schedule = arg(1e-3, "learning rate of the critics", at_least=0)
     batch_size: int
     start_steps: int
     update_after: int
     update_every: int
-    act_noise: Coefficient = arg(0.1, "standard deviation of the noise on actions", at_least=0)
-    target_noise: Coefficient = arg(0.2, "standard deviation of the noise on the target's actions", at_least=0)
-    noise_clip: Coefficient = arg(0.5, "bound of the target's noise", at_least=0)
-    policy_delay: int = arg(2, "critic steps for each step of the actor and the targets", at_least=1)
+    act_noise: Coefficient = arg(0.1, "standard deviation of the exploration noise", at_least=0)
+    target_noise: Coefficient = arg(0.2, "standard deviation of the target policy's smoothing noise", at_least=0)
+    noise_clip: Coefficient = arg(0.5, "clip range of the target policy's smoothing noise", at_least=0)
+    policy_delay: int = arg(2, "critic steps per step of the actor and the targets", at_least=1)
     num_test_episodes: int
     max_ep_len: int | None
     logger_kwargs: dict[str, Any] | None
@@ -45,7 +45,8 @@ class Config(OffPolicyConfig, ReplayConfig):
     sequence_length: int
     vis_encode_type: str
     normalize_observations: bool | None = arg(
-        None, "scale observations by a running mean and deviation, offline by the data's; None: offline only"
+        None,
+        "normalize observations by running mean and standard deviation, offline by the data set's; None: only offline",
     )
     save_replay_buffer: bool
     load_path: str | None

@@ -22,18 +22,20 @@ class Config(EpochConfig):
     steps_per_epoch: int
     epochs: int
     gamma: Coefficient
-    delta: float = arg(0.01, "KL divergence of an update", above=0)
+    delta: float = arg(0.01, "bound of the mean KL divergence of an update", above=0)
     vf_lr: Schedule
     train_v_iters: int
-    damping_coeff: float = arg(0.1, "added to the diagonal of the Hessian", at_least=0)
-    cg_iters: int = arg(10, "iterations of the conjugate gradient", at_least=1, limit=PASSES)
-    backtrack_iters: int = arg(10, "most lengths of the step to try", at_least=1, limit=PASSES)
-    backtrack_coeff: float = arg(0.8, "factor between two lengths of the step", above=0, at_most=1)
+    damping_coeff: float = arg(0.1, "damping coefficient added to the diagonal of the Hessian", at_least=0)
+    cg_iters: int = arg(10, "conjugate gradient iterations", at_least=1, limit=PASSES)
+    backtrack_iters: int = arg(10, "largest number of steps of the backtracking line search", at_least=1, limit=PASSES)
+    backtrack_coeff: float = arg(0.8, "step size decay of the backtracking line search", above=0, at_most=1)
     lam: Coefficient
     max_ep_len: int | None
     logger_kwargs: dict[str, Any] | None
     save_freq: int
-    algo: str = arg("trpo", "'trpo' shortens the step until it is accepted, 'npg' takes it", choices=("trpo", "npg"))
+    algo: str = arg(
+        "trpo", "'trpo' with a line search, or 'npg' (natural policy gradient) without", choices=("trpo", "npg")
+    )
     total_timesteps: float | None
     value_network: NetworkSpec | None
     normalize_observations: bool

@@ -25,7 +25,7 @@ class Config(TrustRegionConfig, BatchConfig):
     gamma: Coefficient
     lam: Coefficient
     seed: int | None
-    ent_coef: Coefficient = arg(0.0, "weight of the policy's entropy in the objective")
+    ent_coef: Coefficient = arg(0.0, "entropy coefficient in the objective")
     cg_damping: float
     vf_stepsize: Coefficient
     vf_iters: int

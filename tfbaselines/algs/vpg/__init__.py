@@ -21,7 +21,7 @@ class Config(EpochConfig):
     steps_per_epoch: int
     epochs: int
     gamma: Coefficient
-    pi_lr: Schedule = arg(3e-4, "the policy's learning rate", at_least=0)
+    pi_lr: Schedule = arg(3e-4, "learning rate of the policy", at_least=0)
     vf_lr: Schedule
     train_v_iters: int
     lam: Coefficient
