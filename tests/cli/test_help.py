@@ -116,9 +116,9 @@ def test_a_networks_help_has_its_arguments(alg, name):
 @for_each(
     "entry",
     [
-        "--nsteps steps of each environment in an update (int, at least 1; default 2048; atari: 128) --ent",
+        "--nsteps steps of each environment in a rollout (int, at least 1; default 2048; atari: 128) --ent",
         "--lr learning rate (schedule, at least 0; default 0.0003; atari: linear_2.5e-4; mujoco: linear_3e-4)",
-        "--max_grad_norm bound of the gradient's global norm; None for none (float or None, above 0; default 0.5)",
+        "--max_grad_norm gradient clipping by the global norm; None for none (float or None, above 0; default 0.5)",
         "--gamma discount factor (schedule, between 0 and 1; default 0.99)",
         "--load_path saved model to start from (str or None)",
         "--num_layers=2 --num_hidden=64 --activation=tanh --layer_norm=False",
