@@ -24,7 +24,7 @@ class BestPolicy(Part):
 
     Args:
         run: the run.
-        directory: directory in which the best model is saved; None saves nothing.
+        directory: directory for the best model; None saves nothing.
     """
 
     def __init__(self, run: Any, directory: str | None = None) -> None:
