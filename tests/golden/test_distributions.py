@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from cases import cases, load
 from gymnasium import spaces
+from helpers import noise_from_uniform
 from weights import assert_close
 
 from tfbaselines.policy.distributions import make_pdtype
@@ -27,7 +28,7 @@ def given(case):
 
 def noise_of(head, arrays):
     parts = [arrays[key] for key in sorted(arrays) if key.startswith("noise_")]
-    return head.noise_from_uniform(np.concatenate(parts, axis=-1))
+    return noise_from_uniform(head, np.concatenate(parts, axis=-1))
 
 
 def close(actual, expected):

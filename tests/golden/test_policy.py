@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases import cases, group, load
 from gymnasium import spaces
+from helpers import noise_from_uniform
 from weights import assert_close, assign
 
 from tfbaselines.policy.actor import GraphActor, NumpyActor
@@ -37,7 +38,7 @@ def test_policy_step(case, maker):
     policy = build_policy(env, hyper["network"], hyper["value_network"], **kwargs)
     assign(policy.trainable_variables, group(arrays, "w0"))
     noise = np.concatenate([arrays[key] for key in sorted(arrays) if key.startswith("noise_")], axis=-1)
-    step = maker(policy).step(obs, None, None, policy.head.noise_from_uniform(noise))
+    step = maker(policy).step(obs, None, None, noise_from_uniform(policy.head, noise))
     assert_close(step.actions, arrays["out_action"])
     assert_close(step.values, arrays["out_vf"])
     assert_close(step.neglogps, arrays["out_neglogp"])

@@ -47,12 +47,6 @@ class Moved:
         self.learnt += float(np.mean(batch["rewards"]))
         return {"loss": self.learnt}
 
-    def state(self):
-        return {"learnt": self.learnt}
-
-    def restore(self, state):
-        self.learnt = state["learnt"]
-
 
 def make(maker=NumpyActor, **kwargs):
     env = DummyVecEnv([lambda: Monitor(Clock(), None)] * 2)
@@ -88,11 +82,9 @@ def test_rewards_of_rollouts(extrinsic, total):
     assert means == {"moved/reward": 0.5} and signal.seen == [rollout.episode_start]
 
 
-def test_signals_learn_and_survive():
-    signals, others = (RewardSignals([Moved(), Moved("other")]) for _ in range(2))
+def test_signals_learn():
+    signals = RewardSignals([Moved(), Moved("other")])
     assert signals.update({"rewards": np.full(4, 3.0)}) == {"moved/loss": 4.0, "other/loss": 4.0}
-    others.restore(signals.state())
-    assert others.state() == signals.state() == {"moved": {"learnt": 4.0}, "other": {"learnt": 4.0}}
 
 
 def test_names_are_unique():

@@ -7,6 +7,7 @@ from gymnasium import spaces
 from tfbaselines.envs import tiny
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv
+from tfbaselines.policy.distributions import CategoricalHead, MultiCategoricalHead
 
 # The identity problems of the originals' tests, and the mean reward per step that passes each.
 IDENTITY = {
@@ -80,3 +81,8 @@ def mean_return(model, env, episodes=20):
         obs, _, done, infos = env.step(actions)
         returns += [info["episode"]["r"] for info in infos if "episode" in info]
     return float(np.mean(returns))
+
+
+def noise_from_uniform(head, uniform):
+    """Convert the originals' noise: logits take Gumbel noise, a Gaussian's noise is standard normal already."""
+    return -np.log(-np.log(uniform)) if isinstance(head, CategoricalHead | MultiCategoricalHead) else uniform

@@ -5,6 +5,7 @@ copies of their weights (`NumpyActor`), and so do policies of an LSTM and dense 
 through one compiled function (`GraphActor`). All compute the same numbers, and randomness is an argument.
 """
 
+import abc
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,10 @@ def acts_in_numpy(policy: BasePolicy) -> bool:
     return mirror is not None and mirror.repeatable
 
 
-class ActsInNumpy:
-    """Base of actors with numpy copies of weights: prepares the networks' inputs and interprets their outputs.
+class ActsInNumpy(abc.ABC):
+    """Base of actors with numpy copies of weights.
+
+    A subclass defines `_run`, and sets `_value_rest`, the function from its second result to values.
 
     Args:
         policy: with a mirror.
@@ -66,6 +69,34 @@ class ActsInNumpy:
         if normalizer:
             self._mean = normalizer.mean
             self._std = normalizer.std
+
+    def step(self, obs: Any, states: Any, episode_start: Any, noise: np.ndarray | None) -> Step:
+        """Compute actions, values, new states and negative log probabilities; see Actor."""
+        flat, latent, states = self._run(obs, states, episode_start)
+        actions = self._chosen(flat, noise)
+        return Step(actions, self._value_of(latent, obs), states, self._head.neglogp_numpy(flat, actions))
+
+    def choose(
+        self, obs: Any, states: Any, episode_start: Any, noise: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Compute actions [N, ...] and new states; see Actor."""
+        flat, _, states = self._run(obs, states, episode_start)
+        return self._chosen(flat, noise), states
+
+    def behave(
+        self, obs: Any, states: Any, episode_start: Any, noise: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Compute actions [N, ...], the parameters [N, P] of their distributions, and new states."""
+        flat, _, states = self._run(obs, states, episode_start)
+        return self._head.sample_numpy(flat, noise), flat, states
+
+    @abc.abstractmethod
+    def _run(self, obs: Any, states: Any, episode_start: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Compute the head's parameters [N, P], the values' input [N, n], and new states [N, S]."""
+
+    def _value_of(self, latent: np.ndarray, obs: Any) -> np.ndarray:
+        value = self._value_rest(latent)
+        return value if self._value_per_action else value[:, 0]
 
     def _chosen(self, flat: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
         return self._head.mode_numpy(flat) if noise is None else self._head.sample_numpy(flat, noise)
@@ -95,9 +126,6 @@ class ActsInNumpy:
         flat[:, pi.shape[1] :] = self._logstd
         return flat
 
-    def _values(self, value: np.ndarray) -> np.ndarray:
-        return value if self._value_per_action else value[:, 0]
-
 
 class NumpyActor(ActsInNumpy):
     """Acts through numpy copies of the weights of a policy that has a mirror.
@@ -125,47 +153,27 @@ class NumpyActor(ActsInNumpy):
 
     def act(self, obs: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
         """Compute actions [N, ...]; noise comes from the head's draw_noise, None chooses the mode."""
-        return self._chosen(self._parameters(obs), noise)
+        return self._chosen(self._run(obs)[0], noise)
 
     def evaluate(self, obs: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Compute values [B] and negative log probabilities [B] of a block of observations and the actions taken."""
-        x, forbidden = self._encode(obs)
-        latent = self._shared(x)
-        values = self._values(self._value_rest(latent)) if self._has_values else self.value(obs)
-        return values, self._head.neglogp_numpy(self._flat(self._actor_rest(latent), forbidden), actions)
+        flat, latent, _ = self._run(obs)
+        return self._value_of(latent, obs), self._head.neglogp_numpy(flat, actions)
 
     def value(self, obs: np.ndarray, states: Any = None, episode_start: Any = None) -> np.ndarray:
-        """Compute values [B], through the graph if the mirror has none."""
-        if not self._has_values:
-            self._graph = self._graph or GraphActor(self._policy)
-            return self._graph.value(obs)
-        return self._values(self._value_rest(self._shared(self._encode(obs)[0])))
+        """Compute values [B]; states and episode_start are ignored."""
+        return self._value_of(self._shared(self._encode(obs)[0]) if self._has_values else None, obs)
 
-    def choose(
-        self, obs: np.ndarray, states: Any, episode_start: Any, noise: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Compute actions [N, ...]; states and episode_start are ignored."""
-        return self.act(obs, noise), None
-
-    def step(self, obs: np.ndarray, states: Any, episode_start: Any, noise: np.ndarray | None) -> Step:
-        """Compute actions, values and negative log probabilities; states and episode_start are ignored."""
+    def _run(self, obs: Any, states: Any = None, episode_start: Any = None) -> tuple[np.ndarray, np.ndarray, None]:
         x, forbidden = self._encode(obs)
         latent = self._shared(x)
-        flat = self._flat(self._actor_rest(latent), forbidden)
-        actions = self._chosen(flat, noise)
-        values = self._values(self._value_rest(latent)) if self._has_values else self.value(obs)
-        return Step(actions, values, None, self._head.neglogp_numpy(flat, actions))
+        return self._flat(self._actor_rest(latent), forbidden), latent, None
 
-    def behave(
-        self, obs: np.ndarray, states: Any, episode_start: Any, noise: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Compute actions [N, ...] and the parameters [N, P] of their distributions; there are no states."""
-        flat = self._parameters(obs)
-        return self._head.sample_numpy(flat, noise), flat, None
-
-    def _parameters(self, obs: Any) -> np.ndarray:
-        x, forbidden = self._encode(obs)
-        return self._flat(self._actor_rest(self._shared(x)), forbidden)
+    def _value_of(self, latent: np.ndarray | None, obs: Any) -> np.ndarray:
+        if self._has_values:
+            return super()._value_of(latent, obs)
+        self._graph = self._graph or GraphActor(self._policy)
+        return self._graph.value(obs)
 
 
 class MemoryActor(ActsInNumpy):
@@ -190,39 +198,16 @@ class MemoryActor(ActsInNumpy):
         self._takes_rows = True
         self.refresh()
 
-    def step(self, obs: np.ndarray, states: np.ndarray, episode_start: np.ndarray, noise: np.ndarray | None) -> Step:
-        """Compute actions, values, new states and negative log probabilities; see Actor."""
-        flat, latent, states = self._remember(obs, states, episode_start)
-        actions = self._chosen(flat, noise)
-        return Step(actions, self._values(self._value_rest(latent)), states, self._head.neglogp_numpy(flat, actions))
-
-    def choose(
-        self, obs: np.ndarray, states: np.ndarray, episode_start: np.ndarray, noise: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Compute actions [N, ...] and new states; see Actor."""
-        flat, _, states = self._remember(obs, states, episode_start)
-        return self._chosen(flat, noise), states
-
-    def behave(
-        self, obs: np.ndarray, states: np.ndarray, episode_start: np.ndarray, noise: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Compute actions [N, ...], the parameters [N, P] of their distributions, and new states."""
-        flat, _, states = self._remember(obs, states, episode_start)
-        return self._head.sample_numpy(flat, noise), flat, states
-
     def value(self, obs: np.ndarray, states: np.ndarray, episode_start: np.ndarray) -> np.ndarray:
         """Compute values [N]."""
-        _, latent, _ = self._remember(obs, states, episode_start)
-        return self._values(self._value_rest(latent))
+        return self._value_of(self._run(obs, states, episode_start)[1], obs)
 
-    def _remember(
+    def _run(
         self, obs: np.ndarray, states: np.ndarray, episode_start: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Compute the head's parameters [N, P], the value layer's input [N, n], and new states [N, S]."""
         x, forbidden = self._encode(obs)
         keep = 1.0 - np.asarray(episode_start, np.float32)[:, None]
-        own = states[:, : self._width]
-        latent, new = self._cell(x, keep, own)
+        latent, new = self._cell(x, keep, states[:, : self._width])
         flat = self._flat(self._actor_rest(latent), forbidden)
         if self._value_cell is None:
             return flat, latent, new

@@ -6,6 +6,7 @@ which the seed and the checkpoint own, and a sample is a function of flat parame
 fast acting, in numpy.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,16 +27,18 @@ class Distribution:
         distribution: the TensorFlow Probability distribution of one row's action.
         sample: function from noise to actions.
         mode: function that returns the most likely actions.
+        prepared: function from actions to the values [B, ...] of `distribution`; None if they are equal.
     """
 
-    def __init__(self, distribution: Any, sample: Any, mode: Any) -> None:
+    def __init__(self, distribution: Any, sample: Callable, mode: Callable, prepared: Callable | None = None) -> None:
         self._distribution = distribution
         self._sample = sample
         self._mode = mode
+        self._prepared = prepared
 
     def logp(self, actions: tf.Tensor) -> tf.Tensor:
         """Compute log p(a), [B]."""
-        return self._distribution.log_prob(actions)
+        return self._distribution.log_prob(actions if self._prepared is None else self._prepared(actions))
 
     def neglogp(self, actions: tf.Tensor) -> tf.Tensor:
         """Compute -log p(a), [B]."""
@@ -88,19 +91,15 @@ class CategoricalHead:
         self.noise_shape = (self.width,)
 
     def distribution(self, flat: tf.Tensor) -> Distribution:
-        return _Categorical(
+        return Distribution(
             tfp.distributions.Categorical(logits=flat),
             lambda noise: tf.argmax(flat + noise, axis=-1) + self._start,
             lambda: tf.argmax(flat, axis=-1) + self._start,
-            self._start,
+            lambda actions: tf.cast(actions, tf.int32) - self._start,
         )
 
     def draw_noise(self, rng: np.random.Generator, batch: tuple[int, ...]) -> np.ndarray:
         return rng.gumbel(size=(*batch, self.width)).astype(np.float32)
-
-    def noise_from_uniform(self, uniform: np.ndarray) -> np.ndarray:
-        """Compute noise from uniform numbers in (0, 1)."""
-        return -np.log(-np.log(uniform))
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
         actions = (flat + noise).argmax(axis=-1)
@@ -114,17 +113,6 @@ class CategoricalHead:
         top = flat.max(axis=-1, keepdims=True)
         log_sum = np.log(np.exp(flat - top).sum(axis=-1)) + top[:, 0]
         return log_sum - flat[rows, np.asarray(actions, np.int64) - self._start]
-
-
-class _Categorical(Distribution):
-    """A categorical distribution over start, start + 1, ..."""
-
-    def __init__(self, distribution: Any, sample: Any, mode: Any, start: int) -> None:
-        super().__init__(distribution, sample, mode)
-        self._start = start
-
-    def logp(self, actions: tf.Tensor) -> tf.Tensor:
-        return super().logp(tf.cast(actions, tf.int32) - self._start)
 
 
 class MultiCategoricalHead:
@@ -155,7 +143,6 @@ class MultiCategoricalHead:
         return _MultiCategorical(flat, self._parts, self._starts)
 
     draw_noise = CategoricalHead.draw_noise
-    noise_from_uniform = CategoricalHead.noise_from_uniform
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
         return self.mode_numpy(flat + noise)
@@ -220,18 +207,19 @@ class GaussianHead:
 
     def distribution(self, flat: tf.Tensor) -> Distribution:
         mean, logstd = tf.split(flat, 2, axis=-1)
-        std = tf.exp(logstd)
+        std, shape = tf.exp(logstd), (-1, *self.action_shape)
         gaussian = tfp.distributions.MultivariateNormalDiag(mean, std)
-        if self.action_shape != (self.width,):
-            return _Reshaped(gaussian, mean, std, self.action_shape)
-        return Distribution(gaussian, lambda noise: mean + std * noise, lambda: mean)
+        if len(self.action_shape) == 1:
+            return Distribution(gaussian, lambda noise: mean + std * noise, lambda: mean)
+        return Distribution(
+            gaussian,
+            lambda noise: tf.reshape(mean + std * noise, shape),
+            lambda: tf.reshape(mean, shape),
+            lambda actions: tf.reshape(actions, (-1, self.width)),
+        )
 
     def draw_noise(self, rng: np.random.Generator, batch: tuple[int, ...]) -> np.ndarray:
         return rng.standard_normal(size=(*batch, self.width), dtype=np.float32)
-
-    def noise_from_uniform(self, noise: np.ndarray) -> np.ndarray:
-        """Return the noise: it is standard normal already."""
-        return noise
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
         n = self.width
@@ -244,21 +232,6 @@ class GaussianHead:
         mean, logstd = flat[:, : self.width], flat[:, self.width :]
         scaled = (actions.reshape(-1, self.width) - mean) / np.exp(logstd)
         return (0.5 * np.square(scaled) + logstd).sum(axis=-1) + np.float32(0.5 * LOG_2PI * self.width)
-
-
-class _Reshaped(Distribution):
-    """A Gaussian over flattened actions of a Box with a rank other than 1."""
-
-    def __init__(self, gaussian: Any, mean: tf.Tensor, std: tf.Tensor, shape: tuple[int, ...]) -> None:
-        super().__init__(
-            gaussian,
-            lambda noise: tf.reshape(mean + std * noise, (-1, *shape)),
-            lambda: tf.reshape(mean, (-1, *shape)),
-        )
-        self._width = int(np.prod(shape))
-
-    def logp(self, actions: tf.Tensor) -> tf.Tensor:
-        return super().logp(tf.reshape(actions, (-1, self._width)))
 
 
 class BernoulliHead:
@@ -280,19 +253,15 @@ class BernoulliHead:
         probabilities, shape = tf.sigmoid(flat), (-1, *self.action_shape)
         # Actions have any integer type; their probabilities are computed in float32.
         distribution = tfp.distributions.Independent(tfp.distributions.Bernoulli(logits=flat, dtype=tf.float32), 1)
-        return _Binary(
+        return Distribution(
             distribution,
             lambda noise: tf.reshape(tf.cast(noise < probabilities, tf.float32), shape),
             lambda: tf.reshape(tf.round(probabilities), shape),
-            self.width,
+            lambda actions: tf.cast(tf.reshape(actions, (-1, self.width)), tf.float32),
         )
 
     def draw_noise(self, rng: np.random.Generator, batch: tuple[int, ...]) -> np.ndarray:
         return rng.random(size=(*batch, self.width), dtype=np.float32)
-
-    def noise_from_uniform(self, uniform: np.ndarray) -> np.ndarray:
-        """Return the numbers: the noise is uniform already."""
-        return uniform
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
         return (noise < np.exp(-np.logaddexp(0.0, -flat))).astype(np.int8).reshape(-1, *self.action_shape)
@@ -303,17 +272,6 @@ class BernoulliHead:
     def neglogp_numpy(self, flat: np.ndarray, actions: np.ndarray) -> np.ndarray:
         chosen = actions.reshape(-1, self.width)
         return (np.logaddexp(0.0, flat) - chosen * flat).sum(axis=-1)
-
-
-class _Binary(Distribution):
-    """Independent Bernoulli components."""
-
-    def __init__(self, distribution: Any, sample: Any, mode: Any, width: int) -> None:
-        super().__init__(distribution, sample, mode)
-        self._width = width
-
-    def logp(self, actions: tf.Tensor) -> tf.Tensor:
-        return super().logp(tf.cast(tf.reshape(actions, (-1, self._width)), tf.float32))
 
 
 _HEADS = {

@@ -111,15 +111,6 @@ class RewardSignals:
             for statistic, value in signal.update(batch, indices).items()
         }
 
-    def state(self) -> dict[str, Any]:
-        """Save the state of every signal, by name."""
-        return {name: signal.state() for name, signal in self._signals.items()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Load a state that `state` returned."""
-        for name, signal in self._signals.items():
-            signal.restore(state[name])
-
 
 def make_signals(
     arguments: Mapping[str, Signal],
