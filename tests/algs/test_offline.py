@@ -176,9 +176,9 @@ def test_mistakes_are_one_line(alg, own, message, data):
 
 
 def test_other_spaces_are_refused(data):
-    with pytest.raises(ValueError, match="of another observation space"):
+    with pytest.raises(ValueError, match="for another observation space"):
         learn("td3", make_vec_env("Pendulum-v1", "classic_control", 1, 0), 2, offline=data)
-    with pytest.raises(ValueError, match="of another action space"):
+    with pytest.raises(ValueError, match="for another action space"):
         learn("sac", vec(lambda: Still(spaces.Discrete(3))), 2, offline=data)
     with pytest.raises(ValueError, match="continuous actions need bounds"):
         learn("td3", vec(lambda: Still(spaces.Discrete(3))), 2, offline=data)

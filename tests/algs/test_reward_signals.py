@@ -101,7 +101,7 @@ def test_values_have_a_column_for_each_signal(alg, eager):
 def test_a_model_is_of_its_signals(eager, tmp_path):
     train(None).save(tmp_path / "model")
     assert train(None, load_path=str(tmp_path / "model"), steps=0)
-    with pytest.raises(ValueError, match=r"cannot load .*: the saved model is of another network"):
+    with pytest.raises(ValueError, match=r"cannot load .*: the saved model has another network"):
         train(None, signals=None, load_path=str(tmp_path / "model"))
 
 

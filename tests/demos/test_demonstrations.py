@@ -90,7 +90,7 @@ MALFORMED = {
     "pickled": (change("obs", lambda x: np.array([None, {}])), "an array of type object is not accepted"),
     "another format": (about(format="other"), "does not name the format tfbaselines-demonstrations-1"),
     "no space": (about(action_space=3), "has no action_space"),
-    "of a Box": (about(action_space={"type": "Box"}), r"of another action space: Box\(\) was saved"),
+    "of a Box": (about(action_space={"type": "Box"}), r"for another action space: Box\(\) was saved"),
     "neither": (lambda arrays: {"obs": arrays["obs"]}, "neither this format nor baselines'"),
 }
 
@@ -136,8 +136,8 @@ def test_demonstrations_of_another_environment_are_refused(tmp_path):
     path = tmp_path / "demo.npz"
     save_demonstrations(path, samples(BOX, DISCRETE), BOX, DISCRETE)
     wide = spaces.Box(-1.0, 1.0, (4,), np.float32)
-    assert "of another observation space: Box(shape=[3], dtype=float32) was saved" in refused(path, wide)
-    assert "of another action space" in refused(path, BOX, spaces.Discrete(3))
+    assert "for another observation space: Box(shape=[3], dtype=float32) was saved" in refused(path, wide)
+    assert "for another action space" in refused(path, BOX, spaces.Discrete(3))
 
 
 def expert(path, count=2, length=5, actions=(2,), **changed):

@@ -193,7 +193,7 @@ def _of_file(path: Path, observation_space: spaces.Space, action_space: spaces.S
     for kind, space in (("observation_space", observation_space), ("action_space", action_space)):
         difference = spaces_differ(document[kind], describe_space(space))
         if difference:
-            raise UsageError(f"of another {kind.replace('_', ' ')}: {difference}")
+            raise UsageError(f"they are for another {kind.replace('_', ' ')}: {difference}")
     episodes = Episodes(**{name: arrays.get(name) for name in ARRAYS})
     return _fitted(episodes, document["about"], observation_space, action_space)
 
