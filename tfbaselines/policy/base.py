@@ -283,7 +283,8 @@ class BasePolicy(abc.ABC):
         wanted = [tuple(variable.shape) for variable in self.trainable_variables]
         if shapes != wanted:
             raise UsageError(
-                f"the saved model has another network: its weights have the shapes {shapes}, this network's have {wanted}"
+                f"the saved model has another network: its weights have the shapes {shapes}, "
+                f"this network's have {wanted}"
             )
         if (state["normalizer"] is None) != (self.normalizer is None):
             raise UsageError(
