@@ -186,10 +186,9 @@ class Adversary(LearnedSignal):
         return adversarial_loss(generator, expert, self._entcoeff)
 
     def take_in(self, batch: dict[str, Any]) -> None:
-        """Do nothing: `update` merges observations, demonstrated ones included, into the running statistics."""
+        """Do nothing: `update` merges all observations, including demonstrated ones."""
 
     def update(self, batch: dict[str, Any], indices: np.ndarray | None = None) -> dict[str, float]:
-        """Learn from the policy's steps and as many demonstrated steps; see RewardSignal."""
         count = len(batch["obs"])
         available = len(self._expert[0])
         drawn = self._rng.choice(available, count, replace=available < count)

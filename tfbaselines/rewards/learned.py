@@ -14,6 +14,7 @@ from tfbaselines.errors import UsageError
 from tfbaselines.learn.engine import Batch, Engine, Phase, Statistics
 from tfbaselines.learn.optimizers import Adam, restore_slots, slots
 from tfbaselines.parallel import mpi
+from tfbaselines.training.model import Part
 
 IMAGE_ENCODER = "simple"
 
@@ -43,13 +44,13 @@ class DenseLayers:
         return rows
 
 
-class LearnedSignal(ABC):
-    """A reward signal (rewards/signals.py) that is a part of the model (see PolicyModel.parts).
+class LearnedSignal(Part, ABC):
+    """A reward that is computed from transitions and learned beside the policy; a part of the model.
 
-    A subclass makes its networks, calls `compile`, and defines `learned_variables`, `reward` and `loss`.
+    A subclass makes its networks, calls `compile`, and defines the abstract members.
 
     Attributes:
-        name: prefix of its statistics and key of its state.
+        name: prefix of its statistics and key of its state; unique in a run.
         statistics: names of the statistics that `update` returns.
         ends: effect of an episode's end on its returns, one of rollout.ENDS.
         inputs: names of the arrays that it takes from a batch.
@@ -101,13 +102,28 @@ class LearnedSignal(ABC):
     def loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
         """Compute the networks' loss on a batch, and its statistics."""
 
+    @abstractmethod
+    def take_in(self, batch: dict[str, Any]) -> None:
+        """Merge new experience into running statistics before its rewards are computed; every rank calls it.
+
+        Args:
+            batch: obs, actions and next_obs [B, ...].
+        """
+
     @property
     def trainable_variables(self) -> list[keras.Variable]:
         """Variables that are equal on every rank."""
         return self.learned_variables
 
     def rewards(self, obs: Any, actions: np.ndarray, next_obs: Any = None, episode_start: Any = None) -> np.ndarray:
-        """Compute rewards [..] of transitions; see RewardSignal. The start of episodes makes no difference."""
+        """Compute rewards [..] of transitions, without the factor `strength`.
+
+        Args:
+            obs: [.., *observation shape] before the steps.
+            actions: [.., *action shape].
+            next_obs: observations after the steps, in the shape of obs; at an episode's end its real last one.
+            episode_start: ignored here; [..] whether obs is the first of an episode, None for steps of a replay.
+        """
         dimensions = actions.ndim - len(self._action_space.shape)
         given = {"obs": obs, "actions": actions, "next_obs": next_obs}
         transitions = {name: given[name] for name in self.inputs}
@@ -116,14 +132,13 @@ class LearnedSignal(ABC):
         return self._compiled_reward(tensors).numpy().reshape(actions.shape[:dimensions])
 
     def update(self, batch: dict[str, Any], indices: np.ndarray | None = None) -> dict[str, float]:
-        """Learn from a batch and return statistics; see RewardSignal."""
+        """Learn from a batch and return statistics.
+
+        Args:
+            batch: arrays [B, ...].
+            indices: [M, b], the rows of each of M gradient steps; None for one step on all rows.
+        """
         return self._engine.minibatches(self._within_bounds(batch), indices, lr=self._learning_rate)
-
-    def ready(self) -> None:
-        """Do nothing: no copies depend on the variables."""
-
-    def observed(self) -> None:
-        """Do nothing: the policy's statistics of observations are not used."""
 
     def own_state(self) -> dict[str, Any]:
         """Save weights by number, and the optimizer."""
@@ -137,11 +152,9 @@ class LearnedSignal(ABC):
         restore_slots(self.optimizer, state["optimizer"])
 
     def state(self) -> dict[str, Any]:
-        """Save the signal's state under its name."""
         return {self.name: self.own_state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load a state that `state` returned; raise an error if the saved model lacks this signal."""
         if self.name not in state:
             raise UsageError(f"the saved model has no reward signal '{self.name}'")
         self.restore_own(state[self.name])

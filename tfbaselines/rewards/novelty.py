@@ -167,7 +167,6 @@ class NoveltySignal(LearnedSignal):
         """
 
     def take_in(self, batch: dict[str, Any]) -> None:
-        """Merge a batch's observations into the running statistics; see RewardSignal."""
         self.observations.take_in(batch["next_obs"])
 
     def own_state(self) -> dict[str, Any]:

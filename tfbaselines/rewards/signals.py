@@ -4,7 +4,7 @@ A run without signals has no RewardSignals, and its rewards stay as the environm
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
@@ -18,59 +18,13 @@ from tfbaselines.parallel import mpi
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.rollout.rollout import Rollout
 
+if TYPE_CHECKING:
+    from tfbaselines.rewards.learned import LearnedSignal
+
 # Name of the environment's own rewards among the signals.
 EXTRINSIC = "extrinsic"
 # Entropy weight of the discriminator, as in gail.
 ENTROPY_WEIGHT = 1e-3
-
-
-class RewardSignal(Protocol):
-    """A reward that is computed from transitions and learned beside the policy.
-
-    Attributes:
-        name: prefix of its statistics and key of its state; unique in a run.
-        statistics: names of the statistics that `update` returns.
-        strength: factor of its rewards.
-        gamma: discount of its returns, for algorithms that estimate a value of each signal.
-        ends: effect of an episode's end on these returns, one of rollout.ENDS.
-    """
-
-    name: str
-    statistics: tuple[str, ...]
-    strength: float
-    gamma: float
-    ends: str
-
-    def rewards(self, obs: Any, actions: np.ndarray, next_obs: Any, episode_start: np.ndarray | None) -> np.ndarray:
-        """Compute rewards [..] of transitions, without the factor `strength`.
-
-        Args:
-            obs: [.., *observation shape] before the steps.
-            actions: [.., *action shape].
-            next_obs: observations after the steps, in the shape of obs; at an episode's end its real last one.
-            episode_start: [..] whether obs is the first of an episode; None for single transitions of a replay.
-        """
-
-    def take_in(self, batch: dict[str, Any]) -> None:
-        """Merge new experience into running statistics before its rewards are computed; every rank calls it.
-
-        Args:
-            batch: obs, actions and next_obs [B, ...].
-        """
-
-    def update(self, batch: dict[str, Any], indices: np.ndarray | None = None) -> dict[str, float]:
-        """Learn from a batch and return statistics.
-
-        Args:
-            batch: arrays [B, ...].
-            indices: [M, b], the rows of each of M gradient steps; None for one step on all rows.
-        """
-
-    def state(self) -> dict[str, Any]:
-        """Save everything learned, for a checkpoint."""
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Load a state that `state` returned."""
 
 
 class RewardSignals:
@@ -81,7 +35,7 @@ class RewardSignals:
         extrinsic_strength: factor of the environment's own rewards; 0 replaces them.
     """
 
-    def __init__(self, signals: Sequence[RewardSignal], extrinsic_strength: float = 1.0) -> None:
+    def __init__(self, signals: Sequence["LearnedSignal"], extrinsic_strength: float = 1.0) -> None:
         self._signals = {signal.name: signal for signal in signals}
         if len(self._signals) < len(signals):
             raise UsageError(f"reward signals need unique names, not {[signal.name for signal in signals]}")
@@ -104,7 +58,7 @@ class RewardSignals:
         return means
 
     def update(self, batch: dict[str, Any], indices: np.ndarray | None = None) -> dict[str, float]:
-        """Let every signal learn from a batch; return statistics as 'signal/statistic'. See RewardSignal."""
+        """Let every signal learn from a batch; return statistics as 'signal/statistic'. See LearnedSignal."""
         return {
             f"{name}/{statistic}": value
             for name, signal in self._signals.items()
@@ -118,8 +72,8 @@ def make_signals(
     env: VecEnv,
     rng: np.random.Generator,
     comm: mpi.Communicator | None = None,
-) -> list[Any]:
-    """Make all signals except the environment's rewards, in their order; see RewardSignal.
+) -> "list[LearnedSignal]":
+    """Make all signals except the environment's rewards, in their order.
 
     Args:
         arguments: of each signal, by name.
@@ -142,7 +96,7 @@ def make_signals(
 
 def _make_adversary(
     arguments: Any, policy: BasePolicy, env: VecEnv, rng: np.random.Generator, comm: mpi.Communicator | None
-) -> RewardSignal:
+) -> "LearnedSignal":
     from tfbaselines.demos.demonstrations import load_demonstrations
     from tfbaselines.rewards.adversary import Adversary, Discriminator
 

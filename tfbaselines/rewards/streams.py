@@ -8,14 +8,18 @@ and the critic, which has an output for each signal, on the mean of the signals'
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tfbaselines.config.signals import Signal
-from tfbaselines.rewards.signals import EXTRINSIC, RewardSignal, RewardSignals, make_signals
+from tfbaselines.rewards.signals import EXTRINSIC, RewardSignals, make_signals
 from tfbaselines.rollout.returns import explained_variance
 from tfbaselines.rollout.rollout import TERMINATE, Rollout, env_major, minibatches
 from tfbaselines.training.on_policy import OnPolicyRun
+
+if TYPE_CHECKING:
+    from tfbaselines.rewards.learned import LearnedSignal
 
 # Estimates returns [T, N] from a rollout and a discount.
 Returns = Callable[[Rollout, float], np.ndarray]
@@ -35,7 +39,7 @@ class ValueStreams:
     def __init__(
         self,
         arguments: Mapping[str, Signal],
-        signals: Sequence[RewardSignal],
+        signals: Sequence["LearnedSignal"],
         rng: np.random.Generator,
         check: Callable[[dict[str, float]], dict[str, float]],
         num_update: int | None = None,
@@ -101,7 +105,7 @@ class PlainStream:
         gamma: returns the present discount of the environment's rewards.
     """
 
-    parts: Sequence[RewardSignal] = ()
+    parts: Sequence["LearnedSignal"] = ()
 
     def __init__(self, gamma: Callable[[], float]) -> None:
         self._gamma = gamma
