@@ -13,8 +13,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from tfbaselines.compat.port import Port
-from tfbaselines.compat.table import PACKAGES, TABLE
 from tfbaselines.errors import UsageError
 from tfbaselines.loading import load_tensorflow
 
@@ -55,7 +53,7 @@ class PortedModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         path = self.__name__.partition(".")[2]
         if name == "__all__":
-            port = TABLE.get(path, Port())
+            port = _port(path)
             return [*port.places(), *(_public_names(port.rest) if port.rest else ())]
         if name.startswith("__"):
             raise AttributeError(name)
@@ -63,12 +61,12 @@ class PortedModule(ModuleType):
 
     def __dir__(self) -> list[str]:
         path = self.__name__.partition(".")[2]
-        children = {child.rpartition(".")[2] for child in PACKAGES if child.rpartition(".")[0] == path}
-        return sorted({*TABLE.get(path, Port()).everything(), *children})
+        children = {child.rpartition(".")[2] for child in _table().PACKAGES if child.rpartition(".")[0] == path}
+        return sorted({*_port(path).everything(), *children})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function of the same name: Spinning Up's algorithms are functions."""
-        function = TABLE.get(self.__name__.partition(".")[2], Port()).call
+        function = _port(self.__name__.partition(".")[2]).call
         if function is None:
             raise UsageError(f"{self.__name__} is a module: call {self.__name__}.learn(network, env, ...)")
         return _load(function)(*args, **kwargs)
@@ -85,8 +83,8 @@ def find(path: str, name: str) -> Any:
         name: name in that module.
     """
     whole = f"{path}.{name}".lstrip(".")
-    port = TABLE.get(path, Port())
-    if whole in PACKAGES:
+    port = _port(path)
+    if whole in _table().PACKAGES:
         return importlib.import_module(f"{PACKAGE}.{whole}")
     if name in port.places():
         return _load(port.places()[name])
@@ -103,12 +101,22 @@ def find(path: str, name: str) -> Any:
 
 def public() -> list[str]:
     """List the names at the top of the package that come from the table."""
-    return [path for path in PACKAGES if "." not in path]
+    return [path for path in _table().PACKAGES if "." not in path]
 
 
 def names_of(path: str) -> Callable[[str], Any]:
     """Make the ``__getattr__`` of an existing module, for the originals' names in it."""
     return lambda name: find(path, name)
+
+
+def _table() -> ModuleType:
+    """Load the table on first use: most runs never need it."""
+    return importlib.import_module(f"{__name__}.table")
+
+
+def _port(path: str) -> Any:
+    table = _table()
+    return table.TABLE.get(path, table.Port())
 
 
 def _public_names(module: str) -> list[str]:
@@ -135,7 +143,7 @@ class _Finder(MetaPathFinder, Loader):
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
         """Return a spec for the paths of the table, None for others."""
         package, _, rest = fullname.partition(".")
-        return ModuleSpec(fullname, self, is_package=True) if package == PACKAGE and rest in PACKAGES else None
+        return ModuleSpec(fullname, self, is_package=True) if package == PACKAGE and rest in _table().PACKAGES else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Create an empty module; names are loaded on first use."""
@@ -143,7 +151,7 @@ class _Finder(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Replace the module by this package's own if the table maps the whole module."""
-        same = TABLE.get(module.__name__.partition(".")[2], Port()).same
+        same = _port(module.__name__.partition(".")[2]).same
         if same is not None:
             sys.modules[module.__name__] = _module(same)
 
