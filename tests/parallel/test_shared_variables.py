@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 from gymnasium import spaces
 from tfbaselines.algs import sac
+from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.learn.average import with_targets
 from tfbaselines.parallel import mpi
 from tfbaselines.training.off_policy import OffPolicyModel
@@ -33,6 +34,7 @@ class WithTable(OffPolicyModel):
     def variables(self):
         return [*super().variables(), self.table]
 
+ALGORITHM = Algorithm(name="small", config=sac.Config, summary="", actions=EVERY_KIND)
 box = spaces.Box(-1.0, 1.0, (2,), np.float32)
 env = SimpleNamespace(observation_space=box, action_space=box)
 

@@ -1,8 +1,14 @@
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
+from gymnasium.wrappers import TimeLimit
 
+from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.tiny import ConstantRewardEnv, CrashingEnv, DiscreteIdentityEnv
 from tfbaselines.envs.vec import DummyVecEnv
+from tfbaselines.envs.vec.worker import limited, random_state, restore_random_state, step_same
+from tfbaselines.envs.wrappers import RewardScaler
 
 
 def test_spaces_are_those_of_the_first_environment():
@@ -64,3 +70,104 @@ def test_the_environment_that_fails_is_named_while_others_rest():
     env.rest(0)
     with pytest.raises(RuntimeError, match="environment 1 "):
         env.step([0, 0])
+
+
+def ending(terminated, truncated):
+    """An environment whose first step ends in a given way."""
+
+    class Ending(ConstantRewardEnv):
+        def step(self, action):
+            return np.ones(1, np.float32), 5.0, terminated, truncated, {"own": 1}
+
+    env = Ending()
+    env.reset()
+    return env
+
+
+@pytest.mark.parametrize("terminated", [False, True])
+@pytest.mark.parametrize("truncated", [False, True])
+def test_only_a_time_limit_alone_is_a_truncation(terminated, truncated):
+    obs, reward, done, info = step_same(ending(terminated, truncated), 0)
+    assert reward == 5.0 and done == (terminated or truncated) and info["own"] == 1
+    assert obs.tolist() == [0.0 if done else 1.0]
+    if done:
+        assert info["final_observation"].tolist() == [1.0]
+        assert info["TimeLimit.truncated"] is (truncated and not terminated)
+        assert info["reset_info"] == {}
+    else:
+        assert set(info) == {"own"}
+
+
+def test_an_info_that_the_environment_keeps_is_left_alone():
+    kept = {"own": 1}
+    env = ending(True, False)
+    env.step = lambda _: (np.ones(1, np.float32), 5.0, True, False, kept)
+    assert "final_observation" in step_same(env, 0)[-1] and kept == {"own": 1}
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_last_observation_is_kept_when_reset_changes_the_same_array(several):
+    shown = np.zeros(1, np.float32)
+
+    class Reusing(ConstantRewardEnv):
+        observation_space = spaces.Box(0, 9, (1,), np.float32)
+
+        def _begin(self):
+            shown[:] = 0
+            return {"a": shown} if several else shown
+
+        def _react(self, action):
+            shown[:] = 7
+            return {"a": shown} if several else shown, 1.0
+
+    env = Reusing(episode_len=1)
+    env.reset()
+    last = step_same(env, 0)[-1]["final_observation"]
+    assert (last["a"] if several else last).tolist() == [7.0]
+
+
+def test_a_limit_is_put_below_the_monitor():
+    inner = ConstantRewardEnv(episode_len=9)
+    monitor = Monitor(inner, None, allow_early_resets=True)
+    outer = RewardScaler(monitor, 2.0)
+    assert limited(outer, 4) is outer and outer.env is monitor
+    assert isinstance(monitor.env, TimeLimit) and monitor.env.env is inner
+    outer.reset()
+    assert [outer.step(0)[3] for _ in range(4)] == [False, False, False, True] and monitor.get_episode_lengths() == [4]
+
+
+def test_without_a_monitor_a_limit_is_around_everything():
+    outer = RewardScaler(ConstantRewardEnv(), 2.0)
+    env = limited(outer, 4)
+    assert isinstance(env, TimeLimit) and env.env is outer
+
+
+@pytest.mark.parametrize(("steps", "cut"), [(30, 20), (20, 20), (19, 19), (1, 1)])
+def test_the_shorter_of_two_limits_counts(steps, cut):
+    spec = gymnasium.spec("tfbaselines/ConstantReward-v0")
+    env = gymnasium.make(spec, episode_len=100, max_episode_steps=20)
+    monitor = Monitor(env, None, allow_early_resets=True)
+    assert limited(monitor, steps) is monitor and (monitor.env is env) == (steps >= 20)
+    env = monitor
+    env.reset()
+    ends = [env.step(0)[3] for _ in range(cut)]
+    assert ends == [False] * (cut - 1) + [True]
+
+
+def test_both_random_streams_go_on_from_where_they_were():
+    env, other = (gymnasium.make("CartPole-v1") for _ in range(2))
+    env.reset(seed=3)
+    env.action_space.seed(4)
+    state = random_state(env)
+    draw = lambda env: (env.reset()[0].tolist(), [env.action_space.sample() for _ in range(20)])
+    expected = draw(env)
+    restore_random_state(other, state)
+    assert draw(other) == expected == (restore_random_state(env, state), draw(env))[1]
+
+
+def test_streams_that_were_never_used_are_not_saved():
+    env = gymnasium.make("CartPole-v1")
+    assert random_state(env) == {}
+    env.action_space.seed(0)
+    assert set(random_state(env)) == {"actions"}
+    restore_random_state(env, {})

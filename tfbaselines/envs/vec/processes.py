@@ -133,7 +133,7 @@ class Workers:
     def _send_memory(self, number: int) -> None:
         self.send(number, "map", self._batch)
         # The answer shows if the worker has ended.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, RuntimeError):
             reduction.send_handle(self._pipes[number], self._memory[0], self._processes[number].pid)
 
     def send(self, number: int, command: str, data: Any = None) -> None:
