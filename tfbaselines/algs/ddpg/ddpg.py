@@ -10,13 +10,12 @@ from functools import partial
 from typing import Any
 
 import keras
-import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.algs.ddpg import ALGORITHM, Config
 from tfbaselines.algs.ddpg.evaluation import Reference, SteppedEvaluation, epoch_row, store_cycle
 from tfbaselines.algs.ddpg.exploration import Exploration
-from tfbaselines.algs.ddpg.loss import Losses
+from tfbaselines.algs.ddpg.loss import Losses, target_noise
 from tfbaselines.algs.ddpg.popart import ReturnStatistics, rescaling
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
@@ -79,11 +78,10 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
     stepped = None if config.num_test_episodes else config.eval_env
     with OffPolicyRun(ALGORITHM, env, config, _course(config, env.num_envs), stepped) as run:
         model, exploration = _make_model(network, env, run)
-        head, perturbed = model.policy.head, exploration.perturbed
         evaluate = None
         if stepped is not None:
             evaluate = SteppedEvaluation(stepped, model, config.nb_eval_steps, config.render_eval)
-        reference = Reference(run, model.policy, perturbed)
+        reference = Reference(run, model.policy, exploration.perturbed)
         model.add_parts(exploration, reference)
 
         def collected(episodes: list[dict[str, Any]]) -> None:
@@ -94,20 +92,16 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
             if env.num_envs > 1:
                 exploration.reset()
 
-        acting = [part for part in (perturbed, evaluate) if part is not None]
+        acting = [part for part in (exploration.perturbed, evaluate) if part is not None]
         collecting = {"acting": acting, "reward_scale": config.reward_scale, "render": config.render}
         collecting |= {"on_end": exploration.reset} if env.num_envs == 1 else {}
         row = partial(epoch_row, run, reference, stepped is not None)
         for gradient_steps in run.cycles(model, exploration, row, on_cycle=collected, **collecting):
-            size, most = run.config.target_noise, run.config.noise_clip
             for done in range(0, gradient_steps, config.param_noise_adaption_interval):
-                if perturbed is not None:
-                    run.table.store(distance=perturbed.adapt(run.draw_one()))
+                run.table.store(**exploration.adapt(run.draw_one))
                 for block in run.blocks(min(gradient_steps - done, config.param_noise_adaption_interval)):
-                    if size:
-                        noise = size * head.draw_noise(run.rng, block["rewards"].shape)
-                        block["noise"] = head.limit * np.clip(noise, -most, most)
-                    run.table.store(**run.train(block))
+                    noise = target_noise(model.policy.head, run.config, run.rng, block["rewards"].shape)
+                    run.table.store(**run.train(block | noise))
             if config.normalize_returns and not config.popart:
                 model.policy.returns.observe(model.update.prepared(run.draw_one())["targets"], run.comm)
     return model

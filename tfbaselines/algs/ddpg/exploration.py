@@ -57,6 +57,14 @@ class Exploration:
         if self.perturbed is not None:
             self.perturbed.reset()
 
+    def adapt(self, draw: Callable[[], dict[str, Any]]) -> dict[str, float]:
+        """Adapt the size of the parameter noise; return the distance by which it moved actions, as a statistic.
+
+        Args:
+            draw: function that draws a batch of the replay; not called without parameter noise.
+        """
+        return {} if self.perturbed is None else {"distance": self.perturbed.adapt(draw())}
+
     def ready(self) -> None:
         """Draw noise around the present parameters before the next action."""
         if self.perturbed is not None:

@@ -15,6 +15,24 @@ from tfbaselines.learn.losses import (
     weighted_mean,
 )
 from tfbaselines.policy.actor_critic import ActorCritic
+from tfbaselines.policy.bounded import BoundedHead
+
+
+def target_noise(
+    head: BoundedHead, config: Config, rng: np.random.Generator, rows: tuple[int, int]
+) -> dict[str, np.ndarray]:
+    """Draw TD3's noise [K, B, n] on the target's actions, clipped; nothing if its standard deviation is 0.
+
+    Args:
+        head: the policy's head, with the bounds of actions.
+        config: the arguments, with the present values of schedules.
+        rng: numpy generator.
+        rows: the shape [K, B] of a block of batches.
+    """
+    if not config.target_noise:
+        return {}
+    noise = config.target_noise * head.draw_noise(rng, rows)
+    return {"noise": head.limit * np.clip(noise, -config.noise_clip, config.noise_clip)}
 
 
 class Losses:

@@ -8,6 +8,7 @@ from tfbaselines.algs.her import Config
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.wrappers import check_goals, episode_limit
 from tfbaselines.errors import bad_argument
+from tfbaselines.logs import logger
 from tfbaselines.policy.bounded import BoundedHead
 from tfbaselines.training.off_policy import Course
 
@@ -45,6 +46,23 @@ def course_of(config: Config, episode_steps: int) -> Course:
         cycles_per_epoch=config.n_cycles,
         save_freq=config.policy_save_interval,
     )
+
+
+class RewardCheck:
+    """Warn once of rewards above 0 if the critic's targets are at most 0.
+
+    Args:
+        clip_pos_returns: the targets are at most 0.
+    """
+
+    def __init__(self, clip_pos_returns: bool) -> None:
+        self._needed = clip_pos_returns
+
+    def __call__(self, rewards: np.ndarray) -> None:
+        """Check the rewards of a block."""
+        if self._needed and rewards.max() > 0:
+            self._needed = False
+            logger.warn("there are rewards above 0, and targets are at most 0: give clip_pos_returns=False")
 
 
 def explored(

@@ -16,7 +16,7 @@ import numpy as np
 
 from tfbaselines.algs.her import ALGORITHM, Config
 from tfbaselines.algs.her.demonstrations import make_demonstrations
-from tfbaselines.algs.her.episodes import completed, course_of, explored
+from tfbaselines.algs.her.episodes import RewardCheck, completed, course_of, explored
 from tfbaselines.algs.her.evaluation import BestModel, epoch_row, successes
 from tfbaselines.algs.her.goal import GoalActorCritic, make_policy
 from tfbaselines.algs.her.loss import CloningLosses, Losses
@@ -28,7 +28,6 @@ from tfbaselines.envs.wrappers import goal_reward
 from tfbaselines.learn.average import AveragedPolicy, with_targets
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import Adam
-from tfbaselines.logs import logger
 from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.replay.hindsight import HindsightReplay
 from tfbaselines.training.model import PolicyModel
@@ -68,12 +67,11 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         policy, averaged = with_targets(lambda: make_policy(network, env, config, run.comm), config.polyak)
         least_return = -1.0 / (1.0 - config.gamma) if config.clip_return and config.gamma < 1 else -np.inf
         update = make_update(policy, averaged, config, least_return, run.comm)
-        new_goals = {
-            "compute_reward": goal_reward(env),
-            "replay_k": config.replay_k * (config.replay_strategy == "future"),
-        }
+        replay_k = config.replay_k if config.replay_strategy == "future" else 0
+        new_goals = {"compute_reward": goal_reward(env), "replay_k": replay_k}
         replay = HindsightReplay(env, int(config.buffer_size), config.gamma, **new_goals)
-        best, warned = BestModel(config.save_path), False
+        best = BestModel(config.save_path)
+        check_rewards = RewardCheck(config.clip_pos_returns)
         model = OffPolicyModel(policy, averaged, update, replay=replay, parts=[best])
         demonstrations = make_demonstrations(config, env, run.rng, **new_goals)
         demonstrations.normalize(policy)
@@ -98,9 +96,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
 
         for gradient_steps in run.cycles(model, explore, row, observed=observed, on_cycle=collected):
             for block in run.blocks(gradient_steps):
-                if config.clip_pos_returns and not warned and block["rewards"].max() > 0:
-                    warned = True
-                    logger.warn("there are rewards above 0, and targets are at most 0: give clip_pos_returns=False")
+                check_rewards(block["rewards"])
                 run.table.store(**run.train(demonstrations.added_to(block)))
             follow()
     return model
