@@ -33,7 +33,7 @@ def evaluated(policy: BasePolicy, batch: Batch) -> tuple[Batch, Outputs]:
 
 
 def with_outputs(policy: BasePolicy, batch: Batch) -> Batch:
-    """Add the parameters `flat` [B, P] of the policy's present distributions to a batch, unless it has `flat`.
+    """Give a batch the parameters `flat` [B, P] of the policy's present distributions, unless it has `flat`.
 
     Args:
         policy: without memory.

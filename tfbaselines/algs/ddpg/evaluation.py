@@ -91,7 +91,7 @@ class Reference(Part):
 
 
 class SteppedEvaluation:
-    """Act without noise in environments beside those of training; each cycle continues where the last one ended.
+    """Act without noise in separate environments; each cycle continues where the last one ended.
 
     Args:
         env: the environments.
@@ -121,7 +121,7 @@ class SteppedEvaluation:
             self._first = state["episode_start"]
 
     def __call__(self, table: Store) -> list[dict[str, Any]]:
-        """Act for a cycle, store values and returns, and return the episodes that ended."""
+        """Take a cycle's steps, store values and returns, and return the episodes that ended."""
         env = self._env
         model = self._model
         episodes = []

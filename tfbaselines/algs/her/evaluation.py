@@ -69,7 +69,7 @@ def epoch_row(run: OffPolicyRun, tested: PolicyModel) -> dict[str, Any]:
 
     Args:
         run: the run.
-        tested: model that tests run: the trained one, or that of its targets.
+        tested: model that tests run: the trained one, or its target network.
     """
     table = run.table
     row = {"train/success_rate": table.mean("success")}
