@@ -58,7 +58,7 @@ class Exploration:
             self.perturbed.reset()
 
     def adapt(self, draw: Callable[[], dict[str, Any]]) -> dict[str, float]:
-        """Adapt the size of the parameter noise; return the distance by which it moved actions, as a statistic.
+        """Change the size of the parameter noise; return the distance by which it moved actions, as a statistic.
 
         Args:
             draw: function that draws a batch of the replay; not called without parameter noise.
