@@ -18,7 +18,7 @@ from tfbaselines.algs.sac import ALGORITHM, Config
 from tfbaselines.algs.sac.discrete import Choices
 from tfbaselines.algs.sac.loss import Losses, SampledActions, Temperature
 from tfbaselines.algs.sac.offline import ConservativeLosses
-from tfbaselines.algs.sac.signals import EnvironmentRewards, ReplaySignals, SignalLosses
+from tfbaselines.algs.sac.signals import ReplaySignals, SignalLosses
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
@@ -101,7 +101,37 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
     return model
 
 
-def make_losses(policy: ActorCritic, target: ActorCritic, config: Config, rewards: EnvironmentRewards) -> Losses:
+class EnvironmentRewards:
+    """The rewards of the environment alone; signals.py has an object with the same methods for several signals.
+
+    Attributes:
+        draw: function that draws a block of batches.
+        learned: signals that are trained and saved with the model.
+        columns: names of statistics for the logs.
+
+    Args:
+        run: the run.
+    """
+
+    def __init__(self, run: OffPolicyRun) -> None:
+        self.draw = run.draw
+        self.learned: list[Any] = []
+        self.columns: list[str] = []
+
+    def collected(self, episodes: list[dict[str, Any]]) -> None:
+        """Take in the steps that were just collected."""
+
+    def learn(self, gradient_steps: int) -> None:
+        """Train the signals before a cycle's gradient steps."""
+
+    def row(self) -> dict[str, float]:
+        """Return the latest statistics."""
+        return {}
+
+
+def make_losses(
+    policy: ActorCritic, target: ActorCritic, config: Config, rewards: EnvironmentRewards | ReplaySignals
+) -> Losses:
     """Choose the losses for the given arguments.
 
     Args:

@@ -104,41 +104,12 @@ class SignalLosses(Losses):
         return tf.linalg.matvec(values, self._strengths)
 
 
-class EnvironmentRewards:
-    """The rewards of the environment alone.
+class ReplaySignals:
+    """Several reward signals, computed for replayed steps, in place of EnvironmentRewards in sac.py.
 
     Attributes:
         learned: signals that are trained and saved with the model.
         columns: names of statistics for the logs.
-
-    Args:
-        run: the run.
-    """
-
-    def __init__(self, run: OffPolicyRun) -> None:
-        self._run = run
-        self.learned: list[Any] = []
-        self.columns: list[str] = []
-
-    def collected(self, episodes: list[dict[str, Any]]) -> None:
-        """Take in the steps that were just collected."""
-
-    def learn(self, gradient_steps: int) -> None:
-        """Train the signals before a cycle's gradient steps."""
-
-    def draw(self, count: int) -> dict[str, Any]:
-        """Draw a block of batches [count, B, ...] with the rewards of all signals."""
-        return self._run.draw(count)
-
-    def row(self) -> dict[str, float]:
-        """Return the latest statistics."""
-        return {}
-
-
-class ReplaySignals(EnvironmentRewards):
-    """Several reward signals, computed for replayed steps.
-
-    Attributes:
         strengths: strength of each signal, by name.
         goes_on: whether a signal's return continues in the next episode.
 
@@ -149,7 +120,7 @@ class ReplaySignals(EnvironmentRewards):
     """
 
     def __init__(self, run: OffPolicyRun, policy: ActorCritic, env: VecEnv) -> None:
-        super().__init__(run)
+        self._run = run
         signals = run.config.signals
         self.learned = make_signals(signals, policy, env, run.rng, run.comm)
         self._by_name = {signal.name: signal for signal in self.learned}
@@ -165,12 +136,14 @@ class ReplaySignals(EnvironmentRewards):
         self._row: dict[str, float] = {}
 
     def collected(self, episodes: list[dict[str, Any]]) -> None:
+        """Take in the steps that were just collected."""
         if self.learned:
             batch = self._run.replay.gather_latest(self._run.course.collected)
             for signal in self.learned:
                 signal.take_in(batch)
 
     def learn(self, gradient_steps: int) -> None:
+        """Train the signals before a cycle's gradient steps."""
         if not self.learned:
             return
         run, size = self._run, self._run.config.batch_size
@@ -184,9 +157,11 @@ class ReplaySignals(EnvironmentRewards):
         self._row |= {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
     def draw(self, count: int) -> dict[str, Any]:
-        return self._paid(super().draw(count))
+        """Draw a block of batches [count, B, ...] with the rewards of all signals."""
+        return self._paid(self._run.draw(count))
 
     def row(self) -> dict[str, float]:
+        """Return the latest statistics."""
         return self._row
 
     def _paid(self, block: dict[str, Any]) -> dict[str, Any]:
