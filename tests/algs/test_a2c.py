@@ -59,7 +59,7 @@ def test_positions_are_the_originals():
 def test_a_shape_of_the_learning_rate_may_be_a_function(monkeypatch):
     seen = []
 
-    def recording(run):
+    def recording(run, optimizer):
         return lambda batch, **rates: seen.append(rates["lr"]) or {"value_loss": 0.0, "policy_entropy": 0.0}
 
     monkeypatch.setattr(a2c, "make_step", recording)

@@ -84,5 +84,5 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
 
 def row(statistics: dict[str, float], values: np.ndarray, returns: np.ndarray) -> dict[str, float]:
     """Return the columns of an update; called only for the rows that are logged, one update in many."""
-    del statistics["policy_loss"]
-    return statistics | {"explained_variance": explained_variance(values, returns)}
+    columns = {name: value for name, value in statistics.items() if name != "policy_loss"}
+    return columns | {"explained_variance": explained_variance(values, returns)}

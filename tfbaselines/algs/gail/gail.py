@@ -13,6 +13,7 @@ then d_step steps of the discriminator on parts of the last batch and as many de
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
 from tfbaselines.algs.gail import ALGORITHM, Config
 from tfbaselines.algs.gail.returns import LearnedReturns
@@ -22,7 +23,8 @@ from tfbaselines.config.takes import takes
 from tfbaselines.demos.cloning import Cloning, CloningOptions, pretrain
 from tfbaselines.demos.demonstrations import Demonstrations, load_demonstrations
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.envs.vec.packed import refuse_action_masks, with_action_masks
+from tfbaselines.envs.vec.packed import with_action_masks
+from tfbaselines.errors import UsageError
 from tfbaselines.rewards.adversary import Adversary, Discriminator
 from tfbaselines.rewards.signals import RewardSignals
 from tfbaselines.rollout.rollout import Rollout, minibatches
@@ -39,8 +41,12 @@ CLONING_LR = 3e-4
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with GAIL."""
     config = Config.of(kwargs)
+    # Masks become a part of the observations.
     env = with_action_masks(env)
-    refuse_action_masks(env, "gail")
+    if isinstance(env.observation_space, spaces.Dict):
+        raise UsageError(
+            "gail takes neither action masks nor observations of several parts: the environments have them"
+        )
     with BatchRun(ALGORITHM, network, env, config, EPISODES_IN_MEAN, config.g_step) as run:
         if run.plan.total_timesteps == 0 and config.demo_path is None:
             # Only load a saved model.
