@@ -1,4 +1,4 @@
-"""One file per algorithm; ``from tfbaselines.algs import ppo2`` loads TensorFlow quietly, and registry loads none."""
+"""Algorithms, a folder each; `from tfbaselines.algs import ppo2` loads TensorFlow quietly, the registry does not."""
 
 import importlib
 import importlib.util
