@@ -60,9 +60,10 @@ def test_a_shape_of_the_learning_rate_may_be_a_function(monkeypatch):
     seen = []
 
     def recording(run, optimizer):
-        return lambda batch, **rates: seen.append(rates["lr"]) or {"value_loss": 0.0, "policy_entropy": 0.0}
+        statistics = ("policy_loss", "value_loss", "policy_entropy")
+        return lambda batch, **rates: seen.append(rates["lr"]) or dict.fromkeys(statistics, 0.0)
 
-    monkeypatch.setattr(a2c, "make_step", recording)
+    monkeypatch.setattr("tfbaselines.algs.a2c.a2c.make_step", recording)
     a2c.learn("mlp", identity(), total_timesteps=20, lr=2.0, lrschedule=lambda left: left**2, **TINY)
     np.testing.assert_allclose(seen, [2.0 * (1 - n / 20) ** 2 for n in (4, 9, 14, 19)])
 

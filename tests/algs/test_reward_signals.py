@@ -162,7 +162,7 @@ def test_gail_is_resumed_with_its_demonstrations_given_again(alg, eager, tmp_pat
 
 def test_demonstrations_are_scaled_as_the_environments_observations_are(eager, monkeypatch):
     seen, loss = [], Adversary.loss
-    monkeypatch.setattr(Adversary, "loss", lambda self, batch, _: seen.append(batch) or loss(self, batch, _))
+    monkeypatch.setattr(Adversary, "loss", lambda self, batch: seen.append(batch) or loss(self, batch))
     env = VecNormalize(make_vec_env("Pendulum-v1", "classic_control", 1, 0))
     signals = {"gail": {"demo_path": str(DEMONSTRATIONS / "pendulum.npz")}}
     train(None, env=env, steps=16, signals=signals, noptepochs=1, nminibatches=1)
