@@ -54,30 +54,33 @@ def evaluate(
     from tfbaselines.training.testing import episodes as play
     from tfbaselines.training.testing import limit_as_trained
 
-    algorithm = get(config["alg"])
     env = environments(config, num_env, seed, "rgb_array" if video else None)
-    limit_as_trained(env, algorithm, config["learn"])
+    limit_as_trained(env, get(config["alg"]), config["learn"])
     if video:
         env = VecVideoRecorder(env, video, lambda step: step == 0, video_length=sys.maxsize)
+    played = []
     try:
         model = load_model(config, env, path)
         model.rng = np.random.default_rng(seed)
-        played = []
         for episode in itertools.islice(play(model, env, deterministic), episodes):
             played.append(episode)
             if video and len(played) == video_episodes:
                 env.end_video()
     finally:
         env.close()
+    return _results(played) | {"checkpoint": str(path)}
+
+
+def _results(played: list[dict[str, Any]]) -> dict[str, Any]:
     returns = [float(episode["r"]) for episode in played]
     lengths = [int(episode["l"]) for episode in played]
-    summary = {name: float(getattr(np, name)(returns)) for name in ("mean", "std", "min", "max")}
-    return summary | {
-        "mean_length": float(np.mean(lengths)),
-        "returns": returns,
-        "lengths": lengths,
-        "checkpoint": str(path),
-    }
+    found = {"mean_length": float(np.mean(lengths)), "returns": returns, "lengths": lengths}
+    return summary(returns) | found
+
+
+def summary(returns: list[float]) -> dict[str, float]:
+    """Compute mean, standard deviation, minimum and maximum of returns."""
+    return {name: float(getattr(np, name)(returns)) for name in ("mean", "std", "min", "max")}
 
 
 def load(path: str | Path, env: Any = None, checkpoint: str = "last", trust: bool = False) -> Any:

@@ -1,5 +1,6 @@
 """Record demonstrations of a saved run: ``python -m tfbaselines.record DIR --episodes 50 --out demo.npz``."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from gymnasium import spaces
 from tfbaselines.algs.registry import get
 from tfbaselines.cli.command import Parser, exit_status, leave
 from tfbaselines.errors import UsageError, check_at_least
-from tfbaselines.evaluate import environments, find_run, load_model
+from tfbaselines.evaluate import environments, find_run, load_model, summary
 from tfbaselines.files import check_can_be_written
 from tfbaselines.loading import load_tensorflow
 
@@ -42,13 +43,27 @@ def record(
     config, path = find_run(directory, checkpoint, trust)
     check_can_be_written("out", out)
     from tfbaselines.demos.demonstrations import save_demonstrations
-    from tfbaselines.demos.recording import record_below_normalization
-    from tfbaselines.envs.vec.observations import MASK, is_image, named_parts_of
-    from tfbaselines.training.progress import make_progress
-    from tfbaselines.training.testing import episodes as play
     from tfbaselines.training.testing import limit_as_trained
 
-    algorithm, recorders = get(config["alg"]), []
+    env, recorder = _recorded_environments(config, num_env, seed)
+    try:
+        _check_space(recorder.observation_space)
+        limit_as_trained(env, get(config["alg"]), config["learn"])
+        model = load_model(config, env, path)
+        model.rng = np.random.default_rng(seed)
+        returns = _play(model, env, episodes, deterministic)
+        about = {"env": config["env"]["env"], "alg": config["alg"], "deterministic": deterministic, "seed": seed}
+        demonstrations = recorder.demonstrations(about)
+        save_demonstrations(out, demonstrations, recorder.recorded_space, env.action_space)
+    finally:
+        env.close()
+    return {"episodes": len(demonstrations.lengths), "steps": len(demonstrations)} | summary(returns) | {"file": out}
+
+
+def _recorded_environments(config: dict[str, Any], num_env: int, seed: int) -> tuple[Any, Any]:
+    from tfbaselines.demos.recording import record_below_normalization
+
+    recorders = []
 
     def recorded(env: Any) -> Any:
         env, recorder = record_below_normalization(env)
@@ -56,32 +71,31 @@ def record(
         return env
 
     env = environments(config, num_env, seed, around=recorded)
-    shown = recorders[0].observation_space
-    parts = named_parts_of(shown).spaces if isinstance(shown, spaces.Dict) else {}
-    if MASK in parts or any(map(is_image, parts.values())):
-        env.close()
-        what = "action masks" if MASK in parts else "images beside other observations"
-        raise UsageError(f"demonstrations are one array of observations: no algorithm would read these with {what}")
-    progress = make_progress(True, "record", 0, episodes, "episode")
+    return env, recorders[0]
+
+
+def _play(model: Any, env: Any, count: int, deterministic: bool) -> list[float]:
+    from tfbaselines.training.progress import make_progress
+    from tfbaselines.training.testing import episodes
+
+    returns: list[float] = []
+    progress = make_progress(True, "record", 0, count, "episode")
     try:
-        limit_as_trained(env, algorithm, config["learn"])
-        model = load_model(config, env, path)
-        model.rng = np.random.default_rng(seed)
-        returns: list[float] = []
-        for episode in play(model, env, deterministic):
+        for episode in itertools.islice(episodes(model, env, deterministic), count):
             returns.append(float(episode["r"]))
             progress.update(len(returns), lambda: float(np.mean(returns)))
-            if len(returns) == episodes:
-                break
-        (recorder,) = recorders
-        about = {"env": config["env"]["env"], "alg": config["alg"], "deterministic": deterministic, "seed": seed}
-        demonstrations = recorder.demonstrations(about)
-        save_demonstrations(out, demonstrations, recorder.recorded_space, env.action_space)
     finally:
         progress.close()
-        env.close()
-    summary = {name: float(getattr(np, name)(returns)) for name in ("mean", "std", "min", "max")}
-    return {"episodes": len(demonstrations.lengths), "steps": len(demonstrations)} | summary | {"file": out}
+    return returns
+
+
+def _check_space(space: spaces.Space) -> None:
+    from tfbaselines.envs.vec.observations import MASK, is_image, named_parts_of
+
+    parts = named_parts_of(space).spaces if isinstance(space, spaces.Dict) else {}
+    if MASK in parts or any(map(is_image, parts.values())):
+        what = "action masks" if MASK in parts else "images beside other observations"
+        raise UsageError(f"demonstrations are one array of observations: no algorithm would read these with {what}")
 
 
 def main(argv: list[str] | None = None) -> int:

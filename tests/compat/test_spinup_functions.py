@@ -244,10 +244,36 @@ def test_an_atari_game_cannot_be_made_again():
         config_of("vpg", gymnasium.make("PongNoFrameskip-v4"), {})
 
 
-@pytest.mark.parametrize("name", spinup.ORDER)
+# Spinning Up's arguments by position after env_fn, actor_critic, ac_kwargs and seed.
+ORDER = {
+    "vpg": "steps_per_epoch epochs gamma pi_lr vf_lr train_v_iters lam max_ep_len logger_kwargs save_freq",
+    "ppo": """
+        steps_per_epoch epochs gamma clip_ratio pi_lr vf_lr train_pi_iters train_v_iters lam max_ep_len target_kl
+        logger_kwargs save_freq
+    """,
+    "trpo": """
+        steps_per_epoch epochs gamma delta vf_lr train_v_iters damping_coeff cg_iters backtrack_iters backtrack_coeff
+        lam max_ep_len logger_kwargs save_freq algo
+    """,
+    "ddpg": """
+        steps_per_epoch epochs replay_size gamma polyak pi_lr q_lr batch_size start_steps update_after update_every
+        act_noise num_test_episodes max_ep_len logger_kwargs save_freq
+    """,
+    "td3": """
+        steps_per_epoch epochs replay_size gamma polyak pi_lr q_lr batch_size start_steps update_after update_every
+        act_noise target_noise noise_clip policy_delay num_test_episodes max_ep_len logger_kwargs save_freq
+    """,
+    "sac": """
+        steps_per_epoch epochs replay_size gamma polyak lr alpha batch_size start_steps update_after update_every
+        num_test_episodes max_ep_len logger_kwargs save_freq
+    """,
+}
+
+
+@pytest.mark.parametrize("name", ORDER)
 def test_arguments_by_position(name, tmp_path, monkeypatch):
     monkeypatch.setattr(spinup, "_run", lambda *arguments: arguments)
-    order = spinup.ORDER[name].split()
+    order = ORDER[name].split()
     values = dict.fromkeys(order, 1) | {"logger_kwargs": {"output_dir": str(tmp_path)}, "algo": "trpo", "save_freq": 2}
     function, first = getattr(tfbaselines, name), (pendulum(), spinup.mlp_actor_critic, {"hidden_sizes": [4]}, 7)
     positional = [values[one] for one in order]

@@ -26,31 +26,14 @@ from tfbaselines.logs.directory import forget, holds_checkpoints, holds_run, loc
 from tfbaselines.logs.epoch_logger import EpochTable, default_directory
 from tfbaselines.parallel import mpi
 
-# Arguments by position after env_fn, actor_critic, ac_kwargs and seed.
-BEFORE_ORDER = 4
-ORDER = {
-    "vpg": "steps_per_epoch epochs gamma pi_lr vf_lr train_v_iters lam max_ep_len logger_kwargs save_freq",
-    "ppo": """
-        steps_per_epoch epochs gamma clip_ratio pi_lr vf_lr train_pi_iters train_v_iters lam max_ep_len target_kl
-        logger_kwargs save_freq
-    """,
-    "trpo": """
-        steps_per_epoch epochs gamma delta vf_lr train_v_iters damping_coeff cg_iters backtrack_iters backtrack_coeff
-        lam max_ep_len logger_kwargs save_freq algo
-    """,
-    "ddpg": """
-        steps_per_epoch epochs replay_size gamma polyak pi_lr q_lr batch_size start_steps update_after update_every
-        act_noise num_test_episodes max_ep_len logger_kwargs save_freq
-    """,
-    "td3": """
-        steps_per_epoch epochs replay_size gamma polyak pi_lr q_lr batch_size start_steps update_after update_every
-        act_noise target_noise noise_clip policy_delay num_test_episodes max_ep_len logger_kwargs save_freq
-    """,
-    "sac": """
-        steps_per_epoch epochs replay_size gamma polyak lr alpha batch_size start_steps update_after update_every
-        num_test_episodes max_ep_len logger_kwargs save_freq
-    """,
-}
+# Number of the first positional arguments: env_fn, actor_critic, ac_kwargs and seed.
+BEFORE_POSITIONS = 4
+# Arguments of learn that Spinning Up's functions do not take by position.
+NOT_BY_POSITION = ("seed", "total_timesteps", "eval_env")
+DDPG_POSITIONS = (
+    *("steps_per_epoch", "epochs", "replay_size", "gamma", "polyak", "pi_lr", "q_lr", "batch_size", "start_steps"),
+    *("update_after", "update_every", "act_noise", "num_test_episodes", "max_ep_len", "logger_kwargs", "save_freq"),
+)
 
 # ddpg has baselines' names.
 DDPG_NAMES = {"pi_lr": "actor_lr", "q_lr": "critic_lr", "epochs": "nb_epochs", "save_freq": "save_interval"}
@@ -80,6 +63,14 @@ TESTED = ("ddpg", "td3", "sac")
 def mlp_actor_critic(*args: Any, **kwargs: Any) -> None:
     """Refuse a call: this name is only a value of the argument actor_critic."""
     raise UsageError("mlp_actor_critic(...) is not called by scripts: give ac_kwargs, or call learn(network, env, ...)")
+
+
+def _positions(name: str) -> list[str]:
+    """List the arguments that follow seed by position in Spinning Up."""
+    if name == "ddpg":
+        return list(DDPG_POSITIONS)
+    names = [one for one in get(name).config.arguments() if one not in NOT_BY_POSITION]
+    return names[: names.index("algo" if name == "trpo" else "save_freq") + 1]
 
 
 def _function(name: str) -> Callable[..., Any]:
@@ -112,7 +103,7 @@ def _function(name: str) -> Callable[..., Any]:
         actor_critic: only Spinning Up's own.
         ac_kwargs: hidden_sizes, and activation as a Keras name or a function.
         seed: random seed.
-        positional: arguments by position in Spinning Up's order, or by name: {", ".join(ORDER[name].split())}.
+        positional: arguments by position in Spinning Up's order, or by name: {", ".join(_positions(name))}.
             logger_kwargs has output_dir, output_fname and exp_name: logs, checkpoints and config.json go to
             output_dir, and replace an earlier run there.
         named: other arguments of tfbaselines.{name}.learn.
@@ -125,9 +116,9 @@ def _function(name: str) -> Callable[..., Any]:
 
 def _by_name(name: str, positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
     """Name the arguments after seed; raise Python's TypeError for too many and for duplicates."""
-    order = ORDER[name].split()
+    order = _positions(name)
     if len(positional) > len(order):
-        most, count = (BEFORE_ORDER + len(some) for some in (order, positional))
+        most, count = (BEFORE_POSITIONS + len(some) for some in (order, positional))
         raise TypeError(f"{name}() takes at most {most} arguments by position, not {count}: {order[-1]} is the last")
     given = dict(zip(order, positional, strict=False))
     for twice in sorted(given.keys() & named.keys()):
