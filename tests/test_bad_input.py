@@ -112,7 +112,7 @@ def test_a_file_where_the_log_directory_should_be(capsys, tmp_path):
 
 
 def test_a_directory_where_the_model_should_go(capsys, tmp_path):
-    assert "is a directory" in error_of([*ONE_STEP, f"--save_path={tmp_path}"], capsys)
+    assert "a directory, give the name of a file" in error_of([*ONE_STEP, f"--save_path={tmp_path}"], capsys)
 
 
 def test_a_file_in_the_way_of_the_models_directory(capsys, tmp_path):

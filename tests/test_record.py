@@ -124,7 +124,7 @@ def test_observations_that_no_algorithm_reads_are_refused_before_an_episode(part
         (["{log}", "--episodes", "0", "--out", "x.npz"], "episodes=0"),
         (["{log}", "--epsodes", "3", "--out", "x.npz"], "did you mean --episodes?"),
         (["{log}"], "--out"),
-        (["{log}", "--out", "{log}"], "this is a directory"),
+        (["{log}", "--out", "{log}"], "a directory, give the name of a file"),
         (["{log}", "--episodes", "1", "--out", "/proc/none/x.npz"], "cannot write"),
     ],
 )

@@ -241,7 +241,8 @@ class PolicyModel:
 
     def take(self, tree: dict[str, Any], path: str | os.PathLike) -> None:
         """Take over the content of a saved model; raise ValueError with the file's name if it does not fit."""
-        if tree.get("format") != FORMAT:
+        # A damaged file may hold an array.
+        if not isinstance(tree.get("format"), str) or tree["format"] != FORMAT:
             raise UsageError(f"'{path}' is not a model saved by tfbaselines")
         try:
             self.restore(tree["model"])
