@@ -50,7 +50,7 @@ def test_the_algorithm_passes_the_contract_suite(tmp_path):
     command = ("pytest", "-n", "0", "-q", "-x", "-m", "not slow", "-k", "reinforce", "tests/contract")
     status, out, err = commands.finish(commands.start(*command, cwd=tmp_path, PYTHONPATH=str(tmp_path)), timeout=900)
     assert status == 0, out + err
-    assert int(re.search(r"(\d+) passed", out)[1]) > 40
+    assert int(re.search(r"(\d+) passed", out)[1]) > 30
 
 
 @pytest.mark.slow

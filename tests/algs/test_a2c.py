@@ -3,31 +3,20 @@
 import numpy as np
 import pytest
 from helpers import reward_per_step, vec
+from small_environments import identity
+from small_runs import rows, weights
 
 from tfbaselines.algs import a2c, ppo2
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.logs import logger
-from tfbaselines.logs.logger import read_csv
 
 TINY = {"num_hidden": 8, "seed": 0}
-
-
-def identity(count=1, episode_len=10):
-    return vec(lambda: tiny.DiscreteIdentityEnv(4, episode_len=episode_len), count)
 
 
 def train(directory, env=None, total_timesteps=100, **kwargs):
     logger.configure(str(directory), ["csv"], resume=bool(kwargs.get("run") and kwargs["run"].resume))
     return a2c.learn("mlp", env or identity(), total_timesteps=total_timesteps, **{**TINY, "log_interval": 1, **kwargs})
-
-
-def rows(directory):
-    return read_csv(str(directory / "progress.csv")).drop(columns=["fps"])
-
-
-def weights(model):
-    return np.concatenate([variable.numpy().ravel() for variable in model.policy.trainable_variables])
 
 
 @pytest.mark.slow
@@ -81,7 +70,7 @@ def test_normalised_advantages_give_another_step(eager):
         a2c.learn("mlp", identity(4), total_timesteps=20, normalize_advantages=normalize, **TINY)
         for normalize in (False, True)
     )
-    assert (weights(one) != weights(other)).any()
+    assert (weights(one.policy) != weights(other.policy)).any()
 
 
 @pytest.mark.parametrize("learn", [a2c.learn, ppo2.learn])
@@ -99,7 +88,7 @@ def test_training_stops_at_a_mean_return(learn, tmp_path, eager):
 
 def learn_ppo2(**kwargs):
     arguments = {"nsteps": 8, "nminibatches": 1, "noptepochs": 3, "lr": 0.05, **TINY, **kwargs}
-    return weights(ppo2.learn("mlp", identity(2), 64, **arguments))
+    return weights(ppo2.learn("mlp", identity(2), 64, **arguments).policy)
 
 
 def test_the_bound_of_values_may_be_apart_from_the_ratios(eager):

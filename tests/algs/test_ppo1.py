@@ -2,17 +2,12 @@
 
 import numpy as np
 import pytest
-from helpers import vec
+from small_environments import identity
 
 from tfbaselines.algs import ppo1
-from tfbaselines.envs import tiny
 from tfbaselines.policy.policy import build_policy
 
 SMALL = {"timesteps_per_actorbatch": 64, "max_iters": 3, "optim_epochs": 2, "num_hidden": 8, "seed": 0}
-
-
-def identity():
-    return vec(lambda: tiny.DiscreteIdentityEnv(4, 10))
 
 
 def learn(**kwargs):

@@ -1,13 +1,11 @@
 """trpo_mpi, trpo and ppo1 end when they should; their options."""
 
-import numpy as np
 import pytest
-from helpers import vec
+from small_environments import identity
+from small_runs import rows
 
 from tfbaselines.algs import ppo1, trpo, trpo_mpi
-from tfbaselines.envs import tiny
 from tfbaselines.logs import logger
-from tfbaselines.logs.logger import read_csv
 
 ALGORITHMS = {"trpo_mpi": trpo_mpi, "trpo": trpo, "ppo1": ppo1}
 SMALL = {
@@ -24,10 +22,6 @@ COLUMNS = {
 }
 
 
-def identity(count=1):
-    return vec(lambda: tiny.DiscreteIdentityEnv(4, 10), count)
-
-
 def learn(name, env=None, **kwargs):
     return ALGORITHMS[name].learn("mlp", env or identity(), **{"seed": 0, "num_hidden": 8} | SMALL[name] | kwargs)
 
@@ -35,15 +29,6 @@ def learn(name, env=None, **kwargs):
 def train(directory, name, env=None, **kwargs):
     logger.configure(str(directory), ["csv"], resume=bool(kwargs.get("run") and kwargs["run"].resume))
     return learn(name, env, **kwargs)
-
-
-def rows(directory):
-    table = read_csv(str(directory / "progress.csv"))
-    return table.drop(columns=[name for name in ("Time", "fps", "TimeElapsed") if name in table])
-
-
-def weights(model):
-    return np.concatenate([variable.numpy().ravel() for variable in model.policy.trainable_variables])
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

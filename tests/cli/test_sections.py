@@ -4,6 +4,7 @@ import sys
 
 import pytest
 import yaml
+from loops import for_each
 
 from tfbaselines.algs.registry import ALGORITHMS, get
 from tfbaselines.cli import sections
@@ -76,8 +77,8 @@ def test_a_file_counts_above_what_a_resumed_run_was_given(file):
     assert (args.learn["gamma"], args.learn["ent_coef"]) == (0.98, 0.1)
 
 
-@pytest.mark.parametrize(
-    "text, says",
+@for_each(
+    ("text", "says"),
     [
         ("- 1", "has no sections"),
         ("default: 3", "has no sections"),
@@ -149,7 +150,7 @@ def test_settings_of_a_name_are_for_every_environment(capsys):
     assert "tuned='rainbov' is not valid: True, False, atari, rainbow" in line
 
 
-@pytest.mark.parametrize("alg", tuned_algorithms())
+@for_each("alg", tuned_algorithms())
 def test_every_tuned_section_is_valid(alg):
     sections, environments = read_sections(TUNED / f"{alg}.yaml"), tuned_environments(alg)
     for name, section in sections.items():
@@ -181,7 +182,7 @@ def test_what_is_printed_is_a_file_that_gives_the_same_run(file, tmp_path, capsy
     assert first.flags | {"config": None} == second.flags | {"config": None}
 
 
-@pytest.mark.parametrize("alg", ALGORITHMS)
+@for_each("alg", ALGORITHMS)
 def test_what_is_printed_without_arguments_of_an_environment_is_a_file_too(alg, tmp_path, capsys):
     assert main([f"--alg={alg}", "--print_config"]) == 0
     path = tmp_path / "again.yaml"
@@ -219,7 +220,7 @@ def test_arguments_of_an_environment_keep_their_types(tmp_path):
         parsed(f"--config={path}")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "warned"),
     [
         ("cartpole", ": did you mean 'CartPole-v1'?"),

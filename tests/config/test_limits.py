@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from commands import SMALL, run
+from commands import SMALL
+from loops import for_each
 
 from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.cli.command_line import parse, split
@@ -17,7 +18,7 @@ def settable_numbers(algorithm):
     return [one for one in algorithm.config.arguments().values() if one.settable and "int" in one.kinds]
 
 
-@pytest.mark.parametrize("alg", ALGORITHMS)
+@for_each("alg", ALGORITHMS)
 def test_beyond_its_limit_an_argument_is_refused_and_the_default_is_far_below(alg):
     for one in settable_numbers(ALGORITHMS[alg]):
         most = int(one.limit)
@@ -29,7 +30,7 @@ def test_beyond_its_limit_an_argument_is_refused_and_the_default_is_far_below(al
         assert one.default is None or one.default * 10 <= most
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "message"),
     [
         (["--seed=1e30"], "seed=1e+30 is not valid: at most 4294967295"),
@@ -75,7 +76,7 @@ def test_what_exceeds_the_memory_is_refused_before_it_is_allocated(words, messag
     assert err.startswith("tfbaselines: error: ") and message in err
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("network", "kwargs"),
     [
         ("mlp", {"num_layers": 101}),
@@ -109,14 +110,8 @@ def test_a_list_is_bounded_at_any_depth():
             convs.checked(wrong)
 
 
-@pytest.mark.slow
-def test_a_giant_ends_soon_and_without_a_traceback(tmp_path):
-    for words in (
-        ["--num_layers=1e6"],
-        ["--nsteps=1e9"],
-        ["--num_hidden=1e9"],
-        ["--noptepochs=1e9"],
-        ["--num_env=1e9"],
-    ):
-        status, _, err = run("tfbaselines.run", *SMALL, *words, cwd=tmp_path)
-        assert status == 2 and "Traceback" not in err
+@for_each("word", ["--num_layers=1e6", "--nsteps=1e9", "--num_hidden=1e9", "--noptepochs=1e9", "--num_env=1e9"])
+def test_a_giant_is_one_line(word, capsys, tmp_path):
+    assert main([*SMALL, word, f"--log_path={tmp_path / word}"]) == 2
+    err = capsys.readouterr().err.splitlines()
+    assert err[-1].startswith("tfbaselines: error: ") and not any("Traceback" in line for line in err)

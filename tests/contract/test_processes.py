@@ -14,7 +14,7 @@ from tfbaselines.training.checkpoint import Checkpoints, load_tree
 from tfbaselines.training.run import Run
 
 # Processes take longer to start than to train.
-GROUP = 6
+GROUP = 9
 GROUPS = [list(ALGORITHMS)[i : i + GROUP] for i in range(0, len(ALGORITHMS), GROUP)]
 
 

@@ -40,7 +40,8 @@ OBSERVATIONS = {
 NOT_WITH_MEMORY = {"rollout/Q_mean"}
 
 DECLARED = [(alg, kind) for alg in ALGORITHMS for kind in get(alg).actions]
-REFUSED = [(alg, kind) for alg in ALGORITHMS for kind in ACTIONS if not takes(alg, kind)]
+# Most refuse some; those that take every kind have nothing to test.
+REFUSING = [alg for alg in ALGORITHMS if not all(takes(alg, kind) for kind in ACTIONS)]
 
 
 def seeing(alg, observations=BOX, kind=None, count=2, env=Seeing):
@@ -78,12 +79,14 @@ def with_tests(alg, kind, env=Seeing):
     return {name: value for name, value in own.items() if name in get(alg).config.arguments()}
 
 
-@pytest.mark.parametrize(("alg", "kind"), REFUSED)
-def test_other_actions_are_refused(alg, kind):
-    with pytest.raises(ValueError, match="actions") as error:
-        learn(alg, seeing(alg, kind=kind))
-    assert "\n" not in str(error.value)
-    assert str(ACTIONS[kind]) in str(error.value)
+@pytest.mark.parametrize("alg", REFUSING)
+def test_other_actions_are_refused(alg):
+    for kind in ACTIONS:
+        if not takes(alg, kind):
+            with pytest.raises(ValueError, match="actions") as error:
+                learn(alg, seeing(alg, kind=kind))
+            assert "\n" not in str(error.value), kind
+            assert str(ACTIONS[kind]) in str(error.value), kind
 
 
 @EVERY

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
+from helpers import softmax
 
 from tfbaselines.algs.acer.continuous import SAMPLED_ACTIONS, DuelingPolicy, continuous_terms
 from tfbaselines.algs.acer.loss import EPSILON, discrete_terms
@@ -91,11 +92,6 @@ def outputs_of(policy, batch):
     return SimpleNamespace(
         **{name: np.stack([getattr(row, name) for row in rows]).astype(float) for name in ("flat", "value", "features")}
     )
-
-
-def softmax(x):
-    exponentials = np.exp(x - x.max(-1, keepdims=True))
-    return exponentials / exponentials.sum(-1, keepdims=True)
 
 
 def retrace_by_hand(batch, q, v, weights, gamma):

@@ -61,6 +61,11 @@ def enough(bar):
     return 100 * bar + 3.0
 
 
+def softmax(logits):
+    exponentials = np.exp(logits - logits.max(-1, keepdims=True))
+    return exponentials / exponentials.sum(-1, keepdims=True)
+
+
 def reward_per_step(model, env, steps=1000):
     """Mean reward per step of the sampled policy."""
     state, done = None, np.zeros(env.num_envs, bool)

@@ -225,6 +225,15 @@ def learn(alg, env, updates=4, network=None, **kwargs):
     return get(alg).learn(network or network_of(alg), env, **{"total_timesteps": steps} | arguments)
 
 
+def learn_eagerly(*args, **kwargs):
+    """The same with operations one by one, in fixtures of modules, which cannot take the fixture `eager`."""
+    tf.config.run_functions_eagerly(True)
+    try:
+        return learn(*args, **kwargs)
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
 def train(directory, alg, env, *args, **kwargs):
     """The same with its files in a directory."""
     resume = bool(kwargs.get("run") and kwargs["run"].resume)

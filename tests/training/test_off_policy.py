@@ -5,6 +5,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 from gymnasium import spaces
+from loops import for_each
 from small_environments import CYCLE, counting, still, taken
 from small_runs import EPOCH, joined, learn, rows, train
 
@@ -226,7 +227,7 @@ def test_they_are_left_as_they_are_unless_asked_for(seen):
 
 
 @ALGORITHMS
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value"),
     [
         ("batch_size", 0),
@@ -252,7 +253,7 @@ def test_bad_arguments_are_named_in_one_line(alg, name, value):
 
 
 @pytest.mark.parametrize("alg", ["td3", "sac"])
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value"),
     [
         ("steps_per_epoch", 0),
@@ -282,7 +283,7 @@ def test_other_words_are_unknown_arguments(alg):
 
 
 @ALGORITHMS
-@pytest.mark.parametrize("space", [spaces.MultiBinary(2), spaces.Box(-np.inf, np.inf, (2,), np.float32)])
+@for_each("space", [spaces.MultiBinary(2), spaces.Box(-np.inf, np.inf, (2,), np.float32)])
 def test_other_actions_are_refused(alg, space):
     with pytest.raises(ValueError, match="actions") as error:
         learn(alg, still(actions=space))
@@ -290,7 +291,7 @@ def test_other_actions_are_refused(alg, space):
 
 
 @pytest.mark.parametrize("alg", ["td3", "ddpg"])
-@pytest.mark.parametrize("space", [spaces.Discrete(3), spaces.MultiDiscrete([2, 2])])
+@for_each("space", [spaces.Discrete(3), spaces.MultiDiscrete([2, 2])])
 def test_choices_are_for_sac(alg, space):
     with pytest.raises(ValueError, match="continuous actions need bounds") as error:
         learn(alg, still(actions=space))

@@ -173,28 +173,6 @@ def test_traces_wait_for_the_first_episode(seen):
 # Coefficients.
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("q_coef", 5.0),
-        ("ent_coef", 1.0),
-        ("max_grad_norm", 0.1),
-        ("rprop_epsilon", 1.0),
-        ("rprop_alpha", 0.5),
-        ("gamma", 0.5),
-        ("c", 0.5),
-        ("delta", 0.0),
-        ("alpha", 0.0),
-        ("trust_region", False),
-        ("trust_region", "exact"),
-        ("value_network", "copy"),
-    ],
-)
-def test_every_coefficient_makes_a_difference(name, value, default, eager):
-    model = two_updates(**{name: value})
-    assert weights(model.policy).tolist() != weights(default.policy).tolist()
-
-
 def two_updates(**kwargs):
     return learn(identity(), 2, nsteps=4, replay_ratio=0, **kwargs)
 

@@ -189,10 +189,9 @@ def test_cartpole(kwargs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("network", "steps", "solved"), [("lstm", 35_000, True), ("mlp", 15_000, False)])
-def test_a_cue_shown_in_the_first_step_is_remembered(network, steps, solved):
-    """Only with a memory: without one, one answer in two is right."""
-    last, kwargs = [], {"nlstm": 32} if network == "lstm" else {}
+def test_a_cue_shown_in_the_first_step_is_remembered():
+    """tests/algs/sac shows that it is not without a memory."""
+    last = []
 
     def go_on(run):
         last.append(run.episodes.mean_reward)
@@ -200,5 +199,5 @@ def test_a_cue_shown_in_the_first_step_is_remembered(network, steps, solved):
 
     env = vec(lambda: tiny.CueMemoryEnv(), 8)
     own = {"nsteps": 10, "replay_start": 200, "gamma": 0.9, "lr": 5e-3, "lrschedule": "constant"}
-    acer.learn(network, env, seed=0, total_timesteps=steps, run=RunOptions(callback=go_on), **own, **kwargs)
-    assert last[-1] > 0.9 if solved else last[-1] < 0.7
+    acer.learn("lstm", env, seed=0, total_timesteps=35_000, run=RunOptions(callback=go_on), nlstm=32, **own)
+    assert last[-1] > 0.9

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers import softmax
 
 from tfbaselines.algs.deepq.loss import (
     huber,
@@ -19,11 +20,6 @@ CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 
 def normal(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
-
-
-def softmax(x):
-    weights = np.exp(x - x.max(-1, keepdims=True))
-    return weights / weights.sum(-1, keepdims=True)
 
 
 def projected_by_a_loop(places, probabilities, support):

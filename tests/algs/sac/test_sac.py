@@ -3,11 +3,10 @@
 import gymnasium
 import numpy as np
 import pytest
-import tensorflow as tf
 from gymnasium import spaces
 from helpers import mean_return, vec
 from small_environments import CYCLE, Counting, Masked, Seeing, box, counting, identity
-from small_runs import learn, rows, train, weights
+from small_runs import learn, learn_eagerly, rows, train, weights
 
 from tfbaselines.algs import sac
 from tfbaselines.config.options import RunOptions
@@ -43,43 +42,13 @@ def moved(start, model):
     return [name for name, same in names if not same], [name for name, _ in names]
 
 
-# Every argument.
+# Arguments.
 
 
 @pytest.fixture(scope="module")
 def default():
     """Three cycles with the defaults."""
-    tf.config.run_functions_eagerly(True)
-    model = learn("sac", box(), 3)
-    tf.config.run_functions_eagerly(False)
-    return model
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("seed", 1),
-        ("gamma", 0.5),
-        ("polyak", 0.5),
-        ("lr", 1e-2),
-        ("alpha", 0.5),
-        ("alpha", "auto"),
-        ("batch_size", 9),
-        ("start_steps", 0),
-        ("update_after", 20),
-        ("update_every", 5),
-        ("num_update", 3),
-        ("train_interval", 5),
-        ("buffer_init_steps", 20),
-        ("n_step", 3),
-        ("replay_size", 12),
-        ("max_ep_len", 3),
-        ("normalize_observations", True),
-        ("hidden_sizes", (9,)),
-    ],
-)
-def test_every_argument_makes_a_difference(name, value, default, eager):
-    assert weights(learn("sac", box(), 3, **{name: value}).policy).tolist() != weights(default.policy).tolist()
+    return learn_eagerly("sac", box(), 3)
 
 
 @pytest.mark.parametrize(

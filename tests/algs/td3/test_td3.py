@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from gymnasium import spaces
 from helpers import mean_return, vec
 from small_environments import box, counting, still
-from small_runs import joined, learn, weights
+from small_runs import joined, learn, learn_eagerly, weights
 
 from tfbaselines.algs import td3
 from tfbaselines.config.options import RunOptions
@@ -15,45 +14,13 @@ from tfbaselines.envs import tiny
 BOUNDS = spaces.Box(np.array([[-1.0, 2.0]], np.float32), np.array([[3.0, 2.5]], np.float32))
 
 
-# Every argument.
+# Arguments.
 
 
 @pytest.fixture(scope="module")
 def default():
     """Three cycles with the defaults."""
-    tf.config.run_functions_eagerly(True)
-    model = learn("td3", box(), 3)
-    tf.config.run_functions_eagerly(False)
-    return model
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("seed", 1),
-        ("gamma", 0.5),
-        ("polyak", 0.5),
-        ("pi_lr", 1e-2),
-        ("q_lr", 1e-2),
-        ("batch_size", 9),
-        ("start_steps", 0),
-        ("update_after", 20),
-        ("update_every", 5),
-        ("act_noise", 0.3),
-        ("target_noise", 0.5),
-        ("noise_clip", 0.01),
-        ("policy_delay", 1),
-        ("num_update", 3),
-        ("n_step", 3),
-        ("replay_size", 12),
-        ("max_ep_len", 3),
-        ("normalize_observations", True),
-        ("hidden_sizes", (9,)),
-        ("activation", "tanh"),
-    ],
-)
-def test_every_argument_makes_a_difference(name, value, default, eager):
-    assert weights(learn("td3", box(), 3, **{name: value}).policy).tolist() != weights(default.policy).tolist()
+    return learn_eagerly("td3", box(), 3)
 
 
 @pytest.mark.parametrize(
