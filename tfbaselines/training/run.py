@@ -1,4 +1,4 @@
-"""One run of one algorithm: its environments, progress, logs, checkpoints and end. A run has these phases:
+"""One run of one algorithm: its environments, progress, logs, checkpoints and end.
 
 1. The constructor wraps the environments, seeds everything and sets the precision; the algorithm builds its model.
 2. `start(model)` loads or resumes, broadcasts rank 0's parameters, and catches signals from then on.
