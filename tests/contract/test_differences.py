@@ -1,0 +1,149 @@
+"""Every argument of every algorithm makes a difference: a small run with another value ends with other weights."""
+
+import pytest
+from small_environments import box
+from small_runs import EVERY, learn, own_identity, small, weights
+
+from tfbaselines.algs.registry import get
+from tfbaselines.config.bases import ReplayConfig
+from tfbaselines.errors import UsageError
+
+# Arguments that a small run's weights do not depend on; tests of the rooms that they belong to have them.
+FILES = {"load_path", "save_path", "save_interval", "save_freq", "policy_save_interval", "save_replay_buffer"}
+FILES |= {"checkpoint_freq", "checkpoint_path", "logger_kwargs"}
+LOGS = {"log_interval", "print_freq", "render", "render_eval", "callback", "run"}
+EVALUATION = {"eval_env", "num_test_episodes", "test_every", "nb_eval_steps", "n_test_rollouts", "test_with_polyak"}
+LENGTH = {"total_timesteps", "num_iterations", "epochs", "nb_epochs", "max_timesteps", "max_episodes", "max_iters"}
+LENGTH |= {"max_seconds", "patience", "stop_max_score", "max_total_reward", "steps_per_epoch", "nb_epoch_cycles"}
+LENGTH |= {"n_cycles"}
+PROCESSES = {"comm", "mpi_rank_weight", "num_workers", "lock", "nprocs", "is_async"}
+# Demonstrations, data sets, reward signals, hindsight, traces, networks of images and the user's own functions.
+PARTS = {"demo_path", "demo_file", "offline", "bc_alpha", "cql_weight", "cql_threshold", "cql_actions", "pretraining"}
+PARTS |= {"reward_signals", "reward_signal_num_update", "replay", "replay_k", "buffer_len", "trace_length"}
+PARTS |= {"model_fn", "update_fn", "init_fn", "override_params", "vis_encode_type"}
+NO_DIFFERENCE = FILES | LOGS | EVALUATION | LENGTH | PROCESSES | PARTS
+NO_DIFFERENCE_OF = {
+    # Its replay draws from batch_size traces. See tests/algs/acer.
+    "acer": {"batch_size", "buffer_size"},
+    # It trains a policy without memory here, and its episodes are those of tests.
+    "bc": {"sequence_length", "max_ep_len"},
+    # hidden_sizes= comes before both; the others belong to demonstrations, or bound what a small run does not reach.
+    "her": {"layers", "hidden", "bc_loss", "q_filter", "num_demo", "demo_batch_size", "prm_loss_weight"}
+    | {"aux_loss_weight", "clip_return", "clip_pos_returns", "clip_obs", "rollout_batch_size"},
+    # A table of a discrete observation has no grid. See tests/algs/qlearning.
+    "qlearning": {"grid_size", "low", "high", "bounds_steps"},
+    # A small run's line search accepts its first step. tests/golden has searches that go back, and npg.
+    "trpo": {"backtrack_iters", "backtrack_coeff", "algo"},
+}
+
+# Another value, and arguments without which it would make no difference. First what several algorithms share.
+CHANGES = {
+    "max_ep_len": (3, {}),
+    "memory_size": (4, {}),
+    "sequence_length": (5, {"memory_size": 4, "sequence_length": 6}),
+    "replay_size": (12, {}),
+    "normalize_observations": (True, {}),
+    "traj_limitation": (1, {}),
+}
+PRIORITIZED = {"prioritized_replay": True, "train_freq": 1, "learning_starts": 5}
+CATEGORICAL = {"distributional": "categorical"}
+LARGE_STEPS = {"pi_lr": 0.1, "train_pi_iters": 4}
+CHANGES_OF = {
+    "acer": {
+        "reward_clip": (0.5, {}),
+        "replay_start": (4 * 10, {}),
+        "c": (0.5, {}),
+        "delta": (0.0, {}),
+        "alpha": (0.0, {}),
+        "trust_region": (False, {}),
+        "max_grad_norm": (0.1, {}),
+    },
+    "ddpg": {
+        "noise_type": ("normal_0.2", {}),
+        "normalize_observations": (False, {}),
+        "popart": (True, {"normalize_returns": True}),
+        "clip_norm": (1e-3, {}),
+        "param_noise_adaption_interval": (1, {}),
+        "return_range": ((-0.01, 0.01), {}),
+        "act_noise": (0.3, {}),
+        "polyak": (0.9, {}),
+        "update_every": (5, {}),
+        "noise_clip": (0.01, {"target_noise": 1.0}),
+    },
+    "deepq": {
+        "buffer_size": (12, {}),
+        "exploration_fraction": (0.9, {}),
+        "exploration_final_eps": (0.9, {}),
+        "learning_starts": (30, {}),
+        "prioritized_replay_alpha": (0.1, PRIORITIZED),
+        "prioritized_replay_beta0": (1.0, PRIORITIZED),
+        "prioritized_replay_beta_iters": (10, PRIORITIZED),
+        "prioritized_replay_eps": (1.0, PRIORITIZED),
+        "hiddens": ((9,), {}),
+        "double_q": (False, {"lr": 0.1, "train_freq": 1, "target_network_update_freq": 7}),
+        "grad_norm_clipping": (1e-3, {}),
+        "num_atoms": (7, CATEGORICAL),
+        "v_min": (-2.0, CATEGORICAL),
+        "v_max": (2.0, CATEGORICAL),
+    },
+    "es": {"num_agents": (6, {})},
+    "her": {"gamma": (0.5, {}), "buffer_size": (30, {})},
+    "ppo": {"clip_ratio": (0.01, LARGE_STEPS), "target_kl": (1e-8, {"pi_lr": 3e-3, "train_pi_iters": 4})},
+    "ppo1": {"clip_param": (0.01, {"optim_stepsize": 0.1})},
+    "ppo2": {
+        "nsteps": (12, {}),
+        "nminibatches": (5, {}),
+        "cliprange": (0.01, {"lr": 0.1}),
+        "cliprange_vf": (False, {"lr": 0.1, "value_network": "copy"}),
+    },
+    "qlearning": {"epsilon_min": (0.8, {"epsilon_decay": 0.1})},
+    "sac": {"target_entropy": (-5.0, {"alpha": "auto"}), "train_interval": (5, {}), "buffer_init_steps": (20, {})},
+}
+# K-FAC's steps begin with the tenth update.
+UPDATES = {"acktr": 13, "deepq": 6}
+
+
+def other(argument, now):
+    """Another value than the present one."""
+    if argument.name == "value_network":
+        return "copy" if now is None else None
+    if argument.choices:
+        return next(choice for choice in reversed(argument.choices) if choice != now)
+    if isinstance(now, bool):
+        return not now
+    return now + 1 if argument.kinds[0] == "int" else 0.3 * now + 0.04
+
+
+def change(alg, name):
+    """The value to try, and what it needs."""
+    for changes in (CHANGES_OF.get(alg, {}), CHANGES):
+        if name in changes:
+            return changes[name]
+    argument = get(alg).config.arguments()[name]
+    return other(argument, small(alg).get(name, argument.default)), {}
+
+
+@EVERY
+def test_every_argument_makes_a_difference(alg, eager):
+    updates = UPDATES.get(alg, 3 if issubclass(get(alg).config, ReplayConfig) else 2)
+    plain = {}
+
+    def learned(make_env, arguments):
+        return weights(learn(alg, make_env(), updates, **arguments).policy).tolist()
+
+    def differs(name):
+        value, needed = change(alg, name)
+        # Only numbers are normalized.
+        make_env = (lambda: own_identity(alg)) if name != "normalize_observations" or get(alg).goals else box
+        key = make_env is box, repr(needed)
+        if key not in plain:
+            plain[key] = learned(make_env, needed)
+        try:
+            return learned(make_env, needed | {name: value}) != plain[key]
+        except UsageError as error:
+            pytest.fail(f"{name}={value!r}: {error}")
+
+    names = [
+        name for name in get(alg).config.arguments() if name not in NO_DIFFERENCE | NO_DIFFERENCE_OF.get(alg, set())
+    ]
+    assert [name for name in names if not differs(name)] == []
