@@ -13,7 +13,7 @@ from small_environments import Seeing, box
 from small_runs import DEMONSTRATIONS, demonstrations_for, learn, samples, table, train
 
 from tfbaselines.algs import gail
-from tfbaselines.algs.gail.returns import LearnedReturns
+from tfbaselines.algs.gail.gail import LearnedReturns
 from tfbaselines.algs.trpo_mpi.trpo_mpi import TrustRegionUpdate
 from tfbaselines.config.options import RunOptions
 from tfbaselines.demos.cloning import Cloning

@@ -9,7 +9,7 @@ from tfbaselines.algs.registry import ALGORITHMS, get
 from tfbaselines.config.bases import ReplayConfig
 from tfbaselines.config.options import RunOptions
 from tfbaselines.training.callbacks import Schedule
-from tfbaselines.training.schedules import Rates
+from tfbaselines.training.clock import Rates
 
 COEFFICIENTS = [
     (alg, name)

@@ -6,7 +6,7 @@
 4. The end of the `with run:` block compares the ranks and saves the last checkpoint.
 
 Each part of a run is one object with one task: Clock (clock.py) counts, Scores and Tester (testing.py) judge, Rates
-(schedules.py) follows schedules, FiniteCheck and StopSignals (guards.py) guard, Saving (saving.py) writes checkpoints,
+(clock.py) follows schedules, FiniteCheck and StopSignals (guards.py) guard, Saving (saving.py) writes checkpoints,
 Callbacks (callbacks.py) calls the user's functions.
 """
 
@@ -28,13 +28,19 @@ from tfbaselines.parallel import mpi
 from tfbaselines.parallel.threads import Together, one_blas_thread
 from tfbaselines.policy.precision import available, set_precision
 from tfbaselines.training.callbacks import Callbacks, StopAt
-from tfbaselines.training.clock import Clock, Plan
-from tfbaselines.training.guards import FiniteCheck, Interrupted, StopSignals
+from tfbaselines.training.clock import Clock, Plan, Rates
+from tfbaselines.training.guards import (
+    FiniteCheck,
+    Interrupted,
+    StopSignals,
+    agree,
+    check_in_step,
+    ranks_text,
+    seed_everything,
+)
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.progress import make_progress
-from tfbaselines.training.ranks import agree, check_in_step, ranks_text, seed_everything
 from tfbaselines.training.saving import RunState, Saving
-from tfbaselines.training.schedules import Rates
 from tfbaselines.training.testing import Scores, Tester, make_tester
 
 R = TypeVar("R", bound="Run")

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from tfbaselines.algs.acer.frames import FramePacker
 from tfbaselines.algs.acer.replay import RolloutReplay
-from tfbaselines.algs.acer.saved import FENCES
+from tfbaselines.algs.acer.saved import FENCES, FramePacker
 from tfbaselines.algs.acer.traces import TraceReplay
 from tfbaselines.training.checkpoint import TreeFile, save_tree
 

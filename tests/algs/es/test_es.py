@@ -13,8 +13,7 @@ from small_runs import learn, train
 
 from tfbaselines.algs import es
 from tfbaselines.algs.es.population import flat_parameters
-from tfbaselines.algs.es.search import centered_ranks, noise, standardized
-from tfbaselines.algs.es.trials import Trial, Trials
+from tfbaselines.algs.es.search import Trial, Trials, centered_ranks, noise, standardized
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.make import make_vec_env

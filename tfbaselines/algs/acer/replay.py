@@ -12,8 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.algs.acer.frames import FramePacker, make_packer, pack, unpack
-from tfbaselines.algs.acer.saved import Trajectory, check_layout, flatten, unflatten
+from tfbaselines.algs.acer.saved import (
+    FramePacker,
+    Trajectory,
+    check_layout,
+    flatten,
+    make_packer,
+    pack,
+    unflatten,
+    unpack,
+)
 from tfbaselines.arrays import in_units, require_memory
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import UsageError

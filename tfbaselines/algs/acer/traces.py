@@ -8,9 +8,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfbaselines.algs.acer.frames import FramePacker, make_packer, pack, unpack
 from tfbaselines.algs.acer.replay import part_of, size_of, stack, valid_steps
-from tfbaselines.algs.acer.saved import FENCES, Trajectory, check_layout, counts_of, flatten, unflatten
+from tfbaselines.algs.acer.saved import (
+    FENCES,
+    FramePacker,
+    Trajectory,
+    check_layout,
+    counts_of,
+    flatten,
+    make_packer,
+    pack,
+    unflatten,
+    unpack,
+)
 from tfbaselines.arrays import in_units, require_memory
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import UsageError

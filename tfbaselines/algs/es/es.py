@@ -16,8 +16,7 @@ import numpy as np
 
 from tfbaselines.algs.es import ALGORITHM, Config
 from tfbaselines.algs.es.population import flat_parameters, make_population
-from tfbaselines.algs.es.search import SHAPES, ascent, noise
-from tfbaselines.algs.es.trials import Trials
+from tfbaselines.algs.es.search import SHAPES, Trials, ascent, noise
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
