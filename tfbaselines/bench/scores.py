@@ -16,7 +16,7 @@ POINTS = 200
 
 
 def collect(directories: list[str]) -> Any:
-    """The learning curves of all runs found below the directories, as a data frame with COLUMNS.
+    """Read the learning curves of all runs below some directories into a data frame with COLUMNS.
 
     Args:
         directories: log directories, directories above them, or tables that `write` wrote, which new runs go beside.
