@@ -58,6 +58,27 @@ def test_an_environment_takes_over_the_normalisation(tmp_path):
     env.close()
 
 
+@pytest.mark.parametrize("alg", ["ppo2", "ddpg"])
+def test_a_loaded_model_takes_raw_observations(alg, tmp_path):
+    """As an export does, and as the model does on the observations of the run's normalized environments."""
+    from tfbaselines.envs.make import build_env
+
+    flags = [f"--alg={alg}", "--env=InvertedPendulum-v5", "--num_hidden=8", "--seed=0", f"--log_path={tmp_path}"]
+    steps = {"ppo2": ["--nsteps=64", "--noptepochs=1", "--num_timesteps=128"]}
+    steps["ddpg"] = ["--nb_epochs=1", "--nb_epoch_cycles=1", "--nb_rollout_steps=100", "--nb_train_steps=1"]
+    assert train([*flags, *steps[alg]]) == 0
+    env = build_env(json.loads((tmp_path / "config.json").read_text())["env"], training=False)
+    run, model = tfbaselines.load(tmp_path, env), tfbaselines.load(tmp_path)
+    raw = np.random.default_rng(0).normal(3.0, 0.1, (5, 4))
+    scaled = env.scaled(raw)
+    assert not np.allclose(scaled, raw, atol=0.1)
+    for one in (lambda model, obs: model.act(obs, deterministic=True)[0], lambda model, obs: model.value(obs)):
+        np.testing.assert_allclose(one(model, raw), one(run, scaled), rtol=1e-5, atol=1e-6)
+    single = model.predict(raw[0], deterministic=True)[0]
+    np.testing.assert_allclose(single, model.act(raw, None, True)[0][0], rtol=1e-5, atol=1e-6)
+    env.close()
+
+
 def test_another_environment_is_refused(saved):
     from tfbaselines.envs.vec import DummyVecEnv
 

@@ -88,11 +88,17 @@ def load(path: str | Path, env: Any = None, checkpoint: str = "last", trust: boo
     config, path = find_run(path, checkpoint, trust)
     if env is not None:
         return load_model(config, env, path)
+    from tfbaselines.envs.vec import VecNormalize, find_wrapper
+
     env = environments(config, num_env=1, seed=0)
     try:
-        return load_model(config, env, path)
+        model = load_model(config, env, path)
     finally:
         env.close()
+    normalized = find_wrapper(env, VecNormalize)
+    if normalized is not None:
+        model.take_raw(normalized.scaled)
+    return model
 
 
 def load_model(config: dict[str, Any], env: Any, path: str | Path) -> Any:

@@ -72,6 +72,16 @@ class PolicyModel:
         self.config: dict[str, Any] = {}
         self._env: Any = None
         self._env_state: dict[str, Any] = {}
+        # Scales raw observations; None if they come from the environments of a run, which scale them.
+        self._scale: Callable[[np.ndarray], np.ndarray] | None = None
+
+    def take_raw(self, scale: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Take raw observations from now on, instead of those of the run's environments.
+
+        Args:
+            scale: function that scales raw observations as the run's environments did.
+        """
+        self._scale = scale
 
     def attach(self, env: Any, config: dict[str, Any] | None = None, rng: np.random.Generator | None = None) -> None:
         """Attach the model to a run.
@@ -299,7 +309,7 @@ class PolicyModel:
     def _batch(self, obs: Any, acted_on: bool = True) -> Any:
         space, obs = self.policy.observation_space, self._named(obs)
         if not isinstance(obs, Mapping):
-            return _checked(obs, space)
+            return _checked(obs if self._scale is None else _as_array(self._scale(obs), space), space)
         parts = {name: _checked(obs[name], part) for name, part in opened(space).spaces.items()}
         if MASK in parts and acted_on:
             check_masks(parts[MASK], self.policy.action_space)
