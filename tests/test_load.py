@@ -61,7 +61,7 @@ def test_an_environment_takes_over_the_normalisation(tmp_path):
 @pytest.mark.parametrize("alg", ["ppo2", "ddpg"])
 def test_a_loaded_model_takes_raw_observations(alg, tmp_path):
     """As an export does, and as the model does on the observations of the run's normalized environments."""
-    from tfbaselines.envs.make import build_env
+    from tfbaselines.envs.make import build_env, make_vec_env
 
     flags = [f"--alg={alg}", "--env=InvertedPendulum-v5", "--num_hidden=8", "--seed=0", f"--log_path={tmp_path}"]
     steps = {"ppo2": ["--nsteps=64", "--noptepochs=1", "--num_timesteps=128"]}
@@ -72,8 +72,11 @@ def test_a_loaded_model_takes_raw_observations(alg, tmp_path):
     raw = np.random.default_rng(0).normal(3.0, 0.1, (5, 4))
     scaled = env.scaled(raw)
     assert not np.allclose(scaled, raw, atol=0.1)
-    for one in (lambda model, obs: model.act(obs, deterministic=True)[0], lambda model, obs: model.value(obs)):
-        np.testing.assert_allclose(one(model, raw), one(run, scaled), rtol=1e-5, atol=1e-6)
+    plain = make_vec_env("InvertedPendulum-v5", num_env=1)
+    for loaded in (model, tfbaselines.load(tmp_path, plain)):
+        for one in (lambda model, obs: model.act(obs, deterministic=True)[0], lambda model, obs: model.value(obs)):
+            np.testing.assert_allclose(one(loaded, raw), one(run, scaled), rtol=1e-5, atol=1e-6)
+    plain.close()
     single = model.predict(raw[0], deterministic=True)[0]
     np.testing.assert_allclose(single, model.act(raw, None, True)[0][0], rtol=1e-5, atol=1e-6)
     env.close()

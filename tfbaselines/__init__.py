@@ -20,8 +20,8 @@ def load(path: str, env: Any = None, checkpoint: str = "last", trust: bool = Fal
 
     Args:
         path: log directory of the run, or a saved model (--save_path), or a checkpoint.
-        env: vector environments with the run's spaces; they get the run's normalization of observations, and the
-            model acts on theirs. None for a model that takes raw observations, and scales them as VecNormalize did.
+        env: vector environments with the run's spaces. A VecNormalize around them gets the run's statistics, and the
+            model acts on its observations. Without one, and for None, the model takes raw observations and scales them.
         checkpoint: 'last', 'best', or the number of a checkpoint in the log directory.
         trust: import the modules named in the run's configuration, which runs their code.
 

@@ -85,19 +85,19 @@ def summary(returns: list[float]) -> dict[str, float]:
 
 def load(path: str | Path, env: Any = None, checkpoint: str = "last", trust: bool = False) -> Any:
     """Load a saved run; tfbaselines.load documents the arguments."""
-    config, path = find_run(path, checkpoint, trust)
-    if env is not None:
-        return load_model(config, env, path)
     from tfbaselines.envs.vec import VecNormalize, find_wrapper
 
-    env = environments(config, num_env=1, seed=0)
-    try:
+    config, path = find_run(path, checkpoint, trust)
+    if env is not None:
         model = load_model(config, env, path)
-    finally:
-        env.close()
-    normalized = find_wrapper(env, VecNormalize)
-    if normalized is not None:
-        model.take_raw(normalized.scaled)
+    else:
+        made = environments(config, num_env=1, seed=0)
+        try:
+            model = load_model(config, made, path)
+        finally:
+            made.close()
+    if env is None or find_wrapper(env, VecNormalize) is None:
+        model.take_raw()
     return model
 
 

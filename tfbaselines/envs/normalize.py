@@ -114,7 +114,20 @@ class VecNormalize(VecEnvWrapper):
         """Scale observations [..., *shape] without an update of the statistics."""
         if self.ob_rms is None:
             return obs
-        return _clip((obs - self.ob_rms.mean) / np.sqrt(self.ob_rms.var + self.epsilon), self.clipob)
+        return scaled(obs, self.ob_rms.mean, self.ob_rms.var, self.epsilon, self.clipob)
+
+
+def scaled(obs: np.ndarray, mean: np.ndarray, var: np.ndarray, epsilon: float, clipob: float) -> np.ndarray:
+    """Scale observations [..., *shape] to mean 0 and deviation 1, clipped to [-clipob, clipob].
+
+    Args:
+        obs: raw observations.
+        mean: mean of observations [*shape].
+        var: variance of observations [*shape].
+        epsilon: number added to the variance.
+        clipob: bound of the scaled observations.
+    """
+    return _clip((obs - mean) / np.sqrt(var + epsilon), clipob)
 
 
 def share_normalization(envs: Sequence[VecEnv]) -> None:

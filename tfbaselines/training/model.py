@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from tfbaselines.envs.normalize import scaled
 from tfbaselines.envs.vec.observations import MASK, named_parts, parts_of, parts_of_obs
 from tfbaselines.envs.vec.packed import PackedSpace, check_masks, opened, unpacked
 from tfbaselines.errors import NotFiniteError, UsageError, bad_argument
@@ -72,16 +73,11 @@ class PolicyModel:
         self.config: dict[str, Any] = {}
         self._env: Any = None
         self._env_state: dict[str, Any] = {}
-        # Scales raw observations; None if they come from the environments of a run, which scale them.
-        self._scale: Callable[[np.ndarray], np.ndarray] | None = None
+        self._takes_raw = False
 
-    def take_raw(self, scale: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Take raw observations from now on, instead of those of the run's environments.
-
-        Args:
-            scale: function that scales raw observations as the run's environments did.
-        """
-        self._scale = scale
+    def take_raw(self) -> None:
+        """Take raw observations from now on, and scale them as the environments of training did."""
+        self._takes_raw = True
 
     def attach(self, env: Any, config: dict[str, Any] | None = None, rng: np.random.Generator | None = None) -> None:
         """Attach the model to a run.
@@ -309,11 +305,18 @@ class PolicyModel:
     def _batch(self, obs: Any, acted_on: bool = True) -> Any:
         space, obs = self.policy.observation_space, self._named(obs)
         if not isinstance(obs, Mapping):
-            return _checked(obs if self._scale is None else _as_array(self._scale(obs), space), space)
+            return _checked(_as_array(self._scaled(obs), space) if self._takes_raw else obs, space)
         parts = {name: _checked(obs[name], part) for name, part in opened(space).spaces.items()}
         if MASK in parts and acted_on:
             check_masks(parts[MASK], self.policy.action_space)
         return space.pack(parts) if isinstance(space, PackedSpace) else parts
+
+    def _scaled(self, obs: np.ndarray) -> np.ndarray:
+        statistics = self._env_state.get("ob")
+        if statistics is None:
+            return obs
+        epsilon, clipob = self._env_state["epsilon"], self._env_state["clipob"]
+        return scaled(obs, statistics["mean"], statistics["var"], epsilon, clipob)
 
     def _memory(self, count: int, states: Any, episode_start: Any) -> tuple[Any, Any]:
         if not self.policy.recurrent:
