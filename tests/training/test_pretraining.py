@@ -161,7 +161,7 @@ def test_the_command_line(alg, eager, tmp_path, capsys):
 
 @BOTH
 def test_demonstrations_that_do_not_fit(alg, demo):
-    with pytest.raises(ValueError, match="of another observation space"):
+    with pytest.raises(ValueError, match="for another observation space"):
         learn(alg, make_vec_env("Pendulum-v1", "classic_control", 1, 0), 1, pretraining={"demo_path": demo})
     with pytest.raises(ValueError, match="there is no such file"):
         learn(alg, still(), 1, pretraining={"demo_path": "nowhere.npz"})
