@@ -32,7 +32,7 @@ def test_bad_arguments_are_named_in_one_line(argument, value):
 
 @pytest.mark.parametrize("argument", ["batch_size", "trace_length"])
 def test_arguments_of_traces_need_traces(argument):
-    with pytest.raises(ValueError, match="give buffer_len"):
+    with pytest.raises(ValueError, match="need buffer_len"):
         acer.learn("mlp", identity(), **SMALL, total_timesteps=32, **{argument: 8})
 
 
