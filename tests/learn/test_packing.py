@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbaselines.learn.packing import Packing
+from tfbaselines.learn.packing import Packing, leaves_of
 
 RNG = np.random.default_rng(0)
 STRUCTURE = (
@@ -23,7 +23,7 @@ STRUCTURE = (
 @pytest.mark.parametrize("jit", [True, False])
 def test_every_row_comes_back_as_it_was(jit):
     packing = Packing(STRUCTURE)
-    arrays = packing.pack(STRUCTURE)
+    arrays = packing.pack(leaves_of(STRUCTURE))
     # Pixels and flags stay as they are; all others are one array.
     assert [array.dtype for array in arrays] == [np.int32, np.bool_, np.uint8]
     row = tf.function(packing.row, jit_compile=jit)

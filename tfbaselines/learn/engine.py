@@ -22,7 +22,7 @@ from tfbaselines.compiling import compiled
 from tfbaselines.errors import UsageError
 from tfbaselines.learn.exchange import taken_apart
 from tfbaselines.learn.optimizers import restore_slots, rule_of, slots
-from tfbaselines.learn.packing import Calls, Row, one_row, plain, scalars_of, stacked
+from tfbaselines.learn.packing import Calls, Row, leaves_of, one_row, plain, scalars_of, stacked
 from tfbaselines.learn.phases import Batch, Merged, Phase, Statistics, in_float32
 from tfbaselines.parallel import mpi
 
@@ -127,7 +127,7 @@ class Engine:
         Returns:
             The phases' statistics [K] or [K, B], without the steps when a phase was not due.
         """
-        count, rows = tf.nest.flatten(block)[0].shape[:2]
+        count, rows = leaves_of(block)[0].shape[:2]
         scalars = {name: np.full(count, value, np.float32) for name, value in coefficients.items()}
         numbers = np.arange(self.step, self.step + count, dtype=np.int32)
         statistics = self._calls("block", partial(self._block, count), (block, scalars, numbers), rows)
@@ -323,4 +323,4 @@ def _together(statistics: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def _length(data: dict[str, Any]) -> int:
-    return len(tf.nest.flatten(data)[0])
+    return len(leaves_of(data)[0])
