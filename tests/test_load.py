@@ -76,6 +76,8 @@ def test_a_loaded_model_takes_raw_observations(alg, tmp_path):
     for loaded in (model, tfbaselines.load(tmp_path, plain)):
         for one in (lambda model, obs: model.act(obs, deterministic=True)[0], lambda model, obs: model.value(obs)):
             np.testing.assert_allclose(one(loaded, raw), one(run, scaled), rtol=1e-5, atol=1e-6)
+        # What is saved and exported scales them too.
+        np.testing.assert_array_equal(loaded.tree()["normalization"]["ob"]["mean"], env.ob_rms.mean)
     plain.close()
     single = model.predict(raw[0], deterministic=True)[0]
     np.testing.assert_allclose(single, model.act(raw, None, True)[0][0], rtol=1e-5, atol=1e-6)

@@ -242,8 +242,7 @@ class PolicyModel:
 
     def tree(self) -> dict[str, Any]:
         """Return the content of a saved model."""
-        normalization = self._env.normalization() if self._env is not None else self._env_state
-        return {"format": FORMAT, "config": self.config, "model": self.state(), "normalization": normalization}
+        return {"format": FORMAT, "config": self.config, "model": self.state(), "normalization": self._normalization}
 
     def take(self, tree: dict[str, Any], path: str | os.PathLike) -> None:
         """Take over the content of a saved model; raise ValueError with the file's name if it does not fit."""
@@ -277,8 +276,7 @@ class PolicyModel:
         """Write a TensorFlow SavedModel that serves raw observations; see training/export.py."""
         from tfbaselines.training.export import export_saved_model
 
-        normalization = self._env.normalization() if self._env is not None else self._env_state
-        export_saved_model(self.policy, normalization, os.path.expanduser(directory))
+        export_saved_model(self.policy, self._normalization, os.path.expanduser(directory))
 
     def _named(self, obs: Any) -> Any:
         """Convert observations to arrays; parts of Tuple and nested ones get the names of the policy's space."""
@@ -310,6 +308,11 @@ class PolicyModel:
         if MASK in parts and acted_on:
             check_masks(parts[MASK], self.policy.action_space)
         return space.pack(parts) if isinstance(space, PackedSpace) else parts
+
+    @property
+    def _normalization(self) -> dict[str, Any]:
+        """The statistics that scale raw observations for the policy."""
+        return self._env_state if self._env is None or self._takes_raw else self._env.normalization()
 
     def _scaled(self, obs: np.ndarray) -> np.ndarray:
         statistics = self._env_state.get("ob")
