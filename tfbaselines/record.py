@@ -75,7 +75,7 @@ def _recorded_environments(config: dict[str, Any], num_env: int, seed: int) -> t
 
 
 def _play(model: Any, env: Any, count: int, deterministic: bool) -> list[float]:
-    from tfbaselines.training.progress import make_progress
+    from tfbaselines.training.clock import make_progress
     from tfbaselines.training.testing import episodes
 
     returns: list[float] = []

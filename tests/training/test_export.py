@@ -17,7 +17,7 @@ from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead
 from tfbaselines.policy.distributions import make_pdtype
-from tfbaselines.training.export import export_saved_model
+from tfbaselines.training.build import export_saved_model
 from tfbaselines.training.model import PolicyModel
 
 # Answers the requests, one a line: an exported model, a file of inputs and one for the answers.

@@ -3,8 +3,8 @@ import types
 
 import pytest
 
-from tfbaselines.training import progress
-from tfbaselines.training.progress import NoProgress, ProgressBar, ProgressLines, make_progress
+from tfbaselines.training import clock as progress
+from tfbaselines.training.clock import NoProgress, ProgressBar, ProgressLines, make_progress
 
 
 class Terminal(io.StringIO):

@@ -19,8 +19,7 @@ from tfbaselines.logs.directory import LOCK_NAME
 from tfbaselines.parallel import mpi
 from tfbaselines.training.checkpoint import load_tree
 from tfbaselines.training.clock import Plan, Rates
-from tfbaselines.training.guards import Interrupted
-from tfbaselines.training.ranks import seed_everything
+from tfbaselines.training.guards import Interrupted, seed_everything
 from tfbaselines.training.run import Run
 
 # Updates are few, and are not what is tested.

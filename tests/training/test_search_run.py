@@ -11,8 +11,8 @@ from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.logs import logger
 from tfbaselines.parallel.mpi import Communicator
-from tfbaselines.training.episodic import SearchRun
 from tfbaselines.training.model import PolicyModel
+from tfbaselines.training.on_policy import SearchRun
 
 EPISODE = 5
 

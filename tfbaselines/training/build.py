@@ -1,10 +1,24 @@
-"""Policies from an algorithm's arguments, for learn, evaluate, play and export."""
+"""Policies: made from an algorithm's arguments, and exported as a SavedModel, which TensorFlow alone can serve."""
 
 import inspect
+import os
+import re
+import shutil
+import tempfile
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import tensorflow as tf
+from gymnasium import spaces
+
+from tfbaselines.compiling import compiled
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.config import Config, NetworkSpec
+from tfbaselines.envs.vec.packed import opened
+from tfbaselines.errors import UsageError
+from tfbaselines.files import replace_directory
+from tfbaselines.policy.base import BasePolicy
+from tfbaselines.policy.encoding import observation_spec
 from tfbaselines.policy.networks import get_network_builder
 from tfbaselines.policy.policy import Policy, build_policy
 from tfbaselines.training.model import PolicyModel
@@ -94,3 +108,88 @@ def check_network(network: NetworkSpec, config: Config) -> None:
     named = {parameter.name: parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}
     name = network if isinstance(network, str) else getattr(network, "__name__", repr(network))
     config.check_network(name, named, open_ended)
+
+
+PREFIX = "observations"
+
+
+def export_saved_model(policy: BasePolicy, normalization: dict[str, Any], directory: str) -> None:
+    """Write the policy with its normalization, whole or not at all.
+
+    The serving signature takes the environment's raw `observations` [N, ...], and returns `actions` (the most likely
+    ones) and `values`. A recurrent policy also takes `states` [N, S] and `masks` [N] (1 at an
+    episode's first step) and returns `states`. Each part of Dict observations is an argument
+    `observations_PART`; _ replaces all but letters and digits.
+
+    Args:
+        policy: policy to export.
+        normalization: statistics of VecNormalize, as in a saved model; empty for none.
+        directory: path of the export; it must not exist, or be an earlier export.
+    """
+    if os.path.exists(directory) and not os.path.isfile(os.path.join(directory, "saved_model.pb")):
+        raise UsageError(f"cannot export to '{directory}': it exists and is not an exported model")
+    parent = os.path.dirname(os.path.abspath(directory))
+    try:
+        os.makedirs(parent, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise UsageError(f"cannot export to '{directory}': a part of its path is a file") from None
+    work = tempfile.mkdtemp(prefix=".export-", dir=parent)
+    try:
+        module = _ServedPolicy(policy, normalization)
+        tf.saved_model.save(module, work, signatures={"serving_default": module.serve})
+        replace_directory(directory, work)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+class _ServedPolicy(tf.Module):
+    def __init__(self, policy: BasePolicy, normalization: dict[str, Any]) -> None:
+        super().__init__()
+        # Attributes of the module, so that the SavedModel tracks their variables.
+        self.networks = policy.modules
+        self.parameters = [variable.value for variable in policy.trainable_variables]
+        if policy.normalizer:
+            self.statistics = policy.normalizer.variables
+        spec = observation_spec(opened(policy.observation_space))
+        if normalization.get("ob"):
+            # The policy learned from normalized observations; the served policy takes raw ones.
+            spec = tf.TensorSpec(spec.shape, tf.float32)
+        named = isinstance(spec, dict)
+        specs = {_argument(name): part for name, part in spec.items()} if named else {PREFIX: spec}
+        if policy.recurrent:
+            specs["states"] = tf.TensorSpec((None, policy.state_size), tf.float32)
+            specs["masks"] = tf.TensorSpec((None,), tf.float32)
+
+        def serve(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+            if named:
+                obs = {name: inputs[_argument(name)] for name in spec}
+            else:
+                obs = _normalize(inputs[PREFIX], normalization)
+            outputs = policy.forward(obs, inputs.get("masks"), inputs.get("states"))
+            actions = policy.head.distribution(outputs.flat).mode()
+            if isinstance(policy.action_space, spaces.Box):
+                kind = actions.dtype.as_numpy_dtype
+                low, high = (getattr(policy.action_space, bound).astype(kind) for bound in ("low", "high"))
+                actions = tf.clip_by_value(actions, low, high)
+                if policy.action_space.dtype.kind != "f":
+                    actions = tf.cast(tf.round(actions), policy.action_space.dtype)
+            results = {"actions": actions, "values": outputs.value}
+            return results | ({"states": outputs.states} if policy.recurrent else {})
+
+        signature = {name: tf.TensorSpec(s.shape, s.dtype, name=name) for name, s in specs.items()}
+        self.serve = compiled(serve).get_concrete_function(**signature)
+
+
+def _argument(part: str) -> str:
+    """Return the name of a part's argument; _ replaces all but letters and digits."""
+    return f"{PREFIX}_{re.sub(r'[^A-Za-z0-9_]', '_', part)}"
+
+
+def _normalize(obs: tf.Tensor, normalization: dict[str, Any]) -> tf.Tensor:
+    statistics = normalization.get("ob") if normalization else None
+    if statistics is None:
+        return obs
+    deviation = np.sqrt(np.asarray(statistics["var"]) + normalization["epsilon"])
+    clip = float(normalization["clipob"])
+    centred = obs - tf.constant(np.asarray(statistics["mean"], np.float32))
+    return tf.clip_by_value(centred / tf.constant(deviation.astype(np.float32)), -clip, clip)

@@ -1,4 +1,4 @@
-"""Runs of Spinning Up's on-policy algorithms: an update, a test and a row of the logs in each epoch."""
+"""Spinning Up's epochs: an update, a test and a row, which progress.txt and the run's logs get."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,9 +10,12 @@ from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import EpochConfig
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.errors import unknown
 from tfbaselines.learn.engine import Batch, Engine, Outcome, Phase, Statistics
 from tfbaselines.learn.losses import squared_value_loss
 from tfbaselines.learn.optimizers import Adam
+from tfbaselines.logs import logger
+from tfbaselines.logs.epoch_logger import EpochLogger, EpochTable
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.moments import mpi_moments
 from tfbaselines.policy.policy import Policy
@@ -20,7 +23,56 @@ from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.rollout.rollout import Rollout
 from tfbaselines.training.clock import Plan
 from tfbaselines.training.on_policy import OnPolicyRun
-from tfbaselines.training.tables import begin_row, end_row, make_table
+from tfbaselines.training.run import Run
+
+LOGGER_ARGUMENTS = ("output_dir", "output_fname", "exp_name")
+
+
+def make_table(run: Run, logger_kwargs: dict[str, Any] | None) -> EpochTable:
+    """Return the table of a run, which is closed at the run's end; without a directory it writes no file.
+
+    Args:
+        run: the run.
+        logger_kwargs: output_dir, output_fname and exp_name; by default the log directory.
+    """
+    for name in logger_kwargs or {}:
+        if name not in LOGGER_ARGUMENTS:
+            raise unknown("argument of logger_kwargs", name, LOGGER_ARGUMENTS)
+    directory = logger.configured_dir()
+    if directory is None and not logger_kwargs:
+        return EpochTable(run.comm)
+    arguments = {"output_dir": directory} | (logger_kwargs or {})
+    table = EpochLogger(comm=run.comm, resume=run.options.resume is not None, format_strs=(), **arguments)
+    run.at_end(table.close)
+    return table
+
+
+def begin_row(table: EpochTable, run: Run, epoch: int) -> None:
+    """Test, and add the epoch's number and the columns of its episodes to the row.
+
+    Args:
+        table: values of the epoch.
+        run: the run.
+        epoch: number of the epoch.
+    """
+    table.store_episodes(run.test(), "Test")
+    tests = run.eval_env is not None
+    table.log_tabular("Epoch", epoch)
+    table.log_tabular("EpRet", with_min_and_max=True)
+    if tests:
+        table.log_tabular("TestEpRet", with_min_and_max=True)
+    table.log_tabular("EpLen", average_only=True)
+    if tests:
+        table.log_tabular("TestEpLen", average_only=True)
+
+
+def end_row(table: EpochTable, run: Run) -> dict[str, Any]:
+    """Add the times to the row, write it, and return it; the next epoch begins without values."""
+    table.log_tabular("Time", run.elapsed)
+    table.log_tabular("fps", run.fps)
+    table.forget()
+    return table.dump_tabular() if isinstance(table, EpochLogger) else table.take_row()
+
 
 # Initial log standard deviation of Gaussian policies, as in Spinning Up.
 INITIAL_LOGSTD = -0.5

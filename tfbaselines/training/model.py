@@ -273,8 +273,8 @@ class PolicyModel:
         self.take(load_tree(found), found)
 
     def export(self, directory: str | os.PathLike) -> None:
-        """Write a TensorFlow SavedModel that serves raw observations; see training/export.py."""
-        from tfbaselines.training.export import export_saved_model
+        """Write a TensorFlow SavedModel that serves raw observations; see training/build.py."""
+        from tfbaselines.training.build import export_saved_model
 
         export_saved_model(self.policy, self._normalization, os.path.expanduser(directory))
 

@@ -28,9 +28,9 @@ from tfbaselines.replay.hindsight import HindsightReplay
 from tfbaselines.replay.replay import Replay
 from tfbaselines.rollout.collector import Behave, Collector
 from tfbaselines.training.clock import Plan
+from tfbaselines.training.epochs import begin_row, end_row, make_table
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.run import Run
-from tfbaselines.training.tables import begin_row, end_row, make_table
 
 # Most bytes of the batches in one compiled call.
 BLOCK_BYTES = 2**26

@@ -28,11 +28,17 @@ from tfbaselines.parallel import mpi
 from tfbaselines.parallel.threads import Together, one_blas_thread
 from tfbaselines.policy.precision import available, set_precision
 from tfbaselines.training.callbacks import Callbacks, StopAt
-from tfbaselines.training.clock import Clock, Plan, Rates
-from tfbaselines.training.guards import FiniteCheck, Interrupted, StopSignals
+from tfbaselines.training.clock import Clock, Plan, Rates, make_progress
+from tfbaselines.training.guards import (
+    FiniteCheck,
+    Interrupted,
+    StopSignals,
+    agree,
+    check_in_step,
+    ranks_text,
+    seed_everything,
+)
 from tfbaselines.training.model import PolicyModel
-from tfbaselines.training.progress import make_progress
-from tfbaselines.training.ranks import agree, check_in_step, ranks_text, seed_everything
 from tfbaselines.training.saving import RunState, Saving
 from tfbaselines.training.testing import Scores, Tester, make_tester
 

@@ -20,8 +20,8 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.packed import refuse_action_masks
 from tfbaselines.logs import logger
 from tfbaselines.training.build import make_direct_policy
-from tfbaselines.training.episodic import SearchRun, counter_columns, test_columns
 from tfbaselines.training.model import PolicyModel
+from tfbaselines.training.on_policy import SearchRun, counter_columns, test_columns
 
 make_policy = partial(make_direct_policy, certain=False)
 

@@ -24,8 +24,8 @@ from tfbaselines.errors import bad_argument
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import Adam
 from tfbaselines.training.build import make_direct_policy as make_policy
-from tfbaselines.training.episodic import SearchRun
 from tfbaselines.training.model import PolicyModel
+from tfbaselines.training.on_policy import SearchRun
 
 
 @takes(Config)

@@ -26,8 +26,8 @@ from tfbaselines.parallel import mpi
 from tfbaselines.rollout.collector import random_actions
 from tfbaselines.rollout.rollout import continues
 from tfbaselines.training.build import check_network
-from tfbaselines.training.episodic import SearchRun
 from tfbaselines.training.model import PolicyModel
+from tfbaselines.training.on_policy import SearchRun
 
 
 @takes(Config)
