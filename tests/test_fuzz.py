@@ -18,7 +18,7 @@ from tfbaselines.algs.registry import ALGORITHMS, get
 from tfbaselines.cli.command_line import parse
 from tfbaselines.cli.sections import read_sections
 from tfbaselines.cli.stored import given_again, read_config
-from tfbaselines.demos.demonstrations import load_demonstrations
+from tfbaselines.demos import load_demonstrations
 from tfbaselines.replay.replay import Replay
 
 COUNT = int(os.environ.get("TFBASELINES_FUZZ", 150))

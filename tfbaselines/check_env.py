@@ -11,8 +11,8 @@ from gymnasium import spaces
 from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.cli.command import Parser, exit_status
 from tfbaselines.cli.command_line import ENV_KWARGS, own_arguments, split
+from tfbaselines.envs import env_type_of
 from tfbaselines.envs.check import ADVICE, MISTAKE, check
-from tfbaselines.envs.ids import env_type_of
 from tfbaselines.envs.make import making
 from tfbaselines.envs.vec.observations import MASK, is_image, named_parts_of
 from tfbaselines.envs.wrappers import GOALS

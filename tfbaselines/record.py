@@ -24,7 +24,7 @@ def record(
     checkpoint: str = "last",
     trust: bool = False,
 ) -> dict[str, Any]:
-    """Run the policy of a saved run, and write the episodes to a file (demos/demonstrations.py).
+    """Run the policy of a saved run, and write the episodes to a file of demonstrations.
 
     Args:
         directory: log directory of the run.
@@ -42,7 +42,7 @@ def record(
     check_at_least(1, episodes=episodes, num_env=num_env)
     config, path = find_run(directory, checkpoint, trust)
     check_can_be_written("out", out)
-    from tfbaselines.demos.demonstrations import save_demonstrations
+    from tfbaselines.demos import save_demonstrations
     from tfbaselines.training.testing import limit_as_trained
 
     env, recorder = _recorded_environments(config, num_env, seed)

@@ -13,9 +13,8 @@ from small_runs import DEMONSTRATIONS, learn, samples, table, train, weights
 
 from tfbaselines.algs import bc
 from tfbaselines.config.options import RunOptions
-from tfbaselines.demos import cloning
+from tfbaselines.demos import Demonstrations, cloning, save_demonstrations
 from tfbaselines.demos.cloning import cloning_loss
-from tfbaselines.demos.demonstrations import Demonstrations, save_demonstrations
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.evaluate import evaluate
 from tfbaselines.logs.logger import read_csv

@@ -16,10 +16,10 @@ from tfbaselines.algs import gail
 from tfbaselines.algs.gail.gail import LearnedReturns
 from tfbaselines.algs.trpo_mpi.trpo_mpi import TrustRegionUpdate
 from tfbaselines.config.options import RunOptions
+from tfbaselines.demos import load_demonstrations
 from tfbaselines.demos.cloning import Cloning
-from tfbaselines.demos.demonstrations import load_demonstrations
 from tfbaselines.envs.make import make_vec_env
-from tfbaselines.rewards.adversary import Adversary, Discriminator, adversarial_loss, adversarial_reward
+from tfbaselines.rewards.learned import Adversary, Discriminator, adversarial_loss, adversarial_reward
 from tfbaselines.training.callbacks import StopAt
 from tfbaselines.training.testing import even_episodes
 

@@ -13,7 +13,7 @@ from small_runs import DEMONSTRATIONS, joined, learn, rows, samples, stop_after,
 
 from tfbaselines.algs.registry import get
 from tfbaselines.config.options import RunOptions
-from tfbaselines.demos.demonstrations import Demonstrations, save_demonstrations
+from tfbaselines.demos import Demonstrations, save_demonstrations
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.evaluate import evaluate
 from tfbaselines.run import main
@@ -187,15 +187,13 @@ def test_other_spaces_are_refused(data):
 def test_minari_datasets(eager, monkeypatch):
     """A stand-in for the package's loader."""
     given, seen = samples(SEEN, ACTIONS, (10,) * 4), []
-    monkeypatch.setattr(
-        "tfbaselines.demos.demonstrations.of_minari", lambda name: seen.append(name) or _episodes(given)
-    )
+    monkeypatch.setattr("tfbaselines.demos.of_minari", lambda name: seen.append(name) or _episodes(given))
     learn("td3", untouched(), 2, offline="minari:some/data-v0")
     assert seen == ["some/data-v0"]
 
 
 def _episodes(given):
-    from tfbaselines.demos.foreign import Episodes
+    from tfbaselines.demos import Episodes
 
     return Episodes(**{name: getattr(given, name) for name in Episodes._fields})
 

@@ -12,13 +12,13 @@ from small_runs import DEMONSTRATIONS, rows, weights
 
 from tfbaselines.algs.registry import get
 from tfbaselines.config.options import RunOptions
-from tfbaselines.demos.demonstrations import Demonstrations, load_demonstrations, save_demonstrations
+from tfbaselines.demos import Demonstrations, load_demonstrations, save_demonstrations
 from tfbaselines.envs import tiny
 from tfbaselines.envs.make import make_vec_env
-from tfbaselines.envs.normalize import VecNormalize
+from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.evaluate import evaluate
 from tfbaselines.logs import logger
-from tfbaselines.rewards.adversary import Adversary, Discriminator
+from tfbaselines.rewards.learned import Adversary, Discriminator
 from tfbaselines.run import main
 
 EVERY = {

@@ -8,7 +8,7 @@ pytest.importorskip("mujoco")
 
 from tfbaselines.bench import older_tasks
 from tfbaselines.bench.older_tasks import cylinder
-from tfbaselines.envs.ids import env_type_of
+from tfbaselines.envs import env_type_of
 from tfbaselines.envs.make import make_vec_env
 
 

@@ -18,7 +18,7 @@ from tfbaselines.cli.sections import (
     tuned_environments,
 )
 from tfbaselines.cli.stored import read_config
-from tfbaselines.envs.ids import ENV_TYPES
+from tfbaselines.envs import ENV_TYPES
 from tfbaselines.errors import UsageError
 from tfbaselines.run import main
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tfbaselines.gail.dataset.mujoco_dset import Mujoco_Dset
 
-from tfbaselines.demos.demonstrations import load_demonstrations
+from tfbaselines.demos import load_demonstrations
 from tfbaselines.errors import UsageError
 
 EPISODES, LENGTH = 4, 5

@@ -11,8 +11,8 @@ from tfbaselines.algs.registry import ALGORITHMS
 from tfbaselines.compat.__main__ import EXAMPLE
 from tfbaselines.config.stable_baselines3 import OTHERS, TWINS
 from tfbaselines.envs.make import make_vec_env
-from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import VecFrameStack
+from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.policy.networks import NETWORKS
 
 

@@ -7,7 +7,7 @@ import pytest
 from gymnasium import spaces
 from small_runs import samples
 
-from tfbaselines.demos.demonstrations import DataSetReplay, Demonstrations
+from tfbaselines.demos import DataSetReplay, Demonstrations
 
 SEEN, ACTIONS = spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Box(-2.0, 2.0, (2,), np.float32)
 

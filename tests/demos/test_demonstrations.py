@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 from small_runs import samples
 
-from tfbaselines.demos.demonstrations import ARRAYS, load_demonstrations, save_demonstrations
+from tfbaselines.demos import ARRAYS, load_demonstrations, save_demonstrations
 
 BOX, DISCRETE = spaces.Box(-1.0, 1.0, (3,), np.float32), spaces.Discrete(3, start=5)
 ACTIONS = [

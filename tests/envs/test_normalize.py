@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.tiny import ConstantRewardEnv, DiscreteIdentityEnv
 from tfbaselines.envs.vec import DummyVecEnv
+from tfbaselines.envs.wrappers import VecNormalize
 
 
 class Noisy(ConstantRewardEnv):

@@ -8,10 +8,10 @@ from cases import cases, group, load
 from gymnasium import spaces
 from weights import assert_close, assert_equal, assign
 
-from tfbaselines.demos.demonstrations import Demonstrations
+from tfbaselines.demos import Demonstrations
 from tfbaselines.learn.exchange import joined
 from tfbaselines.learn.phases import gradients_of
-from tfbaselines.rewards.adversary import ADAM_EPSILON, Adversary, Discriminator
+from tfbaselines.rewards.learned import ADAM_EPSILON, Adversary, Discriminator
 
 CASES = cases("gail_adversary*")
 

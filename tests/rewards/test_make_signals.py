@@ -6,7 +6,7 @@ from small_environments import box, identity
 from small_runs import demonstrations_for
 
 from tfbaselines.config.signals import parse_signals
-from tfbaselines.rewards.signals import make_signals
+from tfbaselines.rewards import make_signals
 
 
 @pytest.mark.parametrize("make", [box, identity])

@@ -9,7 +9,7 @@ from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv
 from tfbaselines.policy.actor import GraphActor, NumpyActor
 from tfbaselines.policy.policy import build_policy
-from tfbaselines.rewards.signals import RewardSignals
+from tfbaselines.rewards import RewardSignals
 from tfbaselines.rollout.rollout import TERMINATE, Runner
 
 BOX = spaces.Box(-np.inf, np.inf, (1,), np.float64)

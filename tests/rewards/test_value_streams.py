@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tfbaselines.config.signals import parse_signals
-from tfbaselines.rewards.streams import ValueStreams
+from tfbaselines.rewards import ValueStreams
 from tfbaselines.rollout.returns import gae
 from tfbaselines.rollout.rollout import GO_ON, TIME_OUT, Rollout
 

@@ -163,7 +163,7 @@ class Trial:
 
 def demonstrate(env_id: str, path: Path) -> None:
     """Write five episodes of random actions."""
-    from tfbaselines.demos.demonstrations import ARRAYS, Demonstrations, save_demonstrations
+    from tfbaselines.demos import ARRAYS, Demonstrations, save_demonstrations
 
     env = gymnasium.make(env_id)
     env.action_space.seed(0)

@@ -18,7 +18,7 @@ from small_environments import CYCLE, Goals, box, identity
 from tfbaselines.algs.registry import ALGORITHMS, get
 from tfbaselines.config.bases import BatchConfig, EpochConfig, PolicyConfig, ReplayConfig, SearchConfig
 from tfbaselines.config.options import RunOptions
-from tfbaselines.demos.demonstrations import Demonstrations, save_demonstrations
+from tfbaselines.demos import Demonstrations, save_demonstrations
 from tfbaselines.envs import tiny
 from tfbaselines.learn.engine import Engine
 from tfbaselines.logs import logger

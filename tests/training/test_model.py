@@ -10,7 +10,7 @@ from helpers import vec
 
 from tfbaselines.algs import ppo2, sac
 from tfbaselines.envs import tiny
-from tfbaselines.envs.normalize import VecNormalize
+from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.errors import NotFiniteError
 from tfbaselines.learn.average import with_targets
 from tfbaselines.policy.policy import build_policy

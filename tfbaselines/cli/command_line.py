@@ -14,7 +14,7 @@ from tfbaselines.config.config import Declared, arg
 from tfbaselines.config.networks import Network, network_named
 from tfbaselines.config.options import EXCHANGES, ON_NAN, PRECISIONS
 from tfbaselines.config.stable_baselines3 import name_here
-from tfbaselines.envs.ids import ENV_TYPES
+from tfbaselines.envs import ENV_TYPES
 from tfbaselines.envs.make import WORKERS, check_worker, env_type_of
 from tfbaselines.errors import UsageError, bad_argument, nearest
 from tfbaselines.limits import SEED, TIMESTEPS

@@ -10,7 +10,7 @@ from tfbaselines.config.algorithm import Algorithm, named
 from tfbaselines.config.argument import Argument, shown
 from tfbaselines.config.networks import NETWORKS, Network, network_named
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
-from tfbaselines.envs.ids import ENV_TYPES
+from tfbaselines.envs import ENV_TYPES
 
 # Columns.
 MAX_WIDTH = 110

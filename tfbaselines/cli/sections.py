@@ -16,7 +16,7 @@ from tfbaselines.arrays import open_regular
 from tfbaselines.cli.command_line import ENV_KWARGS, FLAGS, OF_THE_RUN, Arguments
 from tfbaselines.config.argument import shown
 from tfbaselines.config.networks import network_named
-from tfbaselines.envs.ids import ENV_TYPES, VERSION, env_type_of
+from tfbaselines.envs import ENV_TYPES, VERSION, env_type_of
 from tfbaselines.errors import UsageError, bad_argument, nearest, warn
 
 TUNED = Path(__file__).parents[1] / "tuned"

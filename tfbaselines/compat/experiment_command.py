@@ -166,7 +166,7 @@ def checked(alg: str, given: dict[str, list[Any]]) -> dict[str, Any]:
         alg: name of the algorithm.
         given: values by long names.
     """
-    from tfbaselines.envs.ids import env_type_of
+    from tfbaselines.envs import env_type_of
 
     known = {*arguments_of(alg), *OF_THE_EXPERIMENT, *SHORT}
     for name in given:

@@ -129,7 +129,7 @@ class _PassedOn(StopSignals):
 def _make(env_name: str) -> Any:
     import gymnasium
 
-    from tfbaselines.envs.ids import env_type_of
+    from tfbaselines.envs import env_type_of
 
     return gymnasium.make(env_type_of(env_name)[1])
 

@@ -11,7 +11,7 @@ from tfbaselines.cli.command_line import ENV_KWARGS, OF_THE_RUN, parse
 from tfbaselines.cli.stored import check_config, make_config
 from tfbaselines.config.argument import shown
 from tfbaselines.config.networks import ACTIVATIONS
-from tfbaselines.envs.ids import env_type_of
+from tfbaselines.envs import env_type_of
 from tfbaselines.parallel import mpi
 
 # Spinning Up's multi-layer perceptrons.

@@ -80,7 +80,7 @@ BASELINES: dict[str, Port] = {
         instead={
             "train": "learn(network, env, ...) of an algorithm, or main(['--alg=ppo2', ...])",
             "build_env": "tfbaselines.common.cmd_util.make_vec_env, or tfbaselines.envs.make.build_env(config)",
-            "get_env_type": "tfbaselines.envs.ids.env_type_of(env_id)",
+            "get_env_type": "tfbaselines.envs.env_type_of(env_id)",
             "get_learn_function": "tfbaselines.algs.registry.get(alg).learn",
             "get_learn_function_defaults": "tfbaselines.algs.registry.get(alg).config.defaults_for(env_type)",
             "get_default_network": "tfbaselines.algs.registry.get(alg).default_network(env_type)",
@@ -153,7 +153,7 @@ BASELINES: dict[str, Port] = {
         run_mujoco=script_of("gail"),
     ),
     "gail.dataset.mujoco_dset": Port(names={"compat.baselines": "Mujoco_Dset"}),
-    "gail.adversary": Port(nothing="gail.learn makes its discriminator; see tfbaselines.rewards.adversary"),
+    "gail.adversary": Port(nothing="gail.learn makes its discriminator; see tfbaselines.rewards.learned"),
     "gail.behavior_clone": Port(nothing="python -m tfbaselines.run --alg=bc, or gail.learn(pretrained=True)"),
     **algorithm(
         "her",

@@ -116,7 +116,7 @@ OTHERS = {
         "`make_vec_env(id, num_env=4, worker='subproc', logger_dir=...)` of `tfbaselines.envs.make`"
     ),
     "`VecNormalize(venv, norm_obs=, norm_reward=, clip_obs=, clip_reward=)`": (
-        "`VecNormalize(venv, ob=, ret=, clipob=, cliprew=)` of `tfbaselines.envs.normalize`; its statistics are saved "
+        "`VecNormalize(venv, ob=, ret=, clipob=, cliprew=)` of `tfbaselines.envs.wrappers`; its statistics are saved "
         "with the model, and the command line wraps MuJoCo's environments in it"
     ),
     "`VecFrameStack(venv, n_stack=4)`": "`VecFrameStack(venv, nstack=4)` of `tfbaselines.envs.vec`",

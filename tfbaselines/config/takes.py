@@ -11,8 +11,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import gymnasium
 
 from tfbaselines.config.config import Config
+from tfbaselines.envs import VERSION
 from tfbaselines.envs.adapt import as_vec_env, check_apart
-from tfbaselines.envs.ids import VERSION
 from tfbaselines.errors import UsageError
 
 WIDTH = 100

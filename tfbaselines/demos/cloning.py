@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.compiling import compiled
-from tfbaselines.demos.demonstrations import Demonstrations
+from tfbaselines.demos import Demonstrations
 from tfbaselines.learn.engine import Batch, Engine, Phase, Statistics
 from tfbaselines.learn.losses import evaluated
 from tfbaselines.learn.optimizers import Adam

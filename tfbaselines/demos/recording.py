@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.demos.demonstrations import Demonstrations
-from tfbaselines.envs.normalize import VecNormalize
+from tfbaselines.demos import Demonstrations
 from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper, find_wrapper, last_observation
+from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.policy.encoding import observation_dtype
 
 

@@ -1,0 +1,115 @@
+"""Environment ids: their type, their entry in Gymnasium's registry, and errors for ids that fail."""
+
+import contextlib
+import importlib.util
+import io
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+
+from tfbaselines.errors import UsageError, bad_argument, unknown
+
+ENV_TYPES = ("atari", "box2d", "classic_control", "mujoco", "retro", "robotics", "toy_text")
+
+# The version at the end of an environment's id; names of types, networks and settings have none.
+VERSION = re.compile(r"-v\d+$")
+
+# Packages of the types of environments.
+PACKAGES = {
+    "atari": "ale-py",
+    "box2d": '"gymnasium[box2d]"',
+    "classic_control": '"gymnasium[classic-control]"',
+    "mujoco": '"gymnasium[mujoco]"',
+    "robotics": "gymnasium-robotics",
+    "toy_text": '"gymnasium[toy-text]"',
+}
+
+# Packages that are imported for an unknown id, the type of their environments, and a pattern of their ids.
+_PROVIDERS = {
+    "ale_py": ("atari", r"NoFrameskip|^ALE/"),
+    "gymnasium_robotics": ("robotics", r"^(Fetch|Hand|Adroit|PointMaze|AntMaze|FrankaKitchen)"),
+}
+
+
+def env_type_of(env_id: str, env_type: str | None = None) -> tuple[str, str]:
+    """Return the type of an environment and its id without a module.
+
+    Args:
+        env_id: a registered id, or 'module:id' to import the module that registers it first.
+        env_type: overrides the type of the registry.
+
+    Returns:
+        (type, id); the type is one of ENV_TYPES, or the package of a user's environment.
+    """
+    if env_type is not None and env_type not in ENV_TYPES:
+        raise unknown("env_type", env_type, ENV_TYPES)
+    if ":" in env_id:
+        module, env_id = env_id.split(":", 1)
+        try:
+            importlib.import_module(module)
+        except (ImportError, TypeError) as error:
+            hint = f": write {module[:-3]:.80}:{env_id:.80}, without .py" if module.endswith(".py") else ""
+            why = f"module '{module:.80}' cannot be imported ({error!s:.200}){hint}"
+            raise bad_argument("env", f"{module}:{env_id}", why) from None
+    if env_type == "retro":
+        raise UsageError("env_type='retro' needs the package stable-retro, which is not supported yet")
+    spec = spec_of(env_id)
+    if env_type is not None:
+        return env_type, env_id
+    entry_point = spec.entry_point if isinstance(spec.entry_point, str) else spec.entry_point.__module__
+    parts = re.split(r"[.:]", entry_point)
+    if parts[0] in _PROVIDERS:
+        return _PROVIDERS[parts[0]][0], env_id
+    return next((part for part in parts if part in ENV_TYPES), parts[0]), env_id
+
+
+def spec_of(env_id: str) -> Any:
+    """Return the registry's entry; UsageError with the nearest id if there is none."""
+    for provider in _PROVIDERS:
+        if env_id in gymnasium.registry:
+            break
+        with contextlib.suppress(ImportError), _without_notices():
+            gymnasium.register_envs(importlib.import_module(provider))
+    if env_id in gymnasium.registry:
+        return gymnasium.registry[env_id]
+    newest = _newest_version(env_id)
+    if newest is not None:
+        raise UsageError(f"unknown environment '{env_id:.80}': did you mean '{newest}'?")
+    for package, (env_type, ids) in _PROVIDERS.items():
+        if re.search(ids, env_id) and not _installed(package):
+            raise UsageError(f"environment '{env_id:.80}' needs {PACKAGES[env_type]}: pip install {PACKAGES[env_type]}")
+    module = f"if your module registers it, write 'module:{env_id:.80}'"
+    raise UsageError(f"{unknown('environment', env_id, gymnasium.registry)}; {module}")
+
+
+def _newest_version(env_id: str) -> str | None:
+    """Return the newest registered version of an environment."""
+    base = _without_version(env_id)
+    versions = [name for name in gymnasium.registry if _without_version(name) == base]
+    return max(versions, key=lambda name: int(re.search(r"\d*$", name)[0] or 0), default=None)
+
+
+def _without_version(env_id: str) -> str:
+    return VERSION.sub("", env_id)
+
+
+@contextlib.contextmanager
+def _without_notices() -> Iterator[None]:
+    """Drop the output of a package's import."""
+    with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+        yield
+
+
+def _installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def cannot_be_made(env_id: str, env_type: str, error: Exception) -> UsageError:
+    """Return the error for an environment that needs missing or outdated packages."""
+    newest = _newest_version(env_id)
+    if newest not in (None, env_id) and "mujoco" in str(error).lower() and _installed("mujoco"):
+        return UsageError(f"environment '{env_id:.80}' needs outdated packages: use '{newest}'")
+    failed = f"environment '{env_id}' cannot be made ({str(error).splitlines()[0]})"
+    return UsageError(f"{failed}: pip install {PACKAGES[env_type]}" if env_type in PACKAGES else failed)

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.envs.ids import spec_of
+from tfbaselines.envs import spec_of
 from tfbaselines.envs.wrappers import TimeLimit
 from tfbaselines.errors import UsageError
 

@@ -1,7 +1,14 @@
-"""Base class of reward signals that learn their own networks."""
+"""Base class of reward signals that learn their own networks, and GAIL's reward (Ho and Ermon 2016, arXiv:1606.03476).
+
+GAIL's discriminator D separates the policy's observations and actions from a demonstrator's. It descends
+
+    E_policy[-log(1 - D)] + E_demonstrations[-log D] - entcoeff H[D],
+
+and the reward is -log(1 - D). The functions of D's logits [B] are pure.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -10,10 +17,16 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.compiling import compiled
+from tfbaselines.demos import Demonstrations
 from tfbaselines.errors import UsageError
 from tfbaselines.learn.engine import Batch, Engine, Phase, Statistics
 from tfbaselines.learn.optimizers import Adam, restore_slots, slots
 from tfbaselines.parallel import mpi
+from tfbaselines.policy.encoding import encode, encoded_shape, is_image
+from tfbaselines.policy.networks import get_network_builder
+from tfbaselines.policy.normalizer import Normalizer
+from tfbaselines.policy.trunk import ENCODERS, Trunk
+from tfbaselines.rollout.rollout import TIME_OUT
 from tfbaselines.training.model import Part
 
 IMAGE_ENCODER = "simple"
@@ -166,3 +179,187 @@ class LearnedSignal(Part, ABC):
         if isinstance(space, spaces.Box):
             batch["actions"] = np.clip(batch["actions"], space.low, space.high).astype(np.float32)
         return batch
+
+
+# Keeps the reward finite where the discriminator is certain.
+EPSILON = 1e-8
+ADAM_EPSILON = 1e-8
+
+
+class Discriminator:
+    """Two layers of tanh units on observation and action, and a linear logit.
+
+    Box observations are standardized by its own running statistics; images pass through an encoder; discrete actions
+    are one-hot.
+
+    Attributes:
+        normalizer: running statistics of observations; None for images and discrete observations.
+
+    Args:
+        observation_space: of one environment.
+        action_space: of one environment.
+        hidden_size: units of each layer.
+        use_actions: the logit depends on actions too, not on observations alone.
+        comm: communicator over which the running statistics are merged.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        hidden_size: int,
+        comm: mpi.Communicator | None = None,
+        use_actions: bool = True,
+    ) -> None:
+        self._observation_space = observation_space
+        self._action_space = action_space
+        image = is_image(observation_space)
+        numeric = isinstance(observation_space, spaces.Box) and not image
+        self.normalizer = Normalizer(encoded_shape(observation_space), comm) if numeric else None
+        self._trunk = Trunk(observation_space, get_network_builder(ENCODERS[IMAGE_ENCODER])() if image else None)
+        self._action_width = int(np.prod(encoded_shape(action_space))) if use_actions else 0
+        units = ((hidden_size, "tanh"), (hidden_size, "tanh"), (1, None))
+        layers = [keras.layers.Dense(width, activation=activation) for width, activation in units]
+        self._dense = DenseLayers(layers, self._trunk.width + self._action_width)
+
+    @property
+    def convolutional(self) -> bool:
+        """True if it convolves images."""
+        return bool(self._trunk.modules)
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        """Variables of the encoder, then of the layers."""
+        return [*self._trunk.trainable_variables, *self._dense.trainable_variables]
+
+    def logits(self, obs: Any, actions: tf.Tensor) -> tf.Tensor:
+        """Compute logits [B], above 0 where the demonstrator is more likely than the policy.
+
+        Args:
+            obs: [B, ...].
+            actions: [B, ...], as the environment takes them.
+        """
+        encoded = encode(obs, self._observation_space)
+        if self.normalizer is not None:
+            encoded = self.normalizer.apply(encoded)
+        x, _ = self._trunk(encoded, None, None)
+        if self._action_width:
+            encoded_actions = tf.reshape(encode(actions, self._action_space), (-1, self._action_width))
+            x = tf.concat([x, tf.cast(encoded_actions, tf.float32)], axis=-1)
+        return self._dense(x)[:, 0]
+
+
+def adversarial_loss(
+    generator: tf.Tensor, expert: tf.Tensor, entcoeff: float
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Compute E_g[-log(1 - D)] + E_e[-log D] - entcoeff H[D], where D = sigmoid(logit).
+
+    Args:
+        generator: logits [B] of the policy's steps.
+        expert: logits [B] of demonstrated steps.
+        entcoeff: weight of the mean entropy H of D as a Bernoulli distribution over both.
+    """
+    generator_loss = tf.reduce_mean(tf.nn.softplus(generator))
+    expert_loss = tf.reduce_mean(tf.nn.softplus(-expert))
+    logits = tf.concat([generator, expert], 0)
+    entropy = tf.reduce_mean((1.0 - tf.sigmoid(logits)) * logits + tf.nn.softplus(-logits))
+    entropy_loss = -entcoeff * entropy
+    return generator_loss + expert_loss + entropy_loss, {
+        "generator_loss": generator_loss,
+        "expert_loss": expert_loss,
+        "entropy": entropy,
+        "entropy_loss": entropy_loss,
+        "generator_acc": tf.reduce_mean(tf.cast(tf.sigmoid(generator) < 0.5, tf.float32)),
+        "expert_acc": tf.reduce_mean(tf.cast(tf.sigmoid(expert) > 0.5, tf.float32)),
+    }
+
+
+def adversarial_reward(logits: tf.Tensor) -> tf.Tensor:
+    """Compute -log(1 - D) [B] from logits [B]: large where the discriminator takes the policy for the expert."""
+    return -tf.math.log(1.0 - tf.sigmoid(logits) + EPSILON)
+
+
+class Adversary(LearnedSignal):
+    """The reward signal of a discriminator.
+
+    Attributes:
+        discriminator: the network.
+
+    Args:
+        discriminator: the network.
+        demonstrations: of the expert.
+        action_space: Box actions are clipped to its bounds, like demonstrated actions.
+        entcoeff: see `adversarial_loss`.
+        lr: learning rate.
+        rng: generator that draws demonstrated steps.
+        comm: communicator of the ranks that train together.
+        subsample: use every n-th step of a demonstrated episode.
+        strength: factor of the rewards.
+        gamma: discount of their returns.
+        normalize: function that gives demonstrated observations the form of the environments' present ones.
+    """
+
+    name = "gail"
+    statistics = ("generator_loss", "expert_loss", "entropy", "entropy_loss", "generator_acc", "expert_acc")
+    # The demonstrator's own reward for staying alive, or for ending the episode, is unknown.
+    ends = TIME_OUT
+    inputs = ("obs", "actions")
+
+    def __init__(
+        self,
+        discriminator: Discriminator,
+        demonstrations: Demonstrations,
+        action_space: spaces.Space,
+        *,
+        entcoeff: float,
+        lr: float,
+        rng: np.random.Generator,
+        comm: mpi.Communicator | None = None,
+        subsample: int = 1,
+        strength: float = 1.0,
+        gamma: float = 0.99,
+        normalize: Callable[[np.ndarray], np.ndarray] = lambda obs: obs,
+    ) -> None:
+        super().__init__(action_space, strength, gamma, lr)
+        self.discriminator = discriminator
+        self._entcoeff = entcoeff
+        self._rng = rng
+        self._normalize = normalize
+        rows = demonstrations.rows(subsample)
+        self._expert = demonstrations.obs[rows], demonstrations.actions[rows]
+        self.compile(discriminator.convolutional, comm, epsilon=ADAM_EPSILON)
+
+    @property
+    def learned_variables(self) -> list[keras.Variable]:
+        return self.discriminator.trainable_variables
+
+    def reward(self, batch: Batch) -> tf.Tensor:
+        return adversarial_reward(self.discriminator.logits(batch["obs"], batch["actions"]))
+
+    def loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
+        generator = self.discriminator.logits(batch["obs"], batch["actions"])
+        expert = self.discriminator.logits(batch["expert_obs"], batch["expert_actions"])
+        return adversarial_loss(generator, expert, self._entcoeff)
+
+    def take_in(self, batch: dict[str, Any]) -> None:
+        """Do nothing: `update` merges all observations, including demonstrated ones."""
+
+    def update(self, batch: dict[str, Any], indices: np.ndarray | None = None) -> dict[str, float]:
+        count = len(batch["obs"])
+        available = len(self._expert[0])
+        drawn = self._rng.choice(available, count, replace=available < count)
+        expert_obs, expert_actions = (array[drawn] for array in self._expert)
+        expert_obs = np.asarray(self._normalize(expert_obs), batch["obs"].dtype)
+        if self.discriminator.normalizer is not None:
+            self.discriminator.normalizer.update(np.concatenate([batch["obs"], expert_obs]))
+        data = self._within_bounds(batch) | {"expert_obs": expert_obs, "expert_actions": expert_actions}
+        return self._engine.minibatches(data, indices, lr=self._learning_rate)
+
+    def own_state(self) -> dict[str, Any]:
+        normalizer = self.discriminator.normalizer
+        return super().own_state() | {"normalizer": None if normalizer is None else normalizer.state()}
+
+    def restore_own(self, state: dict[str, Any]) -> None:
+        super().restore_own(state)
+        if self.discriminator.normalizer is not None:
+            self.discriminator.normalizer.restore(state["normalizer"])

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.envs.normalize import scaled
 from tfbaselines.envs.vec.observations import MASK, named_parts, parts_of, parts_of_obs
 from tfbaselines.envs.vec.packed import PackedSpace, check_masks, opened, unpacked
+from tfbaselines.envs.wrappers import scaled
 from tfbaselines.errors import NotFiniteError, UsageError, bad_argument
 from tfbaselines.learn.average import AveragedPolicy
 from tfbaselines.learn.optimizers import Optimizer, restore_slots, slots

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tfbaselines.arrays import require_memory
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import OffPolicyConfig, ReplayConfig
-from tfbaselines.demos.demonstrations import DataSetReplay, load_demonstrations
+from tfbaselines.demos import DataSetReplay, load_demonstrations
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.wrappers import goal_reward
 from tfbaselines.errors import bad_argument

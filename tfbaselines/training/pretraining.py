@@ -12,11 +12,11 @@ import tensorflow as tf
 
 from tfbaselines.compiling import compiled
 from tfbaselines.config.signals import Pretraining
+from tfbaselines.demos import Demonstrations, load_demonstrations
 from tfbaselines.demos.cloning import ADAM_EPSILON, Sequences, as_rows, imitation_loss, memory_after
-from tfbaselines.demos.demonstrations import Demonstrations, load_demonstrations
-from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec.base import find_wrapper
 from tfbaselines.envs.vec.packed import PackedSpace
+from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.errors import UsageError
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import Adam, restore_slots, slots

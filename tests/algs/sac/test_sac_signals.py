@@ -16,8 +16,8 @@ from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.evaluate import evaluate
+from tfbaselines.rewards import RewardSignals
 from tfbaselines.rewards.novelty import Rnd
-from tfbaselines.rewards.signals import RewardSignals
 from tfbaselines.run import main
 from tfbaselines.training.testing import even_episodes
 

@@ -10,7 +10,6 @@ from gymnasium import spaces
 from tfbaselines.envs import tiny
 from tfbaselines.envs.make import making
 from tfbaselines.envs.monitor import Monitor
-from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.tiny import ConstantRewardEnv, NaNEnv
 from tfbaselines.envs.vec import (
     CloudpickleWrapper,
@@ -24,7 +23,7 @@ from tfbaselines.envs.vec import (
     VecMonitor,
 )
 from tfbaselines.envs.vec.native_atari import NativeAtariVecEnv
-from tfbaselines.envs.wrappers import RewardScaler
+from tfbaselines.envs.wrappers import RewardScaler, VecNormalize
 from tfbaselines.errors import NotFiniteError
 
 KINDS = [DummyVecEnv, SubprocVecEnv, ShmemVecEnv]

@@ -22,7 +22,7 @@ from tfbaselines.learn.losses import evaluated, standardized
 from tfbaselines.learn.optimizers import RMSProp
 from tfbaselines.learn.phases import Batch
 from tfbaselines.policy.policy import Policy
-from tfbaselines.rewards.streams import value_streams
+from tfbaselines.rewards import value_streams
 from tfbaselines.rollout.returns import explained_variance
 from tfbaselines.rollout.rollout import Rollout
 from tfbaselines.training.model import PolicyModel

@@ -15,8 +15,8 @@ from tfbaselines.algs.acer.model import Model
 from tfbaselines.algs.acer.replay import ReplayFile, Trajectory, observations_of
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.options import RunOptions
-from tfbaselines.envs.normalize import share_normalization
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.wrappers import share_normalization
 from tfbaselines.errors import UsageError, bad_argument, check_at_least
 from tfbaselines.logs.statistics import Episodes
 from tfbaselines.parallel import mpi

@@ -14,8 +14,8 @@ from typing import Any
 from tfbaselines.algs.bc import ALGORITHM, Config
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
+from tfbaselines.demos import load_demonstrations
 from tfbaselines.demos.cloning import Cloning, CloningOptions
-from tfbaselines.demos.demonstrations import load_demonstrations
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.packed import refuse_action_masks
 from tfbaselines.logs import logger

@@ -19,15 +19,15 @@ from tfbaselines.algs.gail import ALGORITHM, Config
 from tfbaselines.algs.trpo_mpi.trpo_mpi import TrustRegionUpdate
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
+from tfbaselines.demos import Demonstrations, load_demonstrations
 from tfbaselines.demos.cloning import Cloning, CloningOptions, pretrain
-from tfbaselines.demos.demonstrations import Demonstrations, load_demonstrations
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.packed import with_action_masks
 from tfbaselines.errors import UsageError
 from tfbaselines.logs.statistics import Episodes
 from tfbaselines.parallel import mpi
-from tfbaselines.rewards.adversary import Adversary, Discriminator
-from tfbaselines.rewards.signals import RewardSignals
+from tfbaselines.rewards import RewardSignals
+from tfbaselines.rewards.learned import Adversary, Discriminator
 from tfbaselines.rollout.rollout import Rollout, minibatches
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.on_policy import BatchRun

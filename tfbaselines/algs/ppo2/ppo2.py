@@ -19,7 +19,7 @@ from tfbaselines.algs.ppo2.model import Model, loss, make_model
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.rewards.streams import value_streams
+from tfbaselines.rewards import value_streams
 from tfbaselines.rollout.returns import explained_variance
 from tfbaselines.rollout.rollout import Rollout, shuffled
 from tfbaselines.training.on_policy import OnPolicyRun, episode_columns

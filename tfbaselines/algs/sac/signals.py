@@ -21,7 +21,7 @@ from tfbaselines.algs.sac.loss import Losses, Temperature
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.learn.losses import Batch, Statistics, mean, spread, targets, views
 from tfbaselines.policy.actor_critic import ActorCritic, View
-from tfbaselines.rewards.signals import EXTRINSIC, RewardSignals, make_signals
+from tfbaselines.rewards import EXTRINSIC, RewardSignals, make_signals
 from tfbaselines.rollout.rollout import GO_ON, TERMINATE
 from tfbaselines.training.off_policy import OffPolicyRun
 

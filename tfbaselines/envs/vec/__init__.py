@@ -32,9 +32,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> type:
-    # envs/normalize.py imports this package.
+    # envs/wrappers.py imports this package.
     if name == "VecNormalize":
-        from tfbaselines.envs.normalize import VecNormalize
+        from tfbaselines.envs.wrappers import VecNormalize
 
         return VecNormalize
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
