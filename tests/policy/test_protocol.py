@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.algs.acer.continuous import DuelingPolicy
+from tfbaselines.algs.acer.loss import DuelingPolicy
 from tfbaselines.algs.deepq.q_head import QuantileReturn
 from tfbaselines.algs.deepq.q_network import QNetwork
 from tfbaselines.envs.vec.observations import MASK, ONLY

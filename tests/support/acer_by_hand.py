@@ -7,8 +7,7 @@ import tensorflow as tf
 from gymnasium import spaces
 from helpers import softmax
 
-from tfbaselines.algs.acer.continuous import SAMPLED_ACTIONS, DuelingPolicy, continuous_terms
-from tfbaselines.algs.acer.loss import EPSILON, discrete_terms
+from tfbaselines.algs.acer.loss import EPSILON, SAMPLED_ACTIONS, DuelingPolicy, continuous_terms, discrete_terms
 from tfbaselines.policy.policy import build_policy
 
 BOX = spaces.Box(-np.inf, np.inf, (3,), np.float32)

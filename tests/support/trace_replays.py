@@ -8,8 +8,7 @@ from gymnasium import spaces
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tfbaselines.algs.acer.replay import RolloutReplay, TrajectoryRunner, part_of
-from tfbaselines.algs.acer.saved import FENCES
+from tfbaselines.algs.acer.replay import FENCES, RolloutReplay, TrajectoryRunner, part_of
 from tfbaselines.algs.acer.traces import TraceReplay, between
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv, VecFrameStack

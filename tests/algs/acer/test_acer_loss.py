@@ -18,9 +18,15 @@ from acer_by_hand import (
     tensors,
 )
 
-from tfbaselines.algs.acer.continuous import SAMPLED_ACTIONS, continuous_terms
-from tfbaselines.algs.acer.exact import divergence
-from tfbaselines.algs.acer.loss import EPSILON, Coefficients, discrete_terms, gradients
+from tfbaselines.algs.acer.acer import divergence
+from tfbaselines.algs.acer.loss import (
+    EPSILON,
+    SAMPLED_ACTIONS,
+    Coefficients,
+    continuous_terms,
+    discrete_terms,
+    gradients,
+)
 from tfbaselines.algs.acer.replay import part_of, stack
 from tfbaselines.algs.acer.traces import between, padded
 from tfbaselines.learn.average import AveragedPolicy

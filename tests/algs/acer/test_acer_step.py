@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbaselines.algs.acer.exact import MOST_HALVINGS, shortened_step
+from tfbaselines.algs.acer.acer import MOST_HALVINGS, shortened_step
 
 
 class Walk:

@@ -6,8 +6,7 @@ import tensorflow_probability as tfp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfbaselines.algs.acer.continuous import gaussian_kl_gradient
-from tfbaselines.algs.acer.loss import bounded_gradient
+from tfbaselines.algs.acer.loss import bounded_gradient, gaussian_kl_gradient
 
 
 def rows(seed, count=6, width=3):

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.algs.acer.continuous import DuelingPolicy
+from tfbaselines.algs.acer.loss import DuelingPolicy
 from tfbaselines.policy.policy import build_policy
 from tfbaselines.training.checkpoint import load_tree, save_tree
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tfbaselines.algs.acer.saved import FramePacker, PlainPacker
+from tfbaselines.algs.acer.replay import FramePacker, PlainPacker
 
 SIZE = (2, 3)
 

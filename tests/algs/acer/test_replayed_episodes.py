@@ -25,8 +25,7 @@ from trace_replays import (
 )
 
 from tfbaselines.algs.acer import traces
-from tfbaselines.algs.acer.replay import part_of, stack
-from tfbaselines.algs.acer.saved import FENCES
+from tfbaselines.algs.acer.replay import FENCES, part_of, stack
 from tfbaselines.algs.acer.traces import TraceReplay, between
 from tfbaselines.parallel.mpi import Communicator
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from tfbaselines.algs.acer.replay import RolloutReplay
-from tfbaselines.algs.acer.saved import FENCES, FramePacker
+from tfbaselines.algs.acer.replay import FENCES, FramePacker, RolloutReplay
 from tfbaselines.algs.acer.traces import TraceReplay
 from tfbaselines.training.checkpoint import TreeFile, save_tree
 

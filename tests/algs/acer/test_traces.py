@@ -23,8 +23,7 @@ from trace_replays import (
 
 from tfbaselines import arrays as memory
 from tfbaselines.algs.acer import replay as rollouts
-from tfbaselines.algs.acer.replay import RolloutReplay, part_of
-from tfbaselines.algs.acer.saved import FramePacker, PlainPacker, make_packer
+from tfbaselines.algs.acer.replay import FramePacker, PlainPacker, RolloutReplay, make_packer, part_of
 from tfbaselines.algs.acer.traces import TraceReplay
 from tfbaselines.envs.vec import DummyVecEnv, VecFrameStack
 from tfbaselines.policy.actor import GraphActor, NumpyActor

@@ -12,8 +12,8 @@ from small_environments import Seeing, identity
 from small_runs import learn, train
 
 from tfbaselines.algs import es
-from tfbaselines.algs.es.population import flat_parameters
-from tfbaselines.algs.es.search import Trial, Trials, centered_ranks, noise, standardized
+from tfbaselines.algs.es.es import centered_ranks, noise, standardized
+from tfbaselines.algs.es.population import Trial, Trials, flat_parameters
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.make import make_vec_env

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfbaselines.algs.es.search import ascent, centered_ranks, noise, standardized
+from tfbaselines.algs.es.es import ascent, centered_ranks, noise, standardized
 
 SIZE = 1000
 

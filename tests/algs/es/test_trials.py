@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 from helpers import vec
 
-from tfbaselines.algs.es.search import Trials
+from tfbaselines.algs.es.population import Trials
 from tfbaselines.envs import wrappers as endless
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.policy.direct import DirectPolicy

@@ -1,25 +1,259 @@
 """ACER: actor-critic with experience replay (Wang et al. 2017, arXiv:1611.01224).
 
-The formulas are in loss.py, the gradient step is in model.py, the replay memory in replay.py. Other files add to this:
-continuous.py Box actions, exact.py the exact trust region, traces.py the replay of whole episodes, workers.py several
+The formulas are in loss.py, the replay memory is in replay.py. The model has a policy with a Q of actions, its average,
+and the gradient step on sequences of an older policy. traces.py adds the replay of whole episodes, workers.py several
 workers in threads.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
+import keras
 import numpy as np
+import tensorflow as tf
+from gymnasium import spaces
 
 from tfbaselines.algs.acer import ALGORITHM, Config
-from tfbaselines.algs.acer.model import Model, make_policy
-from tfbaselines.algs.acer.replay import ReplayFile, RolloutReplay, TrajectoryRunner, observations_of
+from tfbaselines.algs.acer.loss import (
+    Batch,
+    Coefficients,
+    DuelingPolicy,
+    continuous_terms,
+    discrete_terms,
+    gradients,
+    inputs_of,
+    mean_of_valid,
+    with_noise,
+    without_last,
+)
+from tfbaselines.algs.acer.replay import (
+    ReplayFile,
+    RolloutReplay,
+    Trajectory,
+    TrajectoryRunner,
+    observations_of,
+    valid_steps,
+)
+from tfbaselines.algs.acer.traces import Parts
+from tfbaselines.compiling import compiled
+from tfbaselines.config.bases import PolicyConfig
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.errors import UsageError
+from tfbaselines.learn.average import AveragedPolicy, with_targets
+from tfbaselines.learn.engine import Engine, Phase
+from tfbaselines.learn.optimizers import RMSProp
 from tfbaselines.parallel import mpi
+from tfbaselines.policy.policy import Policy
+from tfbaselines.policy.precision import compile_with_xla
+from tfbaselines.training.build import make_policy as make_any_policy
 from tfbaselines.training.clock import Plan
+from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.run import Run
+
+# After this many halvings the step is not taken at all.
+MOST_HALVINGS = 10
+
+Result = TypeVar("Result")
+
+
+def shortened_step(
+    variables: Sequence[keras.Variable],
+    step: Callable[[], Result],
+    divergence: Callable[[], float],
+    delta: float,
+) -> tuple[Result, float, float]:
+    """Take a step of the parameters and halve it until a divergence is within its bound, or no larger than before.
+
+    Args:
+        variables: the variables that the divergence depends on; only these take the shorter step.
+        step: changes the variables.
+        divergence: returns the divergence, the same number on every rank.
+        delta: the bound.
+
+    Returns:
+        The result of `step`, the divergence at the end, and the fraction of the step that was taken.
+    """
+    bound = max(delta, divergence())
+    before = [tf.identity(variable.value) for variable in variables]
+    result = step()
+    after = [tf.identity(variable.value) for variable in variables]
+    for fraction in (*(0.5**halvings for halvings in range(MOST_HALVINGS + 1)), 0.0):
+        if fraction < 1.0:
+            for variable, old, new in zip(variables, before, after, strict=True):
+                variable.assign(old + fraction * (new - old))
+        reached = divergence()
+        if reached <= bound:
+            break
+    return result, reached, fraction
+
+
+def divergence(policy: Policy, average: Callable[..., tf.Tensor], batch: Batch) -> tf.Tensor:
+    """Compute the mean of KL(averaged policy || policy) over the valid steps of a batch.
+
+    Args:
+        policy: the policy that learns.
+        average: returns the averaged policy's outputs for observations, episode_start and states.
+        batch: the arguments of discrete_terms describe it.
+    """
+    mean, _ = mean_of_valid(batch)
+    inputs, count = inputs_of(batch), batch["actions"].shape[0]
+    f_avg, f = (
+        policy.head.distribution(without_last(flat, count)) for flat in (average(*inputs), policy.forward(*inputs).flat)
+    )
+    return mean(f_avg.kl(f))
+
+
+class ExactTrustRegion:
+    """Shortens steps, and moves the averaged policy after each.
+
+    Args:
+        policy: the policy that learns.
+        averaged: the average of the policy.
+        comm: communicator of the ranks that train together.
+        jit: compile with XLA.
+    """
+
+    def __init__(self, policy: Policy, averaged: AveragedPolicy, comm: Any, jit: bool) -> None:
+        self._policy = policy
+        self._averaged = averaged
+        self._comm = mpi.wrap(comm)
+        self._divergence = compiled(lambda batch: divergence(policy, averaged.forward, batch), jit)
+
+    def bounded(
+        self, step: Callable[[], dict[str, float]], batch: Trajectory | Iterable[Trajectory], delta: float
+    ) -> dict[str, float]:
+        """Take a step within the trust region.
+
+        Args:
+            step: changes the policy and returns the statistics.
+            batch: the steps that the divergence is measured on, or parts of them that can be iterated repeatedly.
+            delta: bound of the mean divergence.
+
+        Returns:
+            The statistics, with the divergence as 'kl' and the fraction of the step as 'step_taken'.
+        """
+        parts = [batch] if isinstance(batch, dict) else batch
+        variables = self._policy.acting_variables
+        statistics, kl, fraction = shortened_step(variables, step, lambda: self._mean_divergence(parts), delta)
+        self._averaged.step()
+        return statistics | {"kl": kl, "step_taken": fraction}
+
+    def _mean_divergence(self, parts: Iterable[Trajectory]) -> float:
+        """Compute the mean divergence over the batches of all ranks, the same number on every rank."""
+        measured = []
+        for part in parts:
+            mean = self._divergence({name: tf.convert_to_tensor(array) for name, array in part.items()})
+            measured.append((mean.numpy(), valid_steps(part)))
+        means, weights = zip(*measured, strict=True)
+        return float(self._comm.average(np.float32(np.average(means, weights=weights)).reshape(1))[0])
+
+
+TRUST_REGIONS = {"True": True, "efficient": True, "False": False}
+
+
+class Model(PolicyModel):
+    """A policy with a Q of actions, its average, and the optimizer.
+
+    Args:
+        network: the network's name or builder.
+        env: anything with observation_space and action_space.
+        config: the arguments.
+        comm: communicator of the ranks that train together.
+        rng: generator of actions' noise; None for one with a random seed.
+    """
+
+    def __init__(
+        self,
+        network: NetworkSpec,
+        env: Any,
+        config: PolicyConfig,
+        comm: mpi.Communicator | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        policy, averaged = with_targets(lambda: make_policy(network, env, config, comm), config.alpha)
+        super().__init__(policy, RMSProp(config.rprop_alpha, config.rprop_epsilon), rng, averaged)
+        continuous, jit = isinstance(policy, DuelingPolicy), compile_with_xla(policy)
+        trust_region = coefficients_of(config).trust_region
+        exact = ExactTrustRegion(policy, averaged, comm, jit) if trust_region == "exact" else None
+        self._bounded = None if exact is None else partial(exact.bounded, delta=config.delta)
+        self._with_noise = partial(with_noise, policy) if continuous else unchanged
+        terms_of = continuous_terms if continuous else discrete_terms
+
+        def make_engine(apart: bool) -> Engine:
+            phase = Phase(
+                "policy",
+                None,
+                policy.trainable_variables,
+                self.optimizer,
+                max_grad_norm=config.max_grad_norm,
+                gradients=lambda batch: gradients(
+                    terms_of, policy, averaged.forward, batch, coefficients_of(config.at(batch)), apart
+                ),
+            )
+            return Engine([phase], after=averaged.step if exact is None else None, jit=jit, comm=comm)
+
+        self._engine = self._replay_engine = make_engine(apart=True)
+        if trust_region is True and policy.convolutional:
+            # For small networks, compiling another engine takes longer than one backward pass less saves.
+            self._replay_engine = make_engine(apart=False)
+
+    def train(
+        self,
+        lr: float,
+        batch: Trajectory | Parts,
+        rng: np.random.Generator | None = None,
+        replayed: bool = False,
+        **coefficients: float,
+    ) -> dict[str, float]:
+        """Take one gradient step on a batch of sequences.
+
+        Args:
+            lr: the learning rate.
+            batch: the arrays that discrete_terms describes, or a batch in parts (traces.py). Parts give the same step
+                to rounding; norms and explained variances in the statistics are means over the parts.
+            rng: draws the noise of continuous actions; None for the model's own.
+            replayed: skip the norms of the trust region where that saves a backward pass.
+            coefficients: numbers of the objective that follow a schedule, by name.
+
+        Returns:
+            The statistics by name.
+        """
+        engine = self._replay_engine if replayed else self._engine
+        with_noise = partial(self._with_noise, rng=self.rng if rng is None else rng)
+        rates = {"lr": lr} | coefficients
+
+        def step() -> dict[str, float]:
+            if isinstance(batch, dict):
+                return engine.minibatches(with_noise(batch), **rates)
+            return engine.in_parts(batch.weighted(with_noise), **rates)
+
+        statistics = step() if self._bounded is None else self._bounded(step, batch)
+        self.actor.refresh()
+        return statistics
+
+
+def unchanged(batch: Trajectory, rng: np.random.Generator) -> Trajectory:
+    """Return the batch: Discrete actions need no noise."""
+    return batch
+
+
+def coefficients_of(config: PolicyConfig) -> Coefficients:
+    """Return the numbers of the objective."""
+    trust_region = TRUST_REGIONS.get(config.trust_region, config.trust_region)
+    return Coefficients(config.q_coef, config.ent_coef, config.gamma, config.c, config.delta, trust_region)
+
+
+def make_policy(network: NetworkSpec, env: Any, config: PolicyConfig, comm: Any = None) -> Policy:
+    """Make a policy with a Q of each Discrete action, or with the stochastic dueling network for Box actions."""
+    if isinstance(env.action_space, spaces.Discrete):
+        return make_any_policy(network, env, config, comm, estimate_q=True)
+    if isinstance(env.action_space, spaces.Box):
+        return make_any_policy(network, env, config, comm, policy_class=DuelingPolicy)
+    raise UsageError(f"acer needs Discrete or Box actions, not {env.action_space}")
+
 
 __all__ = ["Config", "Model", "learn", "make_policy"]
 

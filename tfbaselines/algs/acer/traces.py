@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfbaselines.algs.acer.replay import part_of, size_of, stack, valid_steps
-from tfbaselines.algs.acer.saved import (
+from tfbaselines.algs.acer.replay import (
     FENCES,
     FramePacker,
     Trajectory,
@@ -18,8 +17,12 @@ from tfbaselines.algs.acer.saved import (
     flatten,
     make_packer,
     pack,
+    part_of,
+    size_of,
+    stack,
     unflatten,
     unpack,
+    valid_steps,
 )
 from tfbaselines.arrays import in_units, require_memory
 from tfbaselines.envs.vec import VecEnv

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.algs.acer import ALGORITHM, Config
-from tfbaselines.algs.acer.acer import make_replay, make_runner, row, times_to_replay
-from tfbaselines.algs.acer.model import Model
+from tfbaselines.algs.acer.acer import Model, make_replay, make_runner, row, times_to_replay
 from tfbaselines.algs.acer.replay import ReplayFile, Trajectory, observations_of
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.options import RunOptions

@@ -5,7 +5,8 @@ Each iteration runs an episode with each of M = num_agents members. Member i has
     theta <- theta + lr (1 / (M sigma) sum_i F_i eps_i - weight_decay theta)
 
 with the members' returns F_i, standardized or replaced by centered ranks. Every second eps_i is the negative of the
-one before it. The MPI ranks divide the members among them, exchange the seed and the returns, and compute the same sum.
+one before it. The MPI ranks divide the members among them and exchange only the seed and the returns: each rebuilds
+every eps_i from the seed and the member's number, and computes the same sum.
 """
 
 from functools import partial
@@ -15,8 +16,7 @@ import keras
 import numpy as np
 
 from tfbaselines.algs.es import ALGORITHM, Config
-from tfbaselines.algs.es.population import flat_parameters, make_population
-from tfbaselines.algs.es.search import SHAPES, Trials, ascent, noise
+from tfbaselines.algs.es.population import Trials, flat_parameters, make_population
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
@@ -26,6 +26,66 @@ from tfbaselines.learn.optimizers import Adam
 from tfbaselines.training.build import make_direct_policy as make_policy
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.on_policy import SearchRun
+
+# Returns with a smaller standard deviation count as equal.
+SMALLEST_DEVIATION = 1e-6
+
+
+def noise(seed: int, member: int, size: int, mirrored: bool) -> np.ndarray:
+    """Draw a member's direction: standard normal numbers [size].
+
+    Args:
+        seed: seed of the iteration.
+        member: number of the member.
+        size: number of parameters.
+        mirrored: every second member has the negative noise of the member before it.
+    """
+    number, sign = (member // 2, 1 - 2 * (member % 2)) if mirrored else (member, 1)
+    drawn = np.random.default_rng([seed, number]).standard_normal(size, np.float32)
+    return drawn if sign > 0 else -drawn
+
+
+def standardized(returns: np.ndarray) -> np.ndarray:
+    """Scale returns [M] to mean 0 and deviation 1; equal returns become zeros."""
+    centered = returns - returns.mean()
+    deviation = centered.std()
+    if deviation <= SMALLEST_DEVIATION:
+        return np.zeros_like(centered)
+    return centered / deviation
+
+
+def centered_ranks(returns: np.ndarray) -> np.ndarray:
+    """Map returns [M] to ranks from -1/2 (smallest) to 1/2 (largest); equal returns share the mean of their ranks."""
+    if len(returns) < 2:
+        return np.zeros(len(returns))
+    _, inverse, counts = np.unique(returns, return_inverse=True, return_counts=True)
+    lowest = np.cumsum(counts) - counts
+    ranks = lowest + (counts - 1) / 2
+    return ranks[inverse.reshape(-1)] / (len(returns) - 1) - 0.5
+
+
+SHAPES = {"standardised": standardized, "ranks": centered_ranks}
+
+
+def ascent(weights: np.ndarray, seed: int, size: int, sigma: float, mirrored: bool) -> np.ndarray:
+    """Estimate the gradient of the mean return, 1 / (M sigma) sum_i w_i noise_i, [size].
+
+    One noise at a time is in memory, and the sum goes in the members' order, whichever rank they ran on.
+
+    Args:
+        weights: shaped returns [M].
+        seed: seed of the iteration.
+        size: number of parameters.
+        sigma: standard deviation of the members' noise.
+        mirrored: every second member has the negative noise of the member before it.
+    """
+    total = np.zeros(size, np.float32)
+    # The noises of two mirrored members differ only in their sign.
+    pairs = weights[::2] - weights[1::2] if mirrored else weights
+    for number, weight in enumerate(pairs.astype(np.float32)):
+        if weight:
+            total += weight * noise(seed, 2 * number if mirrored else number, size, mirrored)
+    return total / np.float32(len(weights) * sigma)
 
 
 @takes(Config)

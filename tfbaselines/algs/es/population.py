@@ -2,9 +2,13 @@
 
 Policies of dense layers act in numpy: each layer is one product of all members' activations [M, 1, inputs] with all
 members' kernels [M, inputs, outputs]. Other policies act through one compiled function of all members' parameters.
+
+Trials evaluates members: they run as many episodes at once as there are environments.
 """
 
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -12,9 +16,13 @@ import tensorflow as tf
 
 from tfbaselines.arrays import require_memory
 from tfbaselines.compiling import compiled
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.observations import parts_of_obs
+from tfbaselines.envs.vec.packed import unpacked
+from tfbaselines.envs.wrappers import require_end
 from tfbaselines.policy.actor import NumpyActor, acts_in_numpy
 from tfbaselines.policy.base import BasePolicy
-from tfbaselines.policy.encoding import observation_spec
+from tfbaselines.policy.encoding import observation_dtype, observation_spec
 from tfbaselines.policy.mirror import ArrayFunction, NumpyCopies
 
 FLOAT_BYTES = 4
@@ -146,3 +154,141 @@ def _allocated(policy: BasePolicy, members: int) -> np.ndarray:
     size = sum(int(np.prod(variable.shape)) for variable in policy.trainable_variables)
     require_memory(members * size * FLOAT_BYTES, "num_env", "the population's parameters")
     return np.zeros((members, size), np.float32)
+
+
+class Sums(NamedTuple):
+    """Sums over observations.
+
+    Attributes:
+        total: sum of the observations, by part.
+        squares: sum of their squares, by part.
+        count: number of observations.
+    """
+
+    total: dict[str, np.ndarray]
+    squares: dict[str, np.ndarray]
+    count: int
+
+
+class Trial(NamedTuple):
+    """A member's episode.
+
+    Attributes:
+        score: sum of its rewards.
+        sums: sums over its observations; None if the policy does not normalize them.
+    """
+
+    score: float
+    sums: Sums | None
+
+
+class Trials:
+    """Runs an episode of each member.
+
+    Args:
+        env: the environments.
+        policy: policy of the members; with a normalizer, observations are summed up.
+        population: as many members as environments.
+
+    Attributes:
+        steps: environment steps of the latest run; environments without a member rest at its end, if they can.
+        episodes: the infos' 'episode' entries of the latest run's members.
+    """
+
+    def __init__(self, env: VecEnv, policy: BasePolicy, population: Population) -> None:
+        self._env = env
+        self._policy = policy
+        self._population = population
+        self._dtype = observation_dtype(env.observation_space)
+        self.steps = 0
+        self.episodes = []
+
+    def run(self, members: Sequence[int], parameters: Callable[[int], np.ndarray]) -> list[Trial]:
+        """Run the members' episodes; an environment takes the next waiting member when its member is done.
+
+        Args:
+            members: numbers of the members.
+            parameters: function of a member's number that returns its parameters [P].
+
+        Returns:
+            The members' trials, in their order.
+        """
+        env, population, waiting = self._env, self._population, iter(members)
+        rows = env.num_envs
+        trials: dict[int, Trial] = {}
+        scores, lengths = np.zeros(rows), np.zeros(rows, int)
+        self.episodes = []
+        self.steps = 0
+        observed = _Observed(rows, self._policy)
+        # The present member of each environment, and the number of environments that are stepped.
+        present: list[int | None] = [None] * rows
+        stepped = rows
+        place = partial(self._place, present=present, waiting=waiting, parameters=parameters)
+        # Every iteration starts with new episodes, so that a resumed run needs nothing of the iteration before.
+        obs = env.reset()
+        for row in range(rows):
+            stepped -= place(row)
+        population.ready()
+        states, episode_start = self._policy.initial_state(rows), np.ones(rows, bool)
+        while len(trials) < len(members):
+            obs = np.asarray(obs, self._dtype)
+            observed.add(obs)
+            actions, states = population.choose(obs, states, episode_start)
+            obs, rewards, episode_start, infos = env.step(actions)
+            scores += rewards
+            self.steps += stepped
+            for row in np.flatnonzero(episode_start).tolist() if episode_start.any() else ():
+                sums, score = observed.take(row), float(scores[row])
+                scores[row] = 0.0
+                if present[row] is not None:
+                    trials[present[row]] = Trial(score, sums)
+                    self.episodes += [infos[row]["episode"]] if "episode" in infos[row] else []
+                    stepped -= place(row)
+            # An environment without a member rests no longer than the last episode of another.
+            lengths = np.where(episode_start, 0, lengths + 1)
+            require_end(int(lengths.max()))
+        return [trials[member] for member in members]
+
+    def _place(
+        self,
+        row: int,
+        present: list[int | None],
+        waiting: Iterator[int],
+        parameters: Callable[[int], np.ndarray],
+    ) -> int:
+        """Give an environment the next member; return the number of environments that rest from now on."""
+        present[row] = next(waiting, None)
+        if present[row] is None:
+            return int(self._env.rest(row))
+        self._population.place(row, parameters(present[row]))
+        return 0
+
+
+class _Observed:
+    """Sums up the observations of each environment's present member, for policies that normalize observations."""
+
+    def __init__(self, rows: int, policy: BasePolicy) -> None:
+        self._policy = policy
+        self._shapes = {} if policy.normalizer is None else policy.normalizer.shapes
+        self._total = {name: np.zeros((rows, *shape)) for name, shape in self._shapes.items()}
+        self._squares = {name: np.zeros((rows, *shape)) for name, shape in self._shapes.items()}
+        self._count = np.zeros(rows, int)
+
+    def add(self, obs: np.ndarray) -> None:
+        """Include an observation of each environment, [M, ...]."""
+        parts = parts_of_obs(unpacked(obs, self._policy.observation_space)) if self._shapes else {}
+        for name in self._shapes:
+            numbers = np.asarray(parts[name], np.float64)
+            self._total[name] += numbers
+            self._squares[name] += np.square(numbers)
+        self._count += 1
+
+    def take(self, row: int) -> Sums | None:
+        """Return the sums of one environment and reset them; None without a normalizer."""
+        if not self._shapes:
+            return None
+        total, squares = ({name: part[row].copy() for name, part in s.items()} for s in (self._total, self._squares))
+        taken = Sums(total, squares, int(self._count[row]))
+        for part in (*self._total.values(), *self._squares.values(), self._count):
+            part[row] = 0
+        return taken
