@@ -12,10 +12,10 @@ import pytest
 from commands import SUPPORT
 from mutations import HEADERS, mutations, refused_or_read
 
-from tfbaselines import arrays
-from tfbaselines import arrays as memory
-from tfbaselines.arrays import as_declared, map_array, parse_document, read_archive
+from tfbaselines import files as arrays
+from tfbaselines import files as memory
 from tfbaselines.errors import UsageError
+from tfbaselines.files import as_declared, map_array, parse_document, read_archive
 from tfbaselines.training.checkpoint import TREE_ENTRY, load_tree, save_tree
 
 TREE = {

@@ -152,7 +152,7 @@ def test_a_file_that_cannot_be_written_is_found_out_before_an_episode(where, sav
 def test_the_process_ends_as_the_other_commands_do(monkeypatch):
     """Whatever C++ libraries would do at the very end."""
     left = []
-    monkeypatch.setattr("tfbaselines.cli.command.leave", left.append)
+    monkeypatch.setattr("tfbaselines.cli.leave", left.append)
     monkeypatch.delitem(sys.modules, "tfbaselines.record")
     monkeypatch.setattr(sys, "argv", ["record", "nowhere", "--out", "x.npz"])
     runpy.run_module("tfbaselines.record", run_name="__main__")

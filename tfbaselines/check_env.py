@@ -9,7 +9,7 @@ import gymnasium
 from gymnasium import spaces
 
 from tfbaselines.algs.registry import ALGORITHMS
-from tfbaselines.cli.command import Parser, exit_status
+from tfbaselines.cli import Parser, exit_status
 from tfbaselines.cli.command_line import ENV_KWARGS, own_arguments, split
 from tfbaselines.envs import env_type_of
 from tfbaselines.envs.check import ADVICE, MISTAKE, check

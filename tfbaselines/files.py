@@ -1,11 +1,24 @@
-"""Write files and directories that a crash cannot leave half-written."""
+"""Files and directories that a crash cannot leave half-written, memory for arrays, and readers of strangers' files.
 
+Sizes and types are checked before memory is allocated, and nothing in a file is executed. An archive is a zip of
+uncompressed .npy members, so its arrays are never larger than the file. Arrays hold numbers, booleans, times or text;
+arrays of objects need pickle and are refused. A caller declares what it expects by `check_array` or `as_declared`.
+"""
+
+import io
+import json
+import math
 import os
 import shutil
 import tempfile
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
 
-from tfbaselines.errors import bad_argument
+import numpy as np
+
+from tfbaselines.errors import UsageError, bad_argument
 
 
 def write_whole(path: str | os.PathLike, text: str) -> None:
@@ -89,3 +102,248 @@ def drop_torn_line(path: str | os.PathLike) -> None:
             end = start
         if end < content_end:
             file.truncate(end)
+
+
+GIB = 2.0**30
+MIB = 2.0**20
+
+# Larger archives are refused whatever memory there is.
+LARGEST_ARCHIVE = 16 * GIB
+# Bytes of one read: zipfile reads the list of members at once, and the file sets its size.
+LARGEST_READ = 4 * 2**20
+CHUNK = 2**20
+# Bytes and nesting of a JSON document, and its memory while it is parsed, at worst, in multiples of its text.
+LARGEST_DOCUMENT = 16 * 2**20
+DEEPEST = 64
+DOCUMENT_GROWTH = 64
+
+NUMBERS = "biuf"
+
+
+class ArrayError(UsageError):
+    """An array of a file is missing or not as declared."""
+
+
+def require_memory(nbytes: float, argument: str, what: str = "the replay") -> None:
+    """Raise a UsageError that names the argument to lower if fewer than `nbytes` are free.
+
+    Args:
+        nbytes: size of the allocation.
+        argument: name of the argument that sets the size.
+        what: subject of the error.
+    """
+    available = available_memory()
+    if available is not None and nbytes > available:
+        raise UsageError(f"{what} would take {in_units(nbytes)} and {in_units(available)} are free: lower {argument}")
+
+
+def available_memory() -> int | None:
+    """Return the bytes that can still be allocated (Linux); None where they are unknown."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        return None
+
+
+def in_units(nbytes: float) -> str:
+    """Format a number of bytes in GiB, or in MiB if it is small."""
+    return f"{nbytes / GIB:.1f} GiB" if nbytes >= 0.1 * GIB else f"{nbytes / MIB:.2g} MiB"
+
+
+def check_size(nbytes: float) -> None:
+    """Raise a UsageError if `nbytes` exceed the free memory or LARGEST_ARCHIVE."""
+    available = available_memory()
+    most = LARGEST_ARCHIVE if available is None else min(available, LARGEST_ARCHIVE)
+    if nbytes > most:
+        raise UsageError(f"it holds {in_units(nbytes)} and at most {in_units(most)} can be read")
+
+
+def read_archive(path: str | os.PathLike) -> dict[str, np.ndarray]:
+    """Read the arrays of an archive by their members' names without .npy.
+
+    Raises:
+        OSError: the file cannot be opened.
+        UsageError: the file is damaged, too large or something else.
+    """
+    with _BoundedReader(path) as file:
+        try:
+            return _read_members(file)
+        except UsageError:
+            raise
+        except Exception as error:  # A damaged archive makes zipfile and numpy raise almost anything.
+            reason = " ".join(str(error)[:200].split()) or type(error).__name__
+            raise UsageError(f"it is damaged, pickled or no .npz file: {reason}") from None
+
+
+def map_array(path: str | os.PathLike) -> np.ndarray:
+    """Map the array of a .npy file: it is read from the disk when it is used; UsageError if it is damaged."""
+    with open_regular(path) as file:
+        header = read_header(file, os.path.getsize(path))
+        offset = file.tell()
+    order = "F" if header.fortran_order else "C"
+    if header.nbytes == 0:
+        return np.empty(header.shape, header.dtype)
+    return np.memmap(path, header.dtype, "r", offset, header.shape, order)
+
+
+def check_array(name: str, array: np.ndarray | None, shape: tuple[Any, ...]) -> np.ndarray:
+    """Return an array of a file if it has numbers and the declared shape; ArrayError otherwise.
+
+    Args:
+        name: name of the array, for errors.
+        array: the array; None if the file has none by this name.
+        shape: expected; a name stands for any length, and a final ... for any further axes: ("E", "L", 3), ("E", ...).
+    """
+    if array is None:
+        raise ArrayError(f"it has no array '{name}'")
+    found = array.shape
+    expected = shape
+    if shape[-1:] == (...,):
+        expected = shape[:-1]
+        found = found[: len(expected)]
+    if len(found) != len(expected) or any(e != f for f, e in zip(found, expected, strict=True) if isinstance(e, int)):
+        raise ArrayError(f"{name} has the shape {array.shape}, expected is {shape}")
+    if array.dtype.kind not in NUMBERS:
+        raise ArrayError(f"{name} has the type {array.dtype}, expected are numbers")
+    return array
+
+
+def as_declared(name: str, array: np.ndarray | None, shape: tuple[Any, ...], dtype: Any) -> np.ndarray:
+    """Convert an array of a file to its declared type; ArrayError if it does not fit or is not finite.
+
+    Args:
+        name: name of the array, for errors.
+        array: the array; None if the file has none by this name.
+        shape: see `check_array`.
+        dtype: type of the result. Integers must be represented exactly.
+    """
+    array, dtype = check_array(name, array, shape), np.dtype(dtype)
+    if not np.isfinite(array).all():
+        raise ArrayError(f"{name} has numbers that are not finite")
+    converted = array.astype(dtype)
+    if dtype.kind in "iu" and not np.array_equal(converted, array):
+        raise ArrayError(f"{name} has the type {array.dtype}, expected are whole numbers of type {dtype}")
+    return converted
+
+
+def parse_document(text: bytes, largest: int = LARGEST_DOCUMENT) -> Any:
+    """Parse JSON of bounded size and depth; UsageError if it is damaged or exceeds the bounds.
+
+    Args:
+        text: the document.
+        largest: most bytes that are accepted.
+    """
+    if len(text) > largest:
+        raise UsageError(f"its JSON has {in_units(len(text))}, at most {in_units(largest)} are accepted")
+    check_size(DOCUMENT_GROWTH * len(text))
+    try:
+        document = json.loads(text)
+    except RecursionError:
+        raise UsageError("its JSON is nested too deeply") from None
+    check_depth(document)
+    return document
+
+
+def read_document(path: str | os.PathLike, largest: int) -> Any:
+    """Read a JSON file of bounded size and depth; OSError if it cannot be read, ValueError if it is damaged."""
+    with open_regular(path) as file:
+        return parse_document(file.read(largest + 1), largest)
+
+
+def check_depth(document: Any) -> None:
+    """Raise a UsageError if lists and dicts are nested more than DEEPEST levels."""
+    level = [document]
+    for _ in range(DEEPEST):
+        level = [item for part in level for item in _items(part) if isinstance(item, dict | list)]
+        if not level:
+            return
+    raise UsageError("its JSON is nested too deeply")
+
+
+def open_regular(path: str | os.PathLike) -> BinaryIO:
+    """Open a file for reading; OSError for a pipe or a device, which might never end."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError(f"'{path}' is not a file")
+    return open(path, "rb")
+
+
+class Header(NamedTuple):
+    """The shape and type of an array in a file."""
+
+    shape: tuple[int, ...]
+    fortran_order: bool
+    dtype: np.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the array's data."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def read_header(file: BinaryIO, size: int) -> Header:
+    """Read the header of a .npy file; UsageError unless the rest of the file has the size that the header states.
+
+    Args:
+        file: at its beginning.
+        size: bytes of the whole file.
+    """
+    try:
+        if np.lib.format.read_magic(file) != (1, 0):
+            raise ValueError
+        header = Header(*np.lib.format.read_array_header_1_0(file))
+    except Exception:  # numpy parses the header as Python text, which fails in many ways.
+        raise UsageError("an array's header is damaged, or of an unknown version") from None
+    if header.dtype.hasobject or header.dtype.names or header.dtype.subdtype:
+        raise UsageError(f"an array of type {header.dtype} is not accepted")
+    entries = math.prod(header.shape)
+    if min(header.shape, default=0) < 0 or (entries and header.dtype.itemsize == 0 and entries > size):
+        raise UsageError("an array's header states an impossible shape")
+    if header.nbytes != size - file.tell():
+        raise UsageError(f"an array of shape {header.shape} does not have the bytes that follow")
+    return header
+
+
+def _items(part: Any) -> Any:
+    if isinstance(part, Mapping):
+        return part.values()
+    return part if isinstance(part, list) else ()
+
+
+def _read_members(file: "_BoundedReader") -> dict[str, np.ndarray]:
+    size = os.fstat(file.fileno()).st_size
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+            raise UsageError("its members are compressed")
+        total = sum(member.file_size for member in members)
+        if total > size:
+            raise UsageError(f"its members state {total} bytes and the file has {size}")
+        check_size(total)
+        return {member.filename.removesuffix(".npy"): _read_member(archive, member) for member in members}
+
+
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    with archive.open(member) as file:
+        header = read_header(file, member.file_size)
+        data = np.empty(header.nbytes, np.uint8)
+        view, place = memoryview(data), 0
+        # The last read reaches the end, where zipfile compares the checksum.
+        while chunk := file.read(CHUNK):
+            view[place : place + len(chunk)] = chunk
+            place += len(chunk)
+    if place != header.nbytes:
+        raise UsageError(f"member {member.filename!r} is cut off")
+    array = data.view(header.dtype) if header.dtype.itemsize else np.empty(math.prod(header.shape), header.dtype)
+    return array.reshape(header.shape, order="F" if header.fortran_order else "C")
+
+
+class _BoundedReader(io.FileIO):
+    """A file that refuses to be read in large pieces."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        if size < 0:
+            size = os.fstat(self.fileno()).st_size - self.tell()
+        if size > LARGEST_READ:
+            raise UsageError(f"its list of members is larger than {in_units(LARGEST_READ)}")
+        return super().read(size)

@@ -1,6 +1,6 @@
 """Largest values of sizes and counts, which arguments are declared with: generous, but nothing at them hangs.
 
-tfbaselines/arrays.py checks that several of them together fit into the memory, where arrays are about to be allocated.
+tfbaselines/files.py checks that several of them together fit into the memory, where arrays are about to be allocated.
 """
 
 # Whole numbers, unless the argument is declared with another limit.

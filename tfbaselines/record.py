@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.algs.registry import get
-from tfbaselines.cli.command import Parser, exit_status, leave
+from tfbaselines.cli import Parser, exit_status, leave
 from tfbaselines.errors import UsageError, check_at_least
 from tfbaselines.evaluate import environments, find_run, load_model, summary
 from tfbaselines.files import check_can_be_written

@@ -9,9 +9,8 @@ import sys
 from typing import Any
 
 from tfbaselines.algs.registry import ALGORITHMS
-from tfbaselines.cli.command import exit_status, leave
-from tfbaselines.cli.command_line import Arguments, parse, split
-from tfbaselines.cli.help import help_text
+from tfbaselines.cli import exit_status, leave
+from tfbaselines.cli.command_line import Arguments, help_text, parse, split
 from tfbaselines.cli.sections import below, config_text
 from tfbaselines.cli.stored import NOT_KEPT, READ_AGAIN, given_again, make_config, needs_trust, read_config
 from tfbaselines.compat import names_of

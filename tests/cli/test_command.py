@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tfbaselines.cli.command import Parser, exit_status
+from tfbaselines.cli import Parser, exit_status
 from tfbaselines.errors import UsageError, WorkerError, nearest
 from tfbaselines.loading import absent, silent_stderr
 
@@ -126,7 +126,7 @@ def test_a_closed_standard_error_has_nothing_to_drop(closing):
 def test_a_library_that_aborts_at_the_very_end_does_not_change_the_status():
     script = (
         "import atexit, ctypes\n"
-        "from tfbaselines.cli.command import leave\n"
+        "from tfbaselines.cli import leave\n"
         "libc = ctypes.CDLL(None)\n"
         "libc.__cxa_atexit(ctypes.cast(libc.abort, ctypes.c_void_p), None, None)\n"
         "atexit.register(print, 'closed')\n"

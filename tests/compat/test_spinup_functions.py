@@ -10,8 +10,7 @@ from gymnasium.wrappers import ClipAction, TimeLimit
 import tfbaselines
 from tfbaselines import run
 from tfbaselines.compat import spinup
-from tfbaselines.compat.spinup import load_policy_and_env
-from tfbaselines.compat.spinup_config import CannotBeStored, config_of
+from tfbaselines.compat.spinup import CannotBeStored, config_of, load_policy_and_env
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.make import make_env
 from tfbaselines.errors import InUseError, UsageError

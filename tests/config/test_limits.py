@@ -69,7 +69,7 @@ def test_nonsense_is_refused(words, message):
     ],
 )
 def test_what_exceeds_the_memory_is_refused_before_it_is_allocated(words, message, capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("tfbaselines.arrays.available_memory", lambda: 10 * 2**30)
+    monkeypatch.setattr("tfbaselines.files.available_memory", lambda: 10 * 2**30)
     env = [] if words[0].startswith("--n") else ["--env=Pendulum-v1"]
     assert main([*env, "--seed=1", f"--log_path={tmp_path}", *words]) == 2
     err = capsys.readouterr().err.splitlines()[-1]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tfbaselines.plot.smoothing import moving_average, one_sided_ema, smooth, symmetric_ema
+from tfbaselines.plot.plot_util import moving_average, one_sided_ema, smooth, symmetric_ema
 
 SERIES = arrays(np.float64, st.integers(1, 40), elements=st.floats(-100, 100))
 CURVES = arrays(np.float64, st.integers(2, 40), elements=st.floats(-100, 100))

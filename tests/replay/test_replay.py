@@ -8,7 +8,7 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfbaselines import arrays as memory
+from tfbaselines import files as memory
 from tfbaselines.envs.vec import VecEnvWrapper, VecFrameStack
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.envs.vec.packed import MASK, VecActionMask

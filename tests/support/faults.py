@@ -24,7 +24,7 @@ import gymnasium
 import numpy as np
 
 from tfbaselines.algs.registry import ALGORITHMS, get
-from tfbaselines.cli.command import Parser, exit_status
+from tfbaselines.cli import Parser, exit_status
 from tfbaselines.errors import check_at_least, unknown
 from tfbaselines.files import write_whole
 from tfbaselines.loading import load_tensorflow

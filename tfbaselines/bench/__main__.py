@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from tfbaselines.bench.table import SUITES
-from tfbaselines.cli.command import Parser, exit_status
+from tfbaselines.cli import Parser, exit_status
 
 
 def make_parser() -> argparse.ArgumentParser:

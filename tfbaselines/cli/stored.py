@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from tfbaselines import __version__
-from tfbaselines.arrays import read_document
 from tfbaselines.cli.command_line import FLAGS, OF_THE_RUN, Arguments, check_arguments
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.files import FILE_NAME, to_jsonable
 from tfbaselines.config.networks import network_named
 from tfbaselines.config.signals import reads_demonstrations
 from tfbaselines.errors import UsageError, bad_argument
+from tfbaselines.files import read_document
 
 # Arguments that a resumed run does not keep: paths, the user's consent, and actions of one command.
 NOT_KEPT = ("log_path", "save_path", "load_path", "demo_file", "demo_path", "resume", "overwrite", "trust", "config")

@@ -2,8 +2,7 @@
 
 import sys
 
-from tfbaselines.compat.port import Port
-from tfbaselines.compat.table import BASELINES, SPINUP
+from tfbaselines.compat.table import BASELINES, SPINUP, Port
 from tfbaselines.config.stable_baselines3 import OF_ALL, OTHERS, TWINS
 
 EXAMPLE = """from tfbaselines.algs import ppo2

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.arrays import check_array, read_archive
-from tfbaselines.cli.command import Parser
+from tfbaselines.cli import Parser
 from tfbaselines.cli.command_line import FLAGS, split
 from tfbaselines.envs import make
 from tfbaselines.errors import UsageError, bad_argument
+from tfbaselines.files import check_array, read_archive
 from tfbaselines.loading import load_tensorflow
 from tfbaselines.logs import logger
 from tfbaselines.parallel import mpi

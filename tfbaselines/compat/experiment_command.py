@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from tfbaselines.algs.registry import ALGORITHMS, get
-from tfbaselines.cli.command import Parser, exit_status, leave
+from tfbaselines.cli import Parser, exit_status, leave
 from tfbaselines.cli.stored import read_config
 from tfbaselines.compat import spinup
 from tfbaselines.compat.experiments import DEFAULT_DATA_DIR, ExperimentGrid

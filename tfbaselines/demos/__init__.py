@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.arrays import as_declared, check_array, parse_document, read_archive
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.errors import UsageError, bad_argument
+from tfbaselines.files import as_declared, check_array, parse_document, read_archive
 from tfbaselines.policy.encoding import describe_space, observation_dtype, spaces_differ
 from tfbaselines.replay.replay import Replay
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tfbaselines.cli.command import Parser, exit_status
+from tfbaselines.cli import Parser, exit_status
 from tfbaselines.errors import UsageError, bad_argument
 
 if TYPE_CHECKING:

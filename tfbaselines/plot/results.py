@@ -14,7 +14,7 @@ from tfbaselines.envs.monitor import load_results as load_monitor
 from tfbaselines.errors import UsageError, unknown
 from tfbaselines.logs.formats import STEPS
 from tfbaselines.logs.logger import read_csv, read_json
-from tfbaselines.plot.smoothing import moving_average
+from tfbaselines.plot.plot_util import moving_average
 
 if TYPE_CHECKING:
     import pandas

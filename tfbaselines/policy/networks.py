@@ -24,8 +24,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfbaselines.arrays import require_memory
 from tfbaselines.errors import UsageError, bad_argument, nearest, unknown
+from tfbaselines.files import require_memory
 from tfbaselines.limits import FILTERS, LAYERS, UNITS
 from tfbaselines.policy.layers import (
     Dense,

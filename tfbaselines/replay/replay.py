@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.arrays import GIB, require_memory
 from tfbaselines.envs.vec import VecEnv, VecFrameStack, find_wrapper
 from tfbaselines.envs.vec.base import last_observation
 from tfbaselines.envs.vec.observations import ONLY, parts_of, parts_of_obs
 from tfbaselines.errors import UsageError
+from tfbaselines.files import GIB, require_memory
 from tfbaselines.policy.encoding import observation_dtype
 from tfbaselines.replay.saved import LastObservations, read_replay, write_replay
 

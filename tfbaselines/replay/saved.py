@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.arrays import ArrayError, check_array, map_array, read_document
 from tfbaselines.errors import UsageError
-from tfbaselines.files import put_back, replace_directory
+from tfbaselines.files import ArrayError, check_array, map_array, put_back, read_document, replace_directory
 
 FORMAT = "tfbaselines-replay-1"
 

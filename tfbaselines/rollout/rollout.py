@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.arrays import require_memory
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.base import last_observation
+from tfbaselines.files import require_memory
 from tfbaselines.policy.base import BlockActor, SamplingActor
 from tfbaselines.policy.policy import Policy
 from tfbaselines.rollout.returns import gae, n_step_returns

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.arrays import parse_document, read_archive
 from tfbaselines.errors import UsageError
-from tfbaselines.files import write_whole
+from tfbaselines.files import parse_document, read_archive, write_whole
 from tfbaselines.logs import logger
 
 # Entry of the archive with the tree; references replace its arrays.

@@ -12,13 +12,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.arrays import require_memory
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import OffPolicyConfig, ReplayConfig
 from tfbaselines.demos import DataSetReplay, load_demonstrations
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.wrappers import goal_reward
 from tfbaselines.errors import bad_argument
+from tfbaselines.files import require_memory
 from tfbaselines.learn.average import AveragedPolicy
 from tfbaselines.learn.engine import Engine
 from tfbaselines.logs import logger

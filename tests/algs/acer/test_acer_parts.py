@@ -99,7 +99,7 @@ def test_a_run_learns_in_parts_and_announces_their_size(eager, tmp_path, monkeyp
 
 
 def test_a_trace_that_exceeds_the_memory_is_refused(monkeypatch, tmp_path):
-    monkeypatch.setattr("tfbaselines.arrays.available_memory", lambda: 100_000)
+    monkeypatch.setattr("tfbaselines.files.available_memory", lambda: 100_000)
     with pytest.raises(ValueError, match=r"learning from a trace of 10 steps would take .*: lower trace_length"):
         train(tmp_path, identity(2), 8, buffer_len=4, batch_size=5, replay_start=0)
 

@@ -21,7 +21,7 @@ from trace_replays import (
     spaces_of,
 )
 
-from tfbaselines import arrays as memory
+from tfbaselines import files as memory
 from tfbaselines.algs.acer import replay as rollouts
 from tfbaselines.algs.acer.replay import FramePacker, PlainPacker, RolloutReplay, make_packer, part_of
 from tfbaselines.algs.acer.traces import TraceReplay

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.arrays import check_array, check_size, in_units, require_memory
 from tfbaselines.envs.vec import VecEnv, VecFrameStack, find_wrapper
 from tfbaselines.envs.vec.observations import is_image
 from tfbaselines.errors import UsageError
+from tfbaselines.files import check_array, check_size, in_units, require_memory
 from tfbaselines.logs import logger
 from tfbaselines.rollout.rollout import Runner
 from tfbaselines.training.checkpoint import TreeFile

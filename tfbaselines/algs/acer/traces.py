@@ -24,9 +24,9 @@ from tfbaselines.algs.acer.replay import (
     unpack,
     valid_steps,
 )
-from tfbaselines.arrays import in_units, require_memory
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import UsageError
+from tfbaselines.files import in_units, require_memory
 from tfbaselines.logs import logger
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.encoding import observation_dtype

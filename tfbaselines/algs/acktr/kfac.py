@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.algs.acktr.kronecker import Eigen, KroneckerFactors, preconditioned
-from tfbaselines.arrays import require_memory
+from tfbaselines.files import require_memory
 from tfbaselines.learn.exchange import joined, numbers_in, taken_apart
 from tfbaselines.learn.packing import Calls, Row, one_row, plain, scalars_of
 from tfbaselines.learn.phases import Batch, Statistics

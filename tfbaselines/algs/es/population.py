@@ -14,12 +14,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.arrays import require_memory
 from tfbaselines.compiling import compiled
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.observations import parts_of_obs
 from tfbaselines.envs.vec.packed import unpacked
 from tfbaselines.envs.wrappers import require_end
+from tfbaselines.files import require_memory
 from tfbaselines.policy.actor import NumpyActor, acts_in_numpy
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.encoding import observation_dtype, observation_spec

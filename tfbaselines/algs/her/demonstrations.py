@@ -13,10 +13,10 @@ import tensorflow as tf
 
 from tfbaselines.algs.her import Config
 from tfbaselines.algs.her.goal import GoalActorCritic
-from tfbaselines.arrays import ArrayError, as_declared, check_array, read_archive
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.wrappers import ACHIEVED, DESIRED, OBSERVATION, ComputeReward
 from tfbaselines.errors import bad_argument
+from tfbaselines.files import ArrayError, as_declared, check_array, read_archive
 from tfbaselines.policy.encoding import observation_dtype
 from tfbaselines.replay.hindsight import HindsightReplay
 

@@ -8,11 +8,11 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.arrays import require_memory
 from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of
 from tfbaselines.envs.vec.packed import opened, unpacked
 from tfbaselines.errors import UsageError, bad_argument
+from tfbaselines.files import require_memory
 from tfbaselines.policy.base import BasePolicy, Outputs, Step
 from tfbaselines.policy.direct import CertainHead
 from tfbaselines.policy.encoding import FORBIDDEN, parts_in, without_mask
