@@ -13,7 +13,7 @@ from tfbaselines.compat import baselines, experiments
 from tfbaselines.compat.experiments import ExperimentGrid, all_bools, call_experiment, setup_logger_kwargs, valid_str
 from tfbaselines.envs.tiny import DiscreteIdentityEnv
 from tfbaselines.errors import UsageError
-from tfbaselines.logs.epoch_logger import colorize
+from tfbaselines.logs.statistics import colorize
 
 
 class Recurrent:

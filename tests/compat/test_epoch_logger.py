@@ -50,4 +50,4 @@ def test_a_session_is_refused_in_one_line(tmp_path):
 
 
 def test_its_logger_is_the_epoch_logger():
-    assert issubclass(EpochLogger, tfbaselines.logs.epoch_logger.EpochLogger)
+    assert issubclass(EpochLogger, tfbaselines.logs.statistics.EpochLogger)

@@ -23,7 +23,7 @@ from small_runs import (
 from tfbaselines.algs.registry import ALGORITHMS, get
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.vec.packed import opened
-from tfbaselines.policy import precision
+from tfbaselines.policy import layers as precision
 from tfbaselines.training.callbacks import EvaluateEvery
 from tfbaselines.training.testing import even_episodes
 

@@ -13,7 +13,7 @@ from tfbaselines.algs.ddpg.evaluation import reference_statistics
 from tfbaselines.algs.ddpg.popart import ReturnStatistics
 from tfbaselines.learn.average import with_targets
 from tfbaselines.policy.actor_critic import ActorCritic
-from tfbaselines.policy.bounded import DeterministicHead
+from tfbaselines.policy.distributions import DeterministicHead
 from tfbaselines.policy.networks import dense, mlp
 from tfbaselines.policy.noise import AdaptiveParamNoiseSpec, NormalActionNoise, OrnsteinUhlenbeckActionNoise
 

@@ -3,9 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from tfbaselines.logs.epoch_logger import EpochLogger, EpochTable
 from tfbaselines.logs.logger import read_csv
-from tfbaselines.logs.statistics import Moments
+from tfbaselines.logs.statistics import EpochLogger, EpochTable, Moments
 from tfbaselines.parallel.mpi import Communicator
 
 

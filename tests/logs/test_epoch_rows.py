@@ -7,8 +7,8 @@ from small_runs import EPOCH, learn, rows, train
 
 from tfbaselines.learn.engine import Engine
 from tfbaselines.logs import logger
-from tfbaselines.logs.epoch_logger import EpochLogger
 from tfbaselines.logs.logger import read_csv
+from tfbaselines.logs.statistics import EpochLogger
 from tfbaselines.parallel.mpi import Communicator
 
 SPINUP_COLUMNS = {

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfbaselines.logs.event_file import EventWriter, masked_crc, read_events
+from tfbaselines.logs.services import EventWriter, masked_crc, read_events
 
 SCALARS = st.dictionaries(st.text(min_size=1), st.floats(width=32, allow_nan=False), max_size=4)
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfbaselines.logs import formats as log_formats
-from tfbaselines.logs.event_file import EventWriter, read_events
 from tfbaselines.logs.formats import CSVOutputFormat, HumanOutputFormat, JSONOutputFormat, make_output_format
 from tfbaselines.logs.logger import Logger, read_csv, read_json, read_tb
+from tfbaselines.logs.services import EventWriter, read_events
 
 KEYS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\n"), min_size=1, max_size=5)
 ROWS = st.lists(st.dictionaries(KEYS, st.integers() | st.floats(allow_nan=False), min_size=1), min_size=1, max_size=6)

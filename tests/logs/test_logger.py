@@ -256,7 +256,7 @@ def test_readers(tmp_path):
 def test_light_imports(tmp_path):
     """Nothing heavy is loaded until it is needed."""
     code = (
-        "import sys, tfbaselines.logs.epoch_logger, tfbaselines.envs.monitor, tfbaselines.plot.plot_util,"
+        "import sys, tfbaselines.logs.statistics, tfbaselines.envs.monitor, tfbaselines.plot.plot_util,"
         " tfbaselines.plot.__main__; from tfbaselines import logger;"
         "logger.configure(sys.argv[1], ['tensorboard']); logger.logkv('a', 1); logger.dumpkvs();"
         "print({'tensorflow', 'pandas', 'matplotlib', 'mpi4py'} & set(sys.modules))"

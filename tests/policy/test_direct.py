@@ -10,7 +10,7 @@ from gymnasium import spaces
 from tfbaselines.algs import es
 from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
 from tfbaselines.policy.base import BasePolicy, Head, SamplingActor
-from tfbaselines.policy.direct import CertainHead, DirectPolicy
+from tfbaselines.policy.policy import CertainHead, DirectPolicy
 from tfbaselines.training.model import PolicyModel
 
 BOX = spaces.Box(-3.0, 3.0, (3,), np.float32)

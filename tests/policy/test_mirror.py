@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from tfbaselines.policy.mirror import Mirror, NumpyCopies, takes_rows
+from tfbaselines.policy.actor import Mirror, NumpyCopies, takes_rows
 from tfbaselines.policy.networks import get_network_builder, mlp
 
 

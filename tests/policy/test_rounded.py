@@ -8,8 +8,8 @@ import pytest
 from gymnasium import spaces
 
 from tfbaselines.policy.actor import GraphActor, make_actor
+from tfbaselines.policy.layers import WIDE, RoundedKernels, set_precision
 from tfbaselines.policy.policy import build_policy
-from tfbaselines.policy.precision import WIDE, RoundedKernels, set_precision
 
 
 class Env:
@@ -46,7 +46,7 @@ def test_the_rounded_copies_give_the_numbers_of_kernels_that_are_rounded_in_ever
     set_precision("bfloat16")
     policy = _policy(network)
     found = _step(GraphActor(policy), policy, network)
-    monkeypatch.setattr("tfbaselines.policy.precision.WIDE", 1e12)
+    monkeypatch.setattr("tfbaselines.policy.layers.WIDE", 1e12)
     expected = _step(GraphActor(policy), policy, network)
     np.testing.assert_allclose(found.values, expected.values, atol=4e-3)
     np.testing.assert_allclose(found.neglogps, expected.neglogps, atol=4e-3)

@@ -15,8 +15,7 @@ from tfbaselines.envs import tiny
 from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.policy.actor_critic import build_actor_critic
-from tfbaselines.policy.bounded import DeterministicHead, SquashedGaussianHead
-from tfbaselines.policy.distributions import make_pdtype
+from tfbaselines.policy.distributions import DeterministicHead, SquashedGaussianHead, make_pdtype
 from tfbaselines.training.build import export_saved_model
 from tfbaselines.training.model import PolicyModel
 

@@ -18,7 +18,7 @@ from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.evaluate import evaluate
 from tfbaselines.learn.engine import Engine
 from tfbaselines.policy.actor_critic import build_actor_critic
-from tfbaselines.policy.bounded import SquashedGaussianHead
+from tfbaselines.policy.distributions import SquashedGaussianHead
 from tfbaselines.run import main
 from tfbaselines.training import pretraining
 

@@ -16,7 +16,7 @@ import cloudpickle
 import numpy as np
 
 from tfbaselines.errors import bad_argument
-from tfbaselines.logs import epoch_logger
+from tfbaselines.logs import statistics as epoch_logger
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.threads import usable_cores
 from tfbaselines.training.checkpoint import save_tree
@@ -245,7 +245,7 @@ def _shorthand(key: str) -> str:
 
 
 class EpochLogger(epoch_logger.EpochLogger):
-    """The logger of logs/epoch_logger.py with Spinning Up's `save_state`."""
+    """The logger of logs/statistics.py with Spinning Up's `save_state`."""
 
     _model: Any = None
 

@@ -26,7 +26,7 @@ from tfbaselines.envs import env_type_of
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import forget, holds_checkpoints, holds_run, locked
-from tfbaselines.logs.epoch_logger import EpochTable, default_directory
+from tfbaselines.logs.statistics import EpochTable, default_directory
 from tfbaselines.parallel import mpi
 
 # Spinning Up's multi-layer perceptrons.

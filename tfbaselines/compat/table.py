@@ -203,7 +203,7 @@ BASELINES: dict[str, Port] = {
         rollout=Port(nothing="her.learn(network, env, ...) collects episodes; python -m tfbaselines.evaluate plays"),
         her_sampler=Port(nothing=HINDSIGHT),
         replay_buffer=Port(nothing=HINDSIGHT),
-        normalizer=Port(instead={"Normalizer": "tfbaselines.policy.normalizer.Normalizer"}),
+        normalizer=Port(instead={"Normalizer": "tfbaselines.policy.encoding.Normalizer"}),
         util=Port(nothing=NO_SESSION),
     ),
     "her.experiment.config": Port(nothing="its parameters are arguments: her.learn(network, env, n_cycles=50, ...)"),
@@ -236,13 +236,13 @@ BASELINES: dict[str, Port] = {
     "common": Port(
         names={
             "rollout.returns": "explained_variance discount",
-            "logs.epoch_logger": "colorize",
+            "logs.statistics": "colorize",
             "compat.baselines": "set_global_seeds boolean_flag",
         },
         instead=CONSOLE | DATA_SET | MATH | MISC,
     ),
     "common.cg": Port(instead={"cg": "tfbaselines.learn.natural_gradient.conjugate_gradient"}),
-    "common.console_util": Port(names={"logs.epoch_logger": "colorize"}, instead=CONSOLE),
+    "common.console_util": Port(names={"logs.statistics": "colorize"}, instead=CONSOLE),
     "common.dataset": Port(instead=DATA_SET),
     "common.math_util": Port(names={"rollout.returns": "explained_variance discount"}, instead=MATH),
     "common.misc_util": Port(names={"compat.baselines": "set_global_seeds boolean_flag"}, instead=MISC),
@@ -359,7 +359,7 @@ def _spinning_up(name: str) -> dict[str, Port]:
 SPINUP: dict[str, Port] = {
     **{path: port for name in SPINNING_UP for path, port in _spinning_up(name).items()},
     "utils.logx": Port(
-        names={"compat.experiments": "EpochLogger Logger=EpochLogger", "logs.epoch_logger": "colorize"},
+        names={"compat.experiments": "EpochLogger Logger=EpochLogger", "logs.statistics": "colorize"},
         instead={"restore_tf_graph": SAVED},
     ),
     "utils.mpi_tools": Port(

@@ -55,7 +55,7 @@ class Engine:
             are then one message.
         after: compiled function that ends a step.
         after_every: call it in steps 0, after_every, ...
-        jit: compile with XLA; see policy/precision.py.
+        jit: compile with XLA; see policy/layers.py.
         comm: communicator of the ranks over which gradients are averaged.
         rank_weight: weight of this rank in the averages.
     """

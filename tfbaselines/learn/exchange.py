@@ -93,7 +93,7 @@ class Exchange:
 
     Args:
         comm: communicator of the ranks.
-        jit: compile with XLA; see policy/precision.py.
+        jit: compile with XLA; see policy/layers.py.
         weight: this rank's weight in the averages.
     """
 

@@ -165,7 +165,7 @@ class NaturalGradient:
         every: F is estimated from rows 0, every, 2 * every, ...
         tolerance: see conjugate_gradient.
         epsilon: added to the denominators of the conjugate gradient and of the step's size.
-        jit: compile with XLA; see policy/precision.py.
+        jit: compile with XLA; see policy/layers.py.
         comm: the ranks that train together.
     """
 

@@ -152,7 +152,7 @@ class Calls:
 
     Args:
         variables: the variables that the functions change.
-        jit: compile with XLA; see policy/precision.py.
+        jit: compile with XLA; see policy/layers.py.
         comm: communicator of the ranks over which `exchange` averages.
         weight: this rank's weight in the averages.
 

@@ -1,4 +1,4 @@
-"""Outputs of the logger: table, text, CSV, JSON lines, TensorBoard."""
+"""Outputs of the logger to files: tables, text, CSV and JSON lines; and their readers."""
 
 import contextlib
 import csv
@@ -8,16 +8,17 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
 from tfbaselines.config.files import to_jsonable
-from tfbaselines.errors import unknown
+from tfbaselines.errors import UsageError, unknown
 from tfbaselines.files import drop_torn_line
-from tfbaselines.logs.event_file import EventWriter, read_events
+
+if TYPE_CHECKING:
+    import pandas
 
 # Largest width of a cell of the table; longer texts end in "...".
 MAX_CELL = 30
@@ -213,84 +214,6 @@ STEPS = (
 )
 
 
-class TensorBoardOutputFormat(KVWriter):
-    """Writes event files for TensorBoard; the step is the dump's environment steps, or else the number of dumps.
-
-    Texts go to TensorBoard's text tab.
-
-    Args:
-        directory: directory of the event files; the first dump begins a new one.
-        append: continue counting after the last step in the directory.
-    """
-
-    def __init__(self, directory: str | os.PathLike, append: bool = False):
-        self.path = Path(directory)
-        self.path.mkdir(parents=True, exist_ok=True)
-        if not append:
-            for old in self.path.glob("events.*"):
-                # A new run begins new curves, as in the other formats.
-                old.unlink()
-        self._writer: EventWriter | None = None
-        self._description = ""
-
-    @cached_property
-    def step(self) -> int:
-        """Step of the next dump; computed on first use, since a resumed run first truncates its logs."""
-        return 1 + max((_last_step(path) for path in self.path.glob("events.*")), default=0)
-
-    def writekvs(self, kvs: dict[str, Any]) -> None:
-        drawn = {key: _drawn(value) for key, value in kvs.items() if _drawable(value)}
-        steps = next((drawn[name] for name in STEPS if name in drawn), self.step)
-        if self._writer is None:
-            self._begin()
-        self._writer.write(int(steps), drawn)
-        self.step += 1
-
-    def describe(self, parameters: Mapping[str, Any]) -> None:
-        """Write a table under 'hyper-parameters' in the text tab, with the first dump."""
-        rows = [f"| {name} | {str(value).replace('|', chr(92) + '|')} |" for name, value in parameters.items()]
-        self._description = "\n".join(["| argument | value |", "|---|---|", *rows])
-
-    def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-
-    def lost(self) -> bool:
-        return self._writer is not None and not self._writer.path.exists()
-
-    def reopen(self) -> None:
-        """Continue in a new file, which the next row begins."""
-        with contextlib.suppress(OSError):
-            self.close()
-        self._writer = None
-
-    def _begin(self) -> None:
-        """Begin a file with the arguments of the run."""
-        self._writer = EventWriter(self.path)
-        if self._description:
-            self._writer.write(0, {"hyper-parameters": self._description})
-
-
-def _drawable(value: Any) -> bool:
-    return isinstance(value, str) or hasattr(value, "__float__")
-
-
-def _drawn(value: Any) -> float | str:
-    return value if isinstance(value, str) else float(value)
-
-
-def _last_step(path: Path) -> int:
-    """Read the last step of an event file, up to a damaged record."""
-    last = 0
-    try:
-        for step, _ in read_events(path):
-            last = max(last, step)
-    except ValueError:
-        # A damaged file must not prevent a run from being resumed.
-        pass
-    return last
-
-
 def _open(path: str | os.PathLike, append: bool) -> TextIO:
     return open(path, "a" if append else "w", encoding="utf-8", newline="")
 
@@ -325,8 +248,35 @@ def make_output_format(name: str, directory: str | os.PathLike, log_suffix: str 
         return CSVOutputFormat(directory / f"progress{log_suffix}.csv", append)
     if name == "json":
         return JSONOutputFormat(directory / f"progress{log_suffix}.json", append)
+    from tfbaselines.logs.services import SERVICES, TensorBoardOutputFormat
+
     if name == "tensorboard":
         return TensorBoardOutputFormat(directory / f"tb{log_suffix}", append)
-    from tfbaselines.logs.services import SERVICES
-
     return SERVICES[name](directory, append)
+
+
+def read_json(fname: str | os.PathLike) -> "pandas.DataFrame":
+    """Read the rows of a progress.json; drop a last line that a crash truncated."""
+    import pandas
+
+    with open(fname, encoding="utf-8") as file:
+        lines = [line for line in file if line.endswith("\n") and line.strip()]
+    try:
+        return pandas.DataFrame([json.loads(line) for line in lines])
+    except json.JSONDecodeError:
+        raise UsageError(f"{fname} is not a log of JSON lines") from None
+
+
+def read_csv(fname: str | os.PathLike, separator: str = ",") -> "pandas.DataFrame":
+    """Read the rows of a progress.csv, or of a monitor file after its first line."""
+    import pandas
+
+    with open(fname, encoding="utf-8", newline="") as file:
+        if not file.readline().startswith("# {"):
+            file.seek(0)
+        try:
+            return pandas.read_csv(file, index_col=None, sep=separator)
+        except pandas.errors.EmptyDataError:
+            return pandas.DataFrame()
+        except pandas.errors.ParserError as why:
+            raise UsageError(f"{fname} is not a table of values: {str(why).strip().splitlines()[-1]}") from None

@@ -23,7 +23,6 @@ import numpy as np
 from tfbaselines import errors
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.logs.directory import lock_again
-from tfbaselines.logs.event_file import read_csv, read_json, read_tb  # noqa: F401
 from tfbaselines.logs.formats import (  # noqa: F401
     # The four formats are names of baselines' logger, as the readers below are.
     CSVOutputFormat,
@@ -31,10 +30,12 @@ from tfbaselines.logs.formats import (  # noqa: F401
     JSONOutputFormat,
     KVWriter,
     SeqWriter,
-    TensorBoardOutputFormat,
     check_format,
     make_output_format,
+    read_csv,
+    read_json,
 )
+from tfbaselines.logs.services import TensorBoardOutputFormat, read_tb  # noqa: F401
 from tfbaselines.parallel import mpi
 
 DEBUG, INFO, WARN, ERROR, DISABLED = 10, 20, 30, 40, 50

@@ -9,13 +9,12 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.errors import bad_argument
+from tfbaselines.policy.actor import Mirror
 from tfbaselines.policy.base import BasePolicy, Head, Outputs, memory_tensors
 from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.policy.encoding import seen_in_numpy, without_mask
-from tfbaselines.policy.layers import flat_width, run_network
-from tfbaselines.policy.mirror import Mirror
+from tfbaselines.policy.layers import flat_width, in_full, run_network
 from tfbaselines.policy.networks import NetworkFn, NetworkSpec, get_network_builder
-from tfbaselines.policy.precision import in_full
 from tfbaselines.policy.trunk import NetworkTrunk, Trunk, takes_observations, trunk_maker
 
 # Units of a critic's layer over features and actions, if its network takes only the observation.

@@ -4,7 +4,7 @@ Rollouts, models, --play and export are written against the protocols and `BaseP
 """
 
 import abc
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import keras
 import numpy as np
@@ -16,10 +16,19 @@ from tfbaselines.envs.vec.observations import parts_of
 from tfbaselines.envs.vec.packed import opened
 from tfbaselines.errors import UsageError
 from tfbaselines.parallel import mpi
-from tfbaselines.policy.encoding import FORBIDDEN, describe_space, encode, spaces_differ, without_mask
+from tfbaselines.policy.encoding import (
+    FORBIDDEN,
+    describe_space,
+    encode,
+    make_normalizer,
+    numeric_parts,
+    spaces_differ,
+    without_mask,
+)
 from tfbaselines.policy.layers import has_convolutions, layers_of
-from tfbaselines.policy.mirror import Mirror
-from tfbaselines.policy.normalizer import make_normalizer, numeric_parts
+
+if TYPE_CHECKING:
+    from tfbaselines.policy.actor import Mirror
 
 
 class Step(NamedTuple):
@@ -215,7 +224,7 @@ class BasePolicy(abc.ABC):
             states: [num_envs, S] before the first step (recurrent only).
         """
 
-    def mirror(self) -> Mirror | None:
+    def mirror(self) -> "Mirror | None":
         """Describe the policy's computation for numpy; None to act through the graph."""
         return None
 

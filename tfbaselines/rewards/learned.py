@@ -22,9 +22,8 @@ from tfbaselines.errors import UsageError
 from tfbaselines.learn.engine import Batch, Engine, Phase, Statistics
 from tfbaselines.learn.optimizers import Adam, restore_slots, slots
 from tfbaselines.parallel import mpi
-from tfbaselines.policy.encoding import encode, encoded_shape, is_image
+from tfbaselines.policy.encoding import Normalizer, encode, encoded_shape, is_image
 from tfbaselines.policy.networks import get_network_builder
-from tfbaselines.policy.normalizer import Normalizer
 from tfbaselines.policy.trunk import ENCODERS, Trunk
 from tfbaselines.rollout.rollout import TIME_OUT
 from tfbaselines.training.model import Part

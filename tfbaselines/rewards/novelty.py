@@ -32,9 +32,16 @@ from tfbaselines.parallel import mpi
 from tfbaselines.parallel.moments import RunningMeanStd
 from tfbaselines.policy.base import CLIP_NORMALIZED, Head
 from tfbaselines.policy.distributions import make_pdtype
-from tfbaselines.policy.encoding import encode, encoded_shape, is_image, without_mask
+from tfbaselines.policy.encoding import (
+    DictNormalizer,
+    Normalizer,
+    encode,
+    encoded_shape,
+    is_image,
+    numeric_parts,
+    without_mask,
+)
 from tfbaselines.policy.networks import get_network_builder
-from tfbaselines.policy.normalizer import DictNormalizer, Normalizer, numeric_parts
 from tfbaselines.policy.trunk import ENCODERS, Trunk
 from tfbaselines.rewards.learned import IMAGE_ENCODER, DenseLayers, LearnedSignal
 from tfbaselines.rollout.rollout import GO_ON

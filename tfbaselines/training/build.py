@@ -25,7 +25,7 @@ from tfbaselines.training.model import PolicyModel
 
 if TYPE_CHECKING:
     from tfbaselines.policy.actor_critic import ActorCritic
-    from tfbaselines.policy.direct import DirectPolicy
+    from tfbaselines.policy.policy import DirectPolicy
 
 
 def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None, **kind: Any) -> Policy:
@@ -79,7 +79,7 @@ def make_direct_policy(
         comm: ranks that train together.
         certain: see DirectPolicy.
     """
-    from tfbaselines.policy.direct import DirectPolicy
+    from tfbaselines.policy.policy import DirectPolicy
 
     check_network(network, config)
     network_fn = get_network_builder(network)(**config.network_kwargs)

@@ -15,11 +15,11 @@ from tfbaselines.learn.engine import Batch, Engine, Outcome, Phase, Statistics
 from tfbaselines.learn.losses import squared_value_loss
 from tfbaselines.learn.optimizers import Adam
 from tfbaselines.logs import logger
-from tfbaselines.logs.epoch_logger import EpochLogger, EpochTable
+from tfbaselines.logs.statistics import EpochLogger, EpochTable
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.moments import mpi_moments
+from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.policy.policy import Policy
-from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.rollout.rollout import Rollout
 from tfbaselines.training.clock import Plan
 from tfbaselines.training.on_policy import OnPolicyRun

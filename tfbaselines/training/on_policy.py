@@ -20,7 +20,7 @@ from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import Optimizer
 from tfbaselines.learn.phases import Loss
 from tfbaselines.logs.statistics import EPISODES_IN_MEAN
-from tfbaselines.policy.precision import compile_with_xla
+from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.rollout.rollout import Rollout, Runner, env_major
 from tfbaselines.training.build import make_policy
 from tfbaselines.training.clock import UNLIMITED, IterationClock, Plan

@@ -21,7 +21,7 @@ from tfbaselines.errors import UsageError
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import Adam, restore_slots, slots
 from tfbaselines.policy.base import BasePolicy
-from tfbaselines.policy.precision import compile_with_xla
+from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.training.model import Part, PolicyModel
 from tfbaselines.training.run import Run
 

@@ -26,7 +26,7 @@ from tfbaselines.logs.directory import locked
 from tfbaselines.logs.statistics import EPISODES_IN_MEAN, Episodes
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.threads import Together, one_blas_thread
-from tfbaselines.policy.precision import available, set_precision
+from tfbaselines.policy.layers import available, set_precision
 from tfbaselines.training.callbacks import Callbacks, StopAt
 from tfbaselines.training.clock import Clock, Plan, Rates, make_progress
 from tfbaselines.training.guards import (

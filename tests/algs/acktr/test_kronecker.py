@@ -9,8 +9,7 @@ import tensorflow as tf
 from keras import layers
 
 from tfbaselines.algs.acktr.kronecker import KroneckerFactors, preconditioned
-from tfbaselines.policy.layers import layers_of
-from tfbaselines.policy.precision import in_full, set_precision
+from tfbaselines.policy.layers import in_full, layers_of, set_precision
 
 RNG = np.random.default_rng(0)
 ROWS = 5

@@ -8,9 +8,8 @@ from gymnasium import spaces
 
 from tfbaselines.algs.es.population import GraphPopulation, NumpyPopulation, flat_parameters, make_population
 from tfbaselines.policy.actor import make_actor
-from tfbaselines.policy.direct import DirectPolicy
 from tfbaselines.policy.networks import get_network_builder
-from tfbaselines.policy.policy import build_policy
+from tfbaselines.policy.policy import DirectPolicy, build_policy
 
 BOX = spaces.Box(-3.0, 3.0, (3,), np.float32)
 IMAGE = spaces.Box(0, 255, (36, 36, 1), np.uint8)

@@ -11,8 +11,8 @@ from helpers import vec
 from tfbaselines.algs.es.population import Trials
 from tfbaselines.envs import wrappers as endless
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.policy.direct import DirectPolicy
 from tfbaselines.policy.networks import get_network_builder
+from tfbaselines.policy.policy import DirectPolicy
 
 MOVES = spaces.Box(-np.inf, np.inf, (1,), np.float32)
 

@@ -10,8 +10,7 @@ from gymnasium import spaces
 from tfbaselines.algs.sac.discrete import DISCRETE_ENTROPY, Choices
 from tfbaselines.algs.sac.loss import SampledActions, Temperature
 from tfbaselines.policy.actor_critic import build_actor_critic
-from tfbaselines.policy.bounded import SquashedGaussianHead
-from tfbaselines.policy.distributions import make_pdtype
+from tfbaselines.policy.distributions import SquashedGaussianHead, make_pdtype
 
 OBS = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
 

@@ -46,8 +46,8 @@ from tfbaselines.learn.average import AveragedPolicy, with_targets
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import RMSProp
 from tfbaselines.parallel import mpi
+from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.policy.policy import Policy
-from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.training.build import make_policy as make_any_policy
 from tfbaselines.training.clock import Plan
 from tfbaselines.training.model import PolicyModel

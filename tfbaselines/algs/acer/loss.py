@@ -23,8 +23,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfbaselines.policy.layers import in_full
 from tfbaselines.policy.policy import Policy
-from tfbaselines.policy.precision import in_full
 
 # Keeps logarithms and quotients of probabilities finite, as in the original.
 EPSILON = 1e-6

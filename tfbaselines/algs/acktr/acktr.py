@@ -24,9 +24,8 @@ from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.learn.phases import Batch
 from tfbaselines.parallel import mpi
-from tfbaselines.policy.layers import layers_of
+from tfbaselines.policy.layers import compile_with_xla, layers_of
 from tfbaselines.policy.policy import Policy
-from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.rollout.returns import explained_variance
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.on_policy import OnPolicyRun

@@ -137,7 +137,7 @@ class Kfac:
         is_async: decompose in the background, and use the last decompositions until new ones are there. A step waits
             for the first decompositions only.
         threads: number of factors to decompose in parallel.
-        jit: compile with XLA; see policy/precision.py.
+        jit: compile with XLA; see policy/layers.py.
         comm: communicator of the ranks that train together.
     """
 

@@ -20,7 +20,7 @@ import keras
 import tensorflow as tf
 
 from tfbaselines.errors import UsageError
-from tfbaselines.policy.precision import in_float32
+from tfbaselines.policy.layers import in_float32
 
 # Eigenvalues [n] and eigenvectors [n, n], as columns.
 Eigen = tuple[tf.Tensor, tf.Tensor]

@@ -15,7 +15,7 @@ from tfbaselines.learn.losses import (
     weighted_mean,
 )
 from tfbaselines.policy.actor_critic import ActorCritic
-from tfbaselines.policy.bounded import BoundedHead
+from tfbaselines.policy.distributions import BoundedHead
 
 
 def target_noise(

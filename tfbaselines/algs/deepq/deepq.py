@@ -33,7 +33,7 @@ from tfbaselines.learn.engine import Batch, Engine, Phase, Statistics
 from tfbaselines.learn.losses import weighted_mean
 from tfbaselines.learn.optimizers import Adam
 from tfbaselines.logs.statistics import safe_mean
-from tfbaselines.policy.precision import compile_with_xla
+from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.training.build import check_network
 from tfbaselines.training.clock import UNLIMITED
 from tfbaselines.training.off_policy import Course, OffPolicyRun

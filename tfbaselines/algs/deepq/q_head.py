@@ -14,9 +14,9 @@ import tensorflow as tf
 
 from tfbaselines.errors import bad_argument
 from tfbaselines.limits import UNITS
-from tfbaselines.policy.mirror import ArrayFunction, NumpyCopies
+from tfbaselines.policy.actor import ArrayFunction, NumpyCopies
+from tfbaselines.policy.layers import in_full
 from tfbaselines.policy.networks import MLP_LAYER_NORM_EPSILON, check_sizes, require_weights
-from tfbaselines.policy.precision import in_full
 
 
 class ExpectedReturn:

@@ -14,10 +14,10 @@ from tfbaselines.algs.deepq.q_head import ExpectedReturn, QHead, ReturnDistribut
 from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of
 from tfbaselines.errors import bad_argument
+from tfbaselines.policy.actor import Mirror
 from tfbaselines.policy.base import ActionDistribution, BasePolicy, Outputs
 from tfbaselines.policy.encoding import FORBIDDEN, seen_in_numpy, without_mask
 from tfbaselines.policy.layers import flat_width, run_network
-from tfbaselines.policy.mirror import Mirror
 from tfbaselines.policy.networks import NetworkFn, NetworkSpec, get_network_builder
 from tfbaselines.policy.trunk import NetworkTrunk, Trunk, takes_observations, trunk_maker
 

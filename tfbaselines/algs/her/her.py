@@ -28,7 +28,7 @@ from tfbaselines.learn.average import AveragedPolicy, with_targets
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.losses import Batch, Statistics, target_actions, targets, views
 from tfbaselines.learn.optimizers import Adam
-from tfbaselines.policy.precision import compile_with_xla
+from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.replay.hindsight import HindsightReplay
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.off_policy import OffPolicyModel, OffPolicyRun

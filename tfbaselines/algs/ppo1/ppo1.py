@@ -20,8 +20,8 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.learn.losses import clipped_policy_loss, with_outputs
 from tfbaselines.learn.optimizers import Adam
 from tfbaselines.learn.phases import Batch
+from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.policy.policy import Policy
-from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.rollout.returns import explained_variance, standardized
 from tfbaselines.rollout.rollout import minibatches
 from tfbaselines.training.model import PolicyModel

@@ -12,8 +12,8 @@ from tfbaselines.errors import bad_argument, given
 from tfbaselines.learn.engine import Batch, Engine, Phase
 from tfbaselines.learn.losses import clipped_policy_loss, clipped_value_loss, evaluated, standardized
 from tfbaselines.learn.optimizers import Adam
+from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.policy.policy import Policy
-from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.training.model import PolicyModel
 
 ADAM_EPSILON = 1e-5

@@ -14,8 +14,8 @@ from tfbaselines.envs.vec.packed import opened, unpacked
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.files import require_memory
 from tfbaselines.policy.base import BasePolicy, Outputs, Step
-from tfbaselines.policy.direct import CertainHead
 from tfbaselines.policy.encoding import FORBIDDEN, parts_in, without_mask
+from tfbaselines.policy.policy import CertainHead
 
 # A larger bound counts as no bound.
 LARGEST_BOUND = 1e6

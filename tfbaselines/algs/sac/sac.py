@@ -27,9 +27,8 @@ from tfbaselines.learn.average import AveragedPolicy, with_targets
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import Adam
 from tfbaselines.policy.actor_critic import ActorCritic
-from tfbaselines.policy.bounded import SquashedGaussianHead
-from tfbaselines.policy.distributions import make_pdtype
-from tfbaselines.policy.precision import compile_with_xla
+from tfbaselines.policy.distributions import SquashedGaussianHead, make_pdtype
+from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.training.build import make_actor_critic
 from tfbaselines.training.off_policy import Course, OffPolicyModel, OffPolicyRun, epoch_row
 from tfbaselines.training.pretraining import cloning_beside

@@ -22,8 +22,8 @@ from tfbaselines.learn.natural_gradient import LineSearch, NaturalGradient
 from tfbaselines.learn.optimizers import Adam
 from tfbaselines.learn.phases import Batch
 from tfbaselines.policy.distributions import Distribution, GaussianHead
+from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.policy.policy import Policy
-from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.training.epochs import EpochRun
 from tfbaselines.training.model import PolicyModel
 

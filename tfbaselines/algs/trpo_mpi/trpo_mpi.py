@@ -24,8 +24,8 @@ from tfbaselines.learn.natural_gradient import LineSearch, NaturalGradient
 from tfbaselines.learn.optimizers import Adam
 from tfbaselines.learn.phases import Batch
 from tfbaselines.logs import logger
+from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.policy.policy import Policy
-from tfbaselines.policy.precision import compile_with_xla
 from tfbaselines.rollout.returns import explained_variance, standardized
 from tfbaselines.rollout.rollout import Rollout, minibatches
 from tfbaselines.training.model import PolicyModel
