@@ -1,6 +1,6 @@
 import pytest
 
-from tfbaselines.algs.registry import get
+from tfbaselines.algs import get
 from tfbaselines.errors import UsageError, bad_argument, check_at_least, nearest, unknown
 
 

@@ -14,7 +14,7 @@ from gymnasium import spaces
 from mutations import mutations, refused_or_read
 
 from tfbaselines import run
-from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.cli.command_line import parse
 from tfbaselines.cli.sections import read_sections
 from tfbaselines.cli.stored import given_again, read_config

@@ -70,7 +70,7 @@ def test_every_module_can_be_imported_first():
 def algorithm_of(module):
     """The algorithm that a module belongs to, or None."""
     parts = module.split(".")
-    return parts[2] if len(parts) > 2 and parts[1] == "algs" and parts[2] != "registry" else None
+    return parts[2] if len(parts) > 2 and parts[1] == "algs" else None
 
 
 def arrows():

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from commands import SMALL, finish, run, run_on_ranks, start, start_shell
 
-from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.algs import ALGORITHMS
 from tfbaselines.cli.command_line import parse, split
 from tfbaselines.cli.stored import make_config
-from tfbaselines.config.files import write_config
+from tfbaselines.config.options import write_config
 from tfbaselines.errors import NotFiniteError, UsageError
 from tfbaselines.logs.directory import LOCK_NAME
 from tfbaselines.logs.logger import read_csv

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 from gymnasium import spaces
 
-from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.algs import ALGORITHMS
 from tfbaselines.cli import Parser, exit_status
 from tfbaselines.cli.command_line import ENV_KWARGS, own_arguments, split
 from tfbaselines.envs import env_type_of

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.algs.registry import get
+from tfbaselines.algs import get
 from tfbaselines.cli import Parser, exit_status, leave
 from tfbaselines.cli.stored import NOT_KEPT, OF_THE_MODEL, check_config, check_run, read_config
 from tfbaselines.errors import UsageError, check_at_least

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.algs.registry import get
+from tfbaselines.algs import get
 from tfbaselines.cli import Parser, exit_status, leave
 from tfbaselines.errors import UsageError, check_at_least
 from tfbaselines.evaluate import environments, find_run, load_model, summary

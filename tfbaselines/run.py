@@ -8,15 +8,15 @@ import shlex
 import sys
 from typing import Any
 
-from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.algs import ALGORITHMS
 from tfbaselines.cli import exit_status, leave
 from tfbaselines.cli.command_line import Arguments, help_text, parse, split
 from tfbaselines.cli.sections import below, config_text
 from tfbaselines.cli.stored import NOT_KEPT, READ_AGAIN, given_again, make_config, needs_trust, read_config
 from tfbaselines.compat import names_of
-from tfbaselines.config.files import write_config
-from tfbaselines.config.signals import reads_demonstrations
-from tfbaselines.config.takes import EVAL_SEEDS_APART
+from tfbaselines.config.algorithm import EVAL_SEEDS_APART
+from tfbaselines.config.bases import reads_demonstrations
+from tfbaselines.config.options import write_config
 from tfbaselines.errors import UsageError
 from tfbaselines.files import check_can_be_written
 from tfbaselines.loading import load_tensorflow

@@ -4,7 +4,7 @@ import gymnasium
 import pytest
 from helpers import IDENTITY, enough, mean_return, reward_per_step, vec
 
-from tfbaselines.algs.registry import get
+from tfbaselines.algs import get
 from tfbaselines.config.options import RunOptions
 from tfbaselines.training.callbacks import StopAt
 

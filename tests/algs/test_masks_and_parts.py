@@ -7,7 +7,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 import tfbaselines
-from tfbaselines.algs.registry import get
+from tfbaselines.algs import get
 from tfbaselines.envs.vec import DummyVecEnv
 from tfbaselines.envs.vec.packed import with_packed_observations
 from tfbaselines.policy.policy import build_policy

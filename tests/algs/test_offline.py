@@ -11,7 +11,7 @@ from helpers import vec
 from small_environments import Still
 from small_runs import DEMONSTRATIONS, joined, learn, rows, samples, stop_after, train, weights
 
-from tfbaselines.algs.registry import get
+from tfbaselines.algs import get
 from tfbaselines.config.options import RunOptions
 from tfbaselines.demos import Demonstrations, save_demonstrations
 from tfbaselines.envs.make import make_vec_env

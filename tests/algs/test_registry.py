@@ -9,13 +9,13 @@ from gymnasium import spaces
 from small_runs import ACTIONS
 
 import tfbaselines
-from tfbaselines.algs import registry
-from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines import algs
+from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.config.networks import NETWORKS
 from tfbaselines.envs.vec import DummyVecEnv
 from tfbaselines.training.build import saved_model
 
-FOLDERS = {path.parent.name for path in Path(registry.__file__).parent.glob("*/__init__.py")}
+FOLDERS = {path.parent.name for path in Path(algs.__file__).parent.glob("*/__init__.py")}
 GOALS = ("observation", "achieved_goal", "desired_goal")
 KINDS = {"Discrete", "MultiDiscrete", "MultiBinary", "Box", "bounded Box"}
 

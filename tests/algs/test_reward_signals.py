@@ -10,7 +10,7 @@ from helpers import reward_per_step, vec
 from small_environments import box, identity
 from small_runs import DEMONSTRATIONS, rows, weights
 
-from tfbaselines.algs.registry import get
+from tfbaselines.algs import get
 from tfbaselines.config.options import RunOptions
 from tfbaselines.demos import Demonstrations, load_demonstrations, save_demonstrations
 from tfbaselines.envs import tiny

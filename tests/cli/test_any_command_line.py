@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.algs import ALGORITHMS
 from tfbaselines.cli.command_line import FLAGS, parse, parse_value, split
 from tfbaselines.config.argument import Argument
 from tfbaselines.config.networks import NETWORKS

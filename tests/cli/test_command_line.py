@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loops import for_each
 
-from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.algs import ALGORITHMS
 from tfbaselines.cli.command_line import FLAGS, OF_THE_RUN, parse, parse_value, split
 from tfbaselines.config.argument import Argument, kinds_of
 from tfbaselines.config.config import NetworkSpec, Schedule

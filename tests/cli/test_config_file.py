@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import tfbaselines
-from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.algs import ALGORITHMS
 from tfbaselines.cli.command_line import parse, split
 from tfbaselines.cli.stored import env_config, make_config, read_config
-from tfbaselines.config.files import FILE_NAME, write_config
+from tfbaselines.config.options import FILE_NAME, write_config
 from tfbaselines.envs.make import build_env
 from tfbaselines.errors import UsageError
 

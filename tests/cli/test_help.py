@@ -6,7 +6,7 @@ import pytest
 from loops import for_each
 
 import tfbaselines
-from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.algs import ALGORITHMS
 from tfbaselines.cli import command_line as page
 from tfbaselines.cli.command_line import FLAGS
 from tfbaselines.config.networks import NETWORKS

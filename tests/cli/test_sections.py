@@ -6,7 +6,7 @@ import pytest
 import yaml
 from loops import for_each
 
-from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.cli import sections
 from tfbaselines.cli.command_line import parse, split
 from tfbaselines.cli.sections import (

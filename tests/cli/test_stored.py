@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 
-from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.cli.command_line import parse, split
 from tfbaselines.cli.stored import NOT_KEPT, check_run, given_again, make_config, needs_trust, read_config
-from tfbaselines.config.files import FILE_NAME, write_config
+from tfbaselines.config.options import FILE_NAME, write_config
 from tfbaselines.errors import UsageError
 from tfbaselines.evaluate import evaluate
 from tfbaselines.evaluate import main as evaluate_main

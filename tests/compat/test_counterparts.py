@@ -7,8 +7,8 @@ import time
 import numpy as np
 import pytest
 
+from tfbaselines.algs import get
 from tfbaselines.algs.deepq.buffers import Memory
-from tfbaselines.algs.registry import get
 from tfbaselines.compat import baselines, experiments
 from tfbaselines.compat.experiments import ExperimentGrid, all_bools, call_experiment, setup_logger_kwargs, valid_str
 from tfbaselines.envs.tiny import DiscreteIdentityEnv

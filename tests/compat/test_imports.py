@@ -11,7 +11,7 @@ import pytest
 from loops import for_each
 
 import tfbaselines
-from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.algs import ALGORITHMS
 from tfbaselines.compat import Absent
 from tfbaselines.compat.__main__ import migration_page
 from tfbaselines.compat.table import PACKAGES, SPINNING_UP, TABLE
@@ -118,7 +118,7 @@ def test_classes_without_a_counterpart_can_be_asked_about(line, words):
 # Paths whose names have no counterpart, with words of the advice.
 ADVICE = """
 baselines.run train build_env get_env_type get_learn_function: tfbaselines|learn
-baselines.run get_learn_function_defaults get_default_network: tfbaselines.algs.registry.get
+baselines.run get_learn_function_defaults get_default_network: tfbaselines.algs.get
 baselines.run parse_cmdline_kwargs configure_logger: parse_unknown_args|logger.configure
 baselines.deepq build_act build_train: deepq.learn
 baselines.deepq.deepq build_train: deepq.learn
@@ -229,7 +229,7 @@ def test_nothing_loads_tensorflow_before_it_is_needed():
     [
         "from tfbaselines.common.models import mlp",
         "from tfbaselines.common.misc_util import set_global_seeds as seed; seed(0)",
-        "from tfbaselines.algs.registry import get; get('ppo').learn",
+        "from tfbaselines.algs import get; get('ppo').learn",
     ],
 )
 def test_tensorflow_loads_without_its_notices(line):

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.algs import ALGORITHMS
 from tfbaselines.compat.__main__ import EXAMPLE
 from tfbaselines.config.stable_baselines3 import OTHERS, TWINS
 from tfbaselines.envs.make import make_vec_env

@@ -7,7 +7,7 @@ import pytest
 from loops import for_each
 
 from tfbaselines import ALGORITHMS
-from tfbaselines.algs.registry import get
+from tfbaselines.algs import get
 from tfbaselines.cli.command_line import FLAGS
 from tfbaselines.config.config import OF_ENVIRONMENTS, Coefficient, Config, Schedule, arg
 from tfbaselines.config.networks import NETWORKS

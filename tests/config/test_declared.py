@@ -9,7 +9,7 @@ from pathlib import Path
 from loops import for_each
 
 from tfbaselines import ALGORITHMS
-from tfbaselines.algs.registry import get
+from tfbaselines.algs import get
 from tfbaselines.config.networks import NETWORKS
 
 
@@ -42,7 +42,7 @@ def test_defaults_for_environments_are_of_arguments_there_are(name):
 
 def test_reading_configs_does_not_load_tensorflow():
     code = (
-        "import sys; from tfbaselines.algs.registry import ALGORITHMS;"
+        "import sys; from tfbaselines.algs import ALGORITHMS;"
         "[algorithm.config() for algorithm in ALGORITHMS.values()];"
         "print({'tensorflow', 'keras', 'numpy', 'gymnasium'} & sys.modules.keys())"
     )

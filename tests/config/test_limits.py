@@ -5,7 +5,7 @@ import pytest
 from commands import SMALL
 from loops import for_each
 
-from tfbaselines.algs.registry import ALGORITHMS
+from tfbaselines.algs import ALGORITHMS
 from tfbaselines.cli.command_line import parse, split
 from tfbaselines.config.argument import Argument
 from tfbaselines.errors import UsageError

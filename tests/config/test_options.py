@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tfbaselines import ALGORITHMS
-from tfbaselines.algs.registry import get
+from tfbaselines.algs import get
 from tfbaselines.config.options import PRECISIONS, RunOptions
 from tfbaselines.errors import UsageError
 

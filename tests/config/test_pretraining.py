@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.errors import UsageError
 
 GIVEN = {"demo_path": "demo.npz", "strength": 2, "steps": 1e4, "batch_size": 32.0}

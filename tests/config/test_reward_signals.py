@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tfbaselines.algs.registry import get
-from tfbaselines.config.signals import parse_signals
+from tfbaselines.algs import get
+from tfbaselines.config.bases import parse_signals
 from tfbaselines.errors import UsageError
 from tfbaselines.run import main
 

@@ -8,9 +8,9 @@ import pytest
 from loops import for_each
 
 from tfbaselines import ALGORITHMS
-from tfbaselines.algs.registry import get
+from tfbaselines.algs import get
+from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import Config
-from tfbaselines.config.takes import takes
 from tfbaselines.errors import UsageError
 from tfbaselines.policy.networks import NETWORKS
 
@@ -34,7 +34,7 @@ def decorated(config, **texts):
 
 @pytest.fixture(autouse=True)
 def environments_as_they_are(monkeypatch):
-    monkeypatch.setattr("tfbaselines.config.takes.as_vec_env", lambda env, *_: env)
+    monkeypatch.setattr("tfbaselines.envs.adapt.as_vec_env", lambda env, *_: env)
 
 
 @EVERY_CONFIG

@@ -8,10 +8,10 @@ from loops import for_each
 from small_runs import BY_BASE, BY_NAME, EVERY, WITH_NETWORKS, flags, own_identity, small
 
 from tfbaselines import ALGORITHMS as NAMES
-from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.cli.command_line import FLAGS, OF_THE_RUN, parse, split
 from tfbaselines.cli.stored import make_config
-from tfbaselines.config.files import to_jsonable
+from tfbaselines.config.options import to_jsonable
 from tfbaselines.errors import UsageError
 from tfbaselines.run import main
 

@@ -4,7 +4,7 @@ import pytest
 from small_environments import box
 from small_runs import EVERY, learn, own_identity, small, weights
 
-from tfbaselines.algs.registry import get
+from tfbaselines.algs import get
 from tfbaselines.config.bases import ReplayConfig
 from tfbaselines.errors import UsageError
 

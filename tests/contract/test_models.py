@@ -22,7 +22,7 @@ from small_runs import (
     weights,
 )
 
-from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.config.bases import ReplayConfig, SearchConfig
 from tfbaselines.envs.make import build_env
 from tfbaselines.envs.vec.observations import ONLY, parts_of

@@ -23,7 +23,7 @@ from small_runs import (
     weights,
 )
 
-from tfbaselines.algs.registry import get
+from tfbaselines.algs import get
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.training.checkpoint import Checkpoints

@@ -20,7 +20,7 @@ from small_runs import (
     weights,
 )
 
-from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.vec.packed import opened
 from tfbaselines.policy import layers as precision

@@ -7,7 +7,7 @@ from gymnasium import spaces
 from helpers import vec
 from small_runs import ACTIONS, Steady, first_kind, learn
 
-from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.config.bases import BatchConfig, EpochConfig, PolicyConfig, ReplayConfig, SearchConfig
 from tfbaselines.config.options import RunOptions
 

@@ -7,7 +7,7 @@ from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit
 from small_runs import network_of, small, steps_of_update
 
-from tfbaselines.algs.registry import get
+from tfbaselines.algs import get
 from tfbaselines.envs import tiny
 from tfbaselines.envs.adapt import as_vec_env
 from tfbaselines.envs.monitor import Monitor

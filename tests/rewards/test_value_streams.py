@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfbaselines.config.signals import parse_signals
+from tfbaselines.config.bases import parse_signals
 from tfbaselines.rewards import ValueStreams
 from tfbaselines.rollout.returns import gae
 from tfbaselines.rollout.rollout import GO_ON, TIME_OUT, Rollout

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.algs.registry import get
+from tfbaselines.algs import get
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.parallel import mpi

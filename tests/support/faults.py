@@ -23,7 +23,7 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 
-from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.cli import Parser, exit_status
 from tfbaselines.errors import check_at_least, unknown
 from tfbaselines.files import write_whole

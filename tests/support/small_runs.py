@@ -15,7 +15,7 @@ from gymnasium import spaces
 from helpers import vec
 from small_environments import CYCLE, Goals, box, identity
 
-from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.config.bases import BatchConfig, EpochConfig, PolicyConfig, ReplayConfig, SearchConfig
 from tfbaselines.config.options import RunOptions
 from tfbaselines.demos import Demonstrations, save_demonstrations

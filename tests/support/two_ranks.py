@@ -8,7 +8,7 @@ import sys
 import tensorflow as tf
 from small_runs import learn, own_identity, takes
 
-from tfbaselines.algs.registry import get
+from tfbaselines.algs import get
 from tfbaselines.config.options import RunOptions
 from tfbaselines.logs import logger
 from tfbaselines.parallel import mpi

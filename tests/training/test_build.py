@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from tfbaselines.algs import ppo2, sac
+from tfbaselines.algs import get, ppo2, sac
 from tfbaselines.algs.acer.loss import DuelingPolicy
-from tfbaselines.algs.registry import get
 from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.training.build import check_network, make_actor_critic, make_policy, saved_model
 

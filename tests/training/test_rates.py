@@ -5,7 +5,7 @@ import pytest
 from small_environments import identity
 from small_runs import learn, own_identity, train, weights
 
-from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.config.bases import ReplayConfig
 from tfbaselines.config.options import RunOptions
 from tfbaselines.training.callbacks import Schedule

@@ -5,7 +5,7 @@ import pytest
 from helpers import vec
 from small_runs import table
 
-from tfbaselines.algs.registry import get
+from tfbaselines.algs import get
 from tfbaselines.config.bases import SearchConfig
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny

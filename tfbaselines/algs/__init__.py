@@ -1,8 +1,18 @@
-"""Algorithms, a folder each; `from tfbaselines.algs import ppo2` loads TensorFlow quietly, the registry does not."""
+"""Algorithms, a folder each. To add one, write its folder and add its name to NAMES.
 
+`from tfbaselines.algs import ppo2` loads TensorFlow quietly; ALGORITHMS and `get` do not.
+"""
+
+import functools
 import importlib
 import importlib.util
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from tfbaselines.errors import unknown
+from tfbaselines.loading import load_tensorflow
+
+if TYPE_CHECKING:
+    from tfbaselines.config.algorithm import Algorithm
 
 NAMES = (
     *("a2c", "acer", "acktr", "bc", "ddpg", "deepq", "es", "her", "gail"),
@@ -10,11 +20,18 @@ NAMES = (
 )
 
 
-def __getattr__(name: str) -> ModuleType:
+@functools.cache
+def get(name: str) -> "Algorithm":
+    """Return the algorithm of this name; the error for an unknown name suggests the nearest."""
+    if name not in NAMES:
+        raise unknown("algorithm", name, NAMES)
+    return importlib.import_module(f"{__name__}.{name}").ALGORITHM
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ALGORITHMS":
+        return {known: get(known) for known in NAMES}
     if name.startswith("_") or importlib.util.find_spec(f"{__name__}.{name}") is None:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    if name != "registry":
-        from tfbaselines.loading import load_tensorflow
-
-        load_tensorflow()
+    load_tensorflow()
     return importlib.import_module(f"{__name__}.{name}")

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfbaselines.algs.registry import get
+from tfbaselines.algs import get
 from tfbaselines.cli.sections import tuned_environments
 from tfbaselines.errors import check_at_least, unknown
 from tfbaselines.files import write_whole

@@ -13,7 +13,7 @@ import textwrap
 from functools import partial
 from typing import Any
 
-from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.cli import Parser, exit_status, leave
 from tfbaselines.cli.stored import read_config
 from tfbaselines.compat import spinup

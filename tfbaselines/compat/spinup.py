@@ -16,12 +16,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from tfbaselines.algs.registry import ALGORITHMS, get
+from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.cli.command_line import ENV_KWARGS, OF_THE_RUN, check_arguments, parse
 from tfbaselines.cli.stored import check_config, make_config, read_config
 from tfbaselines.config.argument import shown
-from tfbaselines.config.files import FILE_NAME, write_config
 from tfbaselines.config.networks import ACTIVATIONS, network_named
+from tfbaselines.config.options import FILE_NAME, write_config
 from tfbaselines.envs import env_type_of
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.logs import logger

@@ -86,7 +86,7 @@ def algorithm(
     call = f"compat.spinup:{name}" if name in SPINNING_UP else None
     module = Port(rest=f"algs.{name}.{name}", call=call, instead=absent or {}, names=names or {}, note=note)
     if defaults:
-        more["defaults"] = Port(nothing=f"tfbaselines.algs.registry.get('{name}').config.defaults_for('atari')")
+        more["defaults"] = Port(nothing=f"tfbaselines.algs.get('{name}').config.defaults_for('atari')")
     return {name: module, f"{name}.{name}": module} | {f"{name}.{child}": port for child, port in more.items()}
 
 
@@ -124,9 +124,9 @@ BASELINES: dict[str, Port] = {
             "train": "learn(network, env, ...) of an algorithm, or main(['--alg=ppo2', ...])",
             "build_env": "tfbaselines.common.cmd_util.make_vec_env, or tfbaselines.envs.make.build_env(config)",
             "get_env_type": "tfbaselines.envs.env_type_of(env_id)",
-            "get_learn_function": "tfbaselines.algs.registry.get(alg).learn",
-            "get_learn_function_defaults": "tfbaselines.algs.registry.get(alg).config.defaults_for(env_type)",
-            "get_default_network": "tfbaselines.algs.registry.get(alg).default_network(env_type)",
+            "get_learn_function": "tfbaselines.algs.get(alg).learn",
+            "get_learn_function_defaults": "tfbaselines.algs.get(alg).config.defaults_for(env_type)",
+            "get_default_network": "tfbaselines.algs.get(alg).default_network(env_type)",
             "parse_cmdline_kwargs": "tfbaselines.common.cmd_util.parse_unknown_args",
             "configure_logger": "logger.configure(directory)",
         },

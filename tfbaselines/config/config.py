@@ -1,7 +1,7 @@
 """Declaration of arguments: a field of a dataclass has the name, type, default, bounds and meaning of one.
 
 Every algorithm has a ``Config``, built on the classes of config/bases.py. The signature and the documentation of
-``learn`` (config/takes.py), ``--help``, the errors for wrong values and config.json follow from it.
+``learn`` (config/algorithm.py), ``--help``, the errors for wrong values and config.json follow from it.
 
 A group of arguments is a dict, or the same as JSON text; a class of its own declares them.
 """

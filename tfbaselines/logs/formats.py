@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from tfbaselines.config.files import to_jsonable
+from tfbaselines.config.options import to_jsonable
 from tfbaselines.errors import UsageError, unknown
 from tfbaselines.files import drop_torn_line
 

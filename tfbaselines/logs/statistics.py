@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfbaselines.config.files import to_jsonable
+from tfbaselines.config.options import to_jsonable
 from tfbaselines.errors import UsageError, bad_argument, nearest, unknown
 from tfbaselines.files import write_whole
 from tfbaselines.logs.formats import CSVOutputFormat, KVWriter, check_format, make_output_format

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from tfbaselines.config.algorithm import EVAL_SEEDS_APART
 from tfbaselines.config.options import Callback, callbacks_of
-from tfbaselines.config.takes import EVAL_SEEDS_APART
 from tfbaselines.envs.adapt import as_vec_env, check_apart
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import UsageError, bad_argument, check_at_least

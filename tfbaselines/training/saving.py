@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.config.files import FILE_NAME, write_config
-from tfbaselines.config.options import RunOptions
+from tfbaselines.config.options import FILE_NAME, RunOptions, write_config
 from tfbaselines.errors import InUseError, UsageError
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import cut_back, lock_again, positions

@@ -9,10 +9,9 @@ from gymnasium import spaces
 from helpers import vec
 from small_runs import learn, rows, stop_after, table, train
 
-from tfbaselines.algs import qlearning
+from tfbaselines.algs import get, qlearning
 from tfbaselines.algs.qlearning import Learner, learn_from, merge_tables
 from tfbaselines.algs.qlearning.table import Cells, TablePolicy
-from tfbaselines.algs.registry import get
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.make import make_vec_env

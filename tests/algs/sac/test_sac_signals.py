@@ -11,7 +11,7 @@ from helpers import mean_return, vec
 from small_environments import CYCLE, Counting, Goals, Masked, Seeing, box, identity
 from small_runs import DEMONSTRATIONS, demonstrations_for, learn, rows, small, train, weights
 
-from tfbaselines.algs.registry import get
+from tfbaselines.algs import get
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.make import make_vec_env

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
-from tfbaselines.config.bases import OnPolicyConfig, PolicyConfig
+from tfbaselines.config.bases import OnPolicyConfig, PolicyConfig, SignalsConfig
 from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
-from tfbaselines.config.signals import SignalsConfig
 from tfbaselines.limits import STEPS, TIMESTEPS
 from tfbaselines.loading import lazily
 

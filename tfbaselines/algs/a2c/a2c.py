@@ -15,8 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.algs.a2c import ALGORITHM, Config
+from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
-from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.learn.losses import evaluated, standardized
 from tfbaselines.learn.optimizers import RMSProp

@@ -37,9 +37,9 @@ from tfbaselines.algs.acer.replay import (
 )
 from tfbaselines.algs.acer.traces import Parts
 from tfbaselines.compiling import compiled
+from tfbaselines.config.algorithm import takes
 from tfbaselines.config.bases import PolicyConfig
 from tfbaselines.config.config import NetworkSpec
-from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import UsageError
 from tfbaselines.learn.average import AveragedPolicy, with_targets

@@ -19,8 +19,8 @@ import tensorflow as tf
 from tfbaselines.algs.acktr import ALGORITHM, Config
 from tfbaselines.algs.acktr.kfac import FACTORS, Kfac, Objective
 from tfbaselines.algs.acktr.kronecker import KroneckerFactors
+from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
-from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.learn.phases import Batch
 from tfbaselines.parallel import mpi

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 from tfbaselines.algs.bc import ALGORITHM, Config
+from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
-from tfbaselines.config.takes import takes
 from tfbaselines.demos import load_demonstrations
 from tfbaselines.demos.cloning import Cloning, CloningOptions
 from tfbaselines.envs.vec import VecEnv

@@ -17,8 +17,8 @@ from tfbaselines.algs.ddpg.evaluation import Reference, SteppedEvaluation, epoch
 from tfbaselines.algs.ddpg.exploration import Exploration
 from tfbaselines.algs.ddpg.loss import Losses, target_noise
 from tfbaselines.algs.ddpg.popart import ReturnStatistics, rescaling
+from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
-from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.observations import is_image
 from tfbaselines.learn.average import AveragedPolicy, with_targets

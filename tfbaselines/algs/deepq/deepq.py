@@ -24,8 +24,8 @@ from tfbaselines.algs.deepq.loss import return_loss, return_targets
 from tfbaselines.algs.deepq.prioritized import make_prioritized
 from tfbaselines.algs.deepq.q_head import make_returns
 from tfbaselines.algs.deepq.q_network import QNetwork, build_q_network
+from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
-from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import UsageError
 from tfbaselines.learn.average import AveragedPolicy, with_targets

@@ -17,8 +17,8 @@ import numpy as np
 
 from tfbaselines.algs.es import ALGORITHM, Config
 from tfbaselines.algs.es.population import Trials, flat_parameters, make_population
+from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
-from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument
 from tfbaselines.learn.engine import Engine, Phase

@@ -17,8 +17,8 @@ from gymnasium import spaces
 
 from tfbaselines.algs.gail import ALGORITHM, Config
 from tfbaselines.algs.trpo_mpi.trpo_mpi import TrustRegionUpdate
+from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
-from tfbaselines.config.takes import takes
 from tfbaselines.demos import Demonstrations, load_demonstrations
 from tfbaselines.demos.cloning import Cloning, CloningOptions, pretrain
 from tfbaselines.envs.vec import VecEnv

@@ -20,8 +20,8 @@ from tfbaselines.algs.her.cycles import BestModel, RewardCheck, completed, cours
 from tfbaselines.algs.her.demonstrations import make_demonstrations
 from tfbaselines.algs.her.goal import GoalActorCritic, make_policy
 from tfbaselines.compiling import compiled
+from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
-from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.wrappers import goal_reward
 from tfbaselines.learn.average import AveragedPolicy, with_targets

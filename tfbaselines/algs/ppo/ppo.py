@@ -15,8 +15,8 @@ from typing import Any
 import tensorflow as tf
 
 from tfbaselines.algs.ppo import ALGORITHM, Config
+from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
-from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.learn.losses import clipped_policy_loss, evaluated
 from tfbaselines.learn.phases import Batch, Statistics

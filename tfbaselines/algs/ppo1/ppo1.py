@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from tfbaselines.algs.ppo1 import ALGORITHM, Config
 from tfbaselines.compiling import compiled
+from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
-from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.learn.losses import clipped_policy_loss, with_outputs
 from tfbaselines.learn.optimizers import Adam

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
-from tfbaselines.config.bases import OnPolicyConfig, PolicyConfig
+from tfbaselines.config.bases import OnPolicyConfig, PolicyConfig, PretrainingConfig, SignalsConfig
 from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
 from tfbaselines.config.options import RunOptions
-from tfbaselines.config.signals import PretrainingConfig, SignalsConfig
 from tfbaselines.errors import bad_argument
 from tfbaselines.limits import PASSES, STEPS
 from tfbaselines.loading import lazily

@@ -16,8 +16,8 @@ import numpy as np
 
 from tfbaselines.algs.ppo2 import ALGORITHM, Config
 from tfbaselines.algs.ppo2.model import Model, loss, make_model
+from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
-from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.rewards import value_streams
 from tfbaselines.rollout.returns import explained_variance

@@ -15,8 +15,8 @@ import numpy as np
 
 from tfbaselines.algs.qlearning import ALGORITHM, NETWORK, Config
 from tfbaselines.algs.qlearning.table import Cells, TablePolicy, tables_part
+from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
-from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.base import ended_episodes, last_observation
 from tfbaselines.envs.wrappers import require_end

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tfbaselines.config.algorithm import Algorithm
-from tfbaselines.config.bases import OffPolicyConfig, ReplayConfig
+from tfbaselines.config.bases import OffPolicyConfig, PretrainingConfig, ReplayConfig, SignalsConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
 from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import is_schedule, parse_schedule
-from tfbaselines.config.signals import PretrainingConfig, SignalsConfig
 from tfbaselines.errors import bad_argument
 from tfbaselines.limits import ROWS
 from tfbaselines.loading import lazily

@@ -19,8 +19,8 @@ from tfbaselines.algs.sac.discrete import Choices
 from tfbaselines.algs.sac.loss import Losses, SampledActions, Temperature
 from tfbaselines.algs.sac.offline import ConservativeLosses
 from tfbaselines.algs.sac.signals import ReplaySignals, SignalLosses
+from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
-from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import UsageError, given
 from tfbaselines.learn.average import AveragedPolicy, with_targets

@@ -15,8 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.algs.td3 import ALGORITHM, Config, offline
+from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
-from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.learn.average import AveragedPolicy, with_targets
 from tfbaselines.learn.engine import Engine, Phase

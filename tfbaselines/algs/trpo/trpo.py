@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.algs.trpo import ALGORITHM, Config
+from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
-from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.learn.losses import squared_value_loss, with_outputs
 from tfbaselines.learn.natural_gradient import LineSearch, NaturalGradient

@@ -14,9 +14,9 @@ from typing import Any
 import tensorflow as tf
 
 from tfbaselines.algs.trpo_mpi import ALGORITHM, Config
+from tfbaselines.config.algorithm import takes
 from tfbaselines.config.bases import TrustRegionConfig
 from tfbaselines.config.config import NetworkSpec
-from tfbaselines.config.takes import takes
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import given
 from tfbaselines.learn.losses import squared_value_loss, with_outputs
