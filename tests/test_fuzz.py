@@ -19,7 +19,7 @@ from tfbaselines.cli.command_line import parse
 from tfbaselines.cli.sections import read_sections
 from tfbaselines.cli.stored import given_again, read_config
 from tfbaselines.demos import load_demonstrations
-from tfbaselines.replay.replay import Replay
+from tfbaselines.replay import Replay
 
 COUNT = int(os.environ.get("TFBASELINES_FUZZ", 150))
 

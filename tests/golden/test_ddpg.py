@@ -9,9 +9,9 @@ from gymnasium import spaces
 from weights import assert_close, assert_equal, assign
 
 from tfbaselines.algs import ddpg
-from tfbaselines.algs.ddpg.evaluation import reference_statistics
-from tfbaselines.algs.ddpg.popart import ReturnStatistics
-from tfbaselines.learn.average import with_targets
+from tfbaselines.algs.ddpg.exploration import reference_statistics
+from tfbaselines.algs.ddpg.loss import ReturnStatistics
+from tfbaselines.learn.optimizers import with_targets
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.distributions import DeterministicHead
 from tfbaselines.policy.networks import dense, mlp

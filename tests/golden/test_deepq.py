@@ -8,7 +8,7 @@ from weights import assert_close, assert_equal, assign
 
 from tfbaselines.algs import deepq
 from tfbaselines.algs.deepq.q_network import QNetwork
-from tfbaselines.learn.average import with_targets
+from tfbaselines.learn.optimizers import with_targets
 from tfbaselines.policy.networks import mlp
 
 

@@ -9,8 +9,8 @@ from gymnasium import spaces
 from weights import assert_close, assert_equal, assign
 
 from tfbaselines.demos import Demonstrations
+from tfbaselines.learn.engine import gradients_of
 from tfbaselines.learn.exchange import joined
-from tfbaselines.learn.phases import gradients_of
 from tfbaselines.rewards.learned import ADAM_EPSILON, Adversary, Discriminator
 
 CASES = cases("gail_adversary*")

@@ -9,7 +9,7 @@ from weights import assert_close, assert_equal, assign
 
 from tfbaselines.algs import her
 from tfbaselines.algs.her.goal import FIRST_COUNT, GoalActorCritic
-from tfbaselines.learn.average import with_targets
+from tfbaselines.learn.optimizers import with_targets
 from tfbaselines.parallel.moments import MpiRunningMeanStd
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.networks import dense

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from weights import assert_close
 
 from tfbaselines.algs import sac, td3
-from tfbaselines.learn.average import AveragedPolicy
+from tfbaselines.learn.optimizers import AveragedPolicy
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.distributions import DeterministicHead, SquashedGaussianHead
 

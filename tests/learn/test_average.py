@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.learn.average import AveragedPolicy, with_targets
+from tfbaselines.learn.optimizers import AveragedPolicy, with_targets
 from tfbaselines.policy.policy import build_policy
 
 OBS = tf.constant(np.random.default_rng(0).normal(size=(4, 3)), tf.float32)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbaselines.learn.packing import Packing, leaves_of
+from tfbaselines.learn.exchange import Packing, leaves_of
 
 RNG = np.random.default_rng(0)
 STRUCTURE = (

@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium import spaces
 from tfbaselines.algs import sac
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
-from tfbaselines.learn.average import with_targets
+from tfbaselines.learn.optimizers import with_targets
 from tfbaselines.parallel import mpi
 from tfbaselines.training.off_policy import OffPolicyModel
 from tfbaselines.training.clock import Plan

@@ -8,8 +8,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.algs.acer.loss import DuelingPolicy
-from tfbaselines.algs.deepq.q_head import QuantileReturn
-from tfbaselines.algs.deepq.q_network import QNetwork
+from tfbaselines.algs.deepq.q_network import QNetwork, QuantileReturn
 from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
 from tfbaselines.policy.actor_critic import build_actor_critic

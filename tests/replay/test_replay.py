@@ -12,7 +12,7 @@ from tfbaselines import files as memory
 from tfbaselines.envs.vec import VecEnvWrapper, VecFrameStack
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.envs.vec.packed import MASK, VecActionMask
-from tfbaselines.replay.replay import Replay
+from tfbaselines.replay import Replay
 
 GAMMA = 0.5
 BOX = spaces.Box(-np.inf, np.inf, (1,), np.float32)

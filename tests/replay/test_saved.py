@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from tfbaselines.algs.deepq.prioritized import PrioritizedReplay
 from tfbaselines.errors import UsageError
-from tfbaselines.replay.replay import Replay
+from tfbaselines.replay import Replay
 
 HUGE = b"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, 3, 1), }"
 GAMMA = 0.5

@@ -12,7 +12,7 @@ from tfbaselines.algs import ppo2, sac
 from tfbaselines.envs import tiny
 from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.errors import NotFiniteError
-from tfbaselines.learn.average import with_targets
+from tfbaselines.learn.optimizers import with_targets
 from tfbaselines.policy.policy import build_policy
 from tfbaselines.training.checkpoint import load_tree, save_tree
 from tfbaselines.training.model import PolicyModel

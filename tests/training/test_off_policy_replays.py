@@ -8,8 +8,8 @@ from helpers import vec
 from tfbaselines.algs import td3
 from tfbaselines.algs.deepq.prioritized import PrioritizedReplay
 from tfbaselines.envs import tiny
-from tfbaselines.learn.average import with_targets
-from tfbaselines.replay.replay import Replay
+from tfbaselines.learn.optimizers import with_targets
+from tfbaselines.replay import Replay
 from tfbaselines.training.off_policy import Course, OffPolicyModel, OffPolicyRun
 
 ALPHA, EPSILON, BATCH = 0.6, 1e-3, 8

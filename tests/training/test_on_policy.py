@@ -10,7 +10,7 @@ import tensorflow as tf
 from helpers import vec
 from remembering import ALGORITHM
 
-from tfbaselines.algs.ppo2.model import minibatch_by_minibatch
+from tfbaselines.algs.ppo2.ppo2 import minibatch_by_minibatch
 from tfbaselines.config.bases import OnPolicyConfig, PolicyConfig
 from tfbaselines.config.config import Schedule, arg
 from tfbaselines.config.options import RunOptions

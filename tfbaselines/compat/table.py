@@ -164,7 +164,7 @@ BASELINES: dict[str, Port] = {
         absent=instead("build_act build_train", "deepq.learn(env, network) acts and learns in compiled functions"),
         names={
             "compat.baselines": "wrap_atari_dqn",
-            "algs.deepq.interface": "ActWrapper load_act ReplayBuffer PrioritizedReplayBuffer ConstantSchedule "
+            "algs.deepq.buffers": "ActWrapper load_act ReplayBuffer PrioritizedReplayBuffer ConstantSchedule "
             "LinearSchedule PiecewiseSchedule SumSegmentTree MinSegmentTree",
         },
         note="`load_act` raises, and names `learn(network, env, total_timesteps=0, load_path=path)` and "

@@ -19,7 +19,7 @@ from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.files import as_declared, check_array, parse_document, read_archive
 from tfbaselines.policy.encoding import describe_space, observation_dtype, spaces_differ
-from tfbaselines.replay.replay import Replay
+from tfbaselines.replay import Replay
 
 # Prefix of a Minari dataset's name in place of a file's path.
 MINARI = "minari:"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from tfbaselines.learn.phases import Batch, Statistics
+from tfbaselines.learn.engine import Batch, Statistics
 from tfbaselines.policy.base import BasePolicy, Outputs
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ F is never built: its products with vectors are second derivatives. A step is on
 every gradient, product and measurement is averaged, and all ranks compute the same step from these averages.
 
 The step computes products and measurements between gradient and variables, so that it is no rule of learn/engine.py; it
-shares the engine's calls (learn/packing.py) and exchange.
+shares the engine's calls (learn/exchange.py) and exchange.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,9 +17,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.learn.exchange import joined, taken_apart
-from tfbaselines.learn.packing import Calls, Row, one_row, plain, scalars_of
-from tfbaselines.learn.phases import Batch, Statistics
+from tfbaselines.learn.engine import Batch, Statistics
+from tfbaselines.learn.exchange import Calls, Row, joined, one_row, plain, scalars_of, taken_apart
 from tfbaselines.parallel import mpi
 
 Product = Callable[[tf.Tensor], tf.Tensor]

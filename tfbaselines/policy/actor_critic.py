@@ -117,7 +117,7 @@ class ActorCritic(BasePolicy):
         )
         self._unit_actions = unit_actions
         self.streams = streams
-        # An algorithm sets the statistics of returns that normalize the critics' outputs (algs/ddpg/popart.py).
+        # An algorithm sets the statistics of returns that normalize the critics' outputs (algs/ddpg/loss.py).
         self.returns: Any = None
         self.discrete = not isinstance(action_space, spaces.Box)
         make_trunk = make_trunk or (lambda space: Trunk(space, None))

@@ -12,7 +12,7 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.base import last_observation
 from tfbaselines.envs.wrappers import ACHIEVED, DESIRED, ComputeReward, check_goals
 from tfbaselines.policy.encoding import observation_dtype
-from tfbaselines.replay.replay import Batch, Replay, reshaped
+from tfbaselines.replay import Batch, Replay, reshaped
 
 # Stands for the last step of an unfinished episode.
 OPEN = np.iinfo(np.int64).max

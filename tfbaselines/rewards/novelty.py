@@ -27,7 +27,7 @@ from gymnasium import spaces
 
 from tfbaselines.config.bases import LearntSignal as Arguments
 from tfbaselines.envs.vec.packed import opened, unpacked
-from tfbaselines.learn.phases import Batch, Statistics
+from tfbaselines.learn.engine import Batch, Statistics
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.moments import RunningMeanStd
 from tfbaselines.policy.base import CLIP_NORMALIZED, Head

@@ -12,7 +12,7 @@ from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of, parts_of_obs
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.encoding import observation_dtype
-from tfbaselines.replay.replay import Replay
+from tfbaselines.replay import Replay
 from tfbaselines.rollout.rollout import continues
 
 # Takes observations [N, ...], states [N, S] and episode_start [N]; returns actions [N, ...] and new states.

@@ -11,8 +11,7 @@ from tfbaselines.envs.vec.observations import MASK, named_parts, parts_of, parts
 from tfbaselines.envs.vec.packed import PackedSpace, check_masks, opened, unpacked
 from tfbaselines.envs.wrappers import scaled
 from tfbaselines.errors import NotFiniteError, UsageError, bad_argument
-from tfbaselines.learn.average import AveragedPolicy
-from tfbaselines.learn.optimizers import Optimizer, restore_slots, slots
+from tfbaselines.learn.optimizers import AveragedPolicy, Optimizer, restore_slots, slots
 from tfbaselines.logs import logger
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.base import BasePolicy

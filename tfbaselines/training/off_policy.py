@@ -19,13 +19,13 @@ from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.wrappers import goal_reward
 from tfbaselines.errors import bad_argument
 from tfbaselines.files import require_memory
-from tfbaselines.learn.average import AveragedPolicy
 from tfbaselines.learn.engine import Engine
+from tfbaselines.learn.optimizers import AveragedPolicy
 from tfbaselines.logs import logger
 from tfbaselines.logs.statistics import Store
 from tfbaselines.policy.base import BasePolicy
+from tfbaselines.replay import Replay
 from tfbaselines.replay.hindsight import HindsightReplay
-from tfbaselines.replay.replay import Replay
 from tfbaselines.rollout.collector import Behave, Collector
 from tfbaselines.training.clock import Plan
 from tfbaselines.training.epochs import begin_row, end_row, make_table

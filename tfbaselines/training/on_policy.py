@@ -16,9 +16,8 @@ from tfbaselines.config.bases import BatchConfig, RolloutConfig, SearchConfig
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument
-from tfbaselines.learn.engine import Engine, Phase
+from tfbaselines.learn.engine import Engine, Loss, Phase
 from tfbaselines.learn.optimizers import Optimizer
-from tfbaselines.learn.phases import Loss
 from tfbaselines.logs.statistics import EPISODES_IN_MEAN
 from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.rollout.rollout import Rollout, Runner, env_major

@@ -29,7 +29,7 @@ from tfbaselines.algs.acer.loss import (
 )
 from tfbaselines.algs.acer.replay import part_of, stack
 from tfbaselines.algs.acer.traces import between, padded
-from tfbaselines.learn.average import AveragedPolicy
+from tfbaselines.learn.optimizers import AveragedPolicy
 
 COEFFICIENTS = Coefficients(q_coef=0.5, ent_coef=0.1, gamma=0.9, c=1.2, delta=0.1, trust_region=True)
 FREE = COEFFICIENTS._replace(trust_region=False)

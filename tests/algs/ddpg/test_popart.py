@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbaselines.algs.ddpg.popart import ReturnStatistics, rescaled
+from tfbaselines.algs.ddpg.loss import ReturnStatistics, rescaled
 
 
 def returns(seed=0, mean=5.0, std=3.0, count=200):

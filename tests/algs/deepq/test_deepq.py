@@ -10,16 +10,16 @@ from small_runs import learn, learn_eagerly, rows, train, weights
 
 import tfbaselines
 from tfbaselines.algs import deepq, registry
-from tfbaselines.algs.deepq import interface
+from tfbaselines.algs.deepq import buffers as interface
 from tfbaselines.algs.deepq.prioritized import PrioritizedReplay
-from tfbaselines.algs.deepq.q_head import NoisyDense
+from tfbaselines.algs.deepq.q_network import NoisyDense
 from tfbaselines.cli.command_line import parse, split
 from tfbaselines.cli.sections import tuned_sections
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.vec.observations import MASK, ONLY
-from tfbaselines.learn.average import with_targets
-from tfbaselines.replay.replay import Replay
+from tfbaselines.learn.optimizers import with_targets
+from tfbaselines.replay import Replay
 
 THREE = spaces.Discrete(3)
 PRIORITISED = {"prioritized_replay": True}

@@ -13,7 +13,7 @@ from tfbaselines.algs.deepq.loss import (
     return_loss,
     return_targets,
 )
-from tfbaselines.algs.deepq.q_head import CategoricalReturn, ExpectedReturn, QuantileReturn, make_returns
+from tfbaselines.algs.deepq.q_network import CategoricalReturn, ExpectedReturn, QuantileReturn, make_returns
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 

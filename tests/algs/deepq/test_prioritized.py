@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 from tfbaselines.algs.deepq.prioritized import PrioritizedReplay
 from tfbaselines.envs.vec import VecFrameStack
-from tfbaselines.replay.replay import Replay
+from tfbaselines.replay import Replay
 
 BOX = spaces.Box(-np.inf, np.inf, (1,), np.float32)
 ALPHA, EPSILON = 0.7, 0.01

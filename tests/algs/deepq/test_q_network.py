@@ -8,8 +8,15 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.algs.deepq.q_head import SIGMA_ZERO, CategoricalReturn, NoisyDense, QuantileReturn
-from tfbaselines.algs.deepq.q_network import EpsilonGreedyHead, QNetwork, build_q_network
+from tfbaselines.algs.deepq.q_network import (
+    SIGMA_ZERO,
+    CategoricalReturn,
+    EpsilonGreedyHead,
+    NoisyDense,
+    QNetwork,
+    QuantileReturn,
+    build_q_network,
+)
 from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
 

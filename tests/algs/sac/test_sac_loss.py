@@ -7,8 +7,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.algs.sac.discrete import DISCRETE_ENTROPY, Choices
-from tfbaselines.algs.sac.loss import SampledActions, Temperature
+from tfbaselines.algs.sac.loss import DISCRETE_ENTROPY, Choices, SampledActions, Temperature
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.distributions import SquashedGaussianHead, make_pdtype
 

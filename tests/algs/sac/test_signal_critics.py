@@ -7,8 +7,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.algs.sac.discrete import Choices
-from tfbaselines.algs.sac.loss import SampledActions, Temperature
+from tfbaselines.algs.sac.loss import Choices, SampledActions, Temperature
 from tfbaselines.algs.sac.signals import SignalLosses
 from tfbaselines.learn.losses import views
 from tfbaselines.policy.actor_critic import build_actor_critic

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.algs.td3.offline import behavior_regularized
+from tfbaselines.algs.td3.td3 import behavior_regularized
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.distributions import DeterministicHead
 

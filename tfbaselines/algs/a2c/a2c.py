@@ -18,9 +18,9 @@ from tfbaselines.algs.a2c import ALGORITHM, Config
 from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.learn.engine import Batch
 from tfbaselines.learn.losses import evaluated, standardized
 from tfbaselines.learn.optimizers import RMSProp
-from tfbaselines.learn.phases import Batch
 from tfbaselines.policy.policy import Policy
 from tfbaselines.rewards import value_streams
 from tfbaselines.rollout.returns import explained_variance

@@ -42,9 +42,8 @@ from tfbaselines.config.bases import PolicyConfig
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import UsageError
-from tfbaselines.learn.average import AveragedPolicy, with_targets
 from tfbaselines.learn.engine import Engine, Phase
-from tfbaselines.learn.optimizers import RMSProp
+from tfbaselines.learn.optimizers import AveragedPolicy, RMSProp, with_targets
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.policy.policy import Policy

@@ -22,7 +22,7 @@ from tfbaselines.algs.acktr.kronecker import KroneckerFactors
 from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.learn.phases import Batch
+from tfbaselines.learn.engine import Batch
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.layers import compile_with_xla, layers_of
 from tfbaselines.policy.policy import Policy

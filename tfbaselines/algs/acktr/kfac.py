@@ -7,7 +7,7 @@ The first steps are gradient descent, while the factors S are averaged. Then, wi
 where c <= 1 bounds lr^2 (c u)'g, twice the step's KL divergence to second order, by clip_kl.
 
 A step decomposes matrices in Python threads between its gradient and its variables, so that it is no rule of
-learn/engine.py; it shares the engine's calls (learn/packing.py) and exchange.
+learn/engine.py; it shares the engine's calls (learn/exchange.py) and exchange.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,9 +21,8 @@ import tensorflow as tf
 
 from tfbaselines.algs.acktr.kronecker import Eigen, KroneckerFactors, preconditioned
 from tfbaselines.files import require_memory
-from tfbaselines.learn.exchange import joined, numbers_in, taken_apart
-from tfbaselines.learn.packing import Calls, Row, one_row, plain, scalars_of
-from tfbaselines.learn.phases import Batch, Statistics
+from tfbaselines.learn.engine import Batch, Statistics
+from tfbaselines.learn.exchange import Calls, Row, joined, numbers_in, one_row, plain, scalars_of, taken_apart
 from tfbaselines.parallel import mpi
 
 # Smaller eigenvalues are rounding errors.

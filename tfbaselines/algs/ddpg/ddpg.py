@@ -2,7 +2,7 @@
 
 The critic minimizes (q(s, a) - y)^2 + critic_l2_reg / 2 |W|^2 with y = r + gamma (1 - d) q'(s', pi'(s')), the actor
 maximizes q(s, pi(s)), and the targets (') follow by polyak averaging: loss.py. Observations are normalized;
-normalize_returns and popart are in popart.py, exploration in exploration.py. A second critic, delayed steps of the
+normalize_returns and popart are in loss.py too, exploration in exploration.py. A second critic, delayed steps of the
 actor and noise on the target's actions are TD3's additions.
 """
 
@@ -13,17 +13,14 @@ import keras
 from gymnasium import spaces
 
 from tfbaselines.algs.ddpg import ALGORITHM, Config
-from tfbaselines.algs.ddpg.evaluation import Reference, SteppedEvaluation, epoch_row, store_cycle
-from tfbaselines.algs.ddpg.exploration import Exploration
-from tfbaselines.algs.ddpg.loss import Losses, target_noise
-from tfbaselines.algs.ddpg.popart import ReturnStatistics, rescaling
+from tfbaselines.algs.ddpg.exploration import Exploration, Reference, SteppedEvaluation, epoch_row, store_cycle
+from tfbaselines.algs.ddpg.loss import Losses, ReturnStatistics, rescaling, target_noise
 from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.observations import is_image
-from tfbaselines.learn.average import AveragedPolicy, with_targets
 from tfbaselines.learn.engine import Engine, Phase
-from tfbaselines.learn.optimizers import Adam
+from tfbaselines.learn.optimizers import Adam, AveragedPolicy, with_targets
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.distributions import DeterministicHead

@@ -181,4 +181,4 @@ ALGORITHM = Algorithm(
     action_masks=True,
 )
 
-__getattr__ = lazily("tfbaselines.algs.deepq.deepq", "tfbaselines.algs.deepq.interface")
+__getattr__ = lazily("tfbaselines.algs.deepq.deepq", "tfbaselines.algs.deepq.buffers")

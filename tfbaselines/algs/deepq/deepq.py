@@ -6,7 +6,7 @@ Q(s, a) descends w huber(Q(s, a) - y), each variable's gradient clipped by its o
 
 with the importance weights w of prioritized replay (else 1). The target network (') is a copy, renewed every
 target_network_update_freq steps. Actions are epsilon-greedy, or greedy with parameter noise. loss.py holds the losses
-of distributional returns, q_network.py and q_head.py the network, and interface.py the other names of baselines' deepq.
+of distributional returns, q_network.py the network, and buffers.py the other names of baselines' deepq.
 """
 
 from dataclasses import replace
@@ -17,21 +17,18 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.algs.deepq import ALGORITHM, Config
-from tfbaselines.algs.deepq.best import BestPolicy, model_in
-from tfbaselines.algs.deepq.exploration import make_exploration, with_noise
-from tfbaselines.algs.deepq.interface import ActWrapper, with_callback
+from tfbaselines.algs.deepq.buffers import ActWrapper, with_callback
+from tfbaselines.algs.deepq.exploration import BestPolicy, make_exploration, model_in, with_noise
 from tfbaselines.algs.deepq.loss import return_loss, return_targets
 from tfbaselines.algs.deepq.prioritized import make_prioritized
-from tfbaselines.algs.deepq.q_head import make_returns
-from tfbaselines.algs.deepq.q_network import QNetwork, build_q_network
+from tfbaselines.algs.deepq.q_network import QNetwork, build_q_network, make_returns
 from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import UsageError
-from tfbaselines.learn.average import AveragedPolicy, with_targets
 from tfbaselines.learn.engine import Batch, Engine, Phase, Statistics
 from tfbaselines.learn.losses import weighted_mean
-from tfbaselines.learn.optimizers import Adam
+from tfbaselines.learn.optimizers import Adam, AveragedPolicy, with_targets
 from tfbaselines.logs.statistics import safe_mean
 from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.training.build import check_network

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfbaselines.algs.deepq.q_head import CategoricalReturn, QuantileReturn, ReturnDistribution
+from tfbaselines.algs.deepq.q_network import CategoricalReturn, QuantileReturn, ReturnDistribution
 
 Batch = dict[str, Any]
 

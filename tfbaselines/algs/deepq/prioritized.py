@@ -14,7 +14,7 @@ import numpy as np
 from tfbaselines.algs.deepq import Config
 from tfbaselines.algs.deepq.buffers import MinSegmentTree, SumSegmentTree
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.replay.replay import Batch, Replay, reshaped
+from tfbaselines.replay import Batch, Replay, reshaped
 
 
 def make_prioritized(env: VecEnv, config: Config) -> "PrioritizedReplay":

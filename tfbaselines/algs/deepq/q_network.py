@@ -1,7 +1,12 @@
-"""Q-networks: values of all discrete actions, and the epsilon-greedy choice of an action."""
+"""Q-networks: values of all discrete actions, and the epsilon-greedy choice of an action.
+
+A branch for the actions and, with dueling, one for the state end in the outputs [..., atoms] of each action. They
+represent the action's return by its expectation, a histogram or quantiles, and each representation gives its value.
+"""
 
 import copy
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,16 +15,292 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.algs.deepq.q_head import ExpectedReturn, QHead, ReturnDistribution, ValuesInNumpy
 from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of
 from tfbaselines.errors import bad_argument
-from tfbaselines.policy.actor import Mirror
+from tfbaselines.limits import UNITS
+from tfbaselines.policy.actor import ArrayFunction, Mirror, NumpyCopies
 from tfbaselines.policy.base import ActionDistribution, BasePolicy, Outputs
 from tfbaselines.policy.encoding import FORBIDDEN, seen_in_numpy, without_mask
-from tfbaselines.policy.layers import flat_width, run_network
-from tfbaselines.policy.networks import NetworkFn, NetworkSpec, get_network_builder
+from tfbaselines.policy.layers import flat_width, in_full, run_network
+from tfbaselines.policy.networks import (
+    MLP_LAYER_NORM_EPSILON,
+    NetworkFn,
+    NetworkSpec,
+    check_sizes,
+    get_network_builder,
+    require_weights,
+)
 from tfbaselines.policy.trunk import NetworkTrunk, Trunk, takes_observations, trunk_maker
+
+
+class ExpectedReturn:
+    """One output, the value itself."""
+
+    atoms = 1
+
+    def mean(self, outputs: tf.Tensor) -> tf.Tensor:
+        """Compute the values [...] of outputs [..., 1]."""
+        return outputs[..., 0]
+
+    def mean_numpy(self, outputs: np.ndarray) -> np.ndarray:
+        """Compute the values in numpy."""
+        return outputs[..., 0]
+
+
+class CategoricalReturn:
+    """Logits of a histogram of the return on a fixed support (C51, Bellemare et al. 2017, arXiv:1707.06887).
+
+    Args:
+        atoms: number of points of the support, at least two.
+        v_min: the first point.
+        v_max: the last point.
+    """
+
+    def __init__(self, atoms: int, v_min: float, v_max: float) -> None:
+        if atoms < 2:
+            raise bad_argument("num_atoms", atoms, "at least 2 for distributional='categorical'")
+        if not v_min < v_max:
+            raise bad_argument("v_min", v_min, f"below v_max={v_max}")
+        self.atoms = atoms
+        self.support = np.linspace(v_min, v_max, atoms, dtype=np.float32)
+
+    def mean(self, outputs: tf.Tensor) -> tf.Tensor:
+        """Compute the values [...] of logits [..., atoms]."""
+        return tf.reduce_sum(tf.nn.softmax(outputs) * self.support, axis=-1)
+
+    def mean_numpy(self, outputs: np.ndarray) -> np.ndarray:
+        """Compute the values in numpy."""
+        weights = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
+        return weights @ self.support / weights.sum(axis=-1)
+
+
+class QuantileReturn:
+    """Quantiles of the return at (i + 1/2) / atoms (QR-DQN, Dabney et al. 2018, arXiv:1710.10044).
+
+    Args:
+        atoms: number of quantiles.
+    """
+
+    def __init__(self, atoms: int) -> None:
+        self.atoms = atoms
+
+    def mean(self, outputs: tf.Tensor) -> tf.Tensor:
+        """Compute the values [...] of quantiles [..., atoms]."""
+        return tf.reduce_mean(outputs, axis=-1)
+
+    def mean_numpy(self, outputs: np.ndarray) -> np.ndarray:
+        """Compute the values in numpy."""
+        return outputs.mean(axis=-1)
+
+
+ReturnDistribution = ExpectedReturn | CategoricalReturn | QuantileReturn
+
+# Number of atoms by the name of `distributional`, as in the papers.
+ATOMS = {"categorical": 51, "quantile": 200}
+
+
+def make_returns(kind: str | None, atoms: int | None, v_min: float, v_max: float) -> ReturnDistribution:
+    """Make a representation of returns by its name.
+
+    Args:
+        kind: None for expectations, 'categorical' or 'quantile'.
+        atoms: number of atoms; None for the papers' numbers.
+        v_min: first point of a categorical support.
+        v_max: last point of a categorical support.
+    """
+    if kind is None:
+        return ExpectedReturn()
+    count = ATOMS[kind] if atoms is None else atoms
+    return CategoricalReturn(count, v_min, v_max) if kind == "categorical" else QuantileReturn(count)
+
+
+# Initial standard deviation of a noisy layer's weights, times the root of the number of its inputs.
+SIGMA_ZERO = 0.5
+
+
+class NoisyDense(keras.layers.Dense):
+    """A dense layer with learned, factorized Gaussian noise in its weights (Fortunato et al. 2018, arXiv:1706.10295).
+
+    y = x W + b + ((x f(e_in)) W_sigma + b_sigma) f(e_out) with f(e) = sign(e) sqrt(|e|); without noise, y = x W + b.
+    """
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        inputs = input_shape[-1]
+        bound = inputs**-0.5
+        self.kernel_initializer = self.bias_initializer = keras.initializers.RandomUniform(-bound, bound)
+        super().build(input_shape)
+        size = keras.initializers.Constant(SIGMA_ZERO * bound)
+        self.kernel_noise = self.add_weight(shape=(inputs, self.units), initializer=size, name="kernel_noise")
+        self.bias_noise = self.add_weight(shape=(self.units,), initializer=size, name="bias_noise")
+        self.noise_size = inputs + self.units
+
+    def call(self, x: tf.Tensor, noise: tf.Tensor | None = None) -> tf.Tensor:
+        """Compute outputs [B, units] of rows [B, n], with standard normal noise [n + units] or none."""
+        y = tf.matmul(x, self.kernel.value) + self.bias.value
+        if noise is not None:
+            factors = tf.sign(noise) * tf.sqrt(tf.abs(noise))
+            e_in, e_out = factors[: -self.units], factors[-self.units :]
+            y += (tf.matmul(x * e_in, self.kernel_noise.value) + self.bias_noise.value) * e_out
+        return self.activation(y)
+
+    def noisy_in_numpy(self, copies: NumpyCopies, noise: np.ndarray) -> ArrayFunction:
+        """Make a numpy version of `call`; it reads the noise again in every call."""
+        kernel, bias, kernel_noise, bias_noise = (copies.of(variable) for variable in self.trainable_variables)
+        units, rectified = self.units, self.activation is keras.activations.relu
+
+        def noisy(x: np.ndarray) -> np.ndarray:
+            factors = np.sign(noise) * np.sqrt(np.abs(noise))
+            e_in, e_out = factors[:-units], factors[-units:]
+            y = np.dot(x, kernel) + bias + (np.dot(x * e_in, kernel_noise) + bias_noise) * e_out
+            return np.maximum(y, 0.0, out=y) if rectified else y
+
+        return noisy
+
+
+class QHead:
+    """Computes the outputs of all actions from features: hidden layers with ReLU, then outputs.
+
+    With dueling (arXiv:1511.06581) the outputs are V + A - mean of A, from a branch for the state and one for actions.
+
+    Args:
+        inputs: numbers in a row of features.
+        actions: number of actions.
+        returns: representation of returns.
+        hiddens: units of each branch's hidden layers.
+        dueling: add the branch for the state's value.
+        layer_norm: normalize each hidden layer before its ReLU.
+        noisy: use NoisyDense layers.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        actions: int,
+        returns: ReturnDistribution,
+        hiddens: Sequence[int] = (256,),
+        *,
+        dueling: bool = True,
+        layer_norm: bool = False,
+        noisy: bool = False,
+    ) -> None:
+        self.returns = returns
+        self.actions = actions
+        if hiddens:
+            check_sizes(UNITS, hiddens=hiddens)
+        make = NoisyDense if noisy else keras.layers.Dense
+        widths = [inputs, *hiddens]
+        self.action_layers = _branch("action", make, [*widths, actions * returns.atoms], layer_norm)
+        self.state_layers = _branch("state", make, [*widths, returns.atoms], layer_norm) if dueling else []
+
+    @property
+    def modules(self) -> list[keras.layers.Layer]:
+        """Layers of the actions, then of the state."""
+        return [*self.action_layers, *self.state_layers]
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        """Variables of the actions' layers, then of the state's."""
+        return [variable for layer in self.modules for variable in layer.trainable_variables]
+
+    @property
+    def dense_variables(self) -> list[keras.Variable]:
+        """Variables of the dense layers only."""
+        dense = [layer for layer in self.modules if isinstance(layer, keras.layers.Dense)]
+        return [variable for layer in dense for variable in layer.trainable_variables]
+
+    @property
+    def noise_size(self) -> int:
+        """Numbers of noise that all layers take together; 0 without noisy layers."""
+        return sum(layer.noise_size for layer in self.modules if isinstance(layer, NoisyDense))
+
+    def __call__(self, features: tf.Tensor, noise: tf.Tensor | None = None) -> tf.Tensor:
+        """Compute outputs [B, actions, atoms] of features [B, n], with standard normal noise [noise_size] or none."""
+        parts = self._parts(noise)
+        outputs = _run(self.action_layers, features, parts)
+        outputs = tf.reshape(outputs, (-1, self.actions, self.returns.atoms))
+        if self.state_layers:
+            state = _run(self.state_layers, features, parts)[:, None]
+            outputs = state + outputs - tf.reduce_mean(outputs, axis=1, keepdims=True)
+        return in_full(outputs)
+
+    def _parts(self, noise: tf.Tensor | None) -> Iterator[tf.Tensor | None]:
+        """Split the noise into the part of each noisy layer, in the layers' order."""
+        begin = 0
+        for layer in self.modules:
+            if isinstance(layer, NoisyDense):
+                yield None if noise is None else noise[begin : begin + layer.noise_size]
+                begin += layer.noise_size
+
+
+class ValuesInNumpy:
+    """Computes the values [B, actions] of a head in numpy, as a part of a Mirror's chain.
+
+    Args:
+        head: the head.
+        noise: noise of its noisy layers, or None.
+    """
+
+    repeatable = True
+
+    def __init__(self, head: QHead, noise: keras.Variable | None = None) -> None:
+        self._head = head
+        self._noise = noise
+
+    def in_numpy(self, copies: NumpyCopies) -> ArrayFunction:
+        """Make a function of features [B, n] that returns values."""
+        head, atoms = self._head, self._head.returns.atoms
+        parts = head._parts(None if self._noise is None else copies.of(self._noise))
+        of_actions = _in_numpy(head.action_layers, copies, parts)
+        of_state = _in_numpy(head.state_layers, copies, parts) if head.state_layers else None
+
+        def values(features: np.ndarray) -> np.ndarray:
+            outputs = of_actions(features).reshape(-1, head.actions, atoms)
+            if of_state is not None:
+                outputs = of_state(features)[:, None] + outputs - outputs.mean(axis=1, keepdims=True)
+            return head.returns.mean_numpy(outputs)
+
+        return values
+
+
+def _branch(name: str, make: Callable[..., Any], widths: list[int], layer_norm: bool) -> list[keras.layers.Layer]:
+    """Build the layers that turn rows of widths[0] numbers into rows of widths[-1]."""
+    require_weights("hiddens", (widths[0],), widths[1:])
+    layers: list[keras.layers.Layer] = []
+    for k, (inputs, units) in enumerate(itertools.pairwise(widths[:-1])):
+        dense = make(units, activation=None if layer_norm else "relu", name=f"{name}_fc{k}")
+        dense.build((None, inputs))
+        layers.append(dense)
+        if layer_norm:
+            norm = keras.layers.LayerNormalization(epsilon=MLP_LAYER_NORM_EPSILON, name=f"{name}_normalization{k}")
+            norm.build((None, units))
+            layers += [norm, keras.layers.Activation("relu")]
+    output = make(widths[-1], name=f"{name}_value")
+    output.build((None, widths[-2]))
+    return [*layers, output]
+
+
+def _run(layers: list[keras.layers.Layer], x: tf.Tensor, parts: Iterator[tf.Tensor | None]) -> tf.Tensor:
+    for layer in layers:
+        x = layer(x, next(parts)) if isinstance(layer, NoisyDense) else layer(x)
+    return x
+
+
+def _in_numpy(
+    layers: list[keras.layers.Layer], copies: NumpyCopies, parts: Iterator[np.ndarray | None]
+) -> ArrayFunction:
+    functions = []
+    for layer in layers:
+        noise = next(parts) if isinstance(layer, NoisyDense) else None
+        functions.append(copies.function([layer]) if noise is None else layer.noisy_in_numpy(copies, noise))
+
+    def forward(x: np.ndarray) -> np.ndarray:
+        for function in functions:
+            x = function(x)
+        return x
+
+    return forward
+
 
 # Larger than any difference of values, smaller than the number that forbids an action.
 OVERWHELMING = 1e7

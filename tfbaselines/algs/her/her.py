@@ -24,10 +24,9 @@ from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.wrappers import goal_reward
-from tfbaselines.learn.average import AveragedPolicy, with_targets
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.losses import Batch, Statistics, target_actions, targets, views
-from tfbaselines.learn.optimizers import Adam
+from tfbaselines.learn.optimizers import Adam, AveragedPolicy, with_targets
 from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.replay.hindsight import HindsightReplay
 from tfbaselines.training.model import PolicyModel

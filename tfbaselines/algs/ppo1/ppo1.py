@@ -17,9 +17,9 @@ from tfbaselines.compiling import compiled
 from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.learn.engine import Batch
 from tfbaselines.learn.losses import clipped_policy_loss, with_outputs
 from tfbaselines.learn.optimizers import Adam
-from tfbaselines.learn.phases import Batch
 from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.policy.policy import Policy
 from tfbaselines.rollout.returns import explained_variance, standardized

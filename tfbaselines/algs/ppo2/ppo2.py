@@ -10,20 +10,244 @@ noptepochs passes over that rollout in nminibatches parts, descending
 with advantages standardized in each minibatch, gradients clipped by their global norm and Adam.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from tfbaselines.algs.ppo2 import ALGORITHM, Config
-from tfbaselines.algs.ppo2.model import Model, loss, make_model
 from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.errors import bad_argument, given
+from tfbaselines.learn.engine import Batch, Engine, Phase
+from tfbaselines.learn.losses import clipped_policy_loss, clipped_value_loss, evaluated, standardized
+from tfbaselines.learn.optimizers import Adam
+from tfbaselines.policy.layers import compile_with_xla
+from tfbaselines.policy.policy import Policy
 from tfbaselines.rewards import value_streams
 from tfbaselines.rollout.returns import explained_variance
 from tfbaselines.rollout.rollout import Rollout, shuffled
+from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.on_policy import OnPolicyRun, episode_columns
 from tfbaselines.training.pretraining import cloning_beside
+
+ADAM_EPSILON = 1e-5
+
+LOSS_NAMES = ("policy_loss", "value_loss", "policy_entropy", "approxkl", "clipfrac")
+
+
+def loss(
+    policy: Policy,
+    batch: Batch,
+    cliprange: tf.Tensor,
+    ent_coef: float,
+    vf_coef: float,
+    cliprange_vf: tf.Tensor | bool = True,
+    normalize_advantages: bool = True,
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Return the loss of one minibatch and its statistics.
+
+    Args:
+        policy: policy with the current distribution and values.
+        batch: obs, actions, returns, values, neglogpacs [B, ...]; recurrent policies: the same as [n, T, ...] with
+            episode_start [n, T] and states [n, S]. With reward signals, returns and values have a column for each
+            signal, and the batch includes advantages [B].
+        cliprange: bound of the distance between the probability ratio and 1.
+        ent_coef: weight of the entropy.
+        vf_coef: weight of the value loss.
+        cliprange_vf: bound of the change of values; True for cliprange, False for no bound.
+        normalize_advantages: standardize the advantages.
+    """
+    batch, outputs = evaluated(policy, batch)
+    distribution = policy.head.distribution(outputs.flat)
+    neglogp, entropy = distribution.neglogp(batch["actions"]), tf.reduce_mean(distribution.entropy())
+
+    ratio = tf.exp(batch["neglogpacs"] - neglogp)
+    advantages = batch["advantages"] if "advantages" in batch else batch["returns"] - batch["values"]
+    policy_loss = clipped_policy_loss(
+        ratio, standardized(advantages) if normalize_advantages else advantages, cliprange
+    )
+    if cliprange_vf is False:
+        value_loss = 0.5 * tf.reduce_mean(tf.square(outputs.value - batch["returns"]))
+    else:
+        bound = cliprange if cliprange_vf is True else cliprange_vf
+        value_loss = clipped_value_loss(outputs.value, batch["values"], batch["returns"], bound)
+    return policy_loss - ent_coef * entropy + vf_coef * value_loss, {
+        "policy_loss": policy_loss,
+        "value_loss": value_loss,
+        "policy_entropy": entropy,
+        "approxkl": 0.5 * tf.reduce_mean(tf.square(neglogp - batch["neglogpacs"])),
+        "clipfrac": tf.reduce_mean(tf.cast(tf.abs(ratio - 1.0) > cliprange, tf.float32)),
+    }
+
+
+class Model(PolicyModel):
+    """Train a policy with PPO2's loss and Adam, through baselines' interface; subclasses may override `train`.
+
+    Arguments that Config declares have the same meaning here.
+
+    Args:
+        policy: policy that acts and learns, in ob_space and ac_space.
+        nbatch_act: number of environments that act at once.
+        nbatch_train: rows in a minibatch.
+        clip_values: bound the change of values.
+        parts: see PolicyModel.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: Policy,
+        ob_space: Any,
+        ac_space: Any,
+        nbatch_act: int,
+        nbatch_train: int,
+        nsteps: int,
+        ent_coef: float,
+        vf_coef: float,
+        max_grad_norm: float | None,
+        mpi_rank_weight: float = 1.0,
+        comm: Any = None,
+        clip_values: bool = True,
+        normalize_advantages: bool = True,
+        parts: Sequence[Any] = (),
+    ) -> None:
+        super().__init__(policy, Adam(epsilon=ADAM_EPSILON), parts=parts)
+        self.ob_space = ob_space
+        self.ac_space = ac_space
+        self.nbatch_act = nbatch_act
+        self.nbatch_train = nbatch_train
+        self.nsteps = nsteps
+        self.loss_names = LOSS_NAMES
+
+        def loss_of(batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+            cliprange_vf = batch.get("cliprange_vf", clip_values)
+            weights = (batch.get("ent_coef", ent_coef), batch.get("vf_coef", vf_coef))
+            return loss(policy, batch, batch["cliprange"], *weights, cliprange_vf, normalize_advantages)
+
+        phase = Phase("policy", loss_of, policy.trainable_variables, self.optimizer, max_grad_norm=max_grad_norm)
+        self._engine = Engine(
+            [phase],
+            jit=compile_with_xla(policy, nbatch_train),
+            comm=comm,
+            rank_weight=mpi_rank_weight,
+        )
+
+    def train(
+        self,
+        lr: float,
+        cliprange: float,
+        obs: np.ndarray,
+        returns: np.ndarray,
+        masks: np.ndarray,
+        actions: np.ndarray,
+        values: np.ndarray,
+        neglogpacs: np.ndarray,
+        states: np.ndarray | None = None,
+        cliprange_vf: float | None = None,
+    ) -> list[float]:
+        """Take one gradient step on one minibatch, and return the statistics in the order of loss_names.
+
+        Arrays have the rows of each environment in time order; see `loss`. masks are 1 at an episode's first row.
+        """
+        batch = {"obs": obs, "returns": returns, "actions": actions, "values": values, "neglogpacs": neglogpacs}
+        rows = len(obs)
+        if states is not None:
+            rows = len(states)
+            batch = {name: array.reshape(rows, -1, *array.shape[1:]) for name, array in batch.items()}
+            batch |= {"episode_start": masks.reshape(rows, -1).astype(np.float32), "states": states}
+        indices = np.arange(rows, dtype=np.int32)[None]
+        return list(self.train_phase(lr, cliprange, batch, indices, cliprange_vf).values())
+
+    def train_phase(
+        self,
+        lr: float,
+        cliprange: float,
+        data: dict[str, np.ndarray],
+        indices: np.ndarray,
+        cliprange_vf: float | None = None,
+        **coefficients: float,
+    ) -> dict[str, float]:
+        """Take all gradient steps on one rollout, in one compiled call.
+
+        Args:
+            lr: learning rate.
+            cliprange: bound of the distance between the probability ratio and 1.
+            data: the rollout's arrays with equal first axes; see `loss`.
+            indices: rows of each of the K minibatches [K, B].
+            cliprange_vf: bound of the change of values; None for cliprange.
+            coefficients: ent_coef and vf_coef if they differ from the constructor's.
+
+        Returns:
+            Means of the loss's statistics over the K steps.
+        """
+        rates = {"lr": lr, "cliprange": cliprange} | given(cliprange_vf=cliprange_vf) | coefficients
+        statistics = self._engine.minibatches(data, indices, **rates)
+        self.actor.refresh()
+        return statistics
+
+
+def minibatch_by_minibatch(model: Any) -> Callable[..., dict[str, float]]:
+    """Return an optimization phase for a user's model, through its train(lr, cliprange, **minibatch).
+
+    Args:
+        model: has train and loss_names, as Model.
+    """
+
+    def train_phase(
+        lr: float, cliprange: float, data: dict[str, np.ndarray], indices: np.ndarray, **rates: float
+    ) -> dict[str, float]:
+        losses = []
+        for rows in indices:
+            part = {name: array[rows] for name, array in data.items()}
+            states = part.pop("states", None)
+            masks = part.pop("episode_start", np.zeros(len(part["obs"]), np.float32))
+            if states is not None:
+                part = {name: array.reshape(-1, *array.shape[2:]) for name, array in part.items()}
+            losses.append(model.train(lr, cliprange, masks=masks.reshape(-1), states=states, **part, **rates))
+        return dict(zip(model.loss_names, np.mean(losses, axis=0).tolist(), strict=True))
+
+    return train_phase
+
+
+def make_model(
+    config: Config, env: VecEnv, policy: Policy, comm: Any, parts: Sequence[Any]
+) -> tuple[Model, Callable[..., dict[str, float]]]:
+    """Make the model of a run, Model or the user's, and the function that takes its gradient steps.
+
+    Args:
+        config: arguments of PPO2.
+        env: the environments.
+        policy: policy of the run.
+        comm: ranks that train together.
+        parts: see PolicyModel.
+    """
+    rows = env.num_envs if policy.recurrent else env.num_envs * config.nsteps
+    if rows % config.nminibatches:
+        what = "envs, since the policy is recurrent" if policy.recurrent else "steps of a rollout (num_env x nsteps)"
+        raise bad_argument("nminibatches", config.nminibatches, f"a divisor of the {rows} {what}")
+    # A user's model without these arguments still trains as long as they are not needed.
+    options: dict[str, Any] = {"clip_values": False} if config.cliprange_vf is False else {}
+    options |= {} if config.normalize_advantages else {"normalize_advantages": False}
+    options |= {"parts": parts} if parts else {}
+    model = (config.model_fn or Model)(
+        policy=policy,
+        ob_space=env.observation_space,
+        ac_space=env.action_space,
+        nbatch_act=env.num_envs,
+        nbatch_train=env.num_envs * config.nsteps // config.nminibatches,
+        nsteps=config.nsteps,
+        ent_coef=config.ent_coef,
+        vf_coef=config.vf_coef,
+        max_grad_norm=config.max_grad_norm,
+        comm=comm,
+        mpi_rank_weight=config.mpi_rank_weight,
+        **options,
+    )
+    return model, model.train_phase if config.model_fn is None else minibatch_by_minibatch(model)
+
 
 __all__ = ["Model", "learn", "loss"]
 

@@ -15,17 +15,15 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.algs.sac import ALGORITHM, Config
-from tfbaselines.algs.sac.discrete import Choices
-from tfbaselines.algs.sac.loss import Losses, SampledActions, Temperature
+from tfbaselines.algs.sac.loss import Choices, Losses, SampledActions, Temperature
 from tfbaselines.algs.sac.offline import ConservativeLosses
 from tfbaselines.algs.sac.signals import ReplaySignals, SignalLosses
 from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import UsageError, given
-from tfbaselines.learn.average import AveragedPolicy, with_targets
 from tfbaselines.learn.engine import Engine, Phase
-from tfbaselines.learn.optimizers import Adam
+from tfbaselines.learn.optimizers import Adam, AveragedPolicy, with_targets
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.distributions import SquashedGaussianHead, make_pdtype
 from tfbaselines.policy.layers import compile_with_xla

@@ -5,7 +5,8 @@ The critics q1, q2 minimize (q_i(s, a) - y)^2 with
     y = r + gamma (1 - d) min_i q_i'(s', a'),   a' = clip(pi'(s') + clip(noise, -noise_clip, noise_clip), bounds)
 
 and in every policy_delay-th step the actor maximizes q1(s, pi(s)) and the targets (') follow by polyak averaging.
-offline.py has the actor's loss for learning from a data set alone.
+Learning from a data set alone, the actor also stays near the data's actions: TD3+BC (Fujimoto and Gu 2021,
+arXiv:2106.06860).
 """
 
 from functools import partial
@@ -14,11 +15,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.algs.td3 import ALGORITHM, Config, offline
+from tfbaselines.algs.td3 import ALGORITHM, Config
 from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.learn.average import AveragedPolicy, with_targets
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.losses import (
     Batch,
@@ -31,7 +31,7 @@ from tfbaselines.learn.losses import (
     views,
     weighted_mean,
 )
-from tfbaselines.learn.optimizers import Adam
+from tfbaselines.learn.optimizers import Adam, AveragedPolicy, with_targets
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.distributions import DeterministicHead
 from tfbaselines.policy.layers import compile_with_xla
@@ -67,11 +67,13 @@ def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, c
     def actor_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
         actions = policy.head.mode(policy.act(batch["now"]))
         q1, _ = policy.q(batch["now"], actions)
-        loss = -mean(batch, q1)
-        return loss, {"LossPi": loss}
+        if config.offline is None:
+            loss = -mean(batch, q1)
+            return loss, {"LossPi": loss}
+        alpha = BC_ALPHA if config.bc_alpha is None else config.bc_alpha
+        loss, distance = behavior_regularized(policy, batch, q1, actions, alpha)
+        return loss, {"LossPi": loss, "LossBC": distance}
 
-    if config.offline is not None:
-        actor_loss = partial(offline.actor_loss, policy, BC_ALPHA if config.bc_alpha is None else config.bc_alpha)
     phases = [
         Phase("critic", critic_loss, policy.critic_variables, Adam(epsilon=ADAM_EPSILON), "q_lr"),
         Phase("actor", actor_loss, policy.acting_variables, Adam(epsilon=ADAM_EPSILON), "pi_lr", delay),
@@ -108,3 +110,26 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
 def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None) -> ActorCritic:
     """Make a deterministic actor with two critics."""
     return make_actor_critic(network, env, config, comm, head=DeterministicHead, critics=2)
+
+
+def behavior_regularized(
+    policy: ActorCritic, batch: Batch, q: tf.Tensor, actions: tf.Tensor, alpha: float
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the loss and its second term, with actions in units of their bounds.
+
+    The loss is
+
+        -lambda E[Q(s, pi(s))] + E[(pi(s) - a)^2],   lambda = alpha / E|Q(s, pi(s))|
+
+    Args:
+        policy: actor; its head scales actions.
+        batch: the data's actions [B, ...].
+        q: Q(s, pi(s)) [B].
+        actions: pi(s) [B, ...].
+        alpha: weight of the values.
+    """
+    # If all values are zero, lambda is 0.
+    weight = tf.math.divide_no_nan(tf.cast(alpha, q.dtype), tf.stop_gradient(mean(batch, tf.abs(q))))
+    squared = tf.square(policy.head.unit(actions) - policy.head.unit(batch["actions"]))
+    distance = mean(batch, tf.reduce_mean(squared, axis=-1))
+    return distance - weight * mean(batch, q), distance

@@ -17,10 +17,10 @@ from tfbaselines.algs.trpo import ALGORITHM, Config
 from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.learn.engine import Batch
 from tfbaselines.learn.losses import squared_value_loss, with_outputs
 from tfbaselines.learn.natural_gradient import LineSearch, NaturalGradient
 from tfbaselines.learn.optimizers import Adam
-from tfbaselines.learn.phases import Batch
 from tfbaselines.policy.distributions import Distribution, GaussianHead
 from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.policy.policy import Policy

@@ -19,10 +19,10 @@ from tfbaselines.config.bases import TrustRegionConfig
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import given
+from tfbaselines.learn.engine import Batch
 from tfbaselines.learn.losses import squared_value_loss, with_outputs
 from tfbaselines.learn.natural_gradient import LineSearch, NaturalGradient
 from tfbaselines.learn.optimizers import Adam
-from tfbaselines.learn.phases import Batch
 from tfbaselines.logs import logger
 from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.policy.policy import Policy

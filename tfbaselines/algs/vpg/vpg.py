@@ -16,8 +16,8 @@ from tfbaselines.algs.vpg import ALGORITHM, Config
 from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.learn.engine import Batch, Statistics
 from tfbaselines.learn.losses import evaluated
-from tfbaselines.learn.phases import Batch, Statistics
 from tfbaselines.policy.policy import Policy
 from tfbaselines.training.epochs import EpochRun
 from tfbaselines.training.model import PolicyModel
