@@ -320,7 +320,7 @@ def _training_env(args: Arguments, config: dict[str, Any], directory: str, worke
 def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
     """Run the policy, in a window if there is a display."""
     from tfbaselines.envs.make import build_env, rendered
-    from tfbaselines.envs.vec.video import has_display
+    from tfbaselines.envs.vec.wrappers import has_display
     from tfbaselines.training.testing import episodes, limit_as_trained
 
     shown = has_display()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfbaselines.bench import scores
+from tfbaselines.bench import table as scores
 from tfbaselines.bench.__main__ import main
 from tfbaselines.run import main as train
 
@@ -26,10 +26,10 @@ def test_curves_of_runs_are_collected(tmp_path, capsys):
 
 def test_a_panel_for_each_environment_with_a_curve_for_each_seed(tmp_path, monkeypatch):
     rows = ["her,Reach,0,10,0.5", "her,Reach,1,10,0.6", "sac,Cheetah,0,10,7", "sac,Cheetah,0,20,8"]
-    (tmp_path / "a.csv").write_text("\n".join([",".join(scores.COLUMNS), *rows]))
+    (tmp_path / "a.csv").write_text("\n".join([",".join(scores.CURVE_COLUMNS), *rows]))
     drawn = []
     monkeypatch.setattr("tfbaselines.plot.panels.draw", lambda panels, out: drawn.extend(panels))
-    scores.write(scores.collect([str(tmp_path / "a.csv")]), str(tmp_path / "b"))
+    scores.write_curves(scores.collect([str(tmp_path / "a.csv")]), str(tmp_path / "b"))
     assert [(panel.title, panel.ylabel) for panel in drawn] == [("Cheetah", "mean return"), ("Reach", "success rate")]
     assert [curve.label for curve in drawn[1].curves] == ["her seed 0", "her seed 1"]
     assert drawn[0].curves[0].x.tolist() == [10, 20] and drawn[0].curves[0].y.tolist() == [7, 8]

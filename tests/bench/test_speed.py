@@ -12,7 +12,7 @@ from gymnasium import spaces
 from tfbaselines.algs import deepq
 from tfbaselines.bench import speed
 from tfbaselines.bench.__main__ import main
-from tfbaselines.bench.cases import CASES
+from tfbaselines.bench.speed import CASES
 
 
 @pytest.mark.slow

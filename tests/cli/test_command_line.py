@@ -12,7 +12,7 @@ from tfbaselines.config.argument import Argument, kinds_of
 from tfbaselines.config.config import NetworkSpec, Schedule
 from tfbaselines.config.networks import ACTIVATIONS, NETWORKS
 from tfbaselines.errors import UsageError
-from tfbaselines.parallel.threads import usable_cores
+from tfbaselines.parallel.mpi import usable_cores
 from tfbaselines.policy import networks as built
 
 OWN_NETWORK = """

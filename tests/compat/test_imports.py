@@ -148,7 +148,7 @@ baselines.common.vec_env.util copy_obs_dict dict_to_obs obs_space_info obs_to_di
 baselines.common.mpi_moments mpi_mean: mpi_moments
 baselines.common.misc_util zipsame EzPickle pretty_eta: zip|gymnasium.utils.EzPickle|datetime
 baselines.common.console_util fmt_row timed: logger
-baselines.common.math_util discount_with_boundaries explained_variance_2d: tfbaselines.rollout.returns
+baselines.common.math_util discount_with_boundaries explained_variance_2d: tfbaselines.rollout.rollout
 baselines.common.cmd_util make_atari_env: make_vec_env
 spinup.algos.tf1.ppo.ppo PPOBuffer: Runner
 spinup.algos.pytorch.vpg.vpg VPGBuffer: Runner

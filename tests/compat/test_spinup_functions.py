@@ -98,7 +98,7 @@ def test_the_command_goes_on_with_ddpg_in_the_same_environments(tmp_path):
 
 def test_nothing_is_shown_where_nothing_is_rendered(tmp_path, monkeypatch):
     vpg(tmp_path, cart_pole())
-    monkeypatch.setattr("tfbaselines.envs.vec.video.has_display", lambda: True)
+    monkeypatch.setattr("tfbaselines.envs.vec.wrappers.has_display", lambda: True)
     modes = []
 
     def make_without_a_window(*args, env_kwargs=None, **kwargs):

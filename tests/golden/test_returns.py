@@ -5,8 +5,7 @@ import pytest
 from cases import cases, load
 from weights import assert_close
 
-from tfbaselines.rollout.returns import discount, explained_variance, gae, n_step_returns
-from tfbaselines.rollout.rollout import env_major
+from tfbaselines.rollout.rollout import discount, env_major, explained_variance, gae, n_step_returns
 
 
 @pytest.mark.parametrize("case", cases("gae_runner_*"))

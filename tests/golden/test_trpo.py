@@ -19,7 +19,7 @@ from tfbaselines.learn.losses import squared_value_loss, with_outputs
 from tfbaselines.learn.natural_gradient import conjugate_gradient
 from tfbaselines.learn.optimizers import Adam
 from tfbaselines.policy.policy import build_policy
-from tfbaselines.rollout.returns import gae, standardized
+from tfbaselines.rollout.rollout import gae, standardized
 
 CASES = cases("trpo_*")
 COMPILED = cases("trpo_box_normobs") + cases("trpo_discrete_linesearch")

@@ -7,7 +7,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from tfbaselines.algs.ppo2 import learn
 from tfbaselines.config.options import RunOptions
-from tfbaselines.parallel.threads import one_blas_thread
+from tfbaselines.parallel.mpi import one_blas_thread
 from tfbaselines.training.testing import even_episodes
 
 

@@ -2,7 +2,7 @@
 
 import os
 
-from tfbaselines.parallel.threads import usable_cores
+from tfbaselines.parallel.mpi import usable_cores
 
 
 def test_the_cores_that_a_process_was_left(monkeypatch):

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from tfbaselines.algs.acer.workers import Crew
-from tfbaselines.parallel.threads import Together
+from tfbaselines.parallel.mpi import Together
 from tfbaselines.training.checkpoint import load_tree, save_tree
 
 # What takes longer than this has hung.

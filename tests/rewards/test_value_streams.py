@@ -5,8 +5,7 @@ import pytest
 
 from tfbaselines.config.bases import parse_signals
 from tfbaselines.rewards import ValueStreams
-from tfbaselines.rollout.returns import gae
-from tfbaselines.rollout.rollout import GO_ON, TIME_OUT, Rollout
+from tfbaselines.rollout.rollout import GO_ON, TIME_OUT, Rollout, gae
 
 T, N, LAM = 7, 3, 0.8
 

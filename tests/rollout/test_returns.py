@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tfbaselines.rollout.returns import backward_recursion, discount, explained_variance, gae, n_step_returns
+from tfbaselines.rollout.rollout import backward_recursion, discount, explained_variance, gae, n_step_returns
 
 SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, max_side=7)
 NUMBERS = st.floats(-10, 10, width=32)

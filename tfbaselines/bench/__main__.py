@@ -64,11 +64,11 @@ def _speed(args: argparse.Namespace) -> int:
 
 
 def _scores(args: argparse.Namespace) -> int:
-    from tfbaselines.bench import scores
+    from tfbaselines.bench import table as scores
 
     curves = scores.collect(args.dirs)
     print(scores.final_scores(curves).to_string(index=False))
-    print("Wrote", *scores.write(curves, args.out))
+    print("Wrote", *scores.write_curves(curves, args.out))
     return 0
 
 

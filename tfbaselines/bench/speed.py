@@ -8,18 +8,179 @@ import re
 import statistics
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from tfbaselines.bench.cases import CASES, of_pixels, steps_per_update
+from tfbaselines.bench import sides
 from tfbaselines.config.options import PRECISIONS
 from tfbaselines.errors import UsageError, bad_argument, check_at_least, unknown
 from tfbaselines.parallel import mpi
 
-HERE = Path(__file__).parent
+
+def _case(env: str, network: str, steps: int, learn: dict[str, Any], **further: Any) -> dict[str, Any]:
+    return {"env": env, "network": network, "steps": steps, "num_env": 1, "normalize": False, "learn": learn} | further
+
+
+def _off_policy(alg: str, peer: str | None, hidden_sizes: tuple[int, int], batch_size: int) -> dict[str, Any]:
+    """One gradient step for each step of HalfCheetah, from step 1,000 on; both sides compile and fill before that."""
+    learn = {"hidden_sizes": hidden_sizes, "batch_size": batch_size, "start_steps": 1000, "update_after": 1000}
+    learn |= {"update_every": 50, "num_test_episodes": 0}
+    if alg == "ddpg":
+        learn |= {"polyak": 0.995, "act_noise": 0.1, "critic_l2_reg": 0.0, "normalize_observations": False}
+        learn |= {"actor_lr": 1e-3, "critic_lr": 1e-3, "nb_epoch_cycles": 40}
+    else:
+        learn |= {"steps_per_epoch": 2000} | ({"alpha": "auto"} if alg == "sac" else {})
+    return _case("HalfCheetah-v5", "dense", 6000, learn, alg=alg, peer=peer, warmup=2000)
+
+
+def _a2c(env: str, num_env: int, network: str, steps: int, **learn: Any) -> dict[str, Any]:
+    """Five steps of every environment in an update; the peer's other defaults are ours."""
+    learn |= {"nsteps": 5, "gamma": 0.99, "lr": 7e-4, "lrschedule": "constant", "ent_coef": 0.01}
+    peer_learn = {"n_steps": 5, "gamma": 0.99, "learning_rate": 7e-4, "ent_coef": 0.01}
+    peer = {"peer": "stable_baselines3:A2C", "peer_learn": peer_learn}
+    return _case(env, network, steps, learn, alg="a2c", num_env=num_env, warmup=50 * 5 * num_env, **peer)
+
+
+_PPO2 = {"nminibatches": 4, "noptepochs": 4, "gamma": 0.99, "lam": 0.95, "lr": 3e-4, "cliprange": 0.2, "ent_coef": 0.0}
+_CARTPOLE = _PPO2 | {"nsteps": 128}
+_SHARED_LSTM = {"net_arch": [], "lstm_hidden_size": 128, "shared_lstm": True, "enable_critic_lstm": False}
+
+# DQN with the peer's own network and its tuned learning rate and exploration, but a gradient step for each environment
+# step.
+_DQN = {"hiddens": (), "dueling": False, "double_q": False, "gamma": 0.99, "batch_size": 32, "learning_starts": 1000}
+_DQN_CARTPOLE = _case(
+    "CartPole-v1",
+    "dense",
+    20_000,
+    _DQN
+    | {"hidden_sizes": (64, 64), "lr": 2.3e-3, "buffer_size": 100_000, "train_freq": 1}
+    | {"target_network_update_freq": 500, "exploration_fraction": 0.16, "exploration_final_eps": 0.04},
+    alg="deepq",
+    peer="stable_baselines3:DQN",
+    warmup=2000,
+)
+# The peer's settings for Atari, with a replay that is soon filled.
+_DQN_PONG = _DQN_CARTPOLE | {
+    "env": "PongNoFrameskip-v4",
+    "network": "cnn",
+    "steps": 8000,
+    "learn": _DQN
+    | {"lr": 1e-4, "buffer_size": 5000, "train_freq": 4, "target_network_update_freq": 1000}
+    | {"exploration_fraction": 0.1, "exploration_final_eps": 0.01},
+}
+_MEMORY = _off_policy("sac", None, (32, 32), 32)
+
+# A case with a 'peer' names the class that it is compared with, from stable_baselines3 or sbx, by default PPO; None for
+# none; with 'peer_learn' it takes these arguments, in its own names, in place of those that follow from ours. The first
+# 'warmup' steps are not counted: by default one update's. A case with an 'original' has no peer that is alive: it is
+# compared with OpenAI baselines on TensorFlow 1, by the ratio of the two machines' yardsticks.
+CASES = {
+    "halfcheetah": _case(
+        "HalfCheetah-v5",
+        "mlp",
+        40 * 2048,
+        _PPO2 | {"nsteps": 2048, "nminibatches": 32, "noptepochs": 10, "value_network": "copy"},
+        normalize=True,
+    ),
+    "cartpole": _case("CartPole-v1", "mlp", 300 * 1024, _CARTPOLE | {"value_network": "copy"}, num_env=8),
+    # An LSTM of 128 units below the policy and the values, on both sides.
+    "cartpole-lstm": _case(
+        "CartPole-v1",
+        "lstm",
+        40 * 1024,
+        _CARTPOLE,
+        alg="ppo2",
+        num_env=8,
+        peer="sb3_contrib:RecurrentPPO",
+        peer_learn={"n_steps": 128, "batch_size": 256, "n_epochs": 4, "gamma": 0.99, "gae_lambda": 0.95}
+        | {"learning_rate": 3e-4, "clip_range": 0.2, "ent_coef": 0.0, "policy_kwargs": _SHARED_LSTM},
+    ),
+    "pong": _case(
+        "PongNoFrameskip-v4",
+        "cnn",
+        16 * 1024,
+        _CARTPOLE | {"lr": 2.5e-4, "cliprange": 0.1, "ent_coef": 0.01},
+        num_env=8,
+    ),
+    # Counted while four updates in five are from the replay. Its original ran where the yardstick took these seconds.
+    "acer-pong": _case(
+        "PongNoFrameskip-v4",
+        "cnn",
+        60 * 160,
+        {"nsteps": 20, "replay_ratio": 4, "replay_start": 200, "lrschedule": "constant"},
+        alg="acer",
+        num_env=8,
+        warmup=20 * 160,
+        original={"steps_per_second": 142, "matmul_seconds": 0.054},
+    ),
+    "sac": _off_policy("sac", "stable_baselines3:SAC", (256, 256), 256),
+    "sac-sbx": _off_policy("sac", "sbx:SAC", (256, 256), 256),
+    "sac-batch100": _off_policy("sac", "stable_baselines3:SAC", (256, 256), 100),
+    "td3": _off_policy("td3", "stable_baselines3:TD3", (400, 300), 256),
+    "ddpg": _off_policy("ddpg", "stable_baselines3:DDPG", (400, 300), 256),
+    "a2c-cartpole": _a2c("CartPole-v1", 8, "mlp", 6000 * 40, value_network="copy"),
+    "a2c-pong": _a2c("PongNoFrameskip-v4", 16, "cnn", 250 * 80),
+    # Fisher-vector products on a fifth of the batch, and the value function in minibatches of 64, on both sides.
+    "trpo": _case(
+        "HalfCheetah-v5",
+        "mlp",
+        40 * 1024,
+        {"timesteps_per_batch": 1024, "max_kl": 0.01, "cg_iters": 10, "cg_damping": 0.1, "gamma": 0.99, "lam": 0.98}
+        | {"vf_iters": 5, "vf_stepsize": 1e-3, "normalize_observations": False},
+        alg="trpo_mpi",
+        warmup=2 * 1024,
+        normalize=True,
+        peer="sb3_contrib:TRPO",
+        peer_learn={"n_steps": 1024, "batch_size": 64, "target_kl": 0.01, "cg_max_steps": 10, "cg_damping": 0.1}
+        | {"gamma": 0.99, "gae_lambda": 0.98, "n_critic_updates": 5, "learning_rate": 1e-3}
+        | {"sub_sampling_factor": 5},
+    ),
+    # 80 steps on the whole batch; neither side stops them early.
+    "ppo": _case(
+        "HalfCheetah-v5",
+        "dense",
+        10 * 4000,
+        {"steps_per_epoch": 4000, "hidden_sizes": [64, 64], "activation": "tanh", "clip_ratio": 0.2, "pi_lr": 3e-4}
+        | {"train_pi_iters": 80, "train_v_iters": 80, "target_kl": 1e6, "num_test_episodes": 0},
+        alg="ppo",
+        warmup=4000,
+        peer="stable_baselines3:PPO",
+        peer_learn={"n_steps": 4000, "batch_size": 4000, "n_epochs": 80, "clip_range": 0.2, "learning_rate": 3e-4}
+        | {"gae_lambda": 0.97},
+    ),
+    "deepq-cartpole": _DQN_CARTPOLE,
+    # A gradient step for each step of each environment; those of a step of all are one compiled call.
+    "deepq-cartpole-8": _DQN_CARTPOLE | {"num_env": 8, "steps": 40_000},
+    # One gradient step per environment step, eight at a time.
+    "deepq-cartpole-together": _DQN_CARTPOLE
+    | {"learn": _DQN_CARTPOLE["learn"] | {"train_freq": 8, "gradient_steps": 8}},
+    # To be compared with deepq-cartpole, in the same run.
+    "deepq-cartpole-prioritized": _DQN_CARTPOLE
+    | {"peer": None, "learn": _DQN_CARTPOLE["learn"] | {"prioritized_replay": True}},
+    "deepq-pong": _DQN_PONG,
+    # One gradient step per environment step; both of a vector step are one compiled call.
+    "deepq-pong-8": _DQN_PONG | {"num_env": 8, "steps": 16_000},
+    # Not for its speed but for growth_mib: most of its steps are taken after the replay is full.
+    "sac-memory": _MEMORY
+    | {"env": "Pendulum-v1", "steps": 420_000, "warmup": 20_000}
+    | {"learn": _MEMORY["learn"] | {"replay_size": 20_000, "num_update": 5}},
+}
+
+
+def _steps_per_update(case: dict[str, Any]) -> int:
+    """Count the environment steps from one update to the next."""
+    learn = case["learn"]
+    if "nsteps" in learn:
+        return case["num_env"] * learn["nsteps"]
+    # Names of the steps argument in off-policy, baselines' on-policy and Spinning Up's on-policy algorithms.
+    names = ("train_freq", "update_every", "timesteps_per_batch", "steps_per_epoch")
+    return next(learn[name] for name in names if name in learn)
+
+
 COLUMNS = ("case", "program", "round", "steps_per_second", "peak_mib", "growth_mib", "matmul_seconds")
 YARDSTICK_SIZE = 2048
 # Width of a case's name in the table.
@@ -84,12 +245,12 @@ def _programs(case: str, steps: int, precisions: list[str], peer_python: str | N
     """Make the commands that measure our side in each precision, and the peer."""
     programs = {}
     for precision in precisions:
-        if precision == "float32" or of_pixels(CASES[case]):
+        if precision == "float32" or sides.of_pixels(CASES[case]):
             programs[f"tfbaselines {precision}"] = _ours(case, steps, precision)
     peer = None if "original" in CASES[case] else CASES[case].get("peer", "stable_baselines3:PPO")
     if peer_python and peer:
         program = PEERS[peer.split(":")[0]]
-        programs[program] = [peer_python, str(HERE / "peer_sb3.py"), case, str(steps)]
+        programs[program] = [peer_python, sides.__file__, "peer", json.dumps(CASES[case]), str(steps)]
     return programs
 
 
@@ -104,12 +265,12 @@ def _ranks(case: str, steps: int, ranks: int) -> dict[str, list[str]]:
 
 
 def _ours(case: str, steps: int, precision: str) -> list[str]:
-    return [sys.executable, "-m", "tfbaselines.bench.ours", case, str(steps), precision]
+    return [sys.executable, "-m", sides.__name__, "ours", json.dumps(CASES[case]), str(steps), precision]
 
 
 def _steps(case: str, fraction: float) -> int:
     """Round a case's steps to whole updates, at least two after the warm-up."""
-    per_update = steps_per_update(CASES[case])
+    per_update = _steps_per_update(CASES[case])
     least = CASES[case].get("warmup", per_update) // per_update + 2
     return max(least, round(fraction * CASES[case]["steps"] / per_update)) * per_update
 
@@ -119,7 +280,7 @@ def _result(command: list[str]) -> dict[str, float]:
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"})
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise UsageError(f"{' '.join(command)} failed: {last}")
+        raise UsageError(f"{textwrap.shorten(' '.join(command), 120)} failed: {last}")
     # Several ranks may print on one line.
     results = [json.loads(one) for one in re.findall(r"\{.*?\}", done.stdout)]
     largest = {name: max(result[name] for result in results if name in result) for name in {*itertools.chain(*results)}}

@@ -21,7 +21,7 @@ from tfbaselines.envs import ENV_TYPES
 from tfbaselines.envs.make import WORKERS, check_worker, env_type_of
 from tfbaselines.errors import UsageError, bad_argument, nearest
 from tfbaselines.limits import SEED, TIMESTEPS
-from tfbaselines.parallel.threads import usable_cores
+from tfbaselines.parallel.mpi import usable_cores
 
 
 @dataclass(kw_only=True)

@@ -18,7 +18,7 @@ import numpy as np
 from tfbaselines.errors import bad_argument
 from tfbaselines.logs import statistics as epoch_logger
 from tfbaselines.parallel import mpi
-from tfbaselines.parallel.threads import usable_cores
+from tfbaselines.parallel.mpi import usable_cores
 from tfbaselines.training.checkpoint import save_tree
 from tfbaselines.training.guards import StopSignals
 

@@ -330,7 +330,7 @@ def load_policy_and_env(
         render: render in a window if there is a display.
     """
     from tfbaselines.envs.make import make_env, rendered
-    from tfbaselines.envs.vec.video import has_display
+    from tfbaselines.envs.vec.wrappers import has_display
     from tfbaselines.evaluate import load
 
     config = read_config(fpath)

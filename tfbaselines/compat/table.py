@@ -53,14 +53,14 @@ def instead(names: str, what: str) -> dict[str, str]:
 SPINNING_UP = ("vpg", "trpo", "ppo", "ddpg", "td3", "sac")
 
 KERAS = "write the network with Keras layers, see README, 'Add a network'"
-RETURNS = "returns are tfbaselines.rollout.returns.n_step_returns"
+RETURNS = "returns are tfbaselines.rollout.rollout.n_step_returns"
 NO_SESSION = "TensorFlow 2 has no sessions and placeholders: call the model (step, act, value, save, load)"
 NO_MPI_ADAM = (
     "the algorithms average gradients over the ranks of mpirun themselves; see tfbaselines.learn.engine.Engine"
 )
 SAVED = "tfbaselines.load(path) loads the run's model"
 RUNNER = "tfbaselines.rollout.rollout.Runner(env, policy, actor, nsteps, rng)"
-RETURNS_OR_RUNNER = "tfbaselines.rollout.rollout collects, tfbaselines.rollout.returns.gae estimates advantages"
+RETURNS_OR_RUNNER = "tfbaselines.rollout.rollout collects, tfbaselines.rollout.rollout.gae estimates advantages"
 HINDSIGHT = "tfbaselines.replay.hindsight.HindsightReplay"
 REGISTRY = "python -m tfbaselines.bench table --suite atari10m runs the published tables"
 
@@ -105,7 +105,7 @@ CONSOLE = {"fmt_row": "logger.logkv and logger.dumpkvs print tables", "timed": "
 DATA_SET = instead("Dataset iterbatches", "tfbaselines.training.on_policy.minibatches(rng, rows, size, epochs)")
 MATH = {
     "discount_with_boundaries": RETURNS,
-    "explained_variance_2d": "tfbaselines.rollout.returns.explained_variance of each column",
+    "explained_variance_2d": "tfbaselines.rollout.rollout.explained_variance of each column",
 }
 MISC = {
     "zipsame": "zip(..., strict=True)",
@@ -290,7 +290,7 @@ BASELINES: dict[str, Port] = {
     "common.tf_util": Port(nothing=NO_SESSION),
     "common.mpi_adam": Port(nothing=NO_MPI_ADAM),
     "common.mpi_adam_optimizer": Port(nothing=NO_MPI_ADAM),
-    "common.mpi_fork": Port(names={"parallel.mpi_tools": "mpi_fork"}),
+    "common.mpi_fork": Port(names={"parallel.mpi": "mpi_fork"}),
     "common.mpi_moments": Port(
         names={"parallel.moments": "mpi_moments"}, instead={"mpi_mean": "mean, std, count = mpi_moments(x)"}
     ),
@@ -312,7 +312,7 @@ BASELINES: dict[str, Port] = {
     "common.segment_tree": Port(
         names={"algs.deepq.buffers": "SegmentTree SumSegmentTree MinSegmentTree"},
     ),
-    "common.tile_images": Port(names={"envs.vec.video": "tile_images"}),
+    "common.tile_images": Port(names={"envs.vec.wrappers": "tile_images"}),
     "common.vec_env": Port(
         names={
             "envs.vec": f"{VEC_ENV} DummyVecEnv SubprocVecEnv ShmemVecEnv VecFrameStack VecNormalize VecMonitor "
@@ -364,7 +364,7 @@ SPINUP: dict[str, Port] = {
     ),
     "utils.mpi_tools": Port(
         names={
-            "parallel.mpi_tools": "mpi_fork msg proc_id num_procs allreduce broadcast mpi_op mpi_sum mpi_avg "
+            "parallel.mpi": "mpi_fork msg proc_id num_procs allreduce broadcast mpi_op mpi_sum mpi_avg "
             "mpi_statistics_scalar"
         },
     ),

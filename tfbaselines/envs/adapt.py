@@ -11,8 +11,8 @@ from tfbaselines.envs.make import make_vec_env
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv, VecEnv
 from tfbaselines.envs.vec.base import share_environments
-from tfbaselines.envs.vec.checks import EnvironmentFault, begin, check_spaces, environment_name, id_of, why
 from tfbaselines.envs.vec.observations import flattened
+from tfbaselines.envs.vec.worker import EnvironmentFault, begin, check_spaces, environment_name, id_of, why
 from tfbaselines.envs.wrappers import ClipActions, clipped
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.parallel import mpi

@@ -14,9 +14,18 @@ from gymnasium.utils.passive_env_checker import env_reset_passive_checker, env_s
 
 from tfbaselines.envs.monitor import success_of
 from tfbaselines.envs.state import episode_state, in_words, restore_episode
-from tfbaselines.envs.vec.checks import EXAMINE, Fit, Misfit, why
-from tfbaselines.envs.vec.observations import MASK, is_image, named_parts, named_parts_of, parts_of, parts_of_obs
+from tfbaselines.envs.vec.observations import (
+    MASK,
+    Fit,
+    Misfit,
+    is_image,
+    named_parts,
+    named_parts_of,
+    parts_of,
+    parts_of_obs,
+)
 from tfbaselines.envs.vec.packed import read_mask
+from tfbaselines.envs.vec.worker import EXAMINE, why
 
 MISTAKE, ADVICE, RIGHT = "change", "advice", "right"
 

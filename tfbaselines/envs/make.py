@@ -14,9 +14,9 @@ import gymnasium
 from tfbaselines.envs import cannot_be_made, env_type_of, spec_of
 from tfbaselines.envs.monitor import Monitor, ResultsWriter
 from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv, VecEnv, VecFrameStack
-from tfbaselines.envs.vec.checks import EnvironmentFault, begin, check_spaces, why
 from tfbaselines.envs.vec.observations import flattened
-from tfbaselines.envs.vec.video import has_display
+from tfbaselines.envs.vec.worker import EnvironmentFault, begin, check_spaces, why
+from tfbaselines.envs.vec.wrappers import has_display
 from tfbaselines.envs.wrappers import RewardScaler, VecNormalize, clipped, with_quick_actions
 from tfbaselines.errors import UsageError, bad_argument, check_at_least, unknown
 

@@ -24,8 +24,7 @@ from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.errors import UsageError
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.base import BasePolicy
-from tfbaselines.rollout.returns import explained_variance
-from tfbaselines.rollout.rollout import TERMINATE, Rollout, env_major, minibatches
+from tfbaselines.rollout.rollout import TERMINATE, Rollout, env_major, explained_variance, minibatches
 from tfbaselines.training.on_policy import OnPolicyRun
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from tfbaselines.logs import logger
 from tfbaselines.logs.directory import locked
 from tfbaselines.logs.statistics import EPISODES_IN_MEAN, Episodes
 from tfbaselines.parallel import mpi
-from tfbaselines.parallel.threads import Together, one_blas_thread
+from tfbaselines.parallel.mpi import Together, one_blas_thread
 from tfbaselines.policy.layers import available, set_precision
 from tfbaselines.training.callbacks import Callbacks, StopAt
 from tfbaselines.training.clock import Clock, Plan, Rates, make_progress

@@ -12,7 +12,7 @@ from tfbaselines.envs.vec.base import find_wrapper
 from tfbaselines.envs.wrappers import VecNormalize, require_end
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.logs.statistics import EPISODES_IN_MEAN, Episodes, safe_mean
-from tfbaselines.parallel.threads import one_blas_thread
+from tfbaselines.parallel.mpi import one_blas_thread
 
 # An environment without an 'episode' entry after this many dones has no Monitor: an Atari game has far fewer lives.
 MOST_SILENT_DONES = 1000

@@ -8,7 +8,7 @@ from gymnasium import spaces
 from tfbaselines.envs.adapt import as_vec_env
 from tfbaselines.envs.tiny import ConstantRewardEnv
 from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv
-from tfbaselines.envs.vec.checks import EnvironmentFault, begin
+from tfbaselines.envs.vec.worker import EnvironmentFault, begin
 from tfbaselines.errors import NotFiniteError, ObservationError, WorkerError
 
 KINDS = [DummyVecEnv, SubprocVecEnv, ShmemVecEnv]

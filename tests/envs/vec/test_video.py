@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tfbaselines.envs.tiny import ConstantRewardEnv
 from tfbaselines.envs.vec import DummyVecEnv, VecVideoRecorder
-from tfbaselines.envs.vec.video import Viewer, has_display, tile_images
+from tfbaselines.envs.vec.wrappers import Viewer, has_display, tile_images
 
 
 class Pictured(ConstantRewardEnv):
@@ -148,7 +148,7 @@ def test_any_display_will_do(monkeypatch):
 def test_a_window_shows_picture_after_picture(monkeypatch):
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("agg")
-    monkeypatch.setattr("tfbaselines.envs.vec.video.has_display", lambda: True)
+    monkeypatch.setattr("tfbaselines.envs.vec.wrappers.has_display", lambda: True)
     shown = iter([np.full((2, 2, 3), value, np.uint8) for value in (10, 20)])
 
     class Pictured(ConstantRewardEnv):

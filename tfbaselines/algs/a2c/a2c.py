@@ -23,8 +23,7 @@ from tfbaselines.learn.losses import evaluated, standardized
 from tfbaselines.learn.optimizers import RMSProp
 from tfbaselines.policy.policy import Policy
 from tfbaselines.rewards import value_streams
-from tfbaselines.rollout.returns import explained_variance
-from tfbaselines.rollout.rollout import Rollout
+from tfbaselines.rollout.rollout import Rollout, explained_variance
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.on_policy import OnPolicyRun
 

@@ -19,7 +19,7 @@ from tfbaselines.envs.wrappers import share_normalization
 from tfbaselines.errors import UsageError, bad_argument, check_at_least
 from tfbaselines.logs.statistics import Episodes
 from tfbaselines.parallel import mpi
-from tfbaselines.parallel.threads import Together
+from tfbaselines.parallel.mpi import Together
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.training.clock import Plan
 from tfbaselines.training.run import Run

@@ -26,7 +26,7 @@ from tfbaselines.learn.engine import Batch
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.layers import compile_with_xla, layers_of
 from tfbaselines.policy.policy import Policy
-from tfbaselines.rollout.returns import explained_variance
+from tfbaselines.rollout.rollout import explained_variance
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.on_policy import OnPolicyRun
 

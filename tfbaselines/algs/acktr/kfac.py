@@ -76,7 +76,7 @@ class Decomposer:
 def decomposed(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Compute eigenvalues [n], at least LEAST_EIGENVALUE or 0, and eigenvectors [n, n] of a matrix."""
     # LAPACK, behind numpy, is 1.5 times as fast as TensorFlow's Eigen and a hundred times as exact. In a run it uses
-    # one thread (parallel/threads.py), so that matrices are decomposed in parallel.
+    # one thread (parallel/mpi.py), so that matrices are decomposed in parallel.
     values, vectors = np.linalg.eigh(matrix)
     return np.where(values > LEAST_EIGENVALUE, values, np.float32(0.0)), vectors
 

@@ -22,8 +22,7 @@ from tfbaselines.learn.losses import clipped_policy_loss, with_outputs
 from tfbaselines.learn.optimizers import Adam
 from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.policy.policy import Policy
-from tfbaselines.rollout.returns import explained_variance, standardized
-from tfbaselines.rollout.rollout import minibatches
+from tfbaselines.rollout.rollout import explained_variance, minibatches, standardized
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.on_policy import BatchRun
 

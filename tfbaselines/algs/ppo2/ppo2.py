@@ -27,8 +27,7 @@ from tfbaselines.learn.optimizers import Adam
 from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.policy.policy import Policy
 from tfbaselines.rewards import value_streams
-from tfbaselines.rollout.returns import explained_variance
-from tfbaselines.rollout.rollout import Rollout, shuffled
+from tfbaselines.rollout.rollout import Rollout, explained_variance, shuffled
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.on_policy import OnPolicyRun, episode_columns
 from tfbaselines.training.pretraining import cloning_beside

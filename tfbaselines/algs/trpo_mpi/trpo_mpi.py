@@ -26,8 +26,7 @@ from tfbaselines.learn.optimizers import Adam
 from tfbaselines.logs import logger
 from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.policy.policy import Policy
-from tfbaselines.rollout.returns import explained_variance, standardized
-from tfbaselines.rollout.rollout import Rollout, minibatches
+from tfbaselines.rollout.rollout import Rollout, explained_variance, minibatches, standardized
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.on_policy import BatchRun
 

@@ -7,10 +7,8 @@ from tfbaselines.envs.vec.base import (
     VecEnvWrapper,
     find_wrapper,
 )
-from tfbaselines.envs.vec.dummy import DummyVecEnv
-from tfbaselines.envs.vec.subproc import ShmemVecEnv, SubprocVecEnv
-from tfbaselines.envs.vec.video import VecVideoRecorder
-from tfbaselines.envs.vec.wrappers import VecExtractDictObs, VecFrameStack, VecMonitor
+from tfbaselines.envs.vec.vec_envs import DummyVecEnv, ShmemVecEnv, SubprocVecEnv
+from tfbaselines.envs.vec.wrappers import VecExtractDictObs, VecFrameStack, VecMonitor, VecVideoRecorder
 from tfbaselines.errors import WorkerError
 
 __all__ = [

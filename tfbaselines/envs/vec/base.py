@@ -85,7 +85,7 @@ class VecEnv(ABC):
 
     def render(self, mode: str = "human") -> np.ndarray | None:
         """Show all environments as tiles in a window, or return the picture (mode 'rgb_array')."""
-        from tfbaselines.envs.vec.video import Viewer, tile_images
+        from tfbaselines.envs.vec.wrappers import Viewer, tile_images
 
         picture = tile_images(self.get_images())
         if mode == "rgb_array":

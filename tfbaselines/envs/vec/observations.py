@@ -1,14 +1,14 @@
-"""Observations of any space: batches as an array or a dictionary of arrays, and nested spaces as one Dict or array."""
+"""Observations of any space: batches as arrays, checks of their values, and nested spaces as one Dict or array."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.errors import UsageError
+from tfbaselines.errors import NotFiniteError, UsageError
 
 # Name of the action mask, in Dict observations and in infos.
 MASK = "action_mask"
@@ -17,6 +17,13 @@ ONLY = "all"
 
 # Bytes between the starts of arrays in one buffer.
 ALIGNMENT = 64
+
+# Losses square rewards in float32.
+MOST_SQUARED = float(np.finfo(np.float32).max)
+MOST = MOST_SQUARED**0.5
+
+AFTER_RESET = "observation after reset"
+WHOLE = (int, np.integer)
 
 # Spaces with arrays: of observations, or of the parts of a Dict.
 ARRAYS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
@@ -115,6 +122,138 @@ class Observations:
         rows = [~np.isfinite(array).reshape(len(array), -1).all(axis=1) for array, _ in self._floats]
         bad = np.flatnonzero(np.any(rows, axis=0)) if rows else []
         return int(bad[0]) if len(bad) else None
+
+
+class Misfit(UsageError):
+    """An observation does not fit its space."""
+
+
+class Fit:
+    """Refuse observations that numpy would convert silently: of another shape, dtype or range than their space.
+
+    Args:
+        space: space of one observation.
+    """
+
+    def __init__(self, space: spaces.Space) -> None:
+        self._only = None if isinstance(space, spaces.Dict) else _PartFit(space)
+        self._parts = {key: _PartFit(part, f", part '{key}',") for key, part in parts_of(space).items()}
+        # Most observations of a Box have this shape and dtype: the fast path.
+        self._shape, self._dtype = (space.shape, space.dtype) if isinstance(space, spaces.Box) else (object(), None)
+
+    def __call__(self, obs: Any, quantity: str = "observation") -> None:
+        """Raise a Misfit unless an observation fits; `quantity` is its name in errors."""
+        if self._only is not None:
+            self._only(obs, quantity)
+            return
+        shown = parts_of_obs(obs)
+        for key, part in self._parts.items():
+            if key not in shown:
+                raise Misfit(f"{quantity}, part '{key}', is missing")
+            part(shown[key], quantity)
+
+    def step(self, obs: Any, done: bool, info: dict[str, Any]) -> None:
+        """Raise a Misfit unless the result of `step_same` fits."""
+        if done:
+            self(info["final_observation"], "final observation")
+            self(obs, AFTER_RESET)
+        elif getattr(obs, "shape", None) != self._shape or obs.dtype is not self._dtype:
+            self(obs)
+
+
+class _PartFit:
+    """Fit for one array.
+
+    Args:
+        space: space of the array.
+        name: suffix of the observation's name in errors.
+    """
+
+    def __init__(self, space: spaces.Space, name: str = "") -> None:
+        self._space = space
+        self._name = name
+        self._shape = space.shape
+        self._castable = {space.dtype}
+        self._first = self._end = None
+        if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+            self._first = space.start
+            self._end = space.start + (space.n if isinstance(space, spaces.Discrete) else space.nvec)
+
+    def __call__(self, value: Any, quantity: str) -> None:
+        if isinstance(value, WHOLE) and isinstance(self._space, spaces.Discrete):
+            within = self._first <= value < self._end
+        else:
+            if getattr(value, "shape", None) != self._shape or value.dtype not in self._castable:
+                value = self._array(value, quantity)
+            within = self._first is None or np.all((self._first <= value) & (value < self._end))
+        if not within:
+            raise Misfit(f"{quantity}{self._name} is {value}: its space is {self._space}")
+
+    def _array(self, value: Any, quantity: str) -> np.ndarray:
+        array, space = np.asarray(value), self._space
+        if array.shape != space.shape:
+            raise Misfit(f"{quantity}{self._name} has shape {array.shape}, its space has shape {space.shape}")
+        if not _castable(array.dtype, space.dtype):
+            raise Misfit(f"{quantity}{self._name} has dtype {array.dtype}, its space has dtype {space.dtype}")
+        self._castable.add(array.dtype)
+        return array
+
+
+def _castable(given: np.dtype, wanted: np.dtype) -> bool:
+    integers = "biu"
+    return np.can_cast(given, wanted, "same_kind") or (given.kind in integers and wanted.kind in integers)
+
+
+class NumberChecks:
+    """Check that observations and rewards are finite, and that float32 can hold the squares of rewards.
+
+    Args:
+        names: the environments' names in errors.
+        observations: the current observations.
+
+    Attributes:
+        steps: number of steps that each environment has taken.
+    """
+
+    def __init__(self, names: Sequence[str], observations: Observations) -> None:
+        self._names = names
+        self._observations = observations
+        self.steps = 0
+
+    def begun(self) -> None:
+        """Check the observations after a reset of every environment."""
+        if not self._observations.finite():
+            raise self._error(AFTER_RESET, self._observations.first_not_finite())
+
+    def final(self, i: int, info: dict[str, Any]) -> None:
+        """Check the last observation of environment i's episode; `stepped` follows."""
+        for part in parts_of_obs(info["final_observation"]).values():
+            array = np.asarray(part)
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                self.steps += 1
+                raise self._error("final observation", i)
+
+    def stepped(self, rewards: np.ndarray, dones: Sequence[bool]) -> None:
+        """Check the observations and the float64 rewards after a step of every environment."""
+        self.steps += 1
+        if not rewards.dot(rewards) <= MOST_SQUARED:
+            self._check_rewards(rewards)
+        if not self._observations.finite():
+            i = self._observations.first_not_finite()
+            raise self._error(AFTER_RESET if dones[i] else "observation", i)
+
+    def _check_rewards(self, rewards: np.ndarray) -> None:
+        for i, reward in enumerate(rewards):
+            if not np.isfinite(reward):
+                raise self._error("reward", i)
+            if abs(reward) > MOST:
+                raise NotFiniteError(
+                    f"{self._names[i]}: reward {reward:g} at step {self.steps} is not a finite number when squared in "
+                    f"float32: at most {MOST:.2g}"
+                )
+
+    def _error(self, quantity: str, i: int) -> NotFiniteError:
+        return NotFiniteError(f"{self._names[i]}: {quantity} at step {self.steps} is not a finite number")
 
 
 class NamedParts(gymnasium.ObservationWrapper):

@@ -19,10 +19,10 @@ import gymnasium
 from gymnasium import spaces
 
 from tfbaselines.envs.vec.base import CloudpickleWrapper
-from tfbaselines.envs.vec.checks import environment_name
 from tfbaselines.envs.vec.observations import observation_bytes
 from tfbaselines.envs.vec.worker import (
     SECONDS_TO_END,
+    environment_name,
     send_quietly,
     serve,
     shared_file,

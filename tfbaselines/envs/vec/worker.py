@@ -17,33 +17,117 @@ import time
 from collections.abc import Callable
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
-from typing import Any
+from types import TracebackType
+from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit
 
+import tfbaselines
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.state import episode_state, restore_episode
 from tfbaselines.envs.vec.base import CloudpickleWrapper
-from tfbaselines.envs.vec.checks import (
-    AFTER_RESET,
-    Fit,
-    Misfit,
-    begin,
-    check_spaces,
-    environment_name,
-    id_of,
-    raise_fault,
-    why,
-)
-from tfbaselines.envs.vec.observations import Observations, with_named_parts
+from tfbaselines.envs.vec.observations import AFTER_RESET, Fit, Misfit, Observations, with_named_parts
 from tfbaselines.errors import UsageError
 
 SECONDS_TO_END = 5.0
 
 # Signals that reach the whole process group: the parent decides when its workers end.
 LEFT_TO_PARENT = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+
+
+EXAMINE = "python -m tfbaselines.check_env ID examines an environment"
+RESET = "reset must be Gymnasium's, reset(*, seed=None, options=None), and return (obs, info), info being a dict"
+STEP = "step must return Gymnasium's five values (obs, reward, terminated, truncated, info)"
+
+PACKAGE = os.path.dirname(tfbaselines.__file__) + os.sep
+# Modules that call environments.
+CALLERS = ("tfbaselines.", "gymnasium.")
+
+
+class EnvironmentFault(UsageError):
+    """An environment breaks a rule of Gymnasium."""
+
+
+def why(error: BaseException) -> str:
+    """Explain a failure in one line: the rule that the environment broke, or the exception with its file and line."""
+    if isinstance(error, EnvironmentFault):
+        return str(error)
+    return fault_of(error) or f"{type(error).__name__}: {' '.join(str(error).split())}{place(error)}"
+
+
+def fault_of(error: BaseException) -> str | None:
+    """Return the rule of Gymnasium that the environment broke, if an exception shows it."""
+    text, trace = str(error), _last(error)
+    if isinstance(error, TypeError) and "reset() got an unexpected keyword argument" in text:
+        return f"{RESET} ({text}): {EXAMINE}"
+    if trace is None or not trace.tb_frame.f_globals.get("__name__", "").startswith(CALLERS):
+        return None
+    frame = trace.tb_frame
+    if isinstance(error, TypeError | ValueError) and "unpack" in text:
+        return f"{RESET if 'reset' in frame.f_code.co_name else STEP} ({text}): {EXAMINE}"
+    if "reward" in frame.f_locals and not _is_number(frame.f_locals["reward"]):
+        return f"the reward {frame.f_locals['reward']!r:.60} is not a number"
+    return None
+
+
+def check_spaces(env: gymnasium.Env) -> None:
+    """Raise an EnvironmentFault unless an environment has spaces of observations and actions."""
+    for name in ("observation_space", "action_space"):
+        if not isinstance(getattr(env, name, None), spaces.Space):
+            text = f"environment {type(env.unwrapped).__name__} has no {name}: give it one of gymnasium.spaces"
+            raise EnvironmentFault(f"{text}: {EXAMINE}")
+
+
+def begin(env: gymnasium.Env, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+    """Reset an environment with `kwargs`; EnvironmentFault if it does not return (obs, info)."""
+    try:
+        begun = env.reset(**kwargs)
+    except (TypeError, ValueError) as error:
+        raise_fault(error)
+    if not (isinstance(begun, tuple) and len(begun) == 2 and isinstance(begun[1], dict)):
+        raise EnvironmentFault(f"{RESET}: {EXAMINE}")
+    return begun
+
+
+def raise_fault(error: Exception) -> NoReturn:
+    """Raise the EnvironmentFault that an exception shows, or the exception."""
+    fault = fault_of(error)
+    if fault is None:
+        raise error
+    raise EnvironmentFault(fault) from error
+
+
+def _is_number(reward: Any) -> bool:
+    return isinstance(reward, int | float | np.number | np.bool_)
+
+
+def _last(error: BaseException) -> TracebackType | None:
+    """Return the frame that raised an exception."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace
+
+
+def place(error: BaseException) -> str:
+    """Return the file and line that raised an exception; empty for this package's own exceptions."""
+    trace = _last(error)
+    if trace is None or trace.tb_frame.f_code.co_filename.startswith(PACKAGE):
+        return ""
+    return f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
+
+
+def environment_name(number: int, env_id: str | None) -> str:
+    """Return the name of an environment in errors."""
+    return f"environment {number} ({env_id})" if env_id else f"environment {number}"
+
+
+def id_of(env: gymnasium.Env) -> str:
+    """Return an environment's id, or the name of its class."""
+    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 
 def prepared(env: gymnasium.Env) -> gymnasium.Env:

@@ -1,0 +1,175 @@
+"""One speed measurement in a process: ``sides.py ours CASE STEPS PRECISION`` or ``sides.py peer CASE STEPS``.
+
+CASE is one of speed.CASES as JSON. The process prints one JSON object. Speed is counted from the end of the first
+update (or of the case's warm-up), so that imports and compilation are left out. The peer is Stable-Baselines3, or SBX,
+its JAX twin; its Python has its own environment, so that nothing of tfbaselines is imported on its side.
+"""
+
+import importlib
+import json
+import resource
+import sys
+import time
+from typing import Any
+
+Case = dict[str, Any]
+# Numbers of environment steps, and the times when they were reached.
+Times = list[tuple[int, float]]
+
+
+def of_pixels(case: Case) -> bool:
+    """Return True if a case's network has convolutions."""
+    return case["network"] in ("cnn", "conv_only")
+
+
+def ours(case: Case, steps: int, precision: str = "float32") -> dict[str, float]:
+    """Train one case; growth_mib is the memory that the second half of training added."""
+    from tfbaselines.loading import load_tensorflow
+
+    load_tensorflow()
+    from tfbaselines.config.options import RunOptions
+    from tfbaselines.envs.make import build_env
+    from tfbaselines.logs import logger
+
+    learn = importlib.import_module(f"tfbaselines.algs.{case.get('alg', 'ppo2')}").learn
+    times: Times = []
+    half: list[float] = []
+
+    def note(training: Any) -> None:
+        times.append((training.timesteps, time.perf_counter()))
+        # Once: what it takes to read is no part of training.
+        if not half and training.timesteps >= steps // 2:
+            half.append(resident_mib())
+
+    env = build_env({name: case[name] for name in ("env", "num_env", "normalize") if name in case} | {"seed": 0})
+    with logger.scoped_configure(format_strs=["csv"]):
+        options = RunOptions(callback=note, precision=precision)
+        learn(case["network"], env, total_timesteps=steps, seed=0, run=options, **case["learn"])
+        growth = resident_mib() - half[0]
+    env.close()
+    return measured(times, case) | {"growth_mib": growth}
+
+
+def peer(case: Case, steps: int) -> dict[str, float]:
+    """Train one case with the peer and the same numbers."""
+    from stable_baselines3.common.callbacks import BaseCallback
+
+    times: Times = []
+
+    class Clock(BaseCallback):
+        """Notes when each rollout begins, which is when the update before it has ended, and the steps until then."""
+
+        def _on_rollout_start(self) -> None:
+            times.append((self.num_timesteps, time.perf_counter()))
+
+        def _on_step(self) -> bool:
+            return True
+
+        def _on_training_end(self) -> None:
+            times.append((self.num_timesteps, time.perf_counter()))
+
+    make_peer(case, peer_env(case)).learn(steps, callback=Clock())
+    return measured(times, case)
+
+
+def measured(times: Times, case: Case) -> dict[str, float]:
+    """Return steps_per_second after the warm-up, and peak_mib: the process's largest resident memory."""
+    first, begin = next(noted for noted in times if noted[0] >= case.get("warmup", 1))
+    last, end = times[-1]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"steps_per_second": (last - first) / (end - begin), "peak_mib": peak}
+
+
+def resident_mib() -> float:
+    """Return the memory that this process holds now (Linux; 0 elsewhere)."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize() / 2**20
+    except OSError:
+        return 0.0
+
+
+def peer_env(case: Case) -> Any:
+    """Make the case's environments with the peer's wrappers."""
+    from stable_baselines3.common.env_util import make_atari_env, make_vec_env
+    from stable_baselines3.common.vec_env import VecFrameStack, VecNormalize
+
+    if of_pixels(case):
+        import ale_py
+        import gymnasium
+
+        gymnasium.register_envs(ale_py)
+        return VecFrameStack(make_atari_env(case["env"], case["num_env"], seed=0), 4)
+    env = make_vec_env(case["env"], case["num_env"], seed=0)
+    return VecNormalize(env, gamma=case["learn"]["gamma"]) if case["normalize"] else env
+
+
+def make_peer(case: Case, env: Any) -> Any:
+    """Make the peer's algorithm with the case's numbers."""
+    module, name = case.get("peer", "stable_baselines3:PPO").split(":")
+    policy = "MlpLstmPolicy" if case["network"] == "lstm" else "CnnPolicy" if of_pixels(case) else "MlpPolicy"
+    if "peer_learn" in case:
+        numbers = case["peer_learn"]
+    else:
+        numbers = {"PPO": ppo_numbers, "DQN": dqn_numbers}.get(name, off_policy_numbers)(case)
+        if name == "SAC":
+            numbers["ent_coef"] = "auto"
+    if module != "sbx":
+        numbers = numbers | {"device": "cpu"}
+    return getattr(importlib.import_module(module), name)(policy, env, seed=0, **numbers)
+
+
+def ppo_numbers(case: Case) -> dict[str, Any]:
+    """Return the arguments of the peer's PPO."""
+    learn = case["learn"]
+    return {
+        "n_steps": learn["nsteps"],
+        "batch_size": case["num_env"] * learn["nsteps"] // learn["nminibatches"],
+        "n_epochs": learn["noptepochs"],
+        "gamma": learn["gamma"],
+        "gae_lambda": learn["lam"],
+        "learning_rate": learn["lr"],
+        "clip_range": learn["cliprange"],
+        "ent_coef": learn["ent_coef"],
+        "vf_coef": 0.5,
+        "max_grad_norm": 0.5,
+    }
+
+
+def off_policy_numbers(case: Case) -> dict[str, Any]:
+    """Return the arguments of the peer's SAC, TD3 or DDPG: a gradient step after every step, its default."""
+    learn = case["learn"]
+    return {
+        "learning_rate": 1e-3,
+        "batch_size": learn["batch_size"],
+        "learning_starts": learn["start_steps"],
+        "train_freq": 1,
+        "gradient_steps": 1,
+        "policy_kwargs": {"net_arch": list(learn["hidden_sizes"])},
+    }
+
+
+def dqn_numbers(case: Case) -> dict[str, Any]:
+    """Return the arguments of the peer's DQN; both sides clip gradients at a norm of 10."""
+    learn = case["learn"]
+    # Steps of each environment from one training to the next.
+    collected = max(1, learn["train_freq"] // case["num_env"])
+    return {
+        "learning_rate": learn["lr"],
+        "gamma": learn["gamma"],
+        "buffer_size": learn["buffer_size"],
+        "batch_size": learn["batch_size"],
+        "learning_starts": learn["learning_starts"],
+        "train_freq": collected,
+        "gradient_steps": collected * case["num_env"] * learn.get("gradient_steps", 1) // learn["train_freq"],
+        "target_update_interval": learn["target_network_update_freq"],
+        "exploration_fraction": learn["exploration_fraction"],
+        "exploration_final_eps": learn["exploration_final_eps"],
+        # The network over the pixels has its dense layer already.
+        "policy_kwargs": {"net_arch": [] if of_pixels(case) else list(learn["hidden_sizes"])},
+    }
+
+
+if __name__ == "__main__":
+    side, name, count, *precision = sys.argv[1:]
+    print(json.dumps({"ours": ours, "peer": peer}[side](json.loads(name), int(count), *precision)))
