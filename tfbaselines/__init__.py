@@ -1,7 +1,7 @@
 """The algorithms of OpenAI baselines and Spinning Up on TensorFlow 2, Keras and Gymnasium.
 
 ``import tfbaselines`` is fast and never loads TensorFlow: ``tfbaselines.ppo2``, ``tfbaselines.logger``, the other
-public modules and the originals' import paths (compat/table.py) are imported on first use.
+public modules and the originals' import paths (compat/names.csv) are imported on first use.
 """
 
 from typing import Any

@@ -1,17 +1,20 @@
 """Import paths of baselines and Spinning Up under the name of this package.
 
 ``from tfbaselines.common.schedules import LinearSchedule`` works as ``from baselines.common.schedules import
-LinearSchedule`` did. table.py lists the paths. Their modules are made on import, and their names are loaded on first
+LinearSchedule`` did. names.csv lists the paths. Their modules are made on import, and their names are loaded on first
 use. This finder is the last, so existing modules take precedence.
 """
 
+import csv
+import functools
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from tfbaselines.errors import UsageError
 from tfbaselines.loading import load_tensorflow
@@ -19,8 +22,59 @@ from tfbaselines.loading import load_tensorflow
 PACKAGE = __name__.partition(".")[0]
 
 # Modules that need TensorFlow, which loads without its notices, and one of them that does not.
-OF_TENSORFLOW = ("algs.", "policy.", "compat.distributions")
-LIGHT = "algs.deepq.buffers"
+OF_TENSORFLOW = (f"{PACKAGE}.algs.", f"{PACKAGE}.policy.")
+LIGHT = f"{PACKAGE}.algs.deepq.buffers"
+
+# Values of the column 'names': any other name of the module, the module as a whole, a call of the module.
+ANY, WHOLE, CALL = "*", "=", "()"
+
+
+class Row(NamedTuple):
+    """A row of names.csv.
+
+    Attributes:
+        paths: modules of the originals.
+        names: their names; 'old=new' if the name here is another.
+        here: module of this package with these names, or for CALL a function; empty without a counterpart.
+        remark: without a counterpart the alternative, otherwise a remark for MIGRATION.md.
+    """
+
+    paths: list[str]
+    names: list[str]
+    here: str
+    remark: str
+
+
+@functools.cache
+def rows() -> list[Row]:
+    """Read names.csv on first use: most runs never need it."""
+    with open(Path(__file__).with_name("names.csv"), encoding="utf-8", newline="") as file:
+        return [Row(paths.split(), names.split(), *rest) for paths, names, *rest in list(csv.reader(file))[1:]]
+
+
+@functools.cache
+def table() -> dict[str, list[Row]]:
+    """Return the rows by the originals' paths without the first part."""
+    by_path: dict[str, list[Row]] = {}
+    for row in rows():
+        for path in row.paths:
+            by_path.setdefault(path.partition(".")[2], []).append(row)
+    return by_path
+
+
+@functools.cache
+def packages() -> frozenset[str]:
+    """Return the paths of the table and every package above one."""
+    parts = [path.split(".") for path in table() if path]
+    return frozenset(".".join(names[:end]) for names in parts for end in range(1, len(names) + 1))
+
+
+def entries(path: str) -> Iterator[tuple[str, str, Row]]:
+    """Yield each name of a path, its name here, and its row."""
+    for row in table().get(path, ()):
+        for name in row.names:
+            old, _, new = name.partition("=") if name != WHOLE else (WHOLE, "", "")
+            yield old, new or old, row
 
 
 class Absent:
@@ -51,25 +105,25 @@ class PortedModule(ModuleType):
     """A module of the originals, with names loaded from this package on first use."""
 
     def __getattr__(self, name: str) -> Any:
-        path = self.__name__.partition(".")[2]
+        path = _path(self)
         if name == "__all__":
-            port = _port(path)
-            return [*port.places(), *(_public_names(port.rest) if port.rest else ())]
+            return _public_names(path)
         if name.startswith("__"):
             raise AttributeError(name)
         return find(path, name)
 
     def __dir__(self) -> list[str]:
-        path = self.__name__.partition(".")[2]
-        children = {child.rpartition(".")[2] for child in _table().PACKAGES if child.rpartition(".")[0] == path}
-        return sorted({*_port(path).everything(), *children})
+        path = _path(self)
+        children = {child.rpartition(".")[2] for child in packages() if child.rpartition(".")[0] == path}
+        return sorted({*(old for old, _, _ in entries(path) if old.isidentifier()), *children})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function of the same name: Spinning Up's algorithms are functions."""
-        function = _port(self.__name__.partition(".")[2]).call
-        if function is None:
+        place = _place(_path(self), CALL)
+        if place is None:
             raise UsageError(f"{self.__name__} is a module: call {self.__name__}.learn(network, env, ...)")
-        return _load(function)(*args, **kwargs)
+        module, _, function = place.rpartition(".")
+        return getattr(_module(module), function)(*args, **kwargs)
 
     def __reduce__(self) -> tuple:
         return importlib.import_module, (self.__name__,)
@@ -83,25 +137,23 @@ def find(path: str, name: str) -> Any:
         name: name in that module.
     """
     whole = f"{path}.{name}".lstrip(".")
-    port = _port(path)
-    if whole in _table().PACKAGES:
+    if whole in packages():
         return importlib.import_module(f"{PACKAGE}.{whole}")
-    if name in port.places():
-        return _load(port.places()[name])
-    if name in port.instead:
-        return Absent(whole, port.instead[name])
-    if port.rest is not None:
-        module = _module(port.rest)
-        if hasattr(module, name):
-            return getattr(module, name)
-    if port.nothing is not None:
-        return Absent(whole, port.nothing)
+    for old, new, row in entries(path):
+        if old == name:
+            return getattr(_module(row.here), new) if row.here else Absent(whole, row.remark)
+    rest = _place(path, ANY)
+    if rest is not None and hasattr(_module(rest), name):
+        return getattr(_module(rest), name)
+    for old, _, row in entries(path):
+        if old == ANY and not row.here:
+            return Absent(whole, row.remark)
     raise AttributeError(f"module '{PACKAGE}.{path}'".rstrip(".'") + f"' has no attribute '{name}'")
 
 
 def public() -> list[str]:
     """List the names at the top of the package that come from the table."""
-    return [path for path in _table().PACKAGES if "." not in path]
+    return [path for path in packages() if "." not in path]
 
 
 def names_of(path: str) -> Callable[[str], Any]:
@@ -109,32 +161,26 @@ def names_of(path: str) -> Callable[[str], Any]:
     return lambda name: find(path, name)
 
 
-def _table() -> ModuleType:
-    """Load the table on first use: most runs never need it."""
-    return importlib.import_module(f"{__name__}.table")
+def _path(module: ModuleType) -> str:
+    return module.__name__.partition(".")[2]
 
 
-def _port(path: str) -> Any:
-    table = _table()
-    return table.TABLE.get(path, table.Port())
+def _place(path: str, kind: str) -> str | None:
+    """Return the place here of a path's names of a kind: ANY, WHOLE or CALL."""
+    return next((row.here for old, _, row in entries(path) if old == kind and row.here), None)
 
 
-def _public_names(module: str) -> list[str]:
-    loaded = _module(module)
-    return getattr(loaded, "__all__", [name for name in vars(loaded) if not name.startswith("_")])
-
-
-def _load(place: str) -> Any:
-    """Load 'module:name' of this package; a place without a name is a module."""
-    module, _, name = place.partition(":")
-    loaded = _module(module)
-    return getattr(loaded, name) if name else loaded
+def _public_names(path: str) -> list[str]:
+    own = [old for old, _, row in entries(path) if row.here and old.isidentifier()]
+    place = _place(path, ANY)
+    rest = _module(place) if place else ModuleType(path)
+    return [*own, *getattr(rest, "__all__", [name for name in vars(rest) if not name.startswith("_")])]
 
 
 def _module(name: str) -> ModuleType:
     if name.startswith(OF_TENSORFLOW) and name != LIGHT:
         load_tensorflow()
-    return importlib.import_module(f"{PACKAGE}.{name}")
+    return importlib.import_module(name)
 
 
 class _Finder(MetaPathFinder, Loader):
@@ -143,7 +189,7 @@ class _Finder(MetaPathFinder, Loader):
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
         """Return a spec for the paths of the table, None for others."""
         package, _, rest = fullname.partition(".")
-        return ModuleSpec(fullname, self, is_package=True) if package == PACKAGE and rest in _table().PACKAGES else None
+        return ModuleSpec(fullname, self, is_package=True) if package == PACKAGE and rest in packages() else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Create an empty module; names are loaded on first use."""
@@ -151,7 +197,7 @@ class _Finder(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Replace the module by this package's own if the table maps the whole module."""
-        same = _port(module.__name__.partition(".")[2]).same
+        same = _place(_path(module), WHOLE)
         if same is not None:
             sys.modules[module.__name__] = _module(same)
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from tfbaselines.compat.table import BASELINES, SPINUP, Port
+from tfbaselines.compat import ANY, CALL, WHOLE, Row, rows
 from tfbaselines.config.stable_baselines3 import OF_ALL, OTHERS, TWINS
 
 EXAMPLE = """from tfbaselines.algs import ppo2
@@ -53,44 +53,26 @@ can be imported too; the error on calling it or deriving a class from it names a
 from the originals", lists differences in behavior. The [last section](#stable-baselines3) is on Stable-Baselines3.
 """
 
-ABSENT = "no counterpart: "
+KINDS = {ANY: "all others", WHOLE: "all", CALL: "the module, called as a function"}
 
 
 def migration_page() -> str:
     """Write the page."""
     parts = [HEAD]
-    for package, table in (("baselines", BASELINES), ("spinup", SPINUP)):
+    for package in ("baselines", "spinup"):
         parts += [f"## `{package}`\n", "| import from | names | here |", "|---|---|---|"]
-        parts += [row for path, port in table.items() for row in _rows(f"{package}.{path}", port)]
+        parts += [_line(row) for row in rows() if row.paths[0].startswith(f"{package}.")]
         parts.append("")
     return "\n".join([*parts, *section(), ""])
 
 
-def _rows(path: str, port: Port) -> list[str]:
-    rows = []
-    if port.same is not None:
-        rows.append(_row(path, "all", f"`tfbaselines.{port.same}`"))
-    for module, names in port.names.items():
-        here = [one.partition("=")[2] for one in names.split() if "=" in one]
-        renamed = f", there {_code(here)}" if here else ""
-        rows.append(
-            _row(path, _code(one.partition("=")[0] for one in names.split()), f"`tfbaselines.{module}`{renamed}")
-        )
-    if port.rest is not None:
-        call = f"; itself a function, `tfbaselines.{port.call}`" if port.call else ""
-        note = f"; {port.note}" if port.note else ""
-        rows.append(_row(path, "`learn`, ...", f"`tfbaselines.{port.rest}`{call}{note}"))
-    by_advice: dict[str, list[str]] = {}
-    for name, what in port.instead.items():
-        by_advice.setdefault(what, []).append(name)
-    rows += [_row(path, _code(names), ABSENT + what) for what, names in by_advice.items()]
-    if port.nothing is not None:
-        rows.append(_row(path, "others" if port.names else "all", ABSENT + port.nothing))
-    return rows
-
-
-def _row(*cells: str) -> str:
-    return f"| `{cells[0]}` | {cells[1]} | {cells[2]} |"
+def _line(row: Row) -> str:
+    old, new = zip(*(name.partition("=")[::2] for name in row.names), strict=True)
+    names = "`learn`, ..." if old == (ANY,) and row.here else KINDS.get(row.names[0]) or _code(old)
+    renamed = f", there {_code(filter(None, new))}" if any(new) else ""
+    remark = f"; {row.remark}" if row.remark else ""
+    here = f"`{row.here}`{renamed}{remark}" if row.here else f"no counterpart: {row.remark}"
+    return f"| {_code(row.paths)} | {names} | {here} |"
 
 
 def _code(names: object) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
 from tfbaselines.cli import Parser
 from tfbaselines.cli.command_line import FLAGS, split
@@ -241,6 +242,130 @@ def gail_learn(*args: Any, **kwargs: Any) -> Any:
     from tfbaselines.algs.gail import learn
 
     return learn(*args, **kwargs)
+
+
+class Pd:
+    """A batch of distributions, with logp, neglogp, entropy, mode, mean and std of policy.distributions.
+
+    Args:
+        pdtype: the action head.
+        flat: parameters of the distributions [B, ...].
+    """
+
+    def __init__(self, pdtype: "PdType", flat: Any) -> None:
+        self._pdtype = pdtype
+        self._flat = flat
+        self._distribution = pdtype.distribution(flat)
+
+    def flatparam(self) -> Any:
+        """Return the parameters."""
+        return self._flat
+
+    def kl(self, other: "Pd") -> Any:
+        """Compute KL(self || other), [B]."""
+        return self._distribution.kl(other._distribution)
+
+    def sample(self, noise: Any = None) -> Any:
+        """Draw actions [B, ...], from noise or from NumPy's global generator, which set_global_seeds seeds."""
+        import tensorflow as tf
+
+        if noise is None:
+            if not tf.executing_eagerly():
+                raise ValueError("sample() cannot draw in compiled code: give noise: pdtype.draw_noise(rng, (n,))")
+            rng = np.random.default_rng(np.random.randint(2**31))
+            noise = self._pdtype.draw_noise(rng, (len(self._flat),))
+        return self._distribution.sample(noise)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._distribution, name)
+
+
+class PdType:
+    """The action head of a space in policy.distributions, with baselines' methods.
+
+    Args:
+        size: the space, or the argument of the function `space_of`, which makes it.
+    """
+
+    def __init__(self, size: Any, space_of: Callable[[Any], spaces.Space] | None = None) -> None:
+        load_tensorflow()
+        from tfbaselines.policy import distributions
+
+        self._head = distributions.make_pdtype(size if isinstance(size, spaces.Space) else space_of(size))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._head, name)
+
+    def pdfromflat(self, flat: Any) -> Pd:
+        """Make distributions from parameters [B, ...]."""
+        return Pd(self, flat)
+
+    def pdfromlatent(self, *args: Any, **kwargs: Any) -> None:
+        """Raise an error that names the alternative: there are no variable scopes."""
+        raise UsageError(
+            "pdfromlatent has no counterpart: keep layer = keras.layers.Dense(pdtype.param_shape()[0]) and call "
+            "pdtype.pdfromflat(layer(latent))"
+        )
+
+    def param_shape(self) -> list[int]:
+        """Return the shape of one distribution's parameters."""
+        return [self.param_size]
+
+    def sample_shape(self) -> list[int]:
+        """Return the shape of one action."""
+        return list(self.action_shape)
+
+    def sample_dtype(self) -> Any:
+        """Return TensorFlow's type of actions."""
+        import tensorflow as tf
+
+        return tf.as_dtype(self.action_dtype)
+
+
+class CategoricalPdType(PdType):
+    """One of `ncat` actions."""
+
+    def __init__(self, ncat: int | spaces.Discrete) -> None:
+        super().__init__(ncat, spaces.Discrete)
+
+
+class MultiCategoricalPdType(PdType):
+    """Several choices among nvec[0], nvec[1], ... actions."""
+
+    def __init__(self, nvec: Sequence[int] | spaces.MultiDiscrete) -> None:
+        super().__init__(nvec, spaces.MultiDiscrete)
+
+
+class DiagGaussianPdType(PdType):
+    """Vectors of `size` numbers."""
+
+    def __init__(self, size: int | spaces.Box) -> None:
+        super().__init__(size, lambda size: spaces.Box(-np.inf, np.inf, (size,)))
+
+
+class BernoulliPdType(PdType):
+    """Vectors of `size` bits."""
+
+    def __init__(self, size: int | spaces.MultiBinary) -> None:
+        super().__init__(size, spaces.MultiBinary)
+
+
+PDTYPES = {
+    spaces.Discrete: CategoricalPdType,
+    spaces.MultiDiscrete: MultiCategoricalPdType,
+    spaces.Box: DiagGaussianPdType,
+    spaces.MultiBinary: BernoulliPdType,
+}
+
+
+def make_pdtype(ac_space: spaces.Space) -> PdType:
+    """Return the action head of an action space."""
+    kind = next((pdtype for space, pdtype in PDTYPES.items() if isinstance(ac_space, space)), PdType)
+    return kind(ac_space)
 
 
 class Mujoco_Dset:

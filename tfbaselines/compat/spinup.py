@@ -29,6 +29,8 @@ from tfbaselines.logs.directory import forget, holds_checkpoints, holds_run, loc
 from tfbaselines.logs.statistics import EpochTable, default_directory
 from tfbaselines.parallel import mpi
 
+SPINNING_UP = ("vpg", "trpo", "ppo", "ddpg", "td3", "sac")
+
 # Spinning Up's multi-layer perceptrons.
 NETWORK = "dense"
 
@@ -314,7 +316,7 @@ def _ddpg_arguments(kwargs: dict[str, Any]) -> dict[str, Any]:
     return {DDPG_NAMES.get(key, key): value for key, value in given.items()}
 
 
-vpg, trpo, ppo, ddpg, td3, sac = map(_function, ("vpg", "trpo", "ppo", "ddpg", "td3", "sac"))
+vpg, trpo, ppo, ddpg, td3, sac = map(_function, SPINNING_UP)
 
 
 def load_policy_and_env(
