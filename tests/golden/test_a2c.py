@@ -43,7 +43,7 @@ def test_three_updates(case):
     optimizer = RMSProp(run.config.alpha, run.config.epsilon)
     step = a2c.make_step(run, optimizer)
     for call in range(3):
-        run.clock.begin_update()
+        run.clock.update += 1
         rates = run.rates(run.clock.fraction_after_update)
         np.testing.assert_allclose(rates["lr"], arrays["lr_used"][call], rtol=1e-12)
         statistics = step(make_batch(arrays), **rates)

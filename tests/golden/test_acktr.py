@@ -81,7 +81,7 @@ def test_updates(case):
     assert applied == ([False] * 9 + [True] * 9, [True] * 11 + [False] * 7)
     tensors = {name: tf.constant(array) for name, array in batch.items()}
     for call, lr in enumerate(arrays["lr_used"]):
-        run.clock.begin_update()
+        run.clock.update += 1
         rates = run.rates(run.clock.fraction_after_update)
         np.testing.assert_allclose(rates["lr"], lr, rtol=1e-12)
         (gradient, factors), _ = step.measure(tensors)

@@ -36,7 +36,7 @@ def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None
         env: anything with observation_space and action_space.
         config: arguments of an algorithm with value_network and normalize_observations.
         comm: ranks that train together.
-        kind: estimate_q and policy_class, which the algorithm chooses.
+        kind: further arguments of build_policy, which the algorithm chooses.
     """
     check_network(network, config)
     shared = {"value_network": config.value_network, "normalize_observations": config.normalize_observations}
@@ -47,15 +47,7 @@ def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None
 
 
 def make_actor_critic(network: NetworkSpec, env: Any, config: Config, comm: Any = None, **kind: Any) -> "ActorCritic":
-    """Make an actor and its critics.
-
-    Args:
-        network: name or builder of the network.
-        env: anything with observation_space and action_space.
-        config: arguments of an off-policy algorithm.
-        comm: ranks that train together.
-        kind: further arguments of build_actor_critic, which the algorithm chooses; they replace the config's.
-    """
+    """Make an actor and its critics, as make_policy does; `kind` replaces the config's arguments."""
     from tfbaselines.policy.actor_critic import build_actor_critic
 
     check_network(network, config)
@@ -70,15 +62,7 @@ def make_actor_critic(network: NetworkSpec, env: Any, config: Config, comm: Any 
 def make_direct_policy(
     network: NetworkSpec, env: Any, config: Config, comm: Any = None, certain: bool = True
 ) -> "DirectPolicy":
-    """Make a policy without values.
-
-    Args:
-        network: name or builder of the network.
-        env: anything with observation_space and action_space.
-        config: arguments of an algorithm with normalize_observations.
-        comm: ranks that train together.
-        certain: see DirectPolicy.
-    """
+    """Make a policy without values, as make_policy does; for `certain` see DirectPolicy."""
     from tfbaselines.policy.policy import DirectPolicy
 
     check_network(network, config)
@@ -88,14 +72,7 @@ def make_direct_policy(
 
 
 def saved_model(algorithm: Algorithm, network: NetworkSpec, env: Any, arguments: dict[str, Any]) -> PolicyModel:
-    """Make the model of a saved run, which can then load its weights, for playing and evaluating.
-
-    Args:
-        algorithm: declaration of the run's algorithm.
-        network: name or builder of the network.
-        env: an environment with the run's spaces.
-        arguments: further arguments of the run's learn.
-    """
+    """Make the model of a saved run from its learn's arguments; it can load the weights, to play and evaluate."""
     config = algorithm.module.Config.of(arguments)
     make = getattr(algorithm.module, "make_policy", make_policy)
     return PolicyModel(make(network, env, config))

@@ -13,7 +13,6 @@ never stopped.
 import math
 import numbers
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,19 +35,13 @@ RETURN, LENGTH = "evaluation/return", "evaluation/length"
 
 
 class Callbacks:
-    """Call several callbacks as one.
-
-    Args:
-        given: a callback, a list of callbacks, or None.
-        further: callbacks that the run adds.
-    """
+    """Call several callbacks as one: those that are given, and `further` ones that the run adds."""
 
     def __init__(self, given: Callback | Sequence[Callback] | None, *further: Callback) -> None:
         self._callbacks = [*callbacks_of(given), *further]
 
     def __call__(self, run: Any) -> bool:
-        """Call each callback, and return False if one of them ends the run."""
-        # A callback that ends the run does not prevent the others.
+        """Call each callback, also after one that ends the run; return False if any ends it."""
         answers = [callback(run) for callback in self._callbacks]
         return not any(isinstance(answer, bool | np.bool_) and not answer for answer in answers)
 
@@ -93,7 +86,6 @@ class StopAt:
         self._bound = mean_return
 
     def __call__(self, run: Any) -> bool:
-        """Return False to end the run."""
         if not run.judged_return >= self._bound:
             return True
         logger.info(f"the mean return is {run.judged_return:.4g}, at least {self._bound:g}: training stops")
@@ -117,7 +109,6 @@ class StopWithoutGain:
         self._since = 0
 
     def __call__(self, run: Any) -> bool:
-        """Return False to end the run."""
         if run.judged_return > self._best + self._at_least:
             self._best = run.judged_return
             self._since = run.timesteps
@@ -127,11 +118,9 @@ class StopWithoutGain:
         return False
 
     def state(self) -> dict[str, Any]:
-        """Return the best mean return and its environment step."""
         return {"best": self._best if math.isfinite(self._best) else None, "since": self._since}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over a state."""
         self._best = -math.inf if state["best"] is None else state["best"]
         self._since = state["since"]
 
@@ -152,26 +141,19 @@ class Every:
         self._seen = 0
 
     def __call__(self, run: Any) -> None:
-        """Call the function if an interval has passed."""
         before, self._seen = self._seen, run.timesteps // self._steps
         if self._seen > before:
             self._action(run)
 
     def state(self) -> dict[str, Any]:
-        """Return the number of intervals that have passed."""
         return {"seen": self._seen}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over a state."""
         self._seen = state["seen"]
 
 
 class SaveEvery(Every):
-    """Write a checkpoint at a fixed interval of environment steps.
-
-    Args:
-        steps: environment steps between two checkpoints.
-    """
+    """Write a checkpoint every so many environment steps."""
 
     def __init__(self, steps: float) -> None:
         super().__init__(steps, lambda run: run.save())
@@ -231,9 +213,7 @@ class EvaluateEvery(Every):
             raise UsageError(f"{EVALUATED} has the observations {tested}, those of training are {trained}")
         if self._saved is not None:
             env.restore(self._saved)
-        limit = getattr(run.config, "max_ep_len", None)
-        config = SimpleNamespace(num_test_episodes=self._episodes, max_ep_len=limit)
-        self._tester = Tester(run.normalized, env, config, run.options)
+        self._tester = Tester(run.normalized, env, self._episodes, getattr(run.config, "max_ep_len", None))
         self._counts = run.scores.judge_by_tests(self._episodes)
         run.columns |= self._result
 
@@ -246,11 +226,9 @@ class EvaluateEvery(Every):
             run.eval_episodes.extend(episodes)
 
     def state(self) -> dict[str, Any]:
-        """Return the number of tests, the latest result, and the state of the environments."""
         return super().state() | {"result": list(self._result.values()), "env": self._tester.env.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over a state."""
         super().restore(state)
         self._result = dict(zip(self._result, state["result"], strict=True))
         self._saved = state["env"]

@@ -53,12 +53,8 @@ class Plan:
     @classmethod
     def of(cls, config: PolicyConfig, num_envs: int) -> "Plan":
         """Return the plan of an algorithm that updates after each rollout of nsteps in num_envs environments."""
-        return cls(
-            total_timesteps=int(config.total_timesteps),
-            steps_per_update=num_envs * config.nsteps,
-            log_interval=config.log_interval,
-            save_interval=config.save_interval,
-        )
+        steps = {"total_timesteps": int(config.total_timesteps), "steps_per_update": num_envs * config.nsteps}
+        return cls(**steps, log_interval=config.log_interval, save_interval=config.save_interval)
 
 
 class Clock:
@@ -71,9 +67,6 @@ class Clock:
         num_updates: number of the last update.
         elapsed: seconds so far, including the runs that this one continues.
         fps: environment steps per second since the last row of the logs.
-
-    Args:
-        plan: lengths and intervals of the run.
     """
 
     unit = "step"
@@ -119,11 +112,7 @@ class Clock:
         return 1.0 - (self.timesteps - 1.0) / self.plan.total_timesteps
 
     def steps_of_all(self, steps: Sequence[int]) -> int:
-        """Return the environment steps of all ranks so far, including ranks of earlier runs.
-
-        Args:
-            steps: environment steps of each rank of this run.
-        """
+        """Return the environment steps of all ranks so far, including earlier runs, from those of each rank now."""
         return self._restored_all + sum(steps) - self._restored * len(steps)
 
     def start(self, episodes: int) -> None:
@@ -134,28 +123,15 @@ class Clock:
         self._row_time = now
         self._row_episodes = episodes
 
-    def begin_update(self) -> None:
-        """Begin the next update."""
-        self.update += 1
-
-    def go_back_to(self, update: int) -> None:
-        """Count the updates after this one as never begun."""
-        self.update = update
-
     def seconds_so_far(self) -> float:
         """Return the seconds so far; `elapsed` has those at the end of the latest update."""
         return time.perf_counter() - self._started
-
-    def tick(self) -> None:
-        """Bring `elapsed` up to date."""
-        self.elapsed = self.seconds_so_far()
 
     def row_due(self, episodes: int) -> bool:
         """Return whether this update ends with a row of the logs; `episodes` have ended so far."""
         plan = self.plan
         if plan.log_episodes is not None:
-            before = self._row_episodes
-            self._row_episodes = episodes
+            before, self._row_episodes = self._row_episodes, episodes
             only = episodes < plan.log_episodes and self.update == self.num_updates
             return only or episodes // plan.log_episodes > before // plan.log_episodes
         extra = 1 if plan.log_first else self.num_updates
@@ -196,6 +172,8 @@ class IterationClock(Clock):
     """Count iterations; the number of their environment steps is known afterwards.
 
     Attributes:
+        timesteps: environment steps of this rank so far; the run adds those of each update.
+        fraction_left: 1 in the first update, falling to nearly 0 in the last; the ranks agree on it.
         iterations: finished iterations.
         num_iterations: iterations of the run; None if its environment steps end it.
 
@@ -205,6 +183,9 @@ class IterationClock(Clock):
         episodes: an iteration is one of these episodes; None if an iteration is an update.
     """
 
+    timesteps = 0
+    fraction_left = 1.0
+
     def __init__(self, plan: Plan, num_iterations: int, episodes: Episodes | None) -> None:
         super().__init__(plan)
         limited = plan.total_timesteps < UNLIMITED
@@ -212,13 +193,7 @@ class IterationClock(Clock):
         self.unit = "step" if limited else "iteration"
         self.iterations = 0
         self._episodes = episodes
-        self._timesteps = 0
-        self._left = 1.0
         self._count_on(0, 0)
-
-    @property
-    def timesteps(self) -> int:
-        return self._timesteps
 
     @property
     def done(self) -> int:
@@ -229,30 +204,17 @@ class IterationClock(Clock):
         return self.plan.total_timesteps if self.num_iterations is None else self.num_iterations
 
     @property
-    def fraction_left(self) -> float:
-        """1 in the first update, falling to nearly 0 in the last; equal on every rank."""
-        return self._left
-
-    @property
     def own_fraction_left(self) -> float:
         """Fraction of the run that this rank has left now."""
         return max(0.0, 1.0 - self.done / max(1, self.end))
-
-    def add_steps(self, steps: int) -> None:
-        """Count environment steps."""
-        self._timesteps += steps
 
     def finish_iterations(self) -> None:
         """Count the iterations of the update that just ended."""
         self.iterations = self.update if self._episodes is None else self._episodes.count
 
-    def set_fraction_left(self, left: float) -> None:
-        """Set `fraction_left`, on which the ranks agreed."""
-        self._left = left
-
     def _count_on(self, update: int, timesteps: int) -> None:
         self.update = update
-        self._timesteps = timesteps
+        self.timesteps = timesteps
         self.finish_iterations()
         # Each update takes at least one iteration and one step.
         self.num_updates = update + max(0, self.end - self.done)
@@ -277,7 +239,7 @@ class Rates:
 
         Args:
             name: name of the argument.
-            schedule: a number, text, or a function of the fraction of training left; see config/schedules.py.
+            schedule: see config/schedules.py.
         """
         schedulable = self._config.schedulable()
         if name not in schedulable:
@@ -293,11 +255,7 @@ class Rates:
         return {name: rate(fraction_left) for name, rate in self._schedules.items()}
 
     def config(self, fraction_left: Callable[[], float]) -> Config:
-        """Return the arguments with the present values of the scheduled coefficients.
-
-        Args:
-            fraction_left: returns the fraction of training left; called only if a coefficient changes.
-        """
+        """Return the arguments with the present values of the scheduled coefficients."""
         return self._config.at(self.at(fraction_left())) if self._changing else self._config
 
     def _take(self, config: Config) -> None:
@@ -326,7 +284,7 @@ class NoProgress:
         """End the display."""
 
 
-class ProgressBar:
+class ProgressBar(NoProgress):
     """Show a tqdm bar with steps, steps per second, reward and time left, on standard error."""
 
     def __init__(self, name: str, done: int, total: int, stream: TextIO, unit: str = "step") -> None:
@@ -335,21 +293,16 @@ class ProgressBar:
         )
 
     def update(self, steps: int, reward: Callable[[], float]) -> None:
-        """Move the bar."""
         with contextlib.suppress(OSError, ValueError):
-            self._move(steps, reward)
-
-    def _move(self, steps: int, reward: Callable[[], float]) -> None:
-        self._bar.set_postfix_str(f"reward={reward():.4g}", refresh=False)
-        self._bar.update(steps - self._bar.n)
+            self._bar.set_postfix_str(f"reward={reward():.4g}", refresh=False)
+            self._bar.update(steps - self._bar.n)
 
     def close(self) -> None:
-        """Leave the bar as it is."""
         with contextlib.suppress(OSError, ValueError):
             self._bar.close()
 
 
-class ProgressLines:
+class ProgressLines(NoProgress):
     """Print a line with steps, share done, steps per second, reward and time left, at most every half minute."""
 
     def __init__(self, name: str, done: int, total: int, stream: TextIO, unit: str = "step") -> None:
@@ -362,7 +315,6 @@ class ProgressLines:
         self._last = self._start
 
     def update(self, steps: int, reward: Callable[[], float]) -> None:
-        """Print a line if it is time, and at the end."""
         now = time.monotonic()
         if now - self._last < SECONDS_BETWEEN_LINES and steps < self._total:
             return
@@ -379,13 +331,8 @@ class ProgressLines:
                 flush=True,
             )
 
-    def close(self) -> None:
-        """Do nothing: no display is open."""
 
-
-def make_progress(
-    show: bool, name: str, done: int, total: int, unit: str = "step"
-) -> NoProgress | ProgressBar | ProgressLines:
+def make_progress(show: bool, name: str, done: int, total: int, unit: str = "step") -> NoProgress:
     """Return a display that suits standard error: a bar on a terminal, else lines."""
     if not show or total <= 0 or sys.stderr is None:
         return NoProgress()

@@ -29,12 +29,7 @@ LOGGER_ARGUMENTS = ("output_dir", "output_fname", "exp_name")
 
 
 def make_table(run: Run, logger_kwargs: dict[str, Any] | None) -> EpochTable:
-    """Return the table of a run, which is closed at the run's end; without a directory it writes no file.
-
-    Args:
-        run: the run.
-        logger_kwargs: output_dir, output_fname and exp_name; by default the log directory.
-    """
+    """Return the table of a run, which is closed at the run's end; without a directory it writes no file."""
     for name in logger_kwargs or {}:
         if name not in LOGGER_ARGUMENTS:
             raise unknown("argument of logger_kwargs", name, LOGGER_ARGUMENTS)
@@ -48,22 +43,14 @@ def make_table(run: Run, logger_kwargs: dict[str, Any] | None) -> EpochTable:
 
 
 def begin_row(table: EpochTable, run: Run, epoch: int) -> None:
-    """Test, and add the epoch's number and the columns of its episodes to the row.
-
-    Args:
-        table: values of the epoch.
-        run: the run.
-        epoch: number of the epoch.
-    """
+    """Test, and add the epoch's number and the columns of its episodes to the row."""
     table.store_episodes(run.test(), "Test")
-    tests = run.eval_env is not None
+    kinds = ("", "Test") if run.eval_env is not None else ("",)
     table.log_tabular("Epoch", epoch)
-    table.log_tabular("EpRet", with_min_and_max=True)
-    if tests:
-        table.log_tabular("TestEpRet", with_min_and_max=True)
-    table.log_tabular("EpLen", average_only=True)
-    if tests:
-        table.log_tabular("TestEpLen", average_only=True)
+    for kind in kinds:
+        table.log_tabular(f"{kind}EpRet", with_min_and_max=True)
+    for kind in kinds:
+        table.log_tabular(f"{kind}EpLen", average_only=True)
 
 
 def end_row(table: EpochTable, run: Run) -> dict[str, Any]:
@@ -97,10 +84,7 @@ class EpochRun(OnPolicyRun):
         table: values of the epoch, for its row of the logs.
 
     Args:
-        algorithm: declaration of the algorithm.
-        network: name or builder of the network.
-        env: the environments.
-        config: arguments of the algorithm.
+        algorithm, network, env, config: see OnPolicyRun.
         statistics: names of the update's statistics, each with one column for the mean.
     """
 
@@ -181,11 +165,8 @@ def make_update(
     """Make the steps of the policy, at the rate `pi_lr`, and of the value function, at `vf_lr`.
 
     Args:
-        policy: policy that changes.
-        policy_loss: see EpochRun.policy_then_value.
-        train_pi_iters: most steps of the policy.
+        policy, policy_loss, train_pi_iters, most_kl: see EpochRun.policy_then_value.
         train_v_iters: steps of the value function.
-        most_kl: KL divergence above which the steps of the policy end.
         jit: compile with XLA.
         comm: the ranks that train together.
     """
@@ -205,13 +186,7 @@ def row_of(outcome: Outcome) -> dict[str, float]:
 
 
 def plan_of_epochs(config: EpochConfig, num_envs: int, ranks: int) -> Plan:
-    """Return a plan with one update an epoch; ranks and environments share its steps.
-
-    Args:
-        config: arguments of the algorithm.
-        num_envs: environments of this rank.
-        ranks: number of ranks that train together.
-    """
+    """Return a plan with one update an epoch; ranks, with `num_envs` environments each, share its steps."""
     steps = -(-max(1, config.steps_per_epoch // ranks) // num_envs) * num_envs
     total = config.epochs * steps if config.total_timesteps is None else int(config.total_timesteps)
     return Plan(total_timesteps=total, steps_per_update=steps, save_interval=config.save_freq)

@@ -88,9 +88,8 @@ class OffPolicyModel(PolicyModel):
         averaged: the targets.
         update: the gradient steps.
         others: further variables that learn, such as a temperature.
-        rng: see PolicyModel.
+        rng, parts: see PolicyModel.
         replay: experience to learn from; None if the model does not train.
-        parts: see PolicyModel.
     """
 
     def __init__(
@@ -155,12 +154,7 @@ class OffPolicyRun(Run):
         course: amounts of collecting and learning.
         table: values of the epoch, for its row of the logs.
 
-    Args:
-        algorithm: declaration of the algorithm.
-        env: the environments.
-        config: arguments of the algorithm.
-        course: amounts of collecting and learning.
-        eval_env: environments that the algorithm evaluates on by itself; None for tests as the config declares them.
+    For the arguments see Run.
     """
 
     def __init__(
@@ -210,13 +204,11 @@ class OffPolicyRun(Run):
             model: model that learns, with its replay.
             behave: chooses actions, with exploration.
             row: returns the columns of a row of the logs, at an epoch's end.
-            on_end: see Collector.
+            on_end, reward_scale, render: see Collector.
             on_cycle: called after the collection of every cycle with the episodes that ended in it.
             observed: returns the observations that the policy's running mean takes in after a cycle; None for all of
                 the cycle.
             acting: objects with a state of each rank's own; see Run.acts.
-            reward_scale: see Collector.
-            render: see Collector.
         """
         config = self.config
         replay = model.replay
@@ -362,8 +354,7 @@ def epoch_row(run: OffPolicyRun, values: Sequence[str], losses: Sequence[str]) -
 
     Args:
         run: a run with Spinning Up's table.
-        values: statistics with columns for mean, standard deviation, minimum and maximum.
-        losses: statistics with one column for the mean.
+        values, losses: statistics with columns for mean, deviation, minimum and maximum, and with one for the mean.
     """
     table = run.table
     begin_row(table, run, run.epoch)

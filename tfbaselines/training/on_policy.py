@@ -43,10 +43,7 @@ class OnPolicyRun(Run):
         policy: policy that acts and learns.
 
     Args:
-        algorithm: declaration of the algorithm.
-        network: name or builder of the network.
-        env: the environments.
-        config: arguments of the algorithm.
+        algorithm, network, env, config: what the algorithm declares, and the arguments of its learn.
         columns: makes the columns of a row of the logs from the run; `log` adds others.
         plan: lengths and intervals; None for Plan.of(config). An update takes whole rollouts.
         scores: latest episodes; None for Scores().
@@ -101,9 +98,8 @@ class OnPolicyRun(Run):
             all rows), and 'lr' and other coefficients by name; it returns the mean statistics.
         """
         variables = self.policy.trainable_variables if variables is None else variables
-        jit = compile_with_xla(self.policy, self.plan.steps_per_update)
         phase = Phase("policy", loss, variables, optimizer, max_grad_norm=max_grad_norm)
-        engine = Engine([phase], jit=jit, comm=self.comm)
+        engine = Engine([phase], jit=compile_with_xla(self.policy, self.plan.steps_per_update), comm=self.comm)
 
         def step(data: dict[str, np.ndarray], indices: np.ndarray | None = None, **coefficients: float) -> dict:
             return self.check(engine.minibatches(data, indices, **coefficients))
@@ -121,7 +117,10 @@ class OnPolicyRun(Run):
         self.start(model)
         acting = (self.policy, model.actor, nsteps, self.rng)
         runner = Runner(self.env, *acting, self._keep_next_obs, self._keep_neglogps)
-        evaluation = self._evaluation(acting)
+        evaluation = None
+        if self.eval_env is not None and self._tester is None:
+            # As many steps as in training.
+            evaluation = Runner(self.eval_env, *acting, keep_neglogps=False)
         self.acts(runner, *([] if evaluation is None else [evaluation]))
         if before is not None:
             before()
@@ -135,12 +134,6 @@ class OnPolicyRun(Run):
             if evaluation is not None:
                 self.eval_episodes.extend(evaluation.run().episodes)
             self.finish_update(lambda: self._columns(self) | self._row())
-
-    def _evaluation(self, acting: tuple[Any, ...]) -> Runner | None:
-        """Return a runner of the evaluation environments, with as many steps as in training."""
-        if self.eval_env is None or self._tester is not None:
-            return None
-        return Runner(self.eval_env, *acting, keep_neglogps=False)
 
     def collected(self, episodes: list[dict[str, Any]]) -> None:
         """Store the 'episode' entries of infos of a rollout."""
@@ -171,10 +164,7 @@ class BatchRun(OnPolicyRun):
         episodes_in_update: number of episodes that ended in this update.
 
     Args:
-        algorithm: declaration of the algorithm.
-        network: name or builder of the network.
-        env: the environments.
-        config: arguments of the algorithm.
+        algorithm, network, env, config: see OnPolicyRun.
         episodes_in_mean: number of latest episodes in the means of the logs.
         rollouts_per_update: batches of steps in an update.
     """
@@ -190,29 +180,23 @@ class BatchRun(OnPolicyRun):
     ) -> None:
         steps = -(-config.batch_steps // env.num_envs) * env.num_envs * rollouts_per_update
         most = config.most_timesteps(steps)
-        plan = Plan(
-            total_timesteps=UNLIMITED if most is None else most,
-            steps_per_update=steps,
-            save_interval=config.save_interval,
-        )
-        scores = Scores(episodes_in_mean)
-        super().__init__(
-            algorithm,
-            network,
-            env,
-            config,
-            batch_columns,
-            plan=plan,
-            scores=scores,
-            rollouts_per_update=rollouts_per_update,
-        )
+        total = UNLIMITED if most is None else most
+        shape = {
+            "plan": Plan(total_timesteps=total, steps_per_update=steps, save_interval=config.save_interval),
+            "scores": Scores(episodes_in_mean),
+            "rollouts_per_update": rollouts_per_update,
+        }
+        super().__init__(algorithm, network, env, config, batch_columns, **shape)
         self.episodes_in_update = 0
 
     def updates(self) -> Iterator[int]:
         callback = self.config.callback
         for update in super().updates():
             if callback is not None:
-                callback(self._named(), {})
+                # Variables that callbacks read, under baselines' names.
+                steps = self.steps_of_all() - self.plan.steps_per_update * self.comm.size
+                named = {"run": self, "pi": self.model, "env": self.env, "iters_so_far": update - 1}
+                callback(named | {"timesteps_so_far": steps, "episodes_so_far": self.episodes.count}, {})
             self.episodes_in_update = 0
             yield update
 
@@ -227,17 +211,6 @@ class BatchRun(OnPolicyRun):
         if (most and self.episodes.count >= most) or (seconds and self.clock.seconds_so_far() >= seconds):
             self.stop()
         super().finish_update(row)
-
-    def _named(self) -> dict[str, Any]:
-        """Return the variables that callbacks read, under baselines' names."""
-        return {
-            "run": self,
-            "pi": self.model,
-            "env": self.env,
-            "iters_so_far": self.update - 1,
-            "timesteps_so_far": self.steps_of_all() - self.plan.steps_per_update * self.comm.size,
-            "episodes_so_far": self.episodes.count,
-        }
 
 
 def batch_columns(run: BatchRun) -> dict[str, Any]:
@@ -261,9 +234,7 @@ class SearchRun(Run):
         return model
 
     Args:
-        algorithm: declaration of the algorithm.
-        env: the environments.
-        config: arguments of the algorithm.
+        algorithm, env, config: see OnPolicyRun.
         of_episodes: an iteration is an episode, and several may end in an update; otherwise it is an update.
         columns: makes the columns of a row of the logs from the run; `learned` adds others.
     """
@@ -309,7 +280,7 @@ class SearchRun(Run):
         # A model that was loaded from another run begins anew.
         if self.update and over():
             self.stop()
-        clock.set_fraction_left(clock.own_fraction_left)
+        clock.fraction_left = clock.own_fraction_left
         for update in self.updates():
             tests = self.iterations // test_every
             yield update
@@ -329,7 +300,7 @@ class SearchRun(Run):
             episodes: the infos' 'episode' entries of the episodes that ended.
             statistics: further columns of its row of the logs.
         """
-        self.clock.add_steps(steps)
+        self.clock.timesteps += steps
         self.episodes.extend(episodes)
         self._row = self.check(statistics)
 
@@ -346,9 +317,8 @@ class SearchRun(Run):
         The lengths of episodes differ between ranks, but all ranks test at the end and follow one schedule.
         """
         clock = self.clock
-        own = (clock.done >= clock.end or self._stopped or over, clock.own_fraction_left)
-        every = self.comm.gather(own)
-        clock.set_fraction_left(every[0][1])
+        every = self.comm.gather((clock.done >= clock.end or self._stopped or over, clock.own_fraction_left))
+        clock.fraction_left = every[0][1]
         return any(ends for ends, _ in every)
 
 
@@ -360,12 +330,8 @@ def search_columns(run: SearchRun) -> dict[str, Any]:
 
 def counter_columns(run: SearchRun) -> dict[str, Any]:
     """Return the counters."""
-    return {
-        "iterations": run.iterations,
-        "total_timesteps": run.timesteps,
-        "fps": run.fps,
-        "time_elapsed": run.elapsed,
-    }
+    counters = {"iterations": run.iterations, "total_timesteps": run.timesteps}
+    return counters | {"fps": run.fps, "time_elapsed": run.elapsed}
 
 
 def test_columns(run: SearchRun) -> dict[str, float]:

@@ -33,12 +33,11 @@ class CloningBeside(Part):
 
     Attributes:
         optimizer: optimizer of the steps.
+        parts: parts of the model that cloning adds.
 
     Args:
         run: the run; its logs get the statistics.
-        policy: policy that learns.
-        demonstrations: demonstrations to learn from.
-        arguments: hyper-parameters.
+        policy, demonstrations, arguments: what learns from what, and how.
         shown: normalizes demonstrated observations as the environments do now.
     """
 
@@ -51,6 +50,7 @@ class CloningBeside(Part):
         shown: Callable[[np.ndarray], np.ndarray] = lambda obs: obs,
     ) -> None:
         self._run = run
+        self.parts = [self]
         self._arguments = arguments
         self._shown = shown
         self._size = arguments.batch_size
@@ -73,11 +73,6 @@ class CloningBeside(Part):
         steps, before = self._arguments.steps, self._run.timesteps - self._run.plan.steps_per_update
         left = max(0.0, 1.0 - before / steps) if steps else 1.0
         return left * self._arguments.strength
-
-    @property
-    def parts(self) -> list[Any]:
-        """Parts of the model that cloning adds."""
-        return [self]
 
     def learn(self, model: PolicyModel, steps: int) -> None:
         """Take gradient steps while the strength is above 0; the run's next row has the statistics.
@@ -127,12 +122,7 @@ class NoCloning:
 
 
 def cloning_beside(run: Run, policy: BasePolicy) -> CloningBeside | NoCloning:
-    """Return the cloning that a run's arguments declare; its `parts` belong to the model.
-
-    Args:
-        run: run of an algorithm with PretrainingConfig, before it starts.
-        policy: policy of the run.
-    """
+    """Return the cloning that a run's arguments (PretrainingConfig) declare; its `parts` belong to the model."""
     arguments = run.config.cloning
     if arguments is None:
         return NoCloning()

@@ -14,6 +14,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from operator import attrgetter
 from typing import Any, NoReturn, TypeVar
 
 from tfbaselines.config.algorithm import Algorithm
@@ -23,7 +24,7 @@ from tfbaselines.errors import InUseError, NotFiniteError
 from tfbaselines.learn import exchange
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import locked
-from tfbaselines.logs.statistics import EPISODES_IN_MEAN, Episodes
+from tfbaselines.logs.statistics import EPISODES_IN_MEAN
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.mpi import Together, one_blas_thread
 from tfbaselines.policy.layers import available, set_precision
@@ -33,7 +34,6 @@ from tfbaselines.training.guards import (
     FiniteCheck,
     Interrupted,
     StopSignals,
-    agree,
     check_in_step,
     ranks_text,
     seed_everything,
@@ -70,11 +70,9 @@ class Run:
         columns: further columns of the logs by name, for callbacks.
 
     Args:
-        algorithm: declaration of the algorithm.
+        algorithm, config, plan: see the attributes.
         env: the environments, or a list with the environments of each worker.
         joined: saves and restores the environments of several workers as one.
-        config: arguments of the algorithm.
-        plan: lengths and intervals.
         clock: counters; None for a Clock of the plan.
         scores: latest episodes; None for Scores().
         eval_env: environments that the algorithm evaluates on by itself; None for tests as the config declares them.
@@ -184,60 +182,22 @@ class Run:
         self.eval_episodes.extend(episodes)
         return episodes
 
-    @property
-    def episodes(self) -> Episodes:
-        """Latest episodes of training."""
-        return self.scores.training
-
-    @property
-    def eval_episodes(self) -> Episodes:
-        """Latest episodes of tests."""
-        return self.scores.tests
-
-    @property
-    def mean_reward(self) -> float:
-        """Mean return of the latest test, or of training if there are no tests; NaN before the first episode."""
-        return self.scores.mean_reward
-
-    @property
-    def judged_return(self) -> float:
-        """Mean return by which the run is judged; NaN before enough episodes have ended."""
-        return self.scores.judged_return
+    # What callbacks and algorithms read; the parts of the run own it.
+    episodes = property(attrgetter("scores.training"), doc="Latest episodes of training.")
+    eval_episodes = property(attrgetter("scores.tests"), doc="Latest episodes of tests.")
+    mean_reward = property(attrgetter("scores.mean_reward"), doc="Mean return, of tests if there are any; see Scores.")
+    judged_return = property(attrgetter("scores.judged_return"), doc="Mean return that judges the run; see Scores.")
+    update = property(attrgetter("clock.update"), doc="Number of the present update, from 1.")
+    num_updates = property(attrgetter("clock.num_updates"), doc="Number of updates of the whole run.")
+    timesteps = property(attrgetter("clock.timesteps"), doc="Environment steps of this rank so far.")
+    elapsed = property(attrgetter("clock.elapsed"), doc="Seconds so far, including the runs that this one continues.")
+    fps = property(attrgetter("clock.fps"), doc="Environment steps per second since the last row of the logs.")
+    fraction_left = property(attrgetter("clock.fraction_left"), doc="1 in the first update, falling to nearly 0.")
 
     @property
     def is_root(self) -> bool:
         """True on the rank that writes files and shows progress."""
         return self.comm.rank == 0
-
-    @property
-    def update(self) -> int:
-        """Number of the present update, from 1."""
-        return self.clock.update
-
-    @property
-    def num_updates(self) -> int:
-        """Number of updates of the whole run."""
-        return self.clock.num_updates
-
-    @property
-    def timesteps(self) -> int:
-        """Environment steps of this rank so far."""
-        return self.clock.timesteps
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds so far, including the runs that this one continues."""
-        return self.clock.elapsed
-
-    @property
-    def fps(self) -> int:
-        """Environment steps per second since the last row of the logs."""
-        return self.clock.fps
-
-    @property
-    def fraction_left(self) -> float:
-        """1 in the first update, going down to 1 / num_updates in the last."""
-        return self.clock.fraction_left
 
     def steps_of_all(self) -> int:
         """Return the environment steps of all ranks so far, including ranks of earlier runs."""
@@ -303,7 +263,7 @@ class Run:
     def _rescue(self) -> None:
         """Save the model of the last finished update after an exception; warn if that fails."""
         saving = self._saving
-        self.clock.go_back_to(self._finished)
+        self.clock.update = self._finished
         try:
             saved = self.update > saving.saved and self.save(last=True) is not None
         except Exception as error:
@@ -316,7 +276,7 @@ class Run:
     def updates(self) -> Iterator[int]:
         """Yield the numbers of the remaining updates, up to num_updates."""
         while self.update < self.num_updates and not self._stopped:
-            self.clock.begin_update()
+            self.clock.update += 1
             self._finite.begin(self.model, self._paused)
             yield self.update
 
@@ -327,12 +287,12 @@ class Run:
             row: returns the columns of a row of the logs; called when a row is due.
         """
         self._finite.end(self.model, self.update, self._paused)
-        self.clock.tick()
+        self.clock.elapsed = self.clock.seconds_so_far()
         self.environments.merge_statistics(self.comm)
         self._call_back()
         minutes = self.options.save_minutes
         due = self._save_wanted or (minutes is not None and time.perf_counter() - self._saved_at >= 60 * minutes)
-        signal_number, self._stopped, save_due = agree(self._signals.number, self._stopped, due, self.comm)
+        signal_number, save_due = self._agree(due)
         # A run that a callback stopped logs its last row; all ranks log together.
         if self.clock.row_due(self.episodes.count) or self._stopped:
             self.clock.measure_speed()
@@ -349,6 +309,14 @@ class Run:
         interval = self.plan.save_interval
         if save_due or (interval and (self.update == 1 or self.update % interval == 0)):
             self.save()
+
+    def _agree(self, save_due: bool) -> tuple[int, bool]:
+        """Return the number of a signal that came to any rank, or 0, and rank 0's `save_due`; stop if any rank does."""
+        if self.comm.size == 1:
+            return self._signals.number, save_due
+        numbers, stopped, due = zip(*self.comm.gather((self._signals.number, self._stopped, save_due)), strict=True)
+        self._stopped = any(stopped)
+        return max(numbers), due[0]
 
     def _interrupt(self, number: int, checkpoint: str | None) -> NoReturn:
         raise Interrupted(number, checkpoint, self._saving.directory, self._saving.saved)

@@ -19,27 +19,14 @@ MOST_SILENT_DONES = 1000
 
 
 def limit_as_trained(env: VecEnv, algorithm: Algorithm, arguments: dict[str, Any]) -> None:
-    """Limit episodes to the length that training had.
-
-    Args:
-        env: the environments.
-        algorithm: declaration of the run's algorithm.
-        arguments: arguments of the run's learn.
-    """
+    """Limit episodes to the length that training with these arguments had."""
     most = getattr(algorithm.config.of(arguments), "max_ep_len", None)
     if most is not None:
         env.limit_episodes(most)
 
 
 def episodes(model: Any, env: VecEnv, deterministic: bool = False, render: bool = False) -> Iterator[dict[str, Any]]:
-    """Act without end; yield the info entry of each episode: 'r' the environment's own return, 'l', 't'.
-
-    Args:
-        model: model that acts.
-        env: the environments, wrapped as in training.
-        deterministic: take the most likely actions.
-        render: show the environments after each step.
-    """
+    """Act without end; yield the info entry of each episode: 'r' the environment's own return, 'l', 't'."""
     return (episode for _, episode in _ended(model, env, deterministic, render))
 
 
@@ -135,35 +122,35 @@ class Scores:
 
 
 class Tester:
-    """Test a policy in environments that are given, or made by the run's options.
+    """Test a policy in environments that are given, or made here.
 
     Attributes:
         env: environments for tests; None for no tests.
 
     Args:
         env: environments of training; tests use their normalization.
-        eval_env: environments for tests; None makes them by options.make_eval_env.
-        config: arguments with num_test_episodes and max_ep_len.
-        options: options of the run.
-        wrap: wraps environments that are made here as the algorithm declares.
+        eval_env: environments for tests; None makes them by `make`.
+        episodes: episodes of a test.
+        max_ep_len: most steps of an episode; None for no limit.
+        make: makes environments for a number of episodes.
     """
 
     def __init__(
         self,
         env: VecEnv,
         eval_env: VecEnv | None,
-        config: Any,
-        options: RunOptions,
-        wrap: Callable[[VecEnv], VecEnv] = lambda env: env,
+        episodes: int,
+        max_ep_len: int | None = None,
+        make: Callable[[int], VecEnv] | None = None,
     ) -> None:
         self._train_env = env
-        self._count = config.num_test_episodes
+        self._count = episodes
         self._own: VecEnv | None = None
-        if eval_env is None and self._count and options.make_eval_env is not None:
-            eval_env = self._own = wrap(options.make_eval_env(self._count))
-        self.env = scaled_like(env, eval_env) if self._count and eval_env is not None else None
-        if self.env is not None and config.max_ep_len is not None:
-            self.env.limit_episodes(config.max_ep_len)
+        if eval_env is None and episodes and make is not None:
+            eval_env = self._own = make(episodes)
+        self.env = scaled_like(env, eval_env) if episodes and eval_env is not None else None
+        if self.env is not None and max_ep_len is not None:
+            self.env.limit_episodes(max_ep_len)
 
     def run(self, model: Any) -> list[dict[str, Any]]:
         """Run the deterministic policy, and return the episodes' infos."""
@@ -188,26 +175,20 @@ def make_tester(
     An algorithm with eval_env but without num_test_episodes steps its evaluation environments by itself.
 
     Args:
-        env: environments of training.
-        config: arguments of the algorithm.
-        options: options of the run.
+        env, config, options: those of the run.
         wrap: wraps environments as the algorithm declares.
     """
     given = getattr(config, "eval_env", None)
     given = None if given is None else wrap(given)
     if not hasattr(config, "num_test_episodes"):
         return None, given
-    tester = Tester(env, given, config, options, wrap)
+    make = options.make_eval_env and (lambda count: wrap(options.make_eval_env(count)))
+    tester = Tester(env, given, config.num_test_episodes, config.max_ep_len, make)
     return tester, tester.env
 
 
 def scaled_like(env: VecEnv, eval_env: VecEnv) -> VecEnv:
-    """Wrap environments for tests in VecNormalize if only the environments of training are normalized.
-
-    Args:
-        env: environments of training.
-        eval_env: environments for tests.
-    """
+    """Wrap environments for tests in VecNormalize if only those of training are normalized."""
     statistics = env.normalization()
     if statistics.get("ob") is None or find_wrapper(eval_env, VecNormalize) is not None:
         return eval_env
