@@ -1,13 +1,10 @@
 """Tests see what training sees."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from gymnasium import spaces
 from helpers import vec
 
-from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.tiny import ConstantRewardEnv
 from tfbaselines.envs.vec import VecFrameStack
 from tfbaselines.envs.wrappers import VecNormalize
@@ -52,7 +49,7 @@ def trained(**kwargs):
 
 
 def judge(env, eval_env):
-    return Judge(env, eval_env, SimpleNamespace(num_test_episodes=2, max_ep_len=None), RunOptions())
+    return Judge(env, eval_env, 2)
 
 
 @pytest.mark.parametrize("around", [lambda env: env, VecNormalize])
