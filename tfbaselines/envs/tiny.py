@@ -1,10 +1,10 @@
 """Tiny environments with known results of learning, for tests and documentation.
 
 The import of this module registers them as ``tfbaselines/...``, also for the command line:
-``--env=tfbaselines.envs.tiny:tfbaselines/DiscreteIdentity-v0``.
+``--env=tfbaselines.envs.tiny:tfbaselines/DiscreteIdentity-v0``. Their `episode_len` is the number of steps in an
+episode, after which it is terminated or, with a time limit, truncated.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +15,8 @@ from gymnasium import spaces
 Step = tuple[Any, float, bool, bool, dict[str, Any]]
 
 
-class _Tiny(gymnasium.Env, ABC):
-    """An environment with episodes of a fixed length, unless a subclass ends them.
+class _Tiny(gymnasium.Env):
+    """Episodes of a fixed length. A subclass defines `_begin() -> obs` and `_react(action) -> (obs, reward)`.
 
     Args:
         episode_len: steps in an episode.
@@ -37,19 +37,15 @@ class _Tiny(gymnasium.Env, ABC):
         obs, reward = self._react(action)
         self._time += 1
         over = self._time >= self.episode_len
-        return obs, float(reward), over and not self._timeout, over and self._timeout, {}
+        terminated = self._solved() or (over and not self._timeout)
+        return obs, float(reward), terminated, over and not terminated, {}
 
-    @abstractmethod
-    def _begin(self) -> Any:
-        """Return the first observation of an episode."""
-
-    @abstractmethod
-    def _react(self, action: Any) -> tuple[Any, float]:
-        """Return the observation after an action, and its reward."""
+    def _solved(self) -> bool:
+        return False
 
 
 class _Identity(_Tiny):
-    """The observation is the best action."""
+    """The observation is the best action. A subclass defines `_draw`, which draws the next one."""
 
     def __init__(self, space: spaces.Space, episode_len: int) -> None:
         super().__init__(episode_len)
@@ -61,24 +57,14 @@ class _Identity(_Tiny):
 
     def _react(self, action: Any) -> tuple[Any, float]:
         reward = self._reward(action)
-        self._wanted = self._draw()
-        return self._wanted, reward
-
-    @abstractmethod
-    def _draw(self) -> Any:
-        """Draw the next best action."""
+        return self._begin(), reward
 
     def _reward(self, action: Any) -> float:
         return float(np.all(np.asarray(action) == self._wanted))
 
 
 class DiscreteIdentityEnv(_Identity):
-    """Reward 1 for repeating the observed number.
-
-    Args:
-        dim: number of different observations.
-        episode_len: steps in an episode.
-    """
+    """Reward 1 for repeating the observed number."""
 
     def __init__(self, dim: int = 10, episode_len: int = 100) -> None:
         super().__init__(spaces.Discrete(dim), episode_len)
@@ -88,12 +74,7 @@ class DiscreteIdentityEnv(_Identity):
 
 
 class MultiDiscreteIdentityEnv(_Identity):
-    """Reward 1 for repeating all observed numbers.
-
-    Args:
-        dims: number of values of each number.
-        episode_len: steps in an episode.
-    """
+    """Reward 1 for repeating all observed numbers."""
 
     def __init__(self, dims: Sequence[int] = (3, 3), episode_len: int = 100) -> None:
         super().__init__(spaces.MultiDiscrete(list(dims)), episode_len)
@@ -103,12 +84,7 @@ class MultiDiscreteIdentityEnv(_Identity):
 
 
 class MultiBinaryIdentityEnv(_Identity):
-    """Reward the share of the observed bits that the action repeats.
-
-    Args:
-        n: number of bits.
-        episode_len: steps in an episode.
-    """
+    """Reward the share of the observed bits that the action repeats."""
 
     def __init__(self, n: int = 3, episode_len: int = 100) -> None:
         super().__init__(spaces.MultiBinary(n), episode_len)
@@ -121,12 +97,7 @@ class MultiBinaryIdentityEnv(_Identity):
 
 
 class BoxIdentityEnv(_Identity):
-    """Reward minus half the squared distance to the observed point.
-
-    Args:
-        shape: shape of the point.
-        episode_len: steps in an episode.
-    """
+    """Reward minus half the squared distance to the observed point."""
 
     def __init__(self, shape: Sequence[int] = (1,), episode_len: int = 100) -> None:
         super().__init__(spaces.Box(-1.0, 1.0, tuple(shape), np.float32), episode_len)
@@ -139,12 +110,7 @@ class BoxIdentityEnv(_Identity):
 
 
 class FixedSequenceEnv(_Tiny):
-    """Reward 1 for each right action of a fixed sequence. Observations are constant, so memory is needed.
-
-    Args:
-        n_actions: number of actions.
-        episode_len: length of the sequence.
-    """
+    """Reward 1 for each right action of a fixed sequence. Observations are constant, so memory is needed."""
 
     def __init__(self, n_actions: int = 10, episode_len: int = 5) -> None:
         super().__init__(episode_len)
@@ -160,12 +126,7 @@ class FixedSequenceEnv(_Tiny):
 
 
 class CueMemoryEnv(_Tiny):
-    """Observe a cue in the first step only; reward 1 for repeating it in the last step.
-
-    Args:
-        n_cues: number of cues, and of actions.
-        episode_len: steps in an episode.
-    """
+    """Observe one of n_cues in the first step only; reward 1 for repeating it in the last step."""
 
     def __init__(self, n_cues: int = 2, episode_len: int = 5) -> None:
         super().__init__(episode_len)
@@ -186,7 +147,7 @@ class CueMemoryEnv(_Tiny):
         return obs
 
 
-class Target1DEnv(gymnasium.Env):
+class Target1DEnv(_Tiny):
     """Reach the observed end of a line: reward 1 there, -1 at the other end, and a small penalty for each step.
 
     Args:
@@ -197,38 +158,31 @@ class Target1DEnv(gymnasium.Env):
     STEP, PENALTY = 0.2, 0.1
 
     def __init__(self, continuous: bool = False, episode_len: int = 50) -> None:
+        super().__init__(episode_len, timeout=True)
         self.observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32) if continuous else spaces.Discrete(2)
         self._continuous = continuous
-        self._episode_len = episode_len
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
+    def _begin(self) -> np.ndarray:
         self._goal = float(self.np_random.choice([-1.0, 1.0]))
         self._position = 0.0
-        self._time = 0
-        return self._observe(), {}
+        return self._observe()
 
-    def step(self, action: Any) -> Step:
+    def _react(self, action: Any) -> tuple[np.ndarray, float]:
         move = float(np.ravel(action)[0]) if self._continuous else float(2 * int(action) - 1)
         self._position = float(np.clip(self._position + self.STEP * np.clip(move, -1, 1), -1.0, 1.0))
-        self._time += 1
-        arrived = abs(self._position) >= 1.0 - 1e-6
-        reward = (1.0 if self._position * self._goal > 0 else -1.0) if arrived else -self.PENALTY
-        return self._observe(), reward, arrived, not arrived and self._time >= self._episode_len, {}
+        arrival = 1.0 if self._position * self._goal > 0 else -1.0
+        return self._observe(), arrival if self._solved() else -self.PENALTY
+
+    def _solved(self) -> bool:
+        return abs(self._position) >= 1.0 - 1e-6
 
     def _observe(self) -> np.ndarray:
         return np.array([self._goal, self._position], np.float32)
 
 
 class ImageClassificationEnv(_Tiny):
-    """Reward 1 for the number of a noisy picture.
-
-    Args:
-        episode_len: steps in an episode.
-        size: rows and columns of a picture.
-        n_classes: number of pictures.
-    """
+    """Reward 1 for the number of a noisy picture of size x size pixels."""
 
     def __init__(self, episode_len: int = 100, size: int = 36, n_classes: int = 10) -> None:
         super().__init__(episode_len)
@@ -247,41 +201,31 @@ class ImageClassificationEnv(_Tiny):
         return self._begin(), reward
 
 
-class SparseMazeEnv(gymnasium.Env):
-    """A square of rooms with reward 1 in the far corner and 0 elsewhere.
-
-    Args:
-        size: number of rooms in a row.
-        episode_len: steps after which the episode is truncated.
-    """
+class SparseMazeEnv(_Tiny):
+    """A square of size x size rooms with reward 1 in the far corner and 0 elsewhere; a time limit ends the episode."""
 
     MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
 
     def __init__(self, size: int = 5, episode_len: int = 100) -> None:
+        super().__init__(episode_len, timeout=True)
         self.observation_space = spaces.MultiDiscrete([size, size])
         self.action_space = spaces.Discrete(4)
         self._size = size
-        self._episode_len = episode_len
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
+    def _begin(self) -> np.ndarray:
         self._room = np.zeros(2, np.int64)
-        self._time = 0
-        return self._room.copy(), {}
+        return self._room.copy()
 
-    def step(self, action: Any) -> Step:
+    def _react(self, action: Any) -> tuple[np.ndarray, float]:
         self._room = np.clip(self._room + self.MOVES[int(action)], 0, self._size - 1)
-        self._time += 1
-        found = bool((self._room == self._size - 1).all())
-        return self._room.copy(), float(found), found, not found and self._time >= self._episode_len, {}
+        return self._room.copy(), float(self._solved())
+
+    def _solved(self) -> bool:
+        return bool((self._room == self._size - 1).all())
 
 
 class PointReachEnv(_Tiny):
-    """Move a point in a square to a goal: reward 0 near the goal, -1 elsewhere; a time limit ends the episode.
-
-    Args:
-        episode_len: steps in an episode.
-    """
+    """Move a point in a square to a goal: reward 0 near the goal, -1 elsewhere; a time limit ends the episode."""
 
     STEP, NEAR = 0.2, 0.05
 
@@ -316,11 +260,7 @@ class PointReachEnv(_Tiny):
 
 
 class ConstantRewardEnv(_Tiny):
-    """Reward 1 for every action, until a time limit: every state has the value 1 / (1 - gamma).
-
-    Args:
-        episode_len: steps before the time limit.
-    """
+    """Reward 1 for every action, until a time limit: every state has the value 1 / (1 - gamma)."""
 
     def __init__(self, episode_len: int = 10) -> None:
         super().__init__(episode_len, timeout=True)
@@ -335,11 +275,7 @@ class ConstantRewardEnv(_Tiny):
 
 
 class NaNEnv(ConstantRewardEnv):
-    """Return NaN as observation after some steps.
-
-    Args:
-        after: number of steps.
-    """
+    """Return NaN as observation from step `after` on."""
 
     def __init__(self, after: int = 20) -> None:
         super().__init__(episode_len=10 * after)
@@ -350,11 +286,7 @@ class NaNEnv(ConstantRewardEnv):
 
 
 class CrashingEnv(ConstantRewardEnv):
-    """Raise an error after some steps.
-
-    Args:
-        after: number of steps.
-    """
+    """Raise an error in step `after`."""
 
     def __init__(self, after: int = 20) -> None:
         super().__init__(episode_len=10 * after)
@@ -385,13 +317,6 @@ ENVIRONMENTS = {
 # Time limits that algorithms depend on.
 LIMITS = {"PointReach": 15}
 
-for _name, _entry_point in ENVIRONMENTS.items():
-    gymnasium.register(
-        f"tfbaselines/{_name}-v0",
-        entry_point=f"{__name__}:{_entry_point.__name__}",
-        max_episode_steps=LIMITS.get(_name),
-    )
-
-gymnasium.register(
-    "tfbaselines/Target1DContinuous-v0", entry_point=f"{__name__}:Target1DEnv", kwargs={"continuous": True}
-)
+for _name, _kind in ENVIRONMENTS.items():
+    gymnasium.register(f"tfbaselines/{_name}-v0", f"{__name__}:{_kind.__name__}", max_episode_steps=LIMITS.get(_name))
+gymnasium.register("tfbaselines/Target1DContinuous-v0", f"{__name__}:Target1DEnv", kwargs={"continuous": True})
