@@ -10,10 +10,11 @@ import json
 import os
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector.utils import batch_space, iterate
 
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.errors import UsageError, bad_argument
@@ -23,99 +24,9 @@ from tfbaselines.replay import Replay
 
 # Prefix of a Minari dataset's name in place of a file's path.
 MINARI = "minari:"
-
-OF_BASELINES = ("acs", "ep_rets", "rews", "obs")
-
-
-class Episodes(NamedTuple):
-    """The arrays of Demonstrations, not yet checked."""
-
-    obs: np.ndarray
-    actions: np.ndarray
-    rewards: np.ndarray
-    lengths: np.ndarray
-    terminated: np.ndarray
-    last_obs: np.ndarray | None = None
-
-
-def of_baselines(
-    arrays: dict[str, np.ndarray], observation_space: spaces.Space, action_space: spaces.Space
-) -> Episodes:
-    """Convert an expert file: episodes of equal length, obs [E, L, ...], acs [E, L, ...], rews [E, L].
-
-    The file has neither the cause of an episode's end nor the observation after the last step.
-
-    Args:
-        arrays: by name.
-        observation_space: of one environment.
-        action_space: of one environment.
-    """
-    missing = [name for name in OF_BASELINES if name not in arrays]
-    if missing:
-        raise UsageError(f"it has no array '{missing[0]}' and no entry 'about': neither this format nor baselines'")
-    obs = check_array("obs", arrays["obs"], ("E", "L", *observation_space.shape))
-    shape = count, length = obs.shape[:2]
-    # baselines omits the axis of an action that is one number.
-    one_number = action_space.shape == (1,) and arrays["acs"].shape == shape
-    actions = check_array("acs", arrays["acs"], shape if one_number else (*shape, *action_space.shape))
-    rewards = check_array("rews", arrays["rews"], shape)
-    steps = count * length
-    return Episodes(
-        obs=obs.reshape(steps, *observation_space.shape),
-        actions=actions.reshape(steps, *action_space.shape),
-        rewards=rewards.reshape(steps),
-        lengths=np.full(count, length),
-        terminated=np.zeros(count, bool),
-    )
-
-
-def of_minari(name: str) -> Episodes:
-    """Convert a Minari dataset on this machine; Dict and Tuple observations are flattened.
-
-    Args:
-        name: the dataset's id, such as mujoco/hopper/expert-v0.
-    """
-    if not name:
-        raise UsageError("it names no dataset: write minari:ID, such as minari:mujoco/hopper/expert-v0")
-    try:
-        import minari
-    except ImportError:
-        raise UsageError('Minari is not installed: pip install "tfbaselines[demos]"') from None
-    try:
-        dataset = minari.load_dataset(name)
-    except Exception as error:  # The backends of file formats raise many types.
-        raise UsageError(f"Minari cannot load it ({error}); `minari download {name}` fetches public ones") from None
-    episodes = list(dataset.iterate_episodes())
-    if not episodes:
-        raise UsageError("there is no episode, or an episode without steps")
-    seen = [_flattened(dataset.observation_space, episode.observations) for episode in episodes]
-    return Episodes(
-        obs=np.concatenate([obs[:-1] for obs in seen]),
-        actions=np.concatenate([np.asarray(episode.actions) for episode in episodes]),
-        rewards=np.concatenate([np.asarray(episode.rewards) for episode in episodes]),
-        lengths=np.array([len(episode.rewards) for episode in episodes]),
-        terminated=np.array([bool(episode.terminations[-1]) for episode in episodes]),
-        last_obs=np.stack([obs[-1] for obs in seen]),
-    )
-
-
-def _flattened(space: spaces.Space, obs: Any) -> np.ndarray:
-    """Flatten an episode's observations [L + 1, ...] as algorithms take them."""
-    if not isinstance(space, spaces.Dict | spaces.Tuple):
-        return np.asarray(obs)
-    names = space.spaces.keys() if isinstance(space, spaces.Dict) else range(len(space.spaces))
-    parts = [_flattened_rows(space[name], obs[name]) for name in names]
-    return np.concatenate(parts, axis=1)
-
-
-def _flattened_rows(space: spaces.Space, obs: Any) -> np.ndarray:
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        return _flattened(space, obs)
-    return np.stack([spaces.flatten(space, row) for row in np.asarray(obs)])
-
-
 FORMAT = "tfbaselines-demonstrations-1"
 ARRAYS = ("obs", "actions", "rewards", "lengths", "terminated", "last_obs")
+OF_BASELINES = ("acs", "ep_rets", "rews", "obs")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -209,14 +120,7 @@ def save_demonstrations(
     observation_space: spaces.Space,
     action_space: spaces.Space,
 ) -> None:
-    """Write a file, whole or not at all.
-
-    Args:
-        path: of the file.
-        demonstrations: content of the file.
-        observation_space: of one environment.
-        action_space: of one environment.
-    """
+    """Write a file of an environment's demonstrations, whole or not at all."""
     _check_space(observation_space)
     described = {"observation_space": describe_space(observation_space), "action_space": describe_space(action_space)}
     about = json.dumps({"format": FORMAT} | described | {"about": demonstrations.about})
@@ -245,7 +149,7 @@ def load_demonstrations(
 
     Args:
         path: a file of `save_demonstrations`, one of baselines' experts (acs, ep_rets, rews, obs), or 'minari:ID' for a
-            Minari dataset on this machine.
+            Minari dataset on this machine, such as minari:mujoco/hopper/expert-v0.
         observation_space: of one environment.
         action_space: of one environment.
         argument: name of the path's argument, for the error if it is missing.
@@ -257,7 +161,8 @@ def load_demonstrations(
     _check_space(observation_space)
     try:
         if name.startswith(MINARI):
-            return _fitted(of_minari(name.removeprefix(MINARI)), {"minari": name}, observation_space, action_space)
+            episodes = dataclasses.replace(of_minari(name.removeprefix(MINARI)), about={"minari": name})
+            return _fitted(episodes, observation_space, action_space)
         return _of_file(Path(name).expanduser(), observation_space, action_space)
     except ValueError as error:
         raise UsageError(f"cannot read demonstrations '{name}': {' '.join(str(error).split())[:500]}") from None
@@ -280,14 +185,14 @@ def _of_file(path: Path, observation_space: spaces.Space, action_space: spaces.S
         raise UsageError(str(error)) from None
     if "about" not in arrays:
         episodes = of_baselines(arrays, observation_space, action_space)
-        return _fitted(episodes, {"file": path.name}, observation_space, action_space)
+        return _fitted(dataclasses.replace(episodes, about={"file": path.name}), observation_space, action_space)
     document = _document(arrays)
     for kind, space in (("observation_space", observation_space), ("action_space", action_space)):
         difference = spaces_differ(document[kind], describe_space(space))
         if difference:
             raise UsageError(f"they are for another {kind.replace('_', ' ')}: {difference}")
-    episodes = Episodes(**{name: arrays.get(name) for name in ARRAYS})
-    return _fitted(episodes, document["about"], observation_space, action_space)
+    episodes = Demonstrations(**{name: arrays.get(name) for name in ARRAYS}, about=document["about"])
+    return _fitted(episodes, observation_space, action_space)
 
 
 def _document(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -300,9 +205,67 @@ def _document(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     return document
 
 
-def _fitted(
-    episodes: Episodes, about: dict[str, Any], observation_space: spaces.Space, action_space: spaces.Space
+def of_baselines(
+    arrays: dict[str, np.ndarray], observation_space: spaces.Space, action_space: spaces.Space
 ) -> Demonstrations:
+    """Convert an expert file: episodes of equal length, obs [E, L, ...], acs [E, L, ...], rews [E, L].
+
+    The file has neither the cause of an episode's end nor the observation after the last step.
+    """
+    missing = [name for name in OF_BASELINES if name not in arrays]
+    if missing:
+        raise UsageError(f"it has no array '{missing[0]}' and no entry 'about': neither this format nor baselines'")
+    obs = check_array("obs", arrays["obs"], ("E", "L", *observation_space.shape))
+    shape = count, length = obs.shape[:2]
+    # baselines omits the axis of an action that is one number.
+    one_number = action_space.shape == (1,) and arrays["acs"].shape == shape
+    actions = check_array("acs", arrays["acs"], shape if one_number else (*shape, *action_space.shape))
+    rewards = check_array("rews", arrays["rews"], shape)
+    steps = count * length
+    return Demonstrations(
+        obs=obs.reshape(steps, *observation_space.shape),
+        actions=actions.reshape(steps, *action_space.shape),
+        rewards=rewards.reshape(steps),
+        lengths=np.full(count, length),
+        terminated=np.zeros(count, bool),
+    )
+
+
+def of_minari(name: str) -> Demonstrations:
+    """Convert a Minari dataset on this machine; Dict and Tuple observations are flattened."""
+    if not name:
+        raise UsageError("it names no dataset: write minari:ID, such as minari:mujoco/hopper/expert-v0")
+    try:
+        import minari
+    except ImportError:
+        raise UsageError('Minari is not installed: pip install "tfbaselines[demos]"') from None
+    try:
+        dataset = minari.load_dataset(name)
+    except Exception as error:  # The backends of file formats raise many types.
+        raise UsageError(f"Minari cannot load it ({error}); `minari download {name}` fetches public ones") from None
+    episodes = list(dataset.iterate_episodes())
+    if not episodes:
+        raise UsageError("there is no episode, or an episode without steps")
+    space = dataset.observation_space
+    seen = [_flattened(space, episode.observations, len(episode.rewards) + 1) for episode in episodes]
+    return Demonstrations(
+        obs=np.concatenate([obs[:-1] for obs in seen]),
+        actions=np.concatenate([np.asarray(episode.actions) for episode in episodes]),
+        rewards=np.concatenate([np.asarray(episode.rewards) for episode in episodes]),
+        lengths=np.array([len(episode.rewards) for episode in episodes]),
+        terminated=np.array([bool(episode.terminations[-1]) for episode in episodes]),
+        last_obs=np.stack([obs[-1] for obs in seen]),
+    )
+
+
+def _flattened(space: spaces.Space, obs: Any, length: int) -> np.ndarray:
+    """Flatten an episode's observations [length, ...] as algorithms take them."""
+    if not isinstance(space, spaces.Dict | spaces.Tuple):
+        return np.asarray(obs)
+    return np.stack([spaces.flatten(space, row) for row in iterate(batch_space(space, length), obs)])
+
+
+def _fitted(episodes: Demonstrations, observation_space: spaces.Space, action_space: spaces.Space) -> Demonstrations:
     """Check episodes against the spaces, and convert them to the types that algorithms take."""
     lengths = as_declared("lengths", episodes.lengths, ("E",), np.int64)
     steps, count = int(lengths.sum()), len(lengths)
@@ -312,16 +275,14 @@ def _fitted(
     last_obs = episodes.last_obs
     if last_obs is not None:
         last_obs = as_declared("last_obs", last_obs, (count, *observation_space.shape), seen)
-    return Demonstrations(
+    return dataclasses.replace(
+        episodes,
         obs=as_declared("obs", episodes.obs, (steps, *observation_space.shape), seen),
         actions=_actions(episodes.actions, steps, action_space),
         rewards=as_declared("rewards", episodes.rewards, (steps,), np.float32),
         lengths=lengths,
         terminated=as_declared("terminated", episodes.terminated, (count,), bool),
-        last_obs=None
-        if last_obs is None
-        else as_declared("last_obs", last_obs, (count, *observation_space.shape), seen),
-        about=about,
+        last_obs=last_obs,
     )
 
 
@@ -340,14 +301,7 @@ def _actions(actions: np.ndarray, steps: int, space: spaces.Space) -> np.ndarray
 class DataSetReplay(Replay):
     """A fixed replay of the transitions of a data set, one episode after the other.
 
-    A data set has no recurrent states: sequences begin with zeros.
-
-    Args:
-        data: the episodes.
-        env: has the spaces.
-        gamma: see Replay.
-        n_step: see Replay.
-        state_size: see Replay.
+    A data set has no recurrent states: sequences begin with zeros. `env` has the spaces.
     """
 
     def __init__(

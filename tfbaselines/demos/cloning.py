@@ -22,12 +22,7 @@ from tfbaselines.rollout.rollout import minibatches
 
 
 def as_rows(demonstrations: Demonstrations, every: int = 1) -> dict[str, np.ndarray]:
-    """Make rows of demonstrations: obs [B, ...], actions [B, ...] and valid [B], ones.
-
-    Args:
-        demonstrations: the episodes.
-        every: use every n-th step of an episode.
-    """
+    """Make rows of every n-th step of demonstrations: obs [B, ...], actions [B, ...] and valid [B], ones."""
     rows = demonstrations.rows(every)
     valid = np.ones(len(rows), np.float32)
     return {"obs": demonstrations.obs[rows], "actions": demonstrations.actions[rows], "valid": valid}
@@ -73,7 +68,7 @@ class Sequences:
         """Compute the states before each sequence with the present policy.
 
         Args:
-            memory: function of obs, episode_start [E, L, ...] and states [E, M] that returns the states after them.
+            memory: maps obs, episode_start [E, L, ...] and states [E, M] to the states after them; see `memory_after`.
         """
         for k in range(1, self._numbers.shape[1]):
             before = self._numbers[:, k - 1]
@@ -102,10 +97,6 @@ def imitation_loss(policy: BasePolicy, batch: Batch) -> tuple[tf.Tensor, dict[st
 
     Demonstrated actions often lie on their bounds, where the density of a squashed Gaussian has no maximum. Actions are
     in units of their bounds; entropy is left to the algorithm.
-
-    Args:
-        policy: has the distribution pi.
-        batch: see `cloning_loss`.
     """
     if not isinstance(policy.head, BoundedHead):
         return cloning_loss(policy, batch)
@@ -114,11 +105,6 @@ def imitation_loss(policy: BasePolicy, batch: Batch) -> tuple[tf.Tensor, dict[st
     distance = tf.square(head.unit(head.mode(outputs.flat)) - head.unit(batch["actions"]))
     loss = tf.reduce_sum(valid * tf.reduce_mean(distance, axis=-1)) / tf.maximum(tf.reduce_sum(valid), 1.0)
     return loss, {"loss": loss}
-
-
-def weight_penalty(variables: list) -> tf.Tensor:
-    """Compute half the sum of squares of all Keras variables."""
-    return tf.add_n([tf.nn.l2_loss(variable.value) for variable in variables])
 
 
 ADAM_EPSILON = 1e-5
@@ -163,7 +149,7 @@ class Cloning:
         variables: of the policy that change.
         demonstrations: to imitate.
         options: hyper-parameters.
-        comm: communicator of the ranks that train together; each shuffles the demonstrations in its own order.
+        comm: the ranks that train together; each shuffles the demonstrations in its own order.
     """
 
     def __init__(
@@ -208,13 +194,7 @@ class Cloning:
         self._forget()
 
     def one_pass(self, rng: np.random.Generator, lr: float, most: int | None = None) -> dict[str, float]:
-        """Learn once from every minibatch, evaluate the validation loss, and return statistics.
-
-        Args:
-            rng: generator that shuffles.
-            lr: learning rate.
-            most: largest number of gradient steps; None for a whole pass.
-        """
+        """Learn once from every minibatch, or `most` of them, evaluate the validation loss, and return statistics."""
         if self._sequences is not None:
             self._sequences.refresh(lambda *batch: self._memory(*map(tf.constant, batch)).numpy())
         rows = self._training[minibatches(rng, len(self._training), self._size, 1)[:most]]
@@ -267,7 +247,7 @@ class Cloning:
     def _loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
         loss, statistics = cloning_loss(self._policy, batch)
         if self._options.weight_decay:
-            loss += self._options.weight_decay * weight_penalty(self._variables)
+            loss += self._options.weight_decay * tf.add_n([tf.nn.l2_loss(one.value) for one in self._variables])
         return loss, statistics
 
     def ready(self) -> None:
@@ -282,7 +262,6 @@ class Cloning:
         return {"cloning": {"best": self._best, "since": self._since, "over": self.over, "kept": kept}}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load a state that `state` returned."""
         saved = state["cloning"]
         self._best = saved["best"]
         self._since = saved["since"]
@@ -292,27 +271,13 @@ class Cloning:
 
 
 def memory_after(policy: BasePolicy, obs: tf.Tensor, episode_start: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
-    """Compute the states [E, M] of a recurrent policy after sequences of observations.
-
-    Args:
-        policy: with memory.
-        obs: [E, L, ...].
-        episode_start: [E, L].
-        states: [E, M] before the sequences.
-    """
+    """Compute the states [E, M] of a recurrent policy after sequences, from those before obs [E, L, ...]."""
     flat = [tf.reshape(array, (-1, *array.shape[2:])) for array in (obs, episode_start)]
     return policy.forward(*flat, states).states
 
 
 def pretrain(cloning: Cloning, rng: np.random.Generator, lr: float, max_iter: int) -> None:
-    """Clone before other training begins; log a line at the beginning and at the end.
-
-    Args:
-        cloning: of the policy.
-        rng: generator that shuffles.
-        lr: learning rate.
-        max_iter: largest number of gradient steps.
-    """
+    """Clone before other training begins, for at most max_iter gradient steps; log its beginning and end."""
     cloning.begin()
     logger.info(f"pretraining by behavior cloning, at most {max_iter} gradient steps")
     steps, statistics = 0, {}

@@ -26,9 +26,6 @@ class Recorder(VecEnvWrapper):
 
     Attributes:
         recorded_space: of recorded observations.
-
-    Args:
-        venv: the environments.
     """
 
     def __init__(self, venv: VecEnv) -> None:
@@ -66,11 +63,7 @@ class Recorder(VecEnvWrapper):
         return obs, rewards, dones, infos
 
     def demonstrations(self, about: dict[str, Any]) -> Demonstrations:
-        """Collect the finished episodes, in the order of their ends.
-
-        Args:
-            about: origin of the episodes.
-        """
+        """Collect the finished episodes, in the order of their ends; `about` is their origin."""
         steps = [step for episode, _, _ in self._ended for step in episode]
         obs, actions, rewards = zip(*steps, strict=True)
         return Demonstrations(

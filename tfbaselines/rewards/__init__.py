@@ -1,10 +1,8 @@
 """Learned reward signals, such as curiosity or a discriminator's, added to the environment's rewards or replacing them.
 
-A run without signals has no RewardSignals, and its rewards stay as the environment gave them.
-
-Value streams: each reward signal of an on-policy run has its own rewards, discount and values.
-
-The returns R_k of signal k are estimated from its rewards, values V_k and discount. The policy descends on
+A run without signals has no RewardSignals, and its rewards stay as the environment gave them. Each reward signal of an
+on-policy run is a value stream, with its own rewards, discount and values. The returns R_k of signal k are estimated
+from its rewards, values V_k and discount. The policy descends on
 
     A = sum_k strength_k (R_k - V_k),
 
@@ -35,6 +33,9 @@ EXTRINSIC = "extrinsic"
 # Entropy weight of the discriminator, as in gail.
 ENTROPY_WEIGHT = 1e-3
 
+# Estimates returns [T, N] from a rollout and a discount.
+Returns = Callable[[Rollout, float], np.ndarray]
+
 
 class RewardSignals:
     """The reward signals of a run.
@@ -51,11 +52,7 @@ class RewardSignals:
         self._extrinsic_strength = extrinsic_strength
 
     def apply_to_rollout(self, rollout: Rollout) -> dict[str, float]:
-        """Replace a rollout's rewards by the weighted sum of all signals; return the mean reward of each.
-
-        Args:
-            rollout: of a Runner with keep_next_obs.
-        """
+        """Replace a rollout's rewards by the weighted sum of all signals; return the mean reward of each."""
         steps = rollout.obs, rollout.actions, rollout.next_obs, rollout.episode_start
         total = np.float32(self._extrinsic_strength) * rollout.rewards
         means = {}
@@ -67,7 +64,7 @@ class RewardSignals:
         return means
 
     def update(self, batch: dict[str, Any], indices: np.ndarray | None = None) -> dict[str, float]:
-        """Let every signal learn from a batch; return statistics as 'signal/statistic'. See LearnedSignal."""
+        """Let every signal learn from a batch; return statistics as 'signal/statistic'."""
         return {
             f"{name}/{statistic}": value
             for name, signal in self._signals.items()
@@ -82,15 +79,7 @@ def make_signals(
     rng: np.random.Generator,
     comm: mpi.Communicator | None = None,
 ) -> "list[LearnedSignal]":
-    """Make all signals except the environment's rewards, in their order.
-
-    Args:
-        arguments: of each signal, by name.
-        policy: has the spaces.
-        env: normalizes demonstrations like observations.
-        rng: generator that draws demonstrated steps.
-        comm: communicator of the ranks that train together.
-    """
+    """Make all signals except the environment's rewards, in their order; `rng` draws demonstrated steps."""
     # Runs without signals do not load them.
     from tfbaselines.rewards.novelty import Curiosity, Rnd
 
@@ -127,20 +116,13 @@ def _make_adversary(
     )
 
 
-if TYPE_CHECKING:
-    from tfbaselines.rewards.learned import LearnedSignal
-
-# Estimates returns [T, N] from a rollout and a discount.
-Returns = Callable[[Rollout, float], np.ndarray]
-
-
 class ValueStreams:
     """The value streams of a run with reward signals.
 
     Args:
         arguments: of each signal, by name.
         signals: the learned ones among them.
-        rng: generator that shuffles the signals' minibatches.
+        rng: shuffles the signals' minibatches.
         check: guards statistics against numbers that are not finite; see Run.check.
         num_update: gradient steps of the signals on each rollout; None for as many as the policy takes.
     """
@@ -164,12 +146,7 @@ class ValueStreams:
         self._row: dict[str, float] = {}
 
     def estimates(self, rollout: Rollout, returns_of: Returns) -> dict[str, np.ndarray]:
-        """Estimate returns [T, N, K] of the K signals, and the advantages [T, N] of their weighted sum.
-
-        Args:
-            rollout: with next_obs.
-            returns_of: estimates the returns of one signal.
-        """
+        """Estimate returns [T, N, K] of the K signals, and the advantages [T, N] of their weighted sum."""
         arrays = {"obs": rollout.obs, "actions": rollout.actions, "next_obs": rollout.next_obs}
         self._transitions = {name: env_major(array) for name, array in arrays.items()}
         all_returns = []
@@ -208,11 +185,7 @@ class ValueStreams:
 
 
 class PlainStream:
-    """The single value stream of a run without reward signals; it has the methods of ValueStreams.
-
-    Args:
-        gamma: returns the present discount of the environment's rewards.
-    """
+    """The single value stream of a run without reward signals; `gamma` returns the present discount."""
 
     parts: Sequence["LearnedSignal"] = ()
 
@@ -220,20 +193,14 @@ class PlainStream:
         self._gamma = gamma
 
     def estimates(self, rollout: Rollout, returns_of: Returns) -> dict[str, np.ndarray]:
-        """Estimate returns [T, N]."""
         return {"returns": returns_of(rollout, self._gamma())}
 
     def learn(self, parts: int, epochs: int) -> dict[str, float]:
-        """Do nothing: there are no signals."""
         return {}
 
 
 def value_streams(run: OnPolicyRun) -> ValueStreams | PlainStream:
-    """Make the value streams of a run; their `parts` belong to the model.
-
-    Args:
-        run: of an algorithm with SignalsConfig, before its rollouts begin.
-    """
+    """Make the value streams of a run with SignalsConfig; their `parts` belong to the model."""
     arguments = run.config.signals
     if arguments is None:
         return PlainStream(lambda: run.config.gamma)

@@ -24,36 +24,25 @@ from tfbaselines.learn.optimizers import Adam, restore_slots, slots
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.encoding import Normalizer, encode, encoded_shape, is_image
 from tfbaselines.policy.networks import get_network_builder
-from tfbaselines.policy.trunk import ENCODERS, Trunk
+from tfbaselines.policy.trunk import Trunk
 from tfbaselines.rollout.rollout import TIME_OUT
 from tfbaselines.training.model import Part
 
-IMAGE_ENCODER = "simple"
+IMAGE_ENCODER = "cnn_simple"
 
 
-class DenseLayers:
-    """Dense layers over rows.
+# A layer's units and its activation.
+Units = tuple[int, str | None]
 
-    Args:
-        layers: not yet built, in their order.
-        inputs: numbers in a row.
-    """
 
-    def __init__(self, layers: Sequence[keras.layers.Dense], inputs: int) -> None:
-        self._layers = list(layers)
-        for layer in self._layers:
-            layer.build((None, inputs))
-            inputs = layer.units
-
-    @property
-    def trainable_variables(self) -> list[keras.Variable]:
-        """Variables of all layers, in their order."""
-        return [variable for layer in self._layers for variable in layer.trainable_variables]
-
-    def __call__(self, rows: tf.Tensor) -> tf.Tensor:
-        for layer in self._layers:
-            rows = layer(rows)
-        return rows
+def dense_layers(inputs: int, units: Sequence[Units], orthogonal: bool = False) -> keras.Sequential:
+    """Make dense layers over rows of numbers, with orthogonal or Keras's default weights."""
+    layers = []
+    for width, activation in units:
+        gain = np.sqrt(2.0) if activation else 1.0
+        initializer = keras.initializers.Orthogonal(gain) if orthogonal else "glorot_uniform"
+        layers.append(keras.layers.Dense(width, activation=activation, kernel_initializer=initializer))
+    return keras.Sequential([keras.Input((inputs,)), *layers])
 
 
 class LearnedSignal(Part, ABC):
@@ -68,12 +57,6 @@ class LearnedSignal(Part, ABC):
         inputs: names of the arrays that it takes from a batch.
         strength: factor of its rewards.
         gamma: discount of its returns.
-
-    Args:
-        action_space: of one environment.
-        strength: factor of its rewards.
-        gamma: discount of its returns.
-        learning_rate: of its networks.
     """
 
     name: str
@@ -88,13 +71,8 @@ class LearnedSignal(Part, ABC):
         self._action_space = action_space
 
     def compile(self, convolutional: bool, comm: mpi.Communicator | None, **adam: float) -> None:
-        """Compile rewards and gradient steps, once the networks exist.
-
-        Args:
-            convolutional: the networks convolve images, which XLA slows down on a CPU.
-            comm: communicator of the ranks that train together.
-            adam: arguments of the optimizer.
-        """
+        """Compile rewards and gradient steps, once the networks exist; `adam` are the optimizer's arguments."""
+        # XLA slows convolutions down on a CPU.
         jit = not convolutional
         self.optimizer = Adam(**adam)
         phase = Phase(self.name, self.loss, self.learned_variables, self.optimizer)
@@ -114,12 +92,10 @@ class LearnedSignal(Part, ABC):
     def loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
         """Compute the networks' loss on a batch, and its statistics."""
 
-    @abstractmethod
     def take_in(self, batch: dict[str, Any]) -> None:
-        """Merge new experience into running statistics before its rewards are computed; every rank calls it.
+        """Merge obs, actions and next_obs [B, ...] into running statistics, if any; every rank calls it.
 
-        Args:
-            batch: obs, actions and next_obs [B, ...].
+        This comes before the rewards of these steps are computed.
         """
 
     @property
@@ -158,7 +134,6 @@ class LearnedSignal(Part, ABC):
         return {"weights": weights, "optimizer": slots(self.optimizer)}
 
     def restore_own(self, state: dict[str, Any]) -> None:
-        """Load a state that `own_state` returned."""
         for number, variable in enumerate(self.trainable_variables):
             variable.assign(state["weights"][f"{number:02d}"])
         restore_slots(self.optimizer, state["optimizer"])
@@ -189,17 +164,10 @@ class Discriminator:
     """Two layers of tanh units on observation and action, and a linear logit.
 
     Box observations are standardized by its own running statistics; images pass through an encoder; discrete actions
-    are one-hot.
+    are one-hot. Without use_actions the logit depends on observations alone.
 
     Attributes:
-        normalizer: running statistics of observations; None for images and discrete observations.
-
-    Args:
-        observation_space: of one environment.
-        action_space: of one environment.
-        hidden_size: units of each layer.
-        use_actions: the logit depends on actions too, not on observations alone.
-        comm: communicator over which the running statistics are merged.
+        normalizer: running statistics of observations, merged over comm; None for images and discrete observations.
     """
 
     def __init__(
@@ -212,14 +180,12 @@ class Discriminator:
     ) -> None:
         self._observation_space = observation_space
         self._action_space = action_space
-        image = is_image(observation_space)
-        numeric = isinstance(observation_space, spaces.Box) and not image
+        numeric = isinstance(observation_space, spaces.Box) and not is_image(observation_space)
         self.normalizer = Normalizer(encoded_shape(observation_space), comm) if numeric else None
-        self._trunk = Trunk(observation_space, get_network_builder(ENCODERS[IMAGE_ENCODER])() if image else None)
+        self._trunk = Trunk(observation_space, get_network_builder(IMAGE_ENCODER)())
         self._action_width = int(np.prod(encoded_shape(action_space))) if use_actions else 0
         units = ((hidden_size, "tanh"), (hidden_size, "tanh"), (1, None))
-        layers = [keras.layers.Dense(width, activation=activation) for width, activation in units]
-        self._dense = DenseLayers(layers, self._trunk.width + self._action_width)
+        self._dense = dense_layers(self._trunk.width + self._action_width, units)
 
     @property
     def convolutional(self) -> bool:
@@ -232,12 +198,7 @@ class Discriminator:
         return [*self._trunk.trainable_variables, *self._dense.trainable_variables]
 
     def logits(self, obs: Any, actions: tf.Tensor) -> tf.Tensor:
-        """Compute logits [B], above 0 where the demonstrator is more likely than the policy.
-
-        Args:
-            obs: [B, ...].
-            actions: [B, ...], as the environment takes them.
-        """
+        """Compute logits [B], above 0 where the demonstrator is more likely than the policy."""
         encoded = encode(obs, self._observation_space)
         if self.normalizer is not None:
             encoded = self.normalizer.apply(encoded)
@@ -281,21 +242,18 @@ def adversarial_reward(logits: tf.Tensor) -> tf.Tensor:
 class Adversary(LearnedSignal):
     """The reward signal of a discriminator.
 
-    Attributes:
-        discriminator: the network.
-
     Args:
         discriminator: the network.
         demonstrations: of the expert.
         action_space: Box actions are clipped to its bounds, like demonstrated actions.
         entcoeff: see `adversarial_loss`.
         lr: learning rate.
-        rng: generator that draws demonstrated steps.
+        rng: draws demonstrated steps.
         comm: communicator of the ranks that train together.
         subsample: use every n-th step of a demonstrated episode.
         strength: factor of the rewards.
         gamma: discount of their returns.
-        normalize: function that gives demonstrated observations the form of the environments' present ones.
+        normalize: gives demonstrated observations the form of the environments' present ones.
     """
 
     name = "gail"
@@ -340,9 +298,6 @@ class Adversary(LearnedSignal):
         expert = self.discriminator.logits(batch["expert_obs"], batch["expert_actions"])
         return adversarial_loss(generator, expert, self._entcoeff)
 
-    def take_in(self, batch: dict[str, Any]) -> None:
-        """Do nothing: `update` merges all observations, including demonstrated ones."""
-
     def update(self, batch: dict[str, Any], indices: np.ndarray | None = None) -> dict[str, float]:
         count = len(batch["obs"])
         available = len(self._expert[0])
@@ -350,6 +305,7 @@ class Adversary(LearnedSignal):
         expert_obs, expert_actions = (array[drawn] for array in self._expert)
         expert_obs = np.asarray(self._normalize(expert_obs), batch["obs"].dtype)
         if self.discriminator.normalizer is not None:
+            # Demonstrated observations count as well.
             self.discriminator.normalizer.update(np.concatenate([batch["obs"], expert_obs]))
         data = self._within_bounds(batch) | {"expert_obs": expert_obs, "expert_actions": expert_actions}
         return self._engine.minibatches(data, indices, lr=self._learning_rate)

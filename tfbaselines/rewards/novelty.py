@@ -42,15 +42,12 @@ from tfbaselines.policy.encoding import (
     without_mask,
 )
 from tfbaselines.policy.networks import get_network_builder
-from tfbaselines.policy.trunk import ENCODERS, Trunk
-from tfbaselines.rewards.learned import IMAGE_ENCODER, DenseLayers, LearnedSignal
+from tfbaselines.policy.trunk import Trunk
+from tfbaselines.rewards.learned import IMAGE_ENCODER, LearnedSignal, Units, dense_layers
 from tfbaselines.rollout.rollout import GO_ON
 
 FORWARD_SHARE = 0.2
 EPSILON = 1e-8
-
-# A layer's units and its activation.
-Units = tuple[int, str | None]
 
 
 def forward_error(predicted: tf.Tensor, encoding: tf.Tensor) -> tf.Tensor:
@@ -61,13 +58,7 @@ def forward_error(predicted: tf.Tensor, encoding: tf.Tensor) -> tf.Tensor:
 def inverse_error(output: tf.Tensor, actions: tf.Tensor, action_space: spaces.Space, head: Head) -> tf.Tensor:
     """Compute the error [B] of the inverse model.
 
-    Box actions have half the squared distance, other actions the negative log probability.
-
-    Args:
-        output: [B, P] of the inverse model.
-        actions: [B, ...] taken.
-        action_space: of one environment.
-        head: of that space.
+    Box actions have half the squared distance, other actions the negative log probability under the model's output.
     """
     if isinstance(action_space, spaces.Box):
         taken = tf.reshape(tf.cast(actions, tf.float32), tf.shape(output))
@@ -78,11 +69,7 @@ def inverse_error(output: tf.Tensor, actions: tf.Tensor, action_space: spaces.Sp
 class Observations:
     """Encoded observations for encoders: numbers are standardized by running statistics, and clipped.
 
-    Images, which encoders scale, and one-hots pass unchanged.
-
-    Args:
-        space: of one environment.
-        comm: communicator over which the statistics are merged.
+    Images, which encoders scale, and one-hots pass unchanged. Statistics are merged over comm.
     """
 
     def __init__(self, space: spaces.Space, comm: mpi.Communicator | None) -> None:
@@ -110,26 +97,19 @@ class Observations:
             self._normalizer.update(unpacked(obs, self._space))
 
     def state(self) -> dict[str, Any] | None:
-        """Save the statistics."""
         return None if self._normalizer is None else self._normalizer.state()
 
     def restore(self, state: dict[str, Any] | None) -> None:
-        """Load a state that `state` returned."""
         if self._normalizer is not None:
             self._normalizer.restore(state)
 
 
 class Encoder:
-    """Dense layers over observations; images pass through convolutions first.
-
-    Args:
-        observations: encoded observations.
-        units: of each layer.
-    """
+    """Dense layers over observations; images pass through convolutions first."""
 
     def __init__(self, observations: Observations, units: Sequence[Units]) -> None:
-        self._trunk = Trunk(observations.parts, get_network_builder(ENCODERS[IMAGE_ENCODER])())
-        self._dense = _dense(self._trunk.width, units)
+        self._trunk = Trunk(observations.parts, get_network_builder(IMAGE_ENCODER)())
+        self._dense = dense_layers(self._trunk.width, units, orthogonal=True)
 
     @property
     def convolutional(self) -> bool:
@@ -146,15 +126,7 @@ class Encoder:
 
 
 class NoveltySignal(LearnedSignal):
-    """A signal with encoders of observations.
-
-    A subclass makes its networks in `build`.
-
-    Args:
-        env: anything with observation_space and action_space.
-        arguments: of the signal.
-        comm: communicator of the ranks that train together.
-    """
+    """A signal with encoders of observations. A subclass makes its networks in `build`."""
 
     # Novelty is novelty in any episode.
     ends = GO_ON
@@ -166,12 +138,7 @@ class NoveltySignal(LearnedSignal):
 
     @abstractmethod
     def build(self, action_space: spaces.Space, encoding_size: int) -> bool:
-        """Make the networks; return whether they convolve images.
-
-        Args:
-            action_space: of one environment.
-            encoding_size: units of each layer.
-        """
+        """Make the networks, with layers of encoding_size units; return whether they convolve images."""
 
     def take_in(self, batch: dict[str, Any]) -> None:
         self.observations.take_in(batch["next_obs"])
@@ -195,9 +162,9 @@ class Curiosity(NoveltySignal):
         self._action_width = int(np.prod(encoded_shape(action_space)))
         hidden = (encoding_size, "relu")
         self.encoder = Encoder(self.observations, [hidden, (encoding_size, None)])
-        self.forward_model = _dense(encoding_size + self._action_width, [hidden, (encoding_size, None)])
+        self.forward_model = dense_layers(encoding_size + self._action_width, [hidden, (encoding_size, None)], True)
         outputs = self._action_width if isinstance(action_space, spaces.Box) else self._head.param_size
-        self.inverse_model = _dense(2 * encoding_size, [hidden, (outputs, None)])
+        self.inverse_model = dense_layers(2 * encoding_size, [hidden, (outputs, None)], True)
         return self.encoder.convolutional
 
     @property
@@ -281,15 +248,6 @@ class Rnd(NoveltySignal):
     def restore_own(self, state: dict[str, Any]) -> None:
         super().restore_own(state)
         self._moments.restore(state["errors"])
-
-
-def _dense(inputs: int, units: Sequence[Units]) -> DenseLayers:
-    """Make dense layers with orthogonal weights."""
-    layers = []
-    for width, activation in units:
-        initializer = keras.initializers.Orthogonal(np.sqrt(2.0) if activation else 1.0)
-        layers.append(keras.layers.Dense(width, activation=activation, kernel_initializer=initializer))
-    return DenseLayers(layers, inputs)
 
 
 def _clipped(x: tf.Tensor) -> tf.Tensor:
