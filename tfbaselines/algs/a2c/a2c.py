@@ -31,12 +31,9 @@ from tfbaselines.training.on_policy import OnPolicyRun
 def loss(policy: Policy, batch: Batch, config: Config) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Return the loss of one rollout and its statistics.
 
-    Args:
-        policy: policy with the current distribution and values.
-        batch: obs, actions, returns, values [B, ...]; recurrent policies: the same as [n, T, ...] with episode_start
-            [n, T] and states [n, S]. With reward signals, returns and values have a column for each signal, and the
-            batch includes advantages [B].
-        config: arguments with the weights.
+    The batch has obs, actions, returns, values [B, ...]; for recurrent policies the same as [n, T, ...] with
+    episode_start [n, T] and states [n, S]. With reward signals, returns and values have a column for each signal, and
+    the batch includes advantages [B].
     """
     batch, outputs = evaluated(policy, batch)
     distribution = policy.head.distribution(outputs.flat)
@@ -55,12 +52,8 @@ def loss(policy: Policy, batch: Batch, config: Config) -> tuple[tf.Tensor, dict[
 
 def make_step(run: OnPolicyRun, optimizer: RMSProp) -> Callable[..., dict[str, float]]:
     """Compile the gradient step on one rollout; see OnPolicyRun.gradient_steps."""
-    config, policy = run.config, run.policy
-
-    def loss_of(batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        return loss(policy, batch, config.at(batch))
-
-    return run.gradient_steps(loss_of, optimizer, config.max_grad_norm)
+    config = run.config
+    return run.gradient_steps(lambda batch: loss(run.policy, batch, config.at(batch)), optimizer, config.max_grad_norm)
 
 
 @takes(Config)

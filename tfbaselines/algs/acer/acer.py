@@ -35,7 +35,7 @@ from tfbaselines.algs.acer.replay import (
     observations_of,
     valid_steps,
 )
-from tfbaselines.algs.acer.traces import Parts
+from tfbaselines.algs.acer.traces import Parts, TraceReplay
 from tfbaselines.compiling import compiled
 from tfbaselines.config.algorithm import takes
 from tfbaselines.config.bases import PolicyConfig
@@ -43,7 +43,7 @@ from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import UsageError
 from tfbaselines.learn.engine import Engine, Phase
-from tfbaselines.learn.optimizers import AveragedPolicy, RMSProp, with_targets
+from tfbaselines.learn.optimizers import RMSProp, with_targets
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.policy.policy import Policy
@@ -64,7 +64,7 @@ def shortened_step(
     divergence: Callable[[], float],
     delta: float,
 ) -> tuple[Result, float, float]:
-    """Take a step of the parameters and halve it until a divergence is within its bound, or no larger than before.
+    """Take a step and halve it until a divergence is within its bound, or no larger than before: trust_region='exact'.
 
     Args:
         variables: the variables that the divergence depends on; only these take the shorter step.
@@ -105,51 +105,6 @@ def divergence(policy: Policy, average: Callable[..., tf.Tensor], batch: Batch) 
     return mean(f_avg.kl(f))
 
 
-class ExactTrustRegion:
-    """Shortens steps, and moves the averaged policy after each.
-
-    Args:
-        policy: the policy that learns.
-        averaged: the average of the policy.
-        comm: communicator of the ranks that train together.
-        jit: compile with XLA.
-    """
-
-    def __init__(self, policy: Policy, averaged: AveragedPolicy, comm: Any, jit: bool) -> None:
-        self._policy = policy
-        self._averaged = averaged
-        self._comm = mpi.wrap(comm)
-        self._divergence = compiled(lambda batch: divergence(policy, averaged.forward, batch), jit)
-
-    def bounded(
-        self, step: Callable[[], dict[str, float]], batch: Trajectory | Iterable[Trajectory], delta: float
-    ) -> dict[str, float]:
-        """Take a step within the trust region.
-
-        Args:
-            step: changes the policy and returns the statistics.
-            batch: the steps that the divergence is measured on, or parts of them that can be iterated repeatedly.
-            delta: bound of the mean divergence.
-
-        Returns:
-            The statistics, with the divergence as 'kl' and the fraction of the step as 'step_taken'.
-        """
-        parts = [batch] if isinstance(batch, dict) else batch
-        variables = self._policy.acting_variables
-        statistics, kl, fraction = shortened_step(variables, step, lambda: self._mean_divergence(parts), delta)
-        self._averaged.step()
-        return statistics | {"kl": kl, "step_taken": fraction}
-
-    def _mean_divergence(self, parts: Iterable[Trajectory]) -> float:
-        """Compute the mean divergence over the batches of all ranks, the same number on every rank."""
-        measured = []
-        for part in parts:
-            mean = self._divergence({name: tf.convert_to_tensor(array) for name, array in part.items()})
-            measured.append((mean.numpy(), valid_steps(part)))
-        means, weights = zip(*measured, strict=True)
-        return float(self._comm.average(np.float32(np.average(means, weights=weights)).reshape(1))[0])
-
-
 TRUST_REGIONS = {"True": True, "efficient": True, "False": False}
 
 
@@ -174,12 +129,14 @@ class Model(PolicyModel):
     ) -> None:
         policy, averaged = with_targets(lambda: make_policy(network, env, config, comm), config.alpha)
         super().__init__(policy, RMSProp(config.rprop_alpha, config.rprop_epsilon), rng, averaged)
-        continuous, jit = isinstance(policy, DuelingPolicy), compile_with_xla(policy)
+        self._comm = mpi.wrap(comm)
+        self._delta = config.delta
+        self._continuous = isinstance(policy, DuelingPolicy)
+        terms_of = continuous_terms if self._continuous else discrete_terms
+        jit = compile_with_xla(policy)
         trust_region = coefficients_of(config).trust_region
-        exact = ExactTrustRegion(policy, averaged, comm, jit) if trust_region == "exact" else None
-        self._bounded = None if exact is None else partial(exact.bounded, delta=config.delta)
-        self._with_noise = partial(with_noise, policy) if continuous else unchanged
-        terms_of = continuous_terms if continuous else discrete_terms
+        self._exact = trust_region == "exact"
+        self._divergence = compiled(lambda batch: divergence(policy, averaged.forward, batch), jit)
 
         def make_engine(apart: bool) -> Engine:
             phase = Phase(
@@ -192,7 +149,7 @@ class Model(PolicyModel):
                     terms_of, policy, averaged.forward, batch, coefficients_of(config.at(batch)), apart
                 ),
             )
-            return Engine([phase], after=averaged.step if exact is None else None, jit=jit, comm=comm)
+            return Engine([phase], after=None if self._exact else averaged.step, jit=jit, comm=comm)
 
         self._engine = self._replay_engine = make_engine(apart=True)
         if trust_region is True and policy.convolutional:
@@ -207,7 +164,7 @@ class Model(PolicyModel):
         replayed: bool = False,
         **coefficients: float,
     ) -> dict[str, float]:
-        """Take one gradient step on a batch of sequences.
+        """Take one gradient step on a batch of sequences, and return the statistics.
 
         Args:
             lr: the learning rate.
@@ -216,27 +173,39 @@ class Model(PolicyModel):
             rng: draws the noise of continuous actions; None for the model's own.
             replayed: skip the norms of the trust region where that saves a backward pass.
             coefficients: numbers of the objective that follow a schedule, by name.
-
-        Returns:
-            The statistics by name.
         """
         engine = self._replay_engine if replayed else self._engine
-        with_noise = partial(self._with_noise, rng=self.rng if rng is None else rng)
         rates = {"lr": lr} | coefficients
+
+        def prepare(part: Trajectory) -> Trajectory:
+            return with_noise(self.policy, part, self.rng if rng is None else rng) if self._continuous else part
 
         def step() -> dict[str, float]:
             if isinstance(batch, dict):
-                return engine.minibatches(with_noise(batch), **rates)
-            return engine.in_parts(batch.weighted(with_noise), **rates)
+                return engine.minibatches(prepare(batch), **rates)
+            return engine.in_parts(batch.weighted(prepare), **rates)
 
-        statistics = step() if self._bounded is None else self._bounded(step, batch)
+        statistics = self._shortened(step, batch) if self._exact else step()
         self.actor.refresh()
         return statistics
 
+    def _shortened(self, step: Callable[[], dict[str, float]], batch: Trajectory | Parts) -> dict[str, float]:
+        """Take a step within the exact trust region, then move the averaged policy."""
+        parts = [batch] if isinstance(batch, dict) else batch
+        statistics, kl, fraction = shortened_step(
+            self.policy.acting_variables, step, lambda: self._mean_divergence(parts), self._delta
+        )
+        self.averaged.step()
+        return statistics | {"kl": kl, "step_taken": fraction}
 
-def unchanged(batch: Trajectory, rng: np.random.Generator) -> Trajectory:
-    """Return the batch: Discrete actions need no noise."""
-    return batch
+    def _mean_divergence(self, parts: Iterable[Trajectory]) -> float:
+        """Compute the mean divergence over the batches of all ranks, the same number on every rank."""
+        measured = []
+        for part in parts:
+            mean = self._divergence({name: tf.convert_to_tensor(array) for name, array in part.items()})
+            measured.append((mean.numpy(), valid_steps(part)))
+        means, weights = zip(*measured, strict=True)
+        return float(self._comm.average(np.float32(np.average(means, weights=weights)).reshape(1))[0])
 
 
 def coefficients_of(config: PolicyConfig) -> Coefficients:
@@ -254,9 +223,6 @@ def make_policy(network: NetworkSpec, env: Any, config: PolicyConfig, comm: Any 
     raise UsageError(f"acer needs Discrete or Box actions, not {env.action_space}")
 
 
-__all__ = ["Config", "Model", "learn", "make_policy"]
-
-
 @takes(Config)
 def learn(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], **kwargs: Any) -> Model:
     """Train a policy with ACER; several workers take a list with the environments of each."""
@@ -269,7 +235,9 @@ def learn(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], **kwargs: Any) -
         model = Model(network, run.env, config, run.comm, run.rng)
         replay = make_replay(run.env, config)
         run.start(model, replay=None if replay is None else ReplayFile(replay))
-        runner = make_runner(run.env, model.policy, model.actor, config, run.rng)
+        runner = TrajectoryRunner(
+            run.env, model.policy, model.actor, config.nsteps, run.rng, reward_clip=config.reward_clip
+        )
         run.acts(runner)
         for _ in run.updates():
             trajectory = runner.run()
@@ -284,20 +252,13 @@ def learn(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], **kwargs: Any) -
     return model
 
 
-def make_replay(env: VecEnv, config: Config) -> Any:
+def make_replay(env: VecEnv, config: Config) -> RolloutReplay | TraceReplay | None:
     """Make the replay memory: of rollouts, of whole episodes if buffer_len is given, None if replay_ratio is 0."""
     if not config.replay_ratio:
         return None
     if config.buffer_len is None:
         return RolloutReplay(env, config.buffer_size, config.nsteps)
-    from tfbaselines.algs.acer.traces import TraceReplay
-
     return TraceReplay(env, config.buffer_len, config.batch_size, config.trace_length, config.comm)
-
-
-def make_runner(env: VecEnv, policy: Any, actor: Any, config: Config, rng: np.random.Generator) -> TrajectoryRunner:
-    """Make the runner that collects trajectories with a policy's actor."""
-    return TrajectoryRunner(env, policy, actor, config.nsteps, rng, reward_clip=config.reward_clip)
 
 
 def times_to_replay(replay: Any, config: Config, comm: mpi.Communicator, rng: np.random.Generator) -> int:

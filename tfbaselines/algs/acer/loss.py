@@ -46,23 +46,17 @@ class Coefficients(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """Parts of the loss of one batch.
+    """Parts of the loss of one batch."""
 
-    Attributes:
-        phi: [B, P] the policy's outputs; the trust region bounds the gradient with respect to them.
-        kl_gradient: function of the averaged policy's outputs [B, P] that returns the gradient of the KL divergence.
-        objective: the policy's loss, entropy included.
-        critic: the weighted loss of Q.
-        statistics: numbers for the logs, by name.
-        mean: takes the mean over the valid steps.
-        total: number of valid steps.
-    """
-
+    # [B, P] the policy's outputs; the trust region bounds the gradient with respect to them.
     phi: tf.Tensor
+    # Function of the averaged policy's outputs [B, P] that returns the gradient of the KL divergence.
     kl_gradient: Callable[[tf.Tensor], tf.Tensor]
+    # The policy's loss, entropy included, and the weighted loss of Q.
     objective: tf.Tensor
     critic: tf.Tensor
     statistics: Statistics
+    # Takes the mean over the valid steps, and their number.
     mean: Mean
     total: tf.Tensor
 
@@ -140,8 +134,8 @@ def discrete_terms(policy: Policy, batch: Batch, coefficients: Coefficients) -> 
 
     objective = loss_f + loss_bc - coefficients.ent_coef * entropy
     critic = coefficients.q_coef * loss_q
-    statistics = statistics_of(objective + critic, loss_q, entropy, loss_f, loss_bc)
-    statistics |= explained_variances(q_ret, q_a, v, mean)
+    statistics = {"loss": objective + critic, "loss_q": loss_q, "entropy": entropy, "loss_policy": loss_f + loss_bc}
+    statistics |= {"loss_f": loss_f, "loss_bc": loss_bc} | explained_variances(q_ret, q_a, v, mean)
     return Terms(f, lambda flat: -tf.nn.softmax(flat) / (f + EPSILON), objective, critic, statistics, mean, total)
 
 
@@ -204,12 +198,8 @@ def gradients(
     of_q = tape.gradient(terms.critic, variables, unconnected_gradients="zero")
     whole = [one + other for one, other in zip(of_policy, of_q, strict=True)]
     norms = {"norm_grads": whole, "norm_grads_q": of_q, "norm_grads_policy": of_policy}
-    rows = {"avg_norm_grads_f": row_norms(z)} | sizes
-    return whole, (
-        terms.statistics
-        | {name: tf.linalg.global_norm(gradient) for name, gradient in norms.items()}
-        | {name: mean(row) for name, row in rows.items()}
-    )
+    statistics = terms.statistics | {name: tf.linalg.global_norm(gradient) for name, gradient in norms.items()}
+    return whole, statistics | {name: mean(row) for name, row in ({"avg_norm_grads_f": row_norms(z)} | sizes).items()}
 
 
 def inputs_of(batch: Batch) -> tuple[tf.Tensor, tf.Tensor | None, tf.Tensor | None]:
@@ -259,20 +249,6 @@ def row_norms(x: tf.Tensor) -> tf.Tensor:
     return tf.sqrt(tf.reduce_sum(tf.square(x), axis=-1))
 
 
-def statistics_of(
-    loss: tf.Tensor, loss_q: tf.Tensor, entropy: tf.Tensor, loss_f: tf.Tensor, loss_bc: tf.Tensor
-) -> Statistics:
-    """Name the losses as the original's logs do."""
-    return {
-        "loss": loss,
-        "loss_q": loss_q,
-        "entropy": entropy,
-        "loss_policy": loss_f + loss_bc,
-        "loss_f": loss_f,
-        "loss_bc": loss_bc,
-    }
-
-
 def explained_variances(targets: tf.Tensor, q: tf.Tensor, v: tf.Tensor, mean: Mean) -> Statistics:
     """Compute the shares of the targets' variance that Q and V explain."""
 
@@ -302,26 +278,22 @@ class DuelingPolicy(Policy):
         super().__init__(*args, **kwargs)
         width = self.vf_layer.kernel.shape[0] + self.head.width
         orthogonal = keras.initializers.Orthogonal
-        self._hidden = keras.layers.Dense(
-            ADVANTAGE_UNITS, "tanh", kernel_initializer=orthogonal(2.0**0.5), name="advantage_hidden"
-        )
-        self._advantage = keras.layers.Dense(1, kernel_initializer=orthogonal(1.0), name="advantage")
-        self._hidden.build((None, width))
-        self._advantage.build((None, ADVANTAGE_UNITS))
+        self._advantage = [
+            keras.layers.Dense(
+                ADVANTAGE_UNITS, "tanh", kernel_initializer=orthogonal(2.0**0.5), name="advantage_hidden"
+            ),
+            keras.layers.Dense(1, kernel_initializer=orthogonal(1.0), name="advantage"),
+        ]
+        for layer, inputs in zip(self._advantage, (width, ADVANTAGE_UNITS), strict=True):
+            layer.build((None, inputs))
 
     @property
     def modules(self) -> list[Any]:
-        """Modules of the policy, then of the advantage."""
-        return [*super().modules, self._hidden, self._advantage]
+        return [*super().modules, *self._advantage]
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """Variables of the policy, then of the advantage."""
-        return [
-            *super().trainable_variables,
-            *self._hidden.trainable_variables,
-            *self._advantage.trainable_variables,
-        ]
+        return super().trainable_variables + [v for layer in self._advantage for v in layer.trainable_variables]
 
     def q_of(
         self, features: tf.Tensor, values: tf.Tensor, actions: list[tf.Tensor], center: list[tf.Tensor]
@@ -339,7 +311,8 @@ class DuelingPolicy(Policy):
 
     def _advantage_of(self, features: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
         flat = tf.reshape(actions, (-1, self.head.width))
-        return in_full(self._advantage(self._hidden(tf.concat([features, flat], axis=-1))))[:, 0]
+        hidden, advantage = self._advantage
+        return in_full(advantage(hidden(tf.concat([features, flat], axis=-1))))[:, 0]
 
 
 def with_noise(policy: DuelingPolicy, batch: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -350,10 +323,7 @@ def with_noise(policy: DuelingPolicy, batch: dict[str, np.ndarray], rng: np.rand
 def continuous_terms(policy: DuelingPolicy, batch: Batch, coefficients: Coefficients) -> Terms:
     """Compute the loss of a batch for densities (the paper's algorithm 3).
 
-    Args:
-        policy: gives means, log deviations, V and the advantage of given actions.
-        batch: the arrays of discrete_terms, mus the parameters that acted, and the noise of sampled actions.
-        coefficients: numbers of the objective.
+    The batch has the arrays of discrete_terms, with mus the parameters that acted, and the noise of sampled actions.
     """
     count, c = batch["actions"].shape[0], coefficients.c
     mean, total = mean_of_valid(batch)
@@ -382,17 +352,15 @@ def continuous_terms(policy: DuelingPolicy, batch: Batch, coefficients: Coeffici
 
     objective = loss_f + loss_bc - coefficients.ent_coef * entropy
     critic = coefficients.q_coef * (loss_q + loss_v)
-    statistics = statistics_of(objective + critic, loss_q, entropy, loss_f, loss_bc)
-    statistics |= explained_variances(q_ret, q_a, v, mean)
+    statistics = {"loss": objective + critic, "loss_q": loss_q, "entropy": entropy, "loss_policy": loss_f + loss_bc}
+    statistics |= {"loss_f": loss_f, "loss_bc": loss_bc} | explained_variances(q_ret, q_a, v, mean)
     return Terms(flat, lambda average: gaussian_kl_gradient(average, flat), objective, critic, statistics, mean, total)
 
 
 def gaussian_kl_gradient(average: tf.Tensor, flat: tf.Tensor) -> tf.Tensor:
-    """Compute the gradient of KL(average || policy) of diagonal Gaussians by the policy's means and log deviations.
+    """Compute the gradient of KL(average || policy) of diagonal Gaussians by the policy's parameters.
 
-    Args:
-        average: [B, 2d] means and log deviations of the averaged policy.
-        flat: [B, 2d] means and log deviations of the policy.
+    `average` and `flat` [B, 2d] are means and log deviations of the averaged policy and of the policy.
     """
     mean_0, logstd_0 = tf.split(average, 2, axis=-1)
     mean, logstd = tf.split(flat, 2, axis=-1)

@@ -195,11 +195,9 @@ class PlainPacker:
     """Keeps observations that are not images unchanged."""
 
     def pack(self, obs: np.ndarray) -> np.ndarray:
-        """Copy the observations."""
         return obs.copy()
 
     def unpack(self, packed: np.ndarray, episode_start: np.ndarray) -> np.ndarray:
-        """Return the observations."""
         return packed
 
 
@@ -332,21 +330,13 @@ class RolloutReplay:
 
 
 class ReplayFile(TreeFile):
-    """Saves a replay beside the checkpoints.
-
-    Args:
-        replay: has state(), restore() and forget_unfinished().
-    """
-
-    def __init__(self, replay: Any) -> None:
-        super().__init__(replay)
-        self._replay = replay
+    """Saves a replay beside the checkpoints."""
 
     def load(self, path: str | os.PathLike, episodes_continue: bool = False) -> None:
         """Read a saved replay; keep its unfinished episodes only if the environments continue them."""
         super().load(path)
         if not episodes_continue:
-            self._replay.forget_unfinished()
+            self._owner.forget_unfinished()
 
 
 def part_of(batch: Trajectory, number: int) -> Trajectory:
@@ -360,7 +350,7 @@ def stack(sequences: list[Trajectory]) -> Trajectory:
 
 
 def size_of(sequence: Trajectory) -> int:
-    """Return the bytes of a trajectory's arrays."""
+    """Count the bytes of a trajectory's arrays."""
     return sum(array.nbytes for array in sequence.values())
 
 

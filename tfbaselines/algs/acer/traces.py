@@ -50,12 +50,7 @@ class Trace(NamedTuple):
 
 
 class Parts:
-    """A batch of traces in parts; every pass over it unpacks the traces again.
-
-    Args:
-        parts: the traces of each part.
-        stacked: makes a batch of traces.
-    """
+    """A batch of traces in parts; every pass over it unpacks the traces again."""
 
     def __init__(self, parts: list[list[Trace]], stacked: Callable[[list[Trace]], Trajectory]) -> None:
         self._parts = parts

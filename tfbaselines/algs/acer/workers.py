@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.algs.acer import ALGORITHM, Config
-from tfbaselines.algs.acer.acer import Model, make_replay, make_runner, row, times_to_replay
-from tfbaselines.algs.acer.replay import ReplayFile, Trajectory, observations_of
+from tfbaselines.algs.acer.acer import Model, make_replay, row, times_to_replay
+from tfbaselines.algs.acer.replay import ReplayFile, Trajectory, TrajectoryRunner, observations_of
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.vec import VecEnv
@@ -26,25 +26,16 @@ from tfbaselines.training.run import Run
 
 
 def learn_with_workers(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], config: Config) -> Model:
-    """Train a policy with several workers.
-
-    Args:
-        network: the network's name or builder.
-        env: one worker's environments, or a list with the environments of every worker.
-        config: the arguments.
-    """
-    comm = mpi.wrap(config.comm)
-    with workers_environments(env, config.num_workers, config.options, comm) as envs:
-        return learn_in(envs, network, config)
-
-
-def learn_in(envs: list[VecEnv], network: NetworkSpec, config: Config) -> Model:
-    """Train a policy with a worker for each list entry of environments."""
-    with Run(ALGORITHM, envs, config, Plan.of(config, envs[0].num_envs), joined=Team) as run:
+    """Train a policy with several workers; `env` has one worker's environments, or is a list of every worker's."""
+    with (
+        workers_environments(env, config.num_workers, config.options, mpi.wrap(config.comm)) as envs,
+        Run(ALGORITHM, envs, config, Plan.of(config, envs[0].num_envs), joined=Team) as run,
+    ):
         model = Model(network, run.envs[0], config, run.comm, run.rng)
         workers = make_workers(run, model, run.envs)
+        replays = [worker.replay for worker in workers]
         with Crew([worker.turn for worker in workers]) as crew:
-            run.start(model, replay=replays_file(workers), paused=crew.paused)
+            run.start(model, replay=ReplayFile(Team(replays)) if config.replay_ratio else None, paused=crew.paused)
             run.acts(*workers)
             rows = WorkerRows(run, len(workers))
             turns = crew.results(run.num_updates - run.update)
@@ -64,7 +55,7 @@ def workers_environments(
     Args:
         env: one worker's environments, or a list with the environments of every worker.
         num_workers: number of workers; with a list, 1 stands for its length.
-        run: the run's options; make_env makes missing environments.
+        run: its make_env makes missing environments.
         comm: the ranks; several ranks cannot have several workers.
     """
     envs = list(env) if isinstance(env, list | tuple) else [env]
@@ -89,12 +80,7 @@ def workers_environments(
 class Worker:
     """Collects trajectories with its own copy of the parameters, and learns from them into the shared model.
 
-    Args:
-        run: the run.
-        model: the model that all workers share.
-        env: environments of this worker.
-        rng: generator of the actions' noise and of the replay.
-        lock: held while the model changes.
+    `rng` draws the actions' noise and the replay; `lock` is held while the model changes.
     """
 
     def __init__(
@@ -105,8 +91,11 @@ class Worker:
         self._actor = make_actor(model.policy)
         self.lock = lock
         self.rng = rng
-        self.replay = make_replay(env, run.config)
-        self.runner = make_runner(env, model.policy, self._actor, run.config, rng)
+        config = run.config
+        self.replay = make_replay(env, config)
+        self.runner = TrajectoryRunner(
+            env, model.policy, self._actor, config.nsteps, rng, reward_clip=config.reward_clip
+        )
 
     def turn(self) -> tuple[dict[str, float], list[dict[str, Any]]]:
         """Learn from new experience, then from the replay; return the former's statistics, and episodes that ended."""
@@ -125,7 +114,6 @@ class Worker:
         return statistics, self.runner.episodes
 
     def state(self) -> dict[str, Any]:
-        """Return the state of the runner and of the generator."""
         return self.runner.state() | {"rng": self.rng.bit_generator.state}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -148,7 +136,7 @@ def make_workers(run: Run, model: Model, envs: list[VecEnv]) -> list[Worker]:
 class Team(Together):
     """The environments or the replays of all workers, saved and restored as one.
 
-    The state equals the state of the first part, as in a run with one worker, and holds the other states by number.
+    The state is the first part's, as in a run with one worker, and holds the other states by number.
     """
 
     def state(self) -> dict[str, Any]:
@@ -164,19 +152,8 @@ class Team(Together):
             replay.forget_unfinished()
 
 
-def replays_file(workers: list[Worker]) -> ReplayFile | None:
-    """Make the file of all workers' replays; None when they have none."""
-    replays = [worker.replay for worker in workers]
-    return None if replays[0] is None else ReplayFile(Team(replays))
-
-
 class WorkerRows:
-    """Rows of the logs: the latest turn, and the latest turn of each worker in columns of its own.
-
-    Args:
-        run: the run; its counters and episodes are logged.
-        workers: number of workers.
-    """
+    """Rows of the logs: the latest turn, and the latest turn of each worker in columns of its own."""
 
     def __init__(self, run: Run, workers: int) -> None:
         self._run = run
@@ -193,7 +170,6 @@ class WorkerRows:
         self._latest[number] = statistics | means
 
     def __call__(self) -> dict[str, Any]:
-        """Return the row."""
         latest = sorted(self._latest.items()) if len(self._latest) > 1 else []
         columns = {f"worker{number}/{name}": value for number, turn in latest for name, value in turn.items()}
         return row(self._run, self._statistics) | columns
@@ -210,6 +186,7 @@ class Crew:
         self._jobs = list(jobs)
         self._threads: list[threading.Thread] = []
         self._change = threading.Condition()
+        # Number of the job, result, and the exception in its place.
         self._results: deque[tuple[int, Any, BaseException | None]] = deque()
         self._turns = 0
         self._busy = 0
@@ -263,7 +240,7 @@ class Crew:
 
     def _work(self, number: int) -> None:
         while self._begin():
-            result, error = None, None
+            result = error = None
             try:
                 result = self._jobs[number]()
             except BaseException as caught:

@@ -34,10 +34,7 @@ from tfbaselines.training.on_policy import OnPolicyRun
 def objective(policy: Policy, batch: Batch, config: Config) -> Objective:
     """Compute the loss of one rollout, the log-likelihood of its samples, and statistics.
 
-    Args:
-        policy: the policy that learns.
-        batch: obs, actions, returns, values [B, ...], and standard normal noise [B] for samples of values.
-        config: weights of the loss's terms.
+    The batch has obs, actions, returns, values [B, ...], and standard normal noise [B] for samples of values.
     """
     outputs = policy.forward(batch["obs"])
     parts = tf.split(outputs.flat, outputs.flat.shape[-1] // policy.head.width, axis=-1)

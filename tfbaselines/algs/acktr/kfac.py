@@ -30,14 +30,10 @@ LEAST_EIGENVALUE = 1e-6
 
 
 class Decomposer:
-    """Decomposes a fixed number of matrices at a time.
+    """Decomposes a fixed number of matrices of given sizes n at a time, in threads.
 
     One vector holds all matrices [n, n] end to end. Another one holds n eigenvalues, then [n, n] eigenvectors (as
     columns), of each matrix.
-
-    Args:
-        sizes: size n of each matrix.
-        threads: number of matrices to decompose in parallel.
     """
 
     def __init__(self, sizes: Sequence[int], threads: int) -> None:
@@ -89,18 +85,13 @@ BYTES_PER_NUMBER = 4 * 5
 
 
 class Objective(NamedTuple):
-    """Loss and log-likelihood of a batch.
-
-    Attributes:
-        loss: the scalar to minimize.
-        likelihood: the mean over rows of the log-likelihood of samples from the model; it defines the Fisher matrix.
-        statistics: scalars by name.
-        rows: for each vector in the factors, the tensor [B, n] that the vector was added to or became.
-    """
+    """Loss, log-likelihood and statistics of a batch."""
 
     loss: tf.Tensor
+    # The mean over rows of the log-likelihood of samples from the model; it defines the Fisher matrix.
     likelihood: tf.Tensor
     statistics: Statistics
+    # For each vector in the factors, the tensor [B, n] that the vector was added to or became.
     rows: Sequence[tf.Tensor] = ()
 
 
@@ -200,13 +191,7 @@ class Kfac:
         return [self.step, self.averages, self.eigen, self.velocity, self.cold_velocity]
 
     def __call__(self, data: dict[str, np.ndarray], lr: float, **coefficients: float) -> dict[str, float]:
-        """Take a step, and return the statistics of before it.
-
-        Args:
-            data: arrays with the same first axis.
-            lr: learning rate.
-            coefficients: other numbers for the objective; they become part of its batch.
-        """
+        """Take a step, and return the statistics of before it; the coefficients become part of the batch."""
         number = int(self.step.numpy()) + 1
         fresh = number <= self._cold_steps or number % self._factors_every == 0
         since = number - self._cold_steps
@@ -215,14 +200,13 @@ class Kfac:
         structure = one_row((data, scalars_of({"lr": lr} | coefficients)))
         if self._is_async:
             self._take_over(wait=since == 1)
-            statistics = self._calls(("whole", fresh), partial(self._whole, fresh), structure, rows)
-            if due:
-                self._begin()
-        else:
-            statistics = self._calls(("first", fresh), partial(self._first_half, fresh), structure, rows)
-            if due:
-                self._take_over(wait=True)
-            self._local("second", self._second_half, one_row((np.float32(lr),)))
+        statistics = self._calls(fresh, partial(self._first_call, fresh), structure, rows)
+        if due and self._is_async:
+            self._begin()
+        elif due:
+            self._take_over(wait=True)
+        if not self._is_async:
+            self._local("step", self._second_call, one_row((np.float32(lr),)))
         return plain(statistics)
 
     def traces(self) -> int:
@@ -230,12 +214,7 @@ class Kfac:
         return self._calls.traces() + self._local.traces()
 
     def measure(self, batch: Batch, fresh: bool = True) -> tuple[list[tf.Tensor], Statistics]:
-        """Compute the gradient of the loss [P], then the batch's factors end to end, and the statistics.
-
-        Args:
-            batch: tensors with the same first axis.
-            fresh: compute the factors; their sum is a statistic.
-        """
+        """Compute the gradient of the loss [P], if `fresh` the batch's factors end to end, and the statistics."""
         values = [variable.value for variable in self._weights]
         with tf.GradientTape(persistent=True) as tape, self._factors.observed():
             measured = self._objective(batch)
@@ -246,17 +225,11 @@ class Kfac:
         return found, measured.statistics | {FACTORS: tf.reduce_sum(found[1]) if fresh else tf.constant(0.0)}
 
     def natural(self, gradient: tf.Tensor, lr: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Compute the clipped c (F + damping)^-1 g [P], and lr^2 u'g before clipping.
-
-        Args:
-            gradient: gradient g [P].
-            lr: learning rate.
-        """
+        """Compute the clipped c (F + damping)^-1 g [P] of a gradient g [P], and lr^2 u'g before clipping."""
         eigen = self._decompositions()
-        gradients = taken_apart(gradient, self._weights)
         parts = [
             preconditioned(part, [eigen[number] for number in numbers], self._damping)
-            for part, numbers in zip(gradients, self._numbers, strict=True)
+            for part, numbers in zip(taken_apart(gradient, self._weights), self._numbers, strict=True)
         ]
         direction = joined(parts)
         divergence = tf.square(lr) * tf.reduce_sum(direction * gradient)
@@ -270,36 +243,27 @@ class Kfac:
             for size, values, vectors in zip(sizes, parts[::2], parts[1::2], strict=True)
         ]
 
-    def _measure_and_average(self, fresh: bool, ranks: list[Row]) -> tuple[tf.Tensor, Statistics]:
-        """Return the gradient [P] over all ranks, and this rank's statistics."""
+    def _first_call(self, fresh: bool, ranks: list[Row]) -> Statistics:
+        """Average the factors, and step unless the decompositions come first; return this rank's statistics."""
         batches = [data | coefficients for data, coefficients in (row(0) for row in ranks)]
         mean = self._calls.exchange.mean(partial(self.measure, fresh=fresh))
         (gradient, *factors), statistics = mean(batches)
         if factors:
-            self._average(*factors)
-        return gradient, statistics
-
-    def _whole(self, fresh: bool, ranks: list[Row]) -> Statistics:
-        gradient, statistics = self._measure_and_average(fresh, ranks)
-        self._step(gradient, ranks[0](0)[1]["lr"])
+            # The plain mean of the first factors, then with decay.
+            first = self.step < self._cold_steps
+            keep = tf.where(first, 1.0, self._decay)
+            share = tf.where(first, 1.0 / self._cold_steps, 1.0 - self._decay)
+            self.averages.assign(keep * self.averages + share * factors[0])
+        if self._is_async:
+            self._step(gradient, ranks[0](0)[1]["lr"])
+        else:
+            self._gradient.assign(gradient)
         return statistics
 
-    def _first_half(self, fresh: bool, ranks: list[Row]) -> Statistics:
-        gradient, statistics = self._measure_and_average(fresh, ranks)
-        self._gradient.assign(gradient)
-        return statistics
-
-    def _second_half(self, ranks: list[Row]) -> tf.Tensor:
+    def _second_call(self, ranks: list[Row]) -> tf.Tensor:
         (lr,) = ranks[0](0)
         self._step(self._gradient.value(), lr)
         return lr
-
-    def _average(self, factors: tf.Tensor) -> None:
-        """Update the averages with new factors: the plain mean of the first factors, then with decay."""
-        first = self.step < self._cold_steps
-        keep = tf.where(first, 1.0, self._decay)
-        share = tf.where(first, 1.0 / self._cold_steps, 1.0 - self._decay)
-        self.averages.assign(keep * self.averages + share * factors)
 
     def _step(self, gradient: tf.Tensor, lr: tf.Tensor) -> None:
         """Change the weights by gradient descent, by K-FAC, or by both."""
@@ -324,11 +288,7 @@ class Kfac:
                 self._decomposer.begin(averages)
 
     def _take_over(self, wait: bool) -> None:
-        """Use finished decompositions.
-
-        Args:
-            wait: wait for them, after starting them if none are under way.
-        """
+        """Use finished decompositions; if `wait`, wait for them, after starting them if none are under way."""
         if wait:
             self._begin()
         ready = self._comm.broadcast_object(self._decomposer.busy and (wait or self._decomposer.done))

@@ -10,9 +10,8 @@ kernel. A vector that is added has F = G; a bias shares the G of its kernel.
 """
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import Any
 
@@ -105,49 +104,40 @@ class KroneckerFactors:
         return found + [gradient_factor(d[:, None]) for d in by_vector]
 
     def _add(self, sizes: Sequence[int], variables: Iterable[tuple[keras.Variable, list[int]]]) -> None:
-        for variable, own in variables:
-            self._numbers[id(variable)] = [len(self.sizes) + number for number in own]
+        for variable, positions in variables:
+            self._numbers[id(variable)] = [len(self.sizes) + position for position in positions]
         self.sizes += sizes
 
 
 TAKE = "K-FAC takes networks of Dense, Conv2D and LayerNormalization layers; a2c and ppo2 take any"
 
 
-class _Site(ABC):
-    """A layer, and its latest inputs and outputs.
+class _Site:
+    """A layer, and its latest inputs and outputs: one tensor for each call, outputs before the activation.
 
-    Attributes:
+    Args:
+        layer: the layer.
         sizes: sizes of its factors.
         variables: variables of the layer, each with the positions of its factors in `sizes`.
-        inputs: one tensor for each call.
-        outputs: one tensor for each call, before the activation.
     """
 
-    sizes: list[int]
-    variables: list[tuple[keras.Variable, list[int]]]
-
-    def __init__(self, layer: keras.layers.Layer) -> None:
+    def __init__(
+        self, layer: keras.layers.Layer, sizes: list[int], variables: list[tuple[keras.Variable, list[int]]]
+    ) -> None:
         self.layer = layer
+        self.sizes = sizes
+        self.variables = variables
         self.inputs: list[tf.Tensor] = []
         self.outputs: list[tf.Tensor] = []
-
-    @abstractmethod
-    def observed(self) -> AbstractContextManager:
-        """Record inputs and outputs inside the context."""
-
-    @abstractmethod
-    def factors(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Compute the layer's factors from the gradients by its outputs."""
 
 
 class _Kernel(_Site):
     """Dense and Conv2D: A and G for the kernel, the same G for the bias."""
 
     def __init__(self, layer: keras.layers.Dense | keras.layers.Conv2D) -> None:
-        super().__init__(layer)
         *inputs, width = layer.kernel.shape
-        self.sizes = [math.prod(inputs), width]
-        self.variables = [(layer.kernel, [0, 1]), *([(layer.bias, [1])] if layer.use_bias else [])]
+        variables = [(layer.kernel, [0, 1]), *([(layer.bias, [1])] if layer.use_bias else [])]
+        super().__init__(layer, [math.prod(inputs), width], variables)
 
     @contextmanager
     def observed(self) -> Iterator[None]:
@@ -175,10 +165,9 @@ class _Normalization(_Site):
     """LayerNormalization: one G for the gain and one for the offset."""
 
     def __init__(self, layer: keras.layers.LayerNormalization) -> None:
-        super().__init__(layer)
         vectors = layer.trainable_variables
-        self.sizes = [math.prod(vector.shape) for vector in vectors]
-        self.variables = [(vector, [number]) for number, vector in enumerate(vectors)]
+        variables = [(vector, [number]) for number, vector in enumerate(vectors)]
+        super().__init__(layer, [math.prod(vector.shape) for vector in vectors], variables)
 
     @contextmanager
     def observed(self) -> Iterator[None]:
@@ -200,6 +189,8 @@ class _Normalization(_Site):
 @contextmanager
 def _noted(layer: keras.layers.Layer, name: str, taken: list, returned: list | None = None) -> Iterator[None]:
     """Record the first argument and the result of a layer's function in lists, inside the context."""
+    # Keras has no hooks, and the layers may be those of a user's network, so that no observing layer of ours can stand
+    # in their place. While the objective is traced, and only then, a function that records replaces the layer's own.
     function = getattr(layer, name)
     own = name in vars(layer)
 

@@ -32,14 +32,7 @@ SMALLEST_DEVIATION = 1e-6
 
 
 def noise(seed: int, member: int, size: int, mirrored: bool) -> np.ndarray:
-    """Draw a member's direction: standard normal numbers [size].
-
-    Args:
-        seed: seed of the iteration.
-        member: number of the member.
-        size: number of parameters.
-        mirrored: every second member has the negative noise of the member before it.
-    """
+    """Draw a member's direction: standard normal numbers [size]; mirrored: the negative of the member before it."""
     number, sign = (member // 2, 1 - 2 * (member % 2)) if mirrored else (member, 1)
     drawn = np.random.default_rng([seed, number]).standard_normal(size, np.float32)
     return drawn if sign > 0 else -drawn
@@ -68,16 +61,9 @@ SHAPES = {"standardised": standardized, "ranks": centered_ranks}
 
 
 def ascent(weights: np.ndarray, seed: int, size: int, sigma: float, mirrored: bool) -> np.ndarray:
-    """Estimate the gradient of the mean return, 1 / (M sigma) sum_i w_i noise_i, [size].
+    """Estimate the gradient of the mean return, 1 / (M sigma) sum_i w_i noise_i, [size], from shaped returns w [M].
 
     One noise at a time is in memory, and the sum goes in the members' order, whichever rank they ran on.
-
-    Args:
-        weights: shaped returns [M].
-        seed: seed of the iteration.
-        size: number of parameters.
-        sigma: standard deviation of the members' noise.
-        mirrored: every second member has the negative noise of the member before it.
     """
     total = np.zeros(size, np.float32)
     # The noises of two mirrored members differ only in their sign.
@@ -117,26 +103,12 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
 
 
 def parameters_of(member: int, theta: np.ndarray, sigma: float, seed: int, mirrored: bool) -> np.ndarray:
-    """Compute the parameters [P] of a member.
-
-    Args:
-        member: number of the member.
-        theta: parameters [P] of the policy.
-        sigma: standard deviation of the members' noise.
-        seed: seed of the iteration.
-        mirrored: every second member has the negative noise of the member before it.
-    """
+    """Compute the parameters [P] of a member from the policy's, theta [P]."""
     return theta + np.float32(sigma) * noise(seed, member, theta.size, mirrored)
 
 
 def statistics(scores: np.ndarray, gradient: np.ndarray, theta: np.ndarray) -> dict[str, float]:
-    """Compute the columns of an iteration.
-
-    Args:
-        scores: the members' returns [M].
-        gradient: gradient [P] of their mean.
-        theta: parameters [P] before the step.
-    """
+    """Compute the columns of an iteration from the members' returns [M], the gradient [P] and theta [P] before it."""
     return {
         "train_reward": float(scores.mean()),
         "train_reward_std": float(scores.std()),

@@ -28,12 +28,7 @@ FLOAT_BYTES = 4
 
 
 class StackedCopies(NumpyCopies):
-    """Views of the members' parameters: an array [M, ...] for each variable.
-
-    Args:
-        parameters: [M, P] parameters of each member, all variables one after the other.
-        variables: variables of the policy, in that order.
-    """
+    """Views of the members' parameters [M, P], all variables one after the other: an array [M, ...] for each."""
 
     def __init__(self, parameters: np.ndarray, variables: list[keras.Variable]) -> None:
         super().__init__()
@@ -52,12 +47,7 @@ class StackedCopies(NumpyCopies):
 
 
 class NumpyPopulation:
-    """Members that act in numpy.
-
-    Args:
-        policy: a policy of dense layers; its parameters are not used.
-        members: number of members M.
-    """
+    """M members that act in numpy, with networks like those of a policy of dense layers."""
 
     def __init__(self, policy: BasePolicy, members: int) -> None:
         self._parameters = _allocated(policy, members)
@@ -77,12 +67,7 @@ class NumpyPopulation:
 
 
 class GraphPopulation:
-    """Members that act through one compiled function: convolutional, recurrent and unusual networks.
-
-    Args:
-        policy: any policy; its parameters are not used.
-        members: number of members M.
-    """
+    """M members that act through one compiled function: convolutional, recurrent and unusual networks."""
 
     def __init__(self, policy: BasePolicy, members: int) -> None:
         variables = policy.trainable_variables
@@ -119,13 +104,7 @@ class GraphPopulation:
     def choose(
         self, obs: np.ndarray, states: np.ndarray | None, episode_start: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Choose actions [M, ...]; return them and new states [M, S] or None.
-
-        Args:
-            obs: [M, ...] observations.
-            states: [M, S] recurrent states; None for a feed-forward policy.
-            episode_start: [M], whether each observation is the first of an episode.
-        """
+        """Choose actions [M, ...] for observations [M, ...]; return them and new states [M, S] or None."""
         memory = () if states is None else (np.asarray(episode_start, np.float32), states)
         actions, *new_states = self._choose(*tf.nest.map_structure(tf.convert_to_tensor, (obs, *memory)))
         return actions.numpy(), new_states[0].numpy() if new_states else None
@@ -135,12 +114,7 @@ Population = NumpyPopulation | GraphPopulation
 
 
 def make_population(policy: BasePolicy, members: int) -> Population:
-    """Make the fastest population of a policy.
-
-    Args:
-        policy: policy of each member.
-        members: number of members that act at once.
-    """
+    """Make the fastest population of members that act at once, each with networks like the policy's."""
     return (NumpyPopulation if acts_in_numpy(policy) else GraphPopulation)(policy, members)
 
 
@@ -156,13 +130,7 @@ def _allocated(policy: BasePolicy, members: int) -> np.ndarray:
 
 
 class Sums(NamedTuple):
-    """Sums over observations.
-
-    Attributes:
-        total: sum of the observations, by part.
-        squares: sum of their squares, by part.
-        count: number of observations.
-    """
+    """Sums of observations and of their squares, by part, and the number of observations."""
 
     total: dict[str, np.ndarray]
     squares: dict[str, np.ndarray]
@@ -170,12 +138,7 @@ class Sums(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """A member's episode.
-
-    Attributes:
-        score: sum of its rewards.
-        sums: sums over its observations; None if the policy does not normalize them.
-    """
+    """A member's episode: the sum of its rewards, and the observations' sums if the policy normalizes them."""
 
     score: float
     sums: Sums | None
@@ -203,14 +166,10 @@ class Trials:
         self.episodes = []
 
     def run(self, members: Sequence[int], parameters: Callable[[int], np.ndarray]) -> list[Trial]:
-        """Run the members' episodes; an environment takes the next waiting member when its member is done.
+        """Run the members' episodes and return their trials, in their order.
 
-        Args:
-            members: numbers of the members.
-            parameters: function of a member's number that returns its parameters [P].
-
-        Returns:
-            The members' trials, in their order.
+        An environment takes the next waiting member when its member is done. `parameters` is a function of a member's
+        number that returns its parameters [P].
         """
         env, population, waiting = self._env, self._population, iter(members)
         rows = env.num_envs
@@ -274,7 +233,6 @@ class _Observed:
         self._count = np.zeros(rows, int)
 
     def add(self, obs: np.ndarray) -> None:
-        """Include an observation of each environment, [M, ...]."""
         parts = parts_of_obs(unpacked(obs, self._policy.observation_space)) if self._shapes else {}
         for name in self._shapes:
             numbers = np.asarray(parts[name], np.float64)

@@ -34,13 +34,7 @@ from tfbaselines.training.on_policy import BatchRun
 
 
 class LearnedReturns:
-    """Returns of episodes in learned rewards, which no monitor records; a part of the run (see Run.acts).
-
-    Args:
-        env: the environments.
-        in_mean: number of the latest episodes in the mean.
-        comm: communicator of the ranks; the episodes of all ranks count.
-    """
+    """Returns of the latest episodes of all ranks in learned rewards, which no monitor records (see Run.acts)."""
 
     def __init__(self, env: Any, in_mean: int, comm: mpi.Communicator) -> None:
         self._env = env
@@ -55,7 +49,6 @@ class LearnedReturns:
         return self._latest.mean_reward
 
     def add(self, rollout: Rollout) -> None:
-        """Add a rollout with learned rewards."""
         episodes = []
         for rewards, ended in zip(rollout.rewards, rollout.ended, strict=True):
             self._sums += rewards
@@ -66,7 +59,6 @@ class LearnedReturns:
         self._latest.extend([episode for rank in self._comm.gather(episodes) for episode in rank])
 
     def state(self) -> dict[str, Any]:
-        """Save the sums of unfinished episodes, and the latest episodes."""
         return {"sums": self._sums.copy(), "steps": self._steps.copy(), "latest": self._latest.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -124,13 +116,12 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
 
 def make_adversary(run: BatchRun, demonstrations: Demonstrations) -> Adversary:
     """Make the discriminator and its steps."""
-    config = run.config
-    action_space = run.env.action_space
-    discriminator = Discriminator(run.env.observation_space, action_space, config.adversary_hidden_size, run.comm)
+    env, config = run.env, run.config
+    hidden_size = config.adversary_hidden_size
     return Adversary(
-        discriminator,
+        Discriminator(env.observation_space, env.action_space, hidden_size, run.comm),
         demonstrations,
-        action_space,
+        env.action_space,
         entcoeff=config.adversary_entcoeff,
         lr=config.d_stepsize,
         rng=run.rng,

@@ -24,11 +24,7 @@ LOSSES = ("Q_loss", "pi_loss", "cloning_loss")
 
 
 class BestModel(Part):
-    """Save the model whenever its success rate is the best so far.
-
-    Args:
-        path: file of the model; None to save nothing.
-    """
+    """Save the model to a file, unless it is None, whenever its success rate is the best so far."""
 
     def __init__(self, path: str | None) -> None:
         self._path = path
@@ -48,14 +44,7 @@ class BestModel(Part):
 
 
 class ValuedModel:
-    """Act as a model does, and keep the critic's mean value of each batch of observations.
-
-    Attributes:
-        values: mean values so far.
-
-    Args:
-        model: model that acts; its actor is brought up to date.
-    """
+    """Act as a model does, and keep the critic's mean value of each batch of observations in `values`."""
 
     def __init__(self, model: Any) -> None:
         model.actor.refresh()
@@ -64,7 +53,6 @@ class ValuedModel:
         self.values: list[float] = []
 
     def act(self, obs: Any, *rest: Any) -> tuple[np.ndarray, Any]:
-        """Choose actions; see PolicyModel."""
         self.values.append(float(np.mean(self._model.value(obs))))
         return self._model.act(obs, *rest)
 
@@ -75,12 +63,7 @@ def successes(episodes: list[dict[str, Any]]) -> list[float]:
 
 
 def epoch_row(run: OffPolicyRun, tested: PolicyModel) -> dict[str, Any]:
-    """End an epoch: test, and return its row under baselines' names; means over ranks.
-
-    Args:
-        run: the run.
-        tested: model that tests run: the trained one, or its target network.
-    """
+    """End an epoch: test the trained model or its target network; return the row, with means over ranks."""
     table = run.table
     row = {"train/success_rate": table.mean("success")}
     row |= {f"train/{name}": table.mean(name) for name in LOSSES if table.count(name)}
@@ -149,17 +132,12 @@ def course_of(config: Config, episode_steps: int) -> Course:
 
 
 class RewardCheck:
-    """Warn once of rewards above 0 if the critic's targets are at most 0.
-
-    Args:
-        clip_pos_returns: the targets are at most 0.
-    """
+    """Warn once of rewards above 0 if the critic's targets are at most 0."""
 
     def __init__(self, clip_pos_returns: bool) -> None:
         self._needed = clip_pos_returns
 
     def __call__(self, rewards: np.ndarray) -> None:
-        """Check the rewards of a block."""
         if self._needed and rewards.max() > 0:
             self._needed = False
             logger.warn("there are rewards above 0, and targets are at most 0: give clip_pos_returns=False")
@@ -168,15 +146,7 @@ class RewardCheck:
 def explored(
     actions: np.ndarray, head: BoundedHead, rng: np.random.Generator, noise_eps: float, random_eps: float
 ) -> np.ndarray:
-    """Explore: give actions Gaussian noise, and replace some of them by random ones.
-
-    Args:
-        actions: actions [N, ...].
-        head: the policy's head, with the bounds of actions.
-        rng: generator of noise and random actions.
-        noise_eps: standard deviation of the noise, in units of the bounds.
-        random_eps: share of random actions.
-    """
+    """Give actions [N, ...] Gaussian noise, in units of their bounds, and replace a share of them by random ones."""
     count, low, high = len(actions), head.center - head.limit, head.center + head.limit
     noisy = head.noisy(actions, noise_eps * head.limit * rng.standard_normal((count, head.width)))
     replaced = rng.binomial(1, random_eps, count).astype(bool)

@@ -35,13 +35,7 @@ class NoDemonstrations:
 
 
 class Demonstrations(NoDemonstrations):
-    """Demonstrations, relabeled with new goals like experience.
-
-    Args:
-        replay: the demonstrations.
-        count: demonstrations in a batch.
-        rng: generator that draws them.
-    """
+    """Demonstrations, relabeled with new goals like experience; `count` of them are in each batch."""
 
     def __init__(self, replay: HindsightReplay, count: int, rng: np.random.Generator) -> None:
         self._replay = replay
@@ -59,14 +53,7 @@ class Demonstrations(NoDemonstrations):
 
 
 def make_demonstrations(config: Config, env: VecEnv, rng: np.random.Generator, **new_goals: Any) -> NoDemonstrations:
-    """Read the demonstrations of a run.
-
-    Args:
-        config: the arguments.
-        env: the environments.
-        rng: generator that draws demonstrations.
-        new_goals: compute_reward and replay_k of HindsightReplay.
-    """
+    """Read the demonstrations of a run; `new_goals` are compute_reward and replay_k of HindsightReplay."""
     if not config.bc_loss:
         return NoDemonstrations()
     replay = replay_of_demonstrations(config.demo_file, config.num_demo, env, config.gamma, **new_goals)
@@ -76,16 +63,7 @@ def make_demonstrations(config: Config, env: VecEnv, rng: np.random.Generator, *
 def replay_of_demonstrations(
     path: str | os.PathLike, episodes: int, env: Any, gamma: float, *, compute_reward: ComputeReward, replay_k: float
 ) -> HindsightReplay:
-    """Make a replay of the first episodes of a file; the replay treats each as an environment.
-
-    Args:
-        path: the file.
-        episodes: number of episodes.
-        env: environments with the spaces of observations and actions.
-        gamma: discount per step.
-        compute_reward: function of HindsightReplay.
-        replay_k: argument of HindsightReplay.
-    """
+    """Make a replay of the first episodes of a file; the replay treats each as an environment."""
     actions, obs = read_demonstrations(path, episodes, env)
     steps = actions.shape[1]
     places = SimpleNamespace(num_envs=episodes, observation_space=env.observation_space, action_space=env.action_space)
@@ -93,12 +71,10 @@ def replay_of_demonstrations(
     for t in range(steps):
         before, after = ({name: part[:, moment] for name, part in obs.items()} for moment in (t, t + 1))
         over = t == steps - 1
-        infos = [
-            {"TimeLimit.truncated": True, "final_observation": {name: part[i] for name, part in after.items()}}
-            if over
-            else {}
-            for i in range(episodes)
-        ]
+        infos: list[dict[str, Any]] = [{} for _ in range(episodes)]
+        for i, info in enumerate(infos if over else ()):
+            last = {name: part[i] for name, part in after.items()}
+            info.update({"TimeLimit.truncated": True, "final_observation": last})
         rewards = compute_reward(after[ACHIEVED], before[DESIRED], {})
         replay.put(before, actions[:, t], rewards, after, np.full(episodes, over), infos)
     return replay

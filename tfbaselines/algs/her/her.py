@@ -34,14 +34,7 @@ from tfbaselines.training.off_policy import OffPolicyModel, OffPolicyRun
 
 
 class Losses:
-    """The losses of actor and critic.
-
-    Args:
-        policy: the actor with its critic.
-        target: the target networks.
-        config: the arguments.
-        least_return: lower bound of the critic's targets.
-    """
+    """The losses of actor and critic; `least_return` is the lower bound of the critic's targets."""
 
     def __init__(self, policy: GoalActorCritic, target: GoalActorCritic, config: Config, least_return: float) -> None:
         self._policy = policy
@@ -51,7 +44,7 @@ class Losses:
         self._most_return = 0.0 if config.clip_pos_returns else np.inf
 
     def prepare(self, batch: Batch) -> Batch:
-        """Compute the targets y = clip(r + gamma (1 - d) q'(s', g, pi'(s', g)), -1 / (1 - gamma), 0)."""
+        """Add the views and the targets y = clip(r + gamma (1 - d) q'(s', g, pi'(s', g)), -1 / (1 - gamma), 0)."""
         batch = batch | views(self._policy, batch)
         (value,) = self._target.q(batch["next"], target_actions(self._target, batch["next"], None))
         return batch | {"targets": tf.clip_by_value(targets(batch, value), self._least_return, self._most_return)}
@@ -102,15 +95,7 @@ ADAM_EPSILON = 1e-8
 def make_update(
     policy: GoalActorCritic, averaged: AveragedPolicy, config: Config, least_return: float, comm: Any = None
 ) -> Engine:
-    """Make the gradient steps.
-
-    Args:
-        policy: the actor with its critic.
-        averaged: the target networks; they follow at a cycle's end, not here.
-        config: the arguments.
-        least_return: lower bound of the critic's targets.
-        comm: the ranks that train together.
-    """
+    """Make the gradient steps; the target networks follow at a cycle's end, not here."""
     kind = CloningLosses if config.bc_loss else Losses
     losses = kind(policy, averaged.policy, config, least_return)
     phases = [

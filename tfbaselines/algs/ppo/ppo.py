@@ -33,11 +33,8 @@ TOLERANCE = 1.5
 def loss(policy: Policy, batch: Batch, clip_ratio: float) -> tuple[tf.Tensor, Statistics]:
     """Return the loss of the policy and its statistics.
 
-    Args:
-        policy: policy with the current distribution.
-        batch: obs, actions, advantages, neglogpacs [B, ...]; recurrent policies: the same as [n, T, ...] with
-            episode_start [n, T] and states [n, S].
-        clip_ratio: bound of the distance between the probability ratio and 1.
+    The batch has obs, actions, advantages, neglogpacs [B, ...]; for recurrent policies the same as [n, T, ...] with
+    episode_start [n, T] and states [n, S].
     """
     batch, outputs = evaluated(policy, batch)
     neglogp = policy.head.distribution(outputs.flat).neglogp(batch["actions"])

@@ -32,12 +32,7 @@ def loss(
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Return the loss of one minibatch and its terms.
 
-    Args:
-        policy: the present policy.
-        batch: obs [B, ...], actions [B, ...], advantages [B], returns [B], and `flat` [B, P], the parameters of the
-            policy that acted.
-        clip_param: bound of the distance between the probability ratio and 1.
-        entcoeff: weight of the entropy.
+    The batch has obs, actions [B, ...], advantages, returns [B], and `flat` [B, P], the parameters that acted.
     """
     outputs = policy.forward(batch["obs"])
     now, old = (policy.head.distribution(flat) for flat in (outputs.flat, batch["flat"]))

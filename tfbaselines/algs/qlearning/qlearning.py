@@ -64,16 +64,8 @@ def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None
 class Learner:
     """Acts in all environments and updates the table after each step.
 
-    Args:
-        env: the environments.
-        policy: the policy with the table that is learned.
-        rng: generator of exploration.
-        discount: discount per step.
-        count: keep `tried`.
-
     Attributes:
-        policy: the policy with the table that is learned.
-        tried: [cells, actions] number of updates of each value in the latest run, float32; or None.
+        tried: [cells, actions] number of updates of each value in the latest run, float32; None unless `count`.
     """
 
     def __init__(
@@ -88,10 +80,6 @@ class Learner:
 
     def run(self, epsilon: float, lr: float) -> tuple[int, list[dict[str, Any]], float]:
         """Learn until an episode ends, or several in the same step.
-
-        Args:
-            epsilon: probability of a random action.
-            lr: learning rate.
 
         Returns:
             Environment steps, the infos' 'episode' entries, and the mean magnitude of the errors.
@@ -146,13 +134,7 @@ class Learner:
             self._obs = np.asarray(state["obs"], self._env.observation_space.dtype)
 
     def _explored(self, actions: np.ndarray, epsilon: float, forbidden: np.ndarray | None) -> np.ndarray:
-        """Replace some actions [N], counted from 0, by random actions.
-
-        Args:
-            actions: greedy actions; changed in place.
-            epsilon: probability of a random action.
-            forbidden: [N, A] penalties of forbidden actions, or None.
-        """
+        """Replace some greedy actions [N], counted from 0, in place, by random ones that are not forbidden [N, A]."""
         drawn, width = self._rng.random(len(actions)), self.policy.table.shape[1]
         random = drawn < epsilon
         if not random.any():
@@ -184,15 +166,9 @@ def _range_of(obs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def learn_from(table: np.ndarray, pairs: np.ndarray, errors: np.ndarray, lr: float) -> None:
-    """Move values towards their targets.
+    """Move values of the table, in place, towards their targets: by errors [N], at indices [N] into the flat table.
 
     Several environments with the same cell and action take as many steps towards the mean of their targets.
-
-    Args:
-        table: [cells, actions], changed in place.
-        pairs: [N] indices into the flat table.
-        errors: [N] targets minus values.
-        lr: learning rate.
     """
     flat = table.reshape(-1)
     if len(pairs) == 1:
@@ -204,13 +180,9 @@ def learn_from(table: np.ndarray, pairs: np.ndarray, errors: np.ndarray, lr: flo
 
 
 def merge_tables(table: np.ndarray, before: np.ndarray, tried: np.ndarray, comm: mpi.Communicator) -> None:
-    """Merge the tables of all ranks: average their changes, weighted by each rank's number of updates.
+    """Merge the tables of all ranks, in place: average their changes, weighted by each rank's number of updates.
 
-    Args:
-        table: this rank's [cells, actions], changed in place.
-        before: the table of every rank before the changes.
-        tried: number of this rank's updates of each value since then.
-        comm: the ranks.
+    `before` is the table of every rank before the changes, `tried` the number of this rank's updates since then.
     """
     change, count = comm.sum(np.stack([(table - before) * tried, tried]))
     table[...] = before + change / np.maximum(count, 1.0)

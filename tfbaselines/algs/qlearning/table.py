@@ -151,12 +151,7 @@ MOST_CELLS = 2**60
 
 
 class ArrayVariable:
-    """A numpy array that changes in place, with the interface of a Keras variable.
-
-    Args:
-        array: the float32 array.
-        path: name of the variable.
-    """
+    """A float32 array that changes in place, with the interface of a Keras variable."""
 
     def __init__(self, array: np.ndarray, path: str) -> None:
         self.array = array
@@ -192,18 +187,7 @@ def tables_part(space: spaces.Space) -> spaces.Space:
 
 
 class TablePolicy(BasePolicy):
-    """Chooses the first action of the largest value in the observation's cell.
-
-    Args:
-        observation_space: observation space of one environment.
-        action_space: Discrete action space of one environment.
-        cells: cells of the observations.
-        initial_value: value of every cell and action at the start.
-
-    Attributes:
-        cells: cells of the observations.
-        table: values [cells, actions].
-    """
+    """Chooses the first action of the largest value [cells, actions] in the observation's cell."""
 
     def __init__(
         self,
@@ -225,12 +209,10 @@ class TablePolicy(BasePolicy):
 
     @property
     def modules(self) -> list[Any]:
-        """No modules."""
         return []
 
     @property
     def trainable_variables(self) -> list[ArrayVariable]:
-        """The table."""
         return [self.table]
 
     def forward(self, obs: Any, episode_start: Any = None, states: Any = None) -> Outputs:
@@ -260,7 +242,6 @@ class TablePolicy(BasePolicy):
         return own, parts.get(ACTION_MASK)
 
     def make_actor(self) -> "TableActor":
-        """Make an actor that reads the table without a graph."""
         return TableActor(self)
 
     def state(self) -> dict[str, Any]:
@@ -272,11 +253,7 @@ class TablePolicy(BasePolicy):
 
 
 class TableActor:
-    """A SamplingActor (policy/base.py) that reads a table; it ignores states and episode_start.
-
-    Args:
-        policy: the policy with the table.
-    """
+    """A SamplingActor (policy/base.py) that reads a table without a graph; it ignores states and episode_start."""
 
     def __init__(self, policy: TablePolicy) -> None:
         self._policy = policy

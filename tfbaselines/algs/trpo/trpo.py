@@ -42,10 +42,7 @@ def divergence(policy: Policy, now: Distribution, old: Distribution) -> tf.Tenso
 def measure(policy: Policy, batch: Batch) -> dict[str, tf.Tensor]:
     """Return E[A * ratio] and the KL divergence from the policy that acted.
 
-    Args:
-        policy: the present policy.
-        batch: obs [B, ...], actions [B, ...], advantages [B], neglogpacs [B], and `flat` [B, P], the parameters of the
-            policy that acted.
+    The batch has obs, actions [B, ...], advantages, neglogpacs [B], and `flat` [B, P], the parameters that acted.
     """
     now, old = (policy.head.distribution(flat) for flat in (policy.forward(batch["obs"]).flat, batch["flat"]))
     ratio = tf.exp(now.logp(batch["actions"]) + batch["neglogpacs"])
@@ -53,13 +50,7 @@ def measure(policy: Policy, batch: Batch) -> dict[str, tf.Tensor]:
 
 
 def make_step(policy: Policy, config: Config, comm: Any = None) -> NaturalGradient:
-    """Make the step of the policy.
-
-    Args:
-        policy: policy that changes.
-        config: arguments of the algorithm.
-        comm: ranks that train together.
-    """
+    """Make the step of the policy."""
     search = LineSearch(tries=config.backtrack_iters, shrink=config.backtrack_coeff, most_kl=config.delta)
     return NaturalGradient(
         lambda batch: measure(policy, batch),
@@ -77,12 +68,7 @@ def make_step(policy: Policy, config: Config, comm: Any = None) -> NaturalGradie
 
 
 def policy_step(step: NaturalGradient, data: dict[str, np.ndarray]) -> dict[str, float]:
-    """Take the step, and return its statistics under Spinning Up's names.
-
-    Args:
-        step: step of make_step.
-        data: batch of `measure`.
-    """
+    """Take the step of make_step on the batch of `measure`, and return its statistics under Spinning Up's names."""
     taken = step({name: array for name, array in data.items() if name not in ("returns", "values")})
     reached = taken.last if taken.part else taken.before
     delta = taken.before["gain"] - reached["gain"]

@@ -43,10 +43,7 @@ KL_MARGIN = 1.5
 def measure(policy: Policy, batch: Batch, ent_coef: float) -> dict[str, tf.Tensor]:
     """Return the objective, the KL divergence from the policy that acted, and the terms of the objective.
 
-    Args:
-        policy: the present policy.
-        batch: obs and actions [B, ...], advantages [B], and `flat` [B, P], the parameters of the policy that acted.
-        ent_coef: weight of the entropy.
+    The batch has obs and actions [B, ...], advantages [B], and `flat` [B, P], the parameters of the policy that acted.
     """
     now = policy.head.distribution(policy.forward(batch["obs"]).flat)
     old = policy.head.distribution(batch["flat"])
@@ -62,14 +59,7 @@ def measure(policy: Policy, batch: Batch, ent_coef: float) -> dict[str, tf.Tenso
 
 
 def make_step(policy: Policy, config: TrustRegionConfig, ent_coef: float = 0.0, comm: Any = None) -> NaturalGradient:
-    """Make the step of the policy.
-
-    Args:
-        policy: policy that changes.
-        config: arguments of the algorithm.
-        ent_coef: weight of the entropy.
-        comm: ranks that train together.
-    """
+    """Make the step of the policy."""
     return NaturalGradient(
         lambda batch: measure(policy, batch, batch.get("ent_coef", ent_coef)),
         policy.acting_variables,
@@ -85,10 +75,7 @@ def make_step(policy: Policy, config: TrustRegionConfig, ent_coef: float = 0.0, 
 
 
 class TrustRegionUpdate:
-    """Take steps of a run's policy and value function on each rollout.
-
-    Attributes:
-        optimizer: optimizer of the value function.
+    """Take steps of a run's policy and value function on each rollout; `optimizer` is the value function's.
 
     Args:
         run: run of a TrustRegionConfig.

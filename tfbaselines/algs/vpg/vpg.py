@@ -28,10 +28,8 @@ STATISTICS = ("LossPi", "LossV", "DeltaLossPi", "DeltaLossV", "Entropy", "KL")
 def loss(policy: Policy, batch: Batch) -> tuple[tf.Tensor, Statistics]:
     """Return the loss of the policy and its statistics.
 
-    Args:
-        policy: policy with the current distribution.
-        batch: obs, actions, advantages, neglogpacs [B, ...]; recurrent policies: the same as [n, T, ...] with
-            episode_start [n, T] and states [n, S].
+    The batch has obs, actions, advantages, neglogpacs [B, ...]; for recurrent policies the same as [n, T, ...] with
+    episode_start [n, T] and states [n, S].
     """
     batch, outputs = evaluated(policy, batch)
     neglogp = policy.head.distribution(outputs.flat).neglogp(batch["actions"])
