@@ -12,7 +12,7 @@ from gymnasium import spaces
 from small_environments import CYCLE, box, counting, still
 from small_runs import flags, joined, learn, rows, stop_after, train, weights
 
-from tfbaselines.algs import registry
+from tfbaselines import algs as registry
 from tfbaselines.cli.command_line import parse, split
 from tfbaselines.config.options import RunOptions
 from tfbaselines.evaluate import evaluate

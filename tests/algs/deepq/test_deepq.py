@@ -9,7 +9,8 @@ from small_environments import CYCLE, Masked, Seeing, counting, identity, still
 from small_runs import learn, learn_eagerly, rows, train, weights
 
 import tfbaselines
-from tfbaselines.algs import deepq, registry
+from tfbaselines import algs as registry
+from tfbaselines.algs import deepq
 from tfbaselines.algs.deepq import buffers as interface
 from tfbaselines.algs.deepq.prioritized import PrioritizedReplay
 from tfbaselines.algs.deepq.q_network import NoisyDense

@@ -10,13 +10,15 @@ MOST_AT_TOP nodes, and every search visits them all. Inner nodes are updated whe
 
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tfbaselines.config.schedules import ConstantSchedule, LinearSchedule, PiecewiseSchedule
 from tfbaselines.errors import UsageError
-from tfbaselines.training.off_policy import OffPolicyModel, OffPolicyRun
+
+if TYPE_CHECKING:
+    from tfbaselines.training.off_policy import OffPolicyRun
 
 WIDTH = 64
 MOST_AT_TOP = 2048
@@ -292,7 +294,6 @@ class Memory:
 
 
 __all__ = [
-    "ActWrapper",
     "ConstantSchedule",
     "LinearSchedule",
     "MinSegmentTree",
@@ -304,23 +305,7 @@ __all__ = [
 ]
 
 
-class ActWrapper(OffPolicyModel):
-    """A model that can be called as in baselines: ``act(obs[None])[0]``."""
-
-    def __call__(self, obs: Any, stochastic: bool = True, update_eps: float = -1.0) -> np.ndarray:
-        """Choose actions [N] for observations [N, ...].
-
-        Args:
-            obs: the observations.
-            stochastic: take random actions with probability epsilon.
-            update_eps: the new epsilon; a negative number leaves it unchanged.
-        """
-        if update_eps >= 0:
-            self.policy.head.epsilon = update_eps
-        return self.act(obs, deterministic=not stochastic)[0]
-
-
-def with_callback(explore: Any, run: OffPolicyRun, callback: Callable[[dict, dict], Any] | None) -> Any:
+def with_callback(explore: Any, run: "OffPolicyRun", callback: Callable[[dict, dict], Any] | None) -> Any:
     """Call baselines' callback before each choice of actions; training stops when it returns True.
 
     Args:
@@ -339,7 +324,7 @@ def with_callback(explore: Any, run: OffPolicyRun, callback: Callable[[dict, dic
     return act
 
 
-def locals_of(run: OffPolicyRun, t: int) -> dict[str, Any]:
+def locals_of(run: "OffPolicyRun", t: int) -> dict[str, Any]:
     """Return the local names that callbacks of baselines read; the unfinished episode counts as 0."""
     return {
         "run": run,

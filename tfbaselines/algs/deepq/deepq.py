@@ -13,11 +13,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.algs.deepq import ALGORITHM, Config
-from tfbaselines.algs.deepq.buffers import ActWrapper, with_callback
+from tfbaselines.algs.deepq.buffers import with_callback
 from tfbaselines.algs.deepq.exploration import BestPolicy, make_exploration, model_in, with_noise
 from tfbaselines.algs.deepq.loss import return_loss, return_targets
 from tfbaselines.algs.deepq.prioritized import make_prioritized
@@ -33,7 +34,23 @@ from tfbaselines.logs.statistics import safe_mean
 from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.training.build import check_network
 from tfbaselines.training.clock import UNLIMITED
-from tfbaselines.training.off_policy import Course, OffPolicyRun
+from tfbaselines.training.off_policy import Course, OffPolicyModel, OffPolicyRun
+
+
+class ActWrapper(OffPolicyModel):
+    """A model that can be called as in baselines: ``act(obs[None])[0]``."""
+
+    def __call__(self, obs: Any, stochastic: bool = True, update_eps: float = -1.0) -> np.ndarray:
+        """Choose actions [N] for observations [N, ...].
+
+        Args:
+            obs: the observations.
+            stochastic: take random actions with probability epsilon.
+            update_eps: the new epsilon; a negative number leaves it unchanged.
+        """
+        if update_eps >= 0:
+            self.policy.head.epsilon = update_eps
+        return self.act(obs, deterministic=not stochastic)[0]
 
 
 @takes(Config, flatten=False)
