@@ -33,13 +33,7 @@ from tfbaselines.parallel.mpi import usable_cores
 
 
 class Suite(NamedTuple):
-    """Environments on which algorithms are compared.
-
-    Attributes:
-        steps: environment steps of a run.
-        envs: ids of the environments.
-        published: published scores by algorithm and environment.
-    """
+    """Steps of a run, environments on which algorithms are compared, and published scores by algorithm and env."""
 
     steps: float
     envs: tuple[str, ...]
@@ -90,15 +84,7 @@ RESAMPLES, LEVEL = 2000, 0.95
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a suite.
-
-    Attributes:
-        alg: name of the algorithm.
-        env: id of the environment.
-        seed: seed of the run.
-        steps: largest number of environment steps; tuned settings may stop a run earlier.
-        tuned: use the settings of tfbaselines/tuned.
-    """
+    """One run of a suite, of at most `steps`; with tuned settings, which may stop it earlier, or default ones."""
 
     alg: str
     env: str
@@ -136,11 +122,14 @@ def cells(suite: str, algs: Iterable[str], seeds: int, envs: Iterable[str] | Non
     for alg in algs:
         get(alg)
     tuned = suite == TUNED_SUITE
-    of_alg = _tuned_steps if tuned else lambda alg: dict.fromkeys(SUITES[suite].envs, SUITES[suite].steps)
-    wanted = {alg: of_alg(alg) for alg in algs}
+    if tuned:
+        sections = {alg: tuned_environments(alg) for alg in algs}
+        wanted = {alg: {env: float(own["num_timesteps"]) for env, own in of.items()} for alg, of in sections.items()}
+    else:
+        wanted = dict.fromkeys(algs, dict.fromkeys(SUITES[suite].envs, SUITES[suite].steps))
     known = {env for of_env in wanted.values() for env in of_env}
-    envs = None if envs is None else list(envs)
-    for env in envs or ():
+    envs = known if envs is None else list(envs)
+    for env in envs:
         if env not in known:
             raise unknown("environment", env, known)
     return [
@@ -148,33 +137,17 @@ def cells(suite: str, algs: Iterable[str], seeds: int, envs: Iterable[str] | Non
         for seed in range(seeds)
         for alg in algs
         for env, own in wanted[alg].items()
-        if envs is None or env in envs
+        if env in envs
     ]
 
 
-def _tuned_steps(alg: str) -> dict[str, float]:
-    """Map the environments with tuned settings to the steps of a run."""
-    return {env: float(section["num_timesteps"]) for env, section in tuned_environments(alg).items()}
-
-
 def run_missing(wanted: list[Cell], logs: str, jobs: int) -> Iterator[tuple[Cell, str | None]]:
-    """Run the missing cells, and yield each finished one with its error or None.
-
-    Args:
-        wanted: cells to run.
-        logs: directory of all logs.
-        jobs: number of runs at once, which share the cores.
-    """
+    """Run the missing cells, `jobs` at once, which share the cores; yield each finished one with its error or None."""
     check_at_least(1, jobs=jobs)
     missing = [cell for cell in wanted if cell.result(logs) is None]
-    with _sigterm_as_exit():
-        yield from _run_all(missing, logs, jobs)
-
-
-def _run_all(missing: list[Cell], logs: str, jobs: int) -> Iterator[tuple[Cell, str | None]]:
     threads = str(max(1, len(usable_cores()) // jobs))
     running = _Running(os.environ | {"OMP_NUM_THREADS": threads, "TF_NUM_INTRAOP_THREADS": threads})
-    with ThreadPoolExecutor(jobs) as pool:
+    with _sigterm_as_exit(), ThreadPoolExecutor(jobs) as pool:
         try:
             futures = {pool.submit(_run, cell, logs, running): cell for cell in missing}
             for future in as_completed(futures):
@@ -187,11 +160,7 @@ def _run_all(missing: list[Cell], logs: str, jobs: int) -> Iterator[tuple[Cell, 
 
 
 class _Running:
-    """Processes of the running cells.
-
-    Args:
-        environment: environment variables of the processes.
-    """
+    """Processes of the running cells, with their environment variables."""
 
     def __init__(self, environment: dict[str, str]) -> None:
         self._environment = environment
@@ -354,20 +323,14 @@ def _table(path: str) -> Any:
 
 
 def _curve(config: dict[str, Any], progress: Any) -> Any:
-    import numpy as np
     import pandas as pd
 
     from tfbaselines.plot.results import RETURNS, XAXES
 
-    steps, returns = (_first(progress, names) for names in (XAXES, RETURNS))
+    steps, returns = (next(progress[name] for name in names if name in progress) for names in (XAXES, RETURNS))
     keep = np.unique(np.linspace(0, len(progress) - 1, POINTS).astype(int))
     columns = (config["alg"], config["env"]["env"], config["env"]["seed"], steps[keep], returns[keep])
     return pd.DataFrame(dict(zip(CURVE_COLUMNS, columns, strict=True)))
-
-
-def _first(progress: Any, names: tuple[str, ...]) -> Any:
-    """Return the first of some columns that a table has."""
-    return next(progress[name] for name in names if name in progress)
 
 
 def final_scores(curves: Any) -> Any:
@@ -378,12 +341,7 @@ def final_scores(curves: Any) -> Any:
 
 
 def write_curves(curves: Any, out: str) -> list[Path]:
-    """Write OUT.csv and OUT.png: a panel per environment, a line per seed.
-
-    Args:
-        curves: from `collect`.
-        out: path without extension.
-    """
+    """Write OUT.csv and OUT.png: a panel per environment, a line per seed."""
     from tfbaselines.plot.panels import draw
 
     table, picture = Path(f"{out}.csv"), Path(f"{out}.png")
@@ -394,7 +352,6 @@ def write_curves(curves: Any, out: str) -> list[Path]:
 
 
 def _panel(env: str, curves: Any) -> Any:
-    """Collect the curves of an environment."""
     from tfbaselines.plot.panels import Panel
     from tfbaselines.plot.results import Curve
 

@@ -13,7 +13,7 @@ class RunningMeanStd:
 
     Args:
         epsilon: initial count, with mean 0 and variance 1.
-        shape: shape of one observation.
+        shape: of one observation.
     """
 
     def __init__(self, epsilon: float = 1e-4, shape: tuple[int, ...] = ()) -> None:
@@ -52,11 +52,9 @@ class RunningMeanStd:
             self.count = total
 
     def state(self) -> dict[str, Any]:
-        """Return the statistics."""
         return {"mean": self.mean, "var": self.var, "count": self.count}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state`."""
         self.mean = np.array(state["mean"], np.float64)
         self.var = np.array(state["var"], np.float64)
         self.count = float(state["count"])
@@ -86,7 +84,7 @@ class MpiRunningMeanStd:
 
     Args:
         epsilon: initial sum of squares.
-        shape: shape of one observation.
+        shape: of one observation.
         comm: ranks that merge their observations.
         count: initial count; None for epsilon.
         least_std: lower bound of the standard deviation, for constant components.
@@ -126,13 +124,7 @@ class MpiRunningMeanStd:
         self.add(total[:size].reshape(shape), total[size : 2 * size].reshape(shape), float(total[-1]))
 
     def add(self, total: np.ndarray, squares: np.ndarray, count: float) -> None:
-        """Add sums that are equal on all ranks.
-
-        Args:
-            total: sum of the observations.
-            squares: sum of the squares of the observations.
-            count: number of observations.
-        """
+        """Add the sums of `count` observations and of their squares; they are equal on all ranks."""
         self._sum = self._sum + total
         self._sumsq = self._sumsq + squares
         self._count += count
@@ -140,9 +132,7 @@ class MpiRunningMeanStd:
     def fit(self, x: np.ndarray, added_std: float) -> None:
         """Replace the statistics by those of a batch [B, ...] that is equal on all ranks.
 
-        Args:
-            x: the batch.
-            added_std: added to its standard deviation in place of a lower bound.
+        `added_std` is added to its standard deviation in place of a lower bound.
         """
         x = np.asarray(x, np.float64)
         self._count = float(len(x))
@@ -153,12 +143,10 @@ class MpiRunningMeanStd:
         self._least_variance = np.float32(0.0)
 
     def state(self) -> dict[str, Any]:
-        """Return the sums."""
         state = {"sum": self._sum, "sumsq": self._sumsq, "count": self._count}
         return state | ({} if self._least_variance else {"fitted": True})
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state`."""
         self._sum = np.array(state["sum"], np.float64)
         self._sumsq = np.array(state["sumsq"], np.float64)
         self._count = float(state["count"])
@@ -171,11 +159,7 @@ def mpi_moments(
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Return the mean, standard deviation and count along an axis, over the arrays of all ranks.
 
-    Args:
-        x: this rank's array; the length of `axis` may differ between ranks.
-        axis: the axis to reduce.
-        comm: the ranks.
-        keepdims: keep the reduced axis with length 1.
+    The length of `axis` may differ between ranks.
     """
     comm = mpi.wrap(comm)
     x = np.asarray(x)

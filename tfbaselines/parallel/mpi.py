@@ -1,11 +1,7 @@
-"""Communication between MPI ranks; the only module that imports mpi4py.
+"""Communication between MPI ranks, and the cores and threads of a process; the only module that imports mpi4py.
 
 mpi4py is imported only in a process that mpirun started: its import hangs or fails beside spawned environment workers
 and without an installed MPI. Other processes use a null communicator of one rank, so that no caller distinguishes them.
-
-Spinning Up's MPI functions, on this package's communicator.
-
-Parts that several threads use as one, numpy's threads, and the cores that this process may use.
 """
 
 import contextlib
@@ -28,151 +24,6 @@ from threadpoolctl import ThreadpoolController
 
 from tfbaselines.errors import UsageError
 
-OPERATIONS = ("sum", "max")
-
-
-def mpi_fork(n: int, bind_to_core: bool = False) -> None:
-    """Continue as n ranks: a process without mpirun becomes mpirun with n ranks of the same script.
-
-    Args:
-        n: number of ranks; 1 changes nothing.
-        bind_to_core: bind each rank to a core.
-    """
-    if n > 1 and not launched():
-        sys.stdout.flush()
-        start_ranks(n, _same_command(), ["-bind-to", "core"] if bind_to_core else [])
-
-
-def _same_command() -> list[str]:
-    """Return the arguments of Python that started this script or module."""
-    spec = getattr(sys.modules["__main__"], "__spec__", None)
-    if spec is not None:
-        return ["-m", spec.name.removesuffix(".__main__"), *sys.argv[1:]]
-    return [os.path.abspath(sys.argv[0]), *sys.argv[1:]]
-
-
-def proc_id() -> int:
-    """Return this process's rank."""
-    return world().rank
-
-
-def num_procs() -> int:
-    """Return the number of ranks."""
-    return world().size
-
-
-def msg(m: Any, string: str = "") -> None:
-    """Print a message with the rank's number.
-
-    Args:
-        m: the message.
-        string: text before the message.
-    """
-    print(f"Message from {proc_id()}: {string} \t {m}")
-
-
-def broadcast(x: np.ndarray, root: int = 0) -> None:
-    """Set an array, in place, to rank root's values."""
-    x[...] = world().broadcast(x, root)
-
-
-def mpi_sum(x: Any) -> Any:
-    """Return the element-wise sum over ranks."""
-    return _plain(x, world().sum(np.asarray(x, np.float32)))
-
-
-def mpi_avg(x: Any) -> Any:
-    """Return the element-wise mean over ranks."""
-    return mpi_sum(x) / num_procs()
-
-
-def mpi_op(x: Any, op: str) -> Any:
-    """Return the element-wise 'sum' or 'max' over ranks."""
-    if op not in OPERATIONS:
-        raise UsageError(f"op={op!r} is not valid: 'sum' or 'max'")
-    return mpi_sum(x) if op == "sum" else _plain(x, world().max(np.asarray(x, np.float32)))
-
-
-def allreduce(x: np.ndarray, total: np.ndarray) -> None:
-    """Write the element-wise sum over ranks of x into total."""
-    total[...] = world().sum(x)
-
-
-def mpi_statistics_scalar(x: Any, with_min_and_max: bool = False) -> tuple[float, ...]:
-    """Return the mean and standard deviation of numbers over all ranks.
-
-    Args:
-        x: [B] numbers of this rank; B may differ between ranks.
-        with_min_and_max: also return the minimum and the maximum.
-    """
-    x = np.asarray(x, np.float64).ravel()
-    comm = world()
-    total, count = comm.sum(np.array([x.sum(), x.size], np.float64))
-    mean = total / count
-    std = np.sqrt(comm.sum(np.square(x - mean).sum()).item() / count)
-    if not with_min_and_max:
-        return float(mean), float(std)
-    low, high = -comm.max(np.array([-x.min(initial=np.inf), x.max(initial=-np.inf)])) * (1, -1)
-    return float(mean), float(std), float(low), float(high)
-
-
-def _plain(x: Any, result: np.ndarray) -> Any:
-    """Return a number for a number."""
-    return result.item() if np.ndim(x) == 0 else result
-
-
-class Together:
-    """Save and restore several parts as one, such as the environments of training and of tests.
-
-    Args:
-        parts: objects with state() and restore().
-    """
-
-    def __init__(self, parts: Sequence[Any]) -> None:
-        self._parts = list(parts)
-
-    def state(self) -> dict[str, Any]:
-        """Return the states of all parts by number."""
-        return {str(number): part.state() for number, part in enumerate(self._parts)}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Restore the result of `state`, or the state of the first part; parts without state stay the same."""
-        if "0" not in state:
-            state = {"0": state}
-        for number, part in enumerate(self._parts):
-            if str(number) in state:
-                part.restore(state[str(number)])
-
-    @property
-    def restored(self) -> bool:
-        """Whether every part continues its episodes; see VecEnv."""
-        return all(part.restored for part in self._parts)
-
-    def merge_statistics(self, comm: Any) -> None:
-        for part in self._parts:
-            part.merge_statistics(comm)
-
-
-def one_blas_thread() -> AbstractContextManager:
-    """Return a context in which numpy computes matrix products in one thread.
-
-    OpenBLAS uses several threads for larger products. They spin afterwards, which takes cores from TensorFlow, and on a
-    busy machine they wait for each other some hundred times as long as the product takes.
-    """
-    return _libraries().limit(limits=1, user_api="blas")
-
-
-@functools.cache
-def _libraries() -> ThreadpoolController:
-    """Find the libraries with threads, once, since this takes 3 to 10 ms beside TensorFlow."""
-    return ThreadpoolController()
-
-
-def usable_cores() -> set[int]:
-    """Return the numbers of the cores that the launcher, batch system or container leaves to this process."""
-    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
-
-
 # Environment variables of the launchers of MPICH, Open MPI and related programs.
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK")
 SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE")
@@ -186,12 +37,7 @@ SECONDS_TO_PASS_ON = 0.5
 
 
 class Communicator:
-    """A single rank; the interface of every communicator.
-
-    Attributes:
-        rank: this process's number.
-        size: number of processes.
-    """
+    """A single rank; the interface of every communicator."""
 
     rank = 0
     size = 1
@@ -229,11 +75,7 @@ class Communicator:
 
 
 class MpiCommunicator(Communicator):
-    """Several ranks through mpi4py.
-
-    Args:
-        comm: the mpi4py communicator.
-    """
+    """Several ranks through a communicator of mpi4py."""
 
     def __init__(self, comm: Any) -> None:
         self._comm = comm
@@ -250,18 +92,18 @@ class MpiCommunicator(Communicator):
         return total[:-1] / total[-1]
 
     def sum(self, array: Any) -> np.ndarray:
-        array = np.ascontiguousarray(array)
-        total = np.empty_like(array)
-        self._comm.Allreduce(array, total)
-        return total
+        return self._reduced(array)
 
     def max(self, array: Any) -> np.ndarray:
         from mpi4py import MPI
 
+        return self._reduced(array, op=MPI.MAX)
+
+    def _reduced(self, array: Any, **operation: Any) -> np.ndarray:
         array = np.ascontiguousarray(array)
-        largest = np.empty_like(array)
-        self._comm.Allreduce(array, largest, op=MPI.MAX)
-        return largest
+        result = np.empty_like(array)
+        self._comm.Allreduce(array, result, **operation)
+        return result
 
     def broadcast(self, array: np.ndarray, root: int = 0) -> np.ndarray:
         array = np.array(array, order="C")
@@ -353,9 +195,6 @@ def threads_for_rank(comm: Communicator | None = None) -> int:
     """Return the number of threads for this process: its share of the machine's cores.
 
     A rank only uses the cores that its launcher bound it to. Every rank of `comm` must call this.
-
-    Args:
-        comm: the calling ranks; None for the whole job.
     """
     host = socket.gethostname()
     usable = usable_cores()
@@ -378,13 +217,7 @@ def mpirun_command(ranks: int) -> list[str]:
 
 
 def start_ranks(ranks: int, words: list[str], options: Iterable[str] = ()) -> int:
-    """Replace this process by mpirun with several Python processes; UsageError without mpirun.
-
-    Args:
-        ranks: number of processes.
-        words: arguments of Python.
-        options: options of mpirun.
-    """
+    """Replace this process by mpirun, with `options`, of Python with the arguments `words`."""
     command = [*mpirun_command(ranks), *options, sys.executable, *words]
     os.execv(command[0], command)
 
@@ -420,3 +253,122 @@ def finalize() -> None:
 def without_launcher(environment: dict[str, str]) -> dict[str, str]:
     """Return environment variables without the launcher's, for child processes that must not join the job."""
     return {name: value for name, value in environment.items() if not name.startswith(LAUNCHER_PREFIXES)}
+
+
+# Spinning Up's functions.
+
+
+def mpi_fork(n: int, bind_to_core: bool = False) -> None:
+    """Continue as n ranks: a process without mpirun becomes mpirun with n ranks of the same script."""
+    if n > 1 and not launched():
+        sys.stdout.flush()
+        spec = getattr(sys.modules["__main__"], "__spec__", None)
+        start = [os.path.abspath(sys.argv[0])] if spec is None else ["-m", spec.name.removesuffix(".__main__")]
+        start_ranks(n, [*start, *sys.argv[1:]], ["-bind-to", "core"] if bind_to_core else [])
+
+
+def proc_id() -> int:
+    """Return this process's rank."""
+    return world().rank
+
+
+def num_procs() -> int:
+    """Return the number of ranks."""
+    return world().size
+
+
+def msg(m: Any, string: str = "") -> None:
+    """Print a message after the rank's number and `string`."""
+    print(f"Message from {proc_id()}: {string} \t {m}")
+
+
+def broadcast(x: np.ndarray, root: int = 0) -> None:
+    """Set an array, in place, to rank root's values."""
+    x[...] = world().broadcast(x, root)
+
+
+def mpi_sum(x: Any) -> Any:
+    """Return the element-wise sum over ranks."""
+    return mpi_op(x, "sum")
+
+
+def mpi_avg(x: Any) -> Any:
+    """Return the element-wise mean over ranks."""
+    return mpi_sum(x) / num_procs()
+
+
+def mpi_op(x: Any, op: str) -> Any:
+    """Return the element-wise 'sum' or 'max' over ranks."""
+    reduce = {"sum": world().sum, "max": world().max}.get(op)
+    if reduce is None:
+        raise UsageError(f"op={op!r} is not valid: 'sum' or 'max'")
+    result = reduce(np.asarray(x, np.float32))
+    return result.item() if np.ndim(x) == 0 else result
+
+
+def allreduce(x: np.ndarray, total: np.ndarray) -> None:
+    """Write the element-wise sum over ranks of x into total."""
+    total[...] = world().sum(x)
+
+
+def mpi_statistics_scalar(x: Any, with_min_and_max: bool = False) -> tuple[float, ...]:
+    """Return the mean and standard deviation of numbers over all ranks.
+
+    Args:
+        x: [B] numbers of this rank; B may differ between ranks.
+        with_min_and_max: also return the minimum and the maximum.
+    """
+    x = np.asarray(x, np.float64).ravel()
+    comm = world()
+    total, count = comm.sum(np.array([x.sum(), x.size], np.float64))
+    mean = total / count
+    std = np.sqrt(comm.sum(np.square(x - mean).sum()).item() / count)
+    if not with_min_and_max:
+        return float(mean), float(std)
+    low, high = -comm.max(np.array([-x.min(initial=np.inf), x.max(initial=-np.inf)])) * (1, -1)
+    return float(mean), float(std), float(low), float(high)
+
+
+class Together:
+    """Save and restore several parts as one, such as the environments of training and of tests."""
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self._parts = list(parts)
+
+    def state(self) -> dict[str, Any]:
+        return {str(number): part.state() for number, part in enumerate(self._parts)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore the result of `state`, or the state of the first part; parts without state stay the same."""
+        if "0" not in state:
+            state = {"0": state}
+        for number, part in enumerate(self._parts):
+            if str(number) in state:
+                part.restore(state[str(number)])
+
+    @property
+    def restored(self) -> bool:
+        """Whether every part continues its episodes."""
+        return all(part.restored for part in self._parts)
+
+    def merge_statistics(self, comm: Any) -> None:
+        for part in self._parts:
+            part.merge_statistics(comm)
+
+
+def one_blas_thread() -> AbstractContextManager:
+    """Return a context in which numpy computes matrix products in one thread.
+
+    OpenBLAS uses several threads for larger products. They spin afterwards, which takes cores from TensorFlow, and on a
+    busy machine they wait for each other some hundred times as long as the product takes.
+    """
+    return _libraries().limit(limits=1, user_api="blas")
+
+
+# Once, since finding the libraries takes 3 to 10 ms beside TensorFlow.
+_libraries = functools.cache(ThreadpoolController)
+
+
+def usable_cores() -> set[int]:
+    """Return the numbers of the cores that the launcher, batch system or container leaves to this process."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))

@@ -59,15 +59,7 @@ class Collector:
         self._obs: Any = None
 
     def run(self, steps: int, before: int) -> list[dict[str, Any]]:
-        """Take steps.
-
-        Args:
-            steps: of each environment.
-            before: steps that each environment has already taken in this run.
-
-        Returns:
-            The infos' 'episode' entries of the episodes that ended.
-        """
+        """Take `steps` steps of each environment after `before` ones; return 'episode' entries of ended episodes."""
         if self._obs is None:
             self._obs = self._stored(self._env.reset())
             self._states = self._policy.initial_state(self._env.num_envs)
@@ -114,7 +106,6 @@ class Collector:
         return random_actions(self._env.action_space, self._rng, self._env.num_envs, action_masks), states
 
     def _stored(self, obs: Any) -> Any:
-        """Convert observations to their stored types."""
         if isinstance(obs, dict):
             return {name: np.asarray(part, self._dtypes[name]) for name, part in obs.items()}
         return np.asarray(obs, *self._dtypes.values())
@@ -125,11 +116,7 @@ def random_actions(
 ) -> np.ndarray:
     """Draw uniform actions [count, ...] from a bounded Box, Discrete or MultiDiscrete space.
 
-    Args:
-        space: of actions.
-        rng: generator of the actions.
-        count: number of actions.
-        action_masks: [count, choices] 1 where a discrete choice is allowed; None allows all.
+    `action_masks` [count, choices] has 1 where a discrete choice is allowed; None allows all.
     """
     if isinstance(space, spaces.Box):
         return rng.uniform(space.low, space.high, (count, *space.shape)).astype(space.dtype)

@@ -1,7 +1,4 @@
-"""The on-policy runner: steps the environments with the current policy and stores experience as [T, N] arrays.
-
-Pure functions of arrays [T, N] (time, environment) that compute returns and advantages.
-"""
+"""The on-policy runner, which stores experience as arrays [T, N] (time, environment), and functions of returns."""
 
 import dataclasses
 import math
@@ -11,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.envs.vec.base import last_observation
+from tfbaselines.envs.vec.base import ended_episodes, last_observation
 from tfbaselines.files import require_memory
 from tfbaselines.policy.base import BlockActor, SamplingActor
 from tfbaselines.policy.policy import Policy
@@ -23,12 +20,7 @@ def backward_recursion(increment: np.ndarray, factor: np.ndarray) -> np.ndarray:
     The environments' sequences are concatenated and the recursion runs once over Python floats, with factor 0 at each
     sequence's end. For the sizes of a rollout this is several times faster than T steps of small numpy operations.
 
-    Args:
-        increment: [T, N].
-        factor: [T, N].
-
-    Returns:
-        x, [T, N] in float64.
+    Increments and factors are [T, N], the result in float64.
     """
     factor = np.array(factor, np.float64)
     factor[-1] = 0.0
@@ -62,9 +54,6 @@ def gae(
         last_episode_start: [N], whether that observation is the first of an episode.
         gamma: discount per step.
         lam: GAE lambda.
-
-    Returns:
-        Advantages [T, N] in float64.
     """
     next_values = np.concatenate([values[1:], last_values[None]], dtype=np.float64)
     continues = 1.0 - np.concatenate([episode_start[1:], last_episode_start[None]], dtype=np.float64)
@@ -77,14 +66,7 @@ def n_step_returns(rewards: np.ndarray, ended: np.ndarray, last_values: np.ndarr
 
         R_t = r_t + gamma * (1 - ended_t) * R_{t+1},  R_T = last value
 
-    Args:
-        rewards: [T, N].
-        ended: [T, N], whether each step ended its episode.
-        last_values: [N].
-        gamma: discount per step.
-
-    Returns:
-        Returns [T, N] in float64.
+    Rewards and `ended`, whether each step ended its episode, are [T, N], last_values [N].
     """
     continues = 1.0 - ended.astype(np.float64)
     increments = rewards.astype(np.float64)
@@ -173,13 +155,7 @@ class Rollout:
         return n_step_returns(self._bootstrapped(gamma), self.ended, self.last_values, gamma).astype(np.float32)
 
     def stream(self, number: int, rewards: np.ndarray, ends: str) -> "Rollout":
-        """Select the rewards and values of one of several reward signals.
-
-        Args:
-            number: index of the signal's values.
-            rewards: [T, N] of the signal.
-            ends: effect of an episode's end on returns, one of ENDS.
-        """
+        """Select the values of a reward signal by its number, with its rewards [T, N] and one of ENDS."""
         changes = {
             "values": self.values[..., number],
             "last_values": self.last_values[..., number],
@@ -191,11 +167,7 @@ class Rollout:
         return dataclasses.replace(self, rewards=rewards, **changes)
 
     def batch(self, recurrent: bool, **arrays: np.ndarray) -> dict[str, np.ndarray]:
-        """Make a batch for losses: obs, actions, values, neglogpacs if they were kept, and further arrays.
-
-        Args:
-            recurrent: keep each environment's sequence whole, for minibatches of sequences.
-            arrays: further arrays [T, N, ...], such as returns.
+        """Make a batch for losses: obs, actions, values, neglogpacs if they were kept, and further arrays [T, N, ...].
 
         Returns:
             Rows ordered by environment, then time [N * T, ...]; recurrent: sequences [N, T, ...], with episode_start
@@ -310,8 +282,7 @@ class Runner:
     def _collect_then_evaluate(self, rollout: Rollout, noise: np.ndarray) -> None:
         act = self._actor.act
         for t in range(self.nsteps):
-            actions = act(self._obs, noise[t])
-            self._step(rollout, t, actions)
+            self._step(rollout, t, act(self._obs, noise[t]))
         steps = self.nsteps * self._env.num_envs
         obs, actions = (array.reshape(steps, *array.shape[2:]) for array in (rollout.obs, rollout.actions))
         if rollout.neglogps is None:
@@ -331,16 +302,13 @@ class Runner:
             self._step(rollout, t, step.actions)
 
     def _step(self, rollout: Rollout, t: int, actions: np.ndarray) -> None:
-        """Step the environments, store the transition, and bootstrap where a time limit cut it."""
-        for i, last in self._record(rollout, t, actions):
-            value = self._value_of(i, last)
-            if rollout.truncated[t, i]:
-                rollout.timeout_values[t, i] = value
-            if rollout.end_values is not None:
-                rollout.end_values[t, i] = value
+        infos = self._record(rollout, t, actions)
+        if self._episode_start.any():
+            for i in np.flatnonzero(self._episode_start):
+                self._bootstrap(rollout, t, i, infos[i])
 
-    def _record(self, rollout: Rollout, t: int, actions: np.ndarray) -> list[tuple[int, np.ndarray]]:
-        """Step the environments, store the transition, and return the last observations that need a value."""
+    def _record(self, rollout: Rollout, t: int, actions: np.ndarray) -> list[dict[str, Any]]:
+        """Step the environments and store the transition."""
         rollout.obs[t] = self._obs
         rollout.episode_start[t] = self._episode_start
         rollout.actions[t] = actions
@@ -348,27 +316,26 @@ class Runner:
         self._obs[...] = obs
         if rollout.next_obs is not None:
             rollout.next_obs[t] = obs
-        return self._end_episodes(rollout, t, infos) if self._episode_start.any() else []
+        if self._episode_start.any():
+            rollout.episodes += ended_episodes(infos, self._episode_start)
+            for i in np.flatnonzero(self._episode_start):
+                rollout.truncated[t, i] = bool(infos[i].get("TimeLimit.truncated"))
+        return infos
 
-    def _end_episodes(self, rollout: Rollout, t: int, infos: list[dict[str, Any]]) -> list[tuple[int, np.ndarray]]:
-        valued = []
-        for i in np.flatnonzero(self._episode_start):
-            info = infos[i]
-            if "episode" in info:
-                rollout.episodes.append(info["episode"])
-            if rollout.next_obs is not None:
-                rollout.next_obs[t, i] = last_observation(info)
-            if info.get("TimeLimit.truncated"):
-                rollout.truncated[t, i] = True
-            if rollout.truncated[t, i] or rollout.end_values is not None:
-                valued.append((i, last_observation(info)))
-        return valued
-
-    def _value_of(self, i: int, last: np.ndarray) -> Any:
-        last = np.asarray(last, self._obs.dtype)[None]
+    def _bootstrap(self, rollout: Rollout, t: int, i: int, info: dict[str, Any]) -> None:
+        """Store the last observation of environment i's episode and its value, where they are needed."""
+        truncated, keeps = rollout.truncated[t, i], rollout.next_obs is not None
+        if not (truncated or keeps):
+            return
+        last = np.asarray(last_observation(info), self._obs.dtype)
         # The present state follows the step that ended the episode: it belongs to `last`.
         states = None if self._states is None else self._states[i : i + 1]
-        return self._actor.value(last, states, np.zeros(1, bool))[0]
+        value = self._actor.value(last[None], states, np.zeros(1, bool))[0]
+        if truncated:
+            rollout.timeout_values[t, i] = value
+        if keeps:
+            rollout.next_obs[t, i] = last
+            rollout.end_values[t, i] = value
 
 
 def continues(env: VecEnv, state: dict[str, Any]) -> bool:
