@@ -1,5 +1,6 @@
 """Every import line found in scripts for the originals works with the package's name changed."""
 
+import contextlib
 import importlib
 import inspect
 import re
@@ -12,7 +13,7 @@ from loops import for_each
 
 import tfbaselines
 from tfbaselines.algs import ALGORITHMS
-from tfbaselines.compat import ANY, Absent, entries, packages, table
+from tfbaselines.compat import ANY, Absent, entries, packages, rows, table
 from tfbaselines.compat.__main__ import migration_page
 from tfbaselines.compat.spinup import SPINNING_UP
 from tfbaselines.errors import UsageError
@@ -59,6 +60,16 @@ def test_every_place_of_the_table_exists(path):
             assert getattr(module, name) is not None
         elif name == ANY and row.here.rpartition(".")[2] in ALGORITHMS:
             assert callable(module.learn)
+
+
+def test_every_module_that_advice_names_exists():
+    for row in rows():
+        for path in re.findall(r"tfbaselines(?:\.\w+)+", row.remark):
+            thing = tfbaselines
+            for name in path.split(".")[1:]:
+                with contextlib.suppress(ModuleNotFoundError):
+                    importlib.import_module(f"{thing.__name__}.{name}")
+                thing = getattr(thing, name)
 
 
 def test_algorithms_of_spinning_up_are_functions():
