@@ -1,10 +1,13 @@
 import os
+import socket
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfbaselines.files import drop_torn_line, put_back, replace_directory, write_whole
+from tfbaselines.files import check_can_be_written, drop_torn_line, put_back, replace_directory, write_whole
+from tfbaselines.training.checkpoint import save_tree
 
 
 def test_write_whole_leaves_the_old_file_when_writing_fails(tmp_path, monkeypatch):
@@ -15,6 +18,35 @@ def test_write_whole_leaves_the_old_file_when_writing_fails(tmp_path, monkeypatc
         write_whole(path, "new\n")
     assert path.read_text() == "old\n"
     assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def of_kind(path, kind):
+    """Make what is no regular file; the device has the numbers of /dev/full, which need no root to look at."""
+    if kind == "link":
+        (path.parent / "mine").write_text("mine")
+        path.symlink_to("mine")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(os.path.relpath(path))
+    else:
+        path = Path("/dev/full")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "socket", "device"])
+@pytest.mark.parametrize(
+    "write", [write_whole, save_tree, lambda path, _: check_can_be_written("save_path", str(path))]
+)
+def test_what_is_no_regular_file_is_not_replaced(tmp_path, monkeypatch, kind, write):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "replace", pytest.fail)
+    path = of_kind(tmp_path / "out", kind)
+    kind, number = os.lstat(path).st_mode, os.lstat(path).st_ino
+    with pytest.raises(ValueError, match="give the name of a file") as error:
+        write(path, {} if write is save_tree else "text")
+    assert "\n" not in str(error.value) and (kind, number) == (os.lstat(path).st_mode, os.lstat(path).st_ino)
 
 
 @given(st.lists(st.integers(0, 6000), max_size=3), st.integers(0, 9000))

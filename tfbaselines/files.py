@@ -10,6 +10,7 @@ import json
 import math
 import os
 import shutil
+import stat
 import tempfile
 import zipfile
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ from tfbaselines.errors import UsageError, bad_argument
 def write_whole(path: str | os.PathLike, text: str) -> None:
     """Write `text` to `path`; readers, also after a crash, find the old file or the new one."""
     path = Path(path)
+    check_replaceable(path)
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(scratch, "w", encoding="utf-8", newline="") as file:
@@ -35,6 +37,22 @@ def write_whole(path: str | os.PathLike, text: str) -> None:
         scratch.unlink(missing_ok=True)
 
 
+def check_replaceable(path: str | os.PathLike) -> None:
+    """Raise a UsageError for a directory, a link, a device, a pipe or a socket: a new file would destroy it."""
+    if kind := _special(path):
+        raise UsageError(f"cannot save to '{path}': it is {kind}, give the name of a file")
+
+
+def _special(path: str | os.PathLike) -> str | None:
+    """Describe what is no regular file; None for a regular file, and where there is nothing."""
+    try:
+        kind = stat.S_IFMT(os.lstat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    kinds = {stat.S_IFREG: None, stat.S_IFDIR: "a directory", stat.S_IFLNK: "a symbolic link"}
+    return kinds.get(kind, "a device, a pipe or a socket")
+
+
 def check_can_be_written(name: str, path: str) -> None:
     """Raise a UsageError now for a path that cannot be written to later; make its directory.
 
@@ -44,14 +62,14 @@ def check_can_be_written(name: str, path: str) -> None:
     """
     target = Path(path).expanduser()
     try:
-        taken = target.is_dir()
+        kind = _special(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=target.parent).close()
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise bad_argument(name, path, f"cannot write in '{target.parent!s:.200}' ({why})") from None
-    if taken:
-        raise bad_argument(name, path, "a directory, give the name of a file")
+    if kind:
+        raise bad_argument(name, path, f"{kind}, give the name of a file")
 
 
 def replace_directory(directory: str | os.PathLike, new: str | os.PathLike) -> None:

@@ -69,7 +69,10 @@ def test_a_removed_directory_belongs_to_whoever_came_first(tmp_path):
     lock_again(run)
 
 
-@pytest.mark.parametrize("name", [directory.LOCK_NAME, "progress.csv", "log.txt", "tb/events.out.1"])
+@pytest.mark.parametrize(
+    "name",
+    [directory.LOCK_NAME, "progress.csv", "log.txt", "tb/events.out.1", "checkpoints", "replay", "replay/000", "tb"],
+)
 def test_links_are_not_written_through(tmp_path, name):
     precious, stranger = tmp_path / "precious.txt", tmp_path / "stranger"
     precious.write_text("mine")

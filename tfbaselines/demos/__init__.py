@@ -18,7 +18,7 @@ from gymnasium.vector.utils import batch_space, iterate
 
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.errors import UsageError, bad_argument
-from tfbaselines.files import as_declared, check_array, parse_document, read_archive
+from tfbaselines.files import as_declared, check_array, check_replaceable, parse_document, read_archive
 from tfbaselines.policy.encoding import describe_space, observation_dtype, spaces_differ
 from tfbaselines.replay import Replay
 
@@ -127,6 +127,7 @@ def save_demonstrations(
     arrays = {name: getattr(demonstrations, name) for name in ARRAYS}
     arrays = {name: array for name, array in arrays.items() if array is not None}
     path = Path(path).expanduser()
+    check_replaceable(path)
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -113,8 +113,8 @@ def _lock(path: str, shown: str) -> int:
 
 
 def _refuse_links(path: str, shown: str) -> None:
-    """Refuse symbolic links in place of the run's files: their targets do not belong to the run."""
-    for pattern in (LOCK_NAME, *TABLES, *STREAMS, *(f"{name}/{EVENTS}" for name in EVENT_DIRECTORIES)):
+    """Refuse symbolic links in place of the run's files and directories: their targets do not belong to the run."""
+    for pattern in (LOCK_NAME, *OWN, *STREAMS, "replay/*", *(f"{name}/{EVENTS}" for name in EVENT_DIRECTORIES)):
         for file in Path(path).glob(pattern):
             if file.is_symlink():
                 name = file.relative_to(path)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.errors import UsageError
-from tfbaselines.files import parse_document, read_archive, write_whole
+from tfbaselines.files import check_replaceable, parse_document, read_archive, write_whole
 from tfbaselines.logs import logger
 
 # Entry of the archive with the tree; references replace its arrays.
@@ -34,8 +34,7 @@ def save_tree(path: str | os.PathLike, tree: Tree) -> None:
         tree: dicts with string keys; leaves are numpy arrays and scalars, None, bool, int, float, str and lists.
     """
     path = Path(path)
-    if path.is_dir():
-        raise UsageError(f"cannot save to '{path}': it is a directory, give a file's name")
+    check_replaceable(path)
     arrays: list[np.ndarray] = []
     document = json.dumps(_take_out_arrays(tree, arrays))
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")

@@ -79,7 +79,7 @@ CLONING_LR = 3e-4
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with GAIL."""
     config = Config.of(kwargs)
-    # Not Algorithm.wrap: masks in the infos are found here, to refuse them. The episodes that this begins are the run's.
+    # Not Algorithm.wrap: this finds masks in the infos, to refuse them. The episodes that it begins are the run's.
     env = with_action_masks(env)
     if isinstance(env.observation_space, spaces.Dict):
         raise UsageError(
