@@ -45,10 +45,7 @@ class Flags(Declared):
     network: str | None = arg(None, "network; 'module:name' imports the module first; None for the algorithm's default")
     gamestate: str | None = arg(None, "game state to load (retro only)")
     num_env: int | None = arg(
-        None,
-        "parallel environments; None for the number of cores for atari, 2 for her, else 1",
-        at_least=1,
-        limit=10**4,
+        None, "parallel environments; None for one a core (atari), 2 (her) or 1", at_least=1, limit=10**4
     )
     reward_scale: float = arg(1.0, "factor of the rewards")
     save_path: str | None = arg(None, "file for the trained model")
@@ -68,16 +65,10 @@ class Flags(Declared):
     trust: bool = arg(False, "import the modules named in the config.json of a resumed run, which runs their code")
     keep_checkpoints: int = arg(5, "number of latest checkpoints to keep", at_least=1)
     save_minutes: float | None = arg(
-        10.0,
-        "minutes between checkpoints; None for the algorithm's own interval alone",
-        above=0,
-        limit=TIMESTEPS,
+        10.0, "minutes between checkpoints; None for the algorithm's own interval alone", above=0, limit=TIMESTEPS
     )
     save_every: float | None = arg(
-        None,
-        "environment steps between checkpoints, in addition to save_minutes",
-        at_least=1,
-        limit=TIMESTEPS,
+        None, "environment steps between checkpoints, in addition to save_minutes", at_least=1, limit=TIMESTEPS
     )
     stop_at: float | None = arg(
         None,
@@ -85,10 +76,7 @@ class Flags(Declared):
         "(gail: 40)",
     )
     stop_without_gain: float | None = arg(
-        None,
-        "early stopping: environment steps without improvement of the mean return",
-        at_least=1,
-        limit=TIMESTEPS,
+        None, "early stopping: environment steps without improvement of the mean return", at_least=1, limit=TIMESTEPS
     )
     evaluate_every: float | None = arg(
         None,
@@ -99,9 +87,7 @@ class Flags(Declared):
     evaluate_episodes: int = arg(10, "episodes of each of these evaluations", at_least=1)
     overwrite: bool = arg(False, "delete the files of an earlier run in log_path")
     precision: str = arg("float32", "precision of convolutions and matrix products", choices=PRECISIONS)
-    on_nan: str = arg(
-        "stop", "on numbers that are not finite: end the run, or drop the update ('skip')", choices=ON_NAN
-    )
+    on_nan: str = arg("stop", "if a number is not finite: end the run, or drop the update ('skip')", choices=ON_NAN)
     cpu: int | None = arg(None, "number of MPI ranks; the command starts itself under mpirun", at_least=1)
     mpi_exchange: str = arg(
         "auto",
@@ -111,11 +97,9 @@ class Flags(Declared):
     worker: str | None = arg(
         None, "where environments run: in this process or in processes of their own", choices=tuple(WORKERS)
     )
-    step_timeout: float | None = arg(
-        None, "timeout in seconds of an environment's step, with --worker=subproc or shmem", above=0
-    )
+    step_timeout: float | None = arg(None, "seconds for an environment's step, with --worker=subproc or shmem", above=0)
     restart_workers: int = arg(
-        0, "largest number of crashed or hung workers to replace, with their episodes truncated", at_least=0
+        0, "crashed or hung workers to replace at most, with their episodes truncated", at_least=0
     )
 
     def check(self) -> None:
@@ -127,7 +111,6 @@ class Flags(Declared):
 
 
 FLAGS = Flags.arguments()
-
 
 # Arguments of learn that the command sets from its flags.
 OF_THE_RUN = ("total_timesteps", "seed", "eval_env", "run")
@@ -154,7 +137,6 @@ class Arguments:
     """A checked command line.
 
     Attributes:
-        algorithm: the algorithm.
         flags: values of all flags.
         learn: arguments for learn(), with the algorithm's defaults for this type of environment.
         total_timesteps: argument of learn(); None if another argument sets the length of training.
@@ -172,10 +154,9 @@ class Arguments:
     env_id: str = ""
 
     def __getattr__(self, name: str) -> Any:
-        try:
-            return self.__dict__["flags"][name]
-        except KeyError:
-            raise AttributeError(name) from None
+        if name not in self.__dict__.get("flags", ()):
+            raise AttributeError(name)
+        return self.flags[name]
 
 
 def split(argv: list[str]) -> dict[str, str | bool]:
@@ -207,17 +188,13 @@ def parse(
         given: result of `split`.
         algorithms: the registry.
         origins: sources of the arguments that are not typed, for errors.
-
-    Returns:
-        The checked arguments.
     """
-    env_kwargs = own_arguments(given)
     origins = origins or {}
     typed = {}
     for name in given.keys() & FLAGS.keys():
         with _from(origins.get(name)):
             typed[name] = parse_value(FLAGS[name], given[name])
-    flags = vars(Flags(**typed, env_kwargs=env_kwargs)).copy()
+    flags = vars(Flags(**typed, env_kwargs=own_arguments(given))).copy()
     # A file of --print_config has the default too.
     if flags["evaluate_every"] is None and flags["evaluate_episodes"] != FLAGS["evaluate_episodes"].default:
         raise bad_argument("evaluate_episodes", flags["evaluate_episodes"], "needs evaluate_every")
@@ -244,7 +221,6 @@ def parse(
 
 @contextlib.contextmanager
 def _from(origin: str | None) -> Iterator[None]:
-    """Prefix errors with the source of the argument."""
     try:
         yield
     except ValueError as error:
@@ -273,7 +249,6 @@ def check_arguments(learn: dict[str, Any], algorithm: Algorithm, network: Networ
 
 
 def _argument(name: str, algorithm: Algorithm, network: Network, algorithms: Mapping[str, Algorithm]) -> Argument:
-    """Return the argument of learn() that --name sets."""
     arguments = {key: value for key, value in algorithm.config.arguments().items() if key not in OF_THE_RUN}
     argument = arguments.get(name) or network.arguments.get(name)
     if argument is None:
@@ -292,17 +267,12 @@ def _argument(name: str, algorithm: Algorithm, network: Network, algorithms: Map
 
 
 def parse_value(argument: Argument, text: str | bool) -> Any:
-    """Parse text as a value of one of the argument's types, without evaluating it.
-
-    Args:
-        argument: the argument.
-        text: typed text; True for a bare --name.
-    """
+    """Parse text (True for a bare --name) as a value of one of the argument's types, without evaluating it."""
     kinds = argument.kinds
     if text is True:
-        if "bool" in kinds:
-            return True
-        raise UsageError(f"--{argument.name} needs a value: --{argument.name}=...")
+        if "bool" not in kinds:
+            raise UsageError(f"--{argument.name} needs a value: --{argument.name}=...")
+        return True
     if "None" in kinds and text in ("None", "none"):
         return None
     words = ("true", "false") if "schedule" in kinds else ("true", "false", "1", "0")
@@ -352,64 +322,56 @@ the network's follow the algorithm's."""
 SCHEDULE = f"""A schedule is a number, or SHAPE_NUMBER: linear_3e-4 falls from 3e-4 to 0 over training. Shapes:
 {", ".join(FRACTION_SCHEDULES)}."""
 
+# A paragraph of the help, or a name and its text in two columns.
+Item = str | tuple[str, str]
+
 
 def help_text(algorithms: Mapping[str, Algorithm], alg: str | None = None, network: str | None = None) -> str:
-    """Describe flags, algorithms and networks; or the arguments of one algorithm, of one network, or of both.
-
-    Args:
-        algorithms: the registry.
-        alg: name of an algorithm, or None.
-        network: name of a network, or None.
-    """
-    page = _Page(min(shutil.get_terminal_size().columns, MAX_WIDTH))
+    """Describe flags, algorithms and networks; or the arguments of one algorithm, of one network, or of both."""
+    items: list[Item] = [USAGE]
     if alg is None and network is None:
-        return _joined(_general(page, algorithms))
-    parts: list[str] = [page.paragraph(USAGE)]
+        items += _general(algorithms)
     if alg is not None:
-        parts += _of_algorithm(page, named(algorithms, alg), network is None)
+        items += _of_algorithm(named(algorithms, alg), network is None)
     if network is not None:
-        parts += _of_network(page, network_named(network))
-    return _joined([*parts, "", page.paragraph("--help alone lists flags, algorithms and networks.")])
+        arguments = network_named(network).arguments.values()
+        items += [
+            "",
+            f"Arguments of network {network}:",
+            *(map(_described, arguments) if arguments else [("none", "")]),
+        ]
+    if alg is not None or network is not None:
+        items += ["", "--help alone lists flags, algorithms and networks."]
+    width = min(shutil.get_terminal_size().columns, MAX_WIDTH)
+    return "".join(f"{_formatted(item, width)}\n" for item in items)
 
 
-class _Page:
-    """Lines of at most `width` columns."""
-
-    def __init__(self, width: int) -> None:
-        self._width = width
-
-    def paragraph(self, text: str) -> str:
-        """Fill a text from the margin."""
-        return textwrap.fill(" ".join(text.split()), self._width, break_on_hyphens=False)
-
-    def entry(self, head: str, text: str) -> str:
-        """Put a name and its text into two columns."""
-        column = max(self._width - INDENT, 20)
-        lines = textwrap.wrap(text, column, break_on_hyphens=False, break_long_words=False) or [""]
-        lead = f"  {head}".ljust(INDENT)
-        if not lead.endswith(" "):
-            lead += "\n" + " " * INDENT
-        return lead + ("\n" + " " * INDENT).join(lines)
-
-    def argument(self, argument: Argument, by_env_type: dict[str, Any] | None = None) -> str:
-        """Describe an argument with its meaning, type, bounds and defaults."""
-        notes = argument.notes(by_env_type, from_python=False)
-        return self.entry(f"--{argument.name}", f"{argument.meaning} ({notes})".lstrip())
+def _formatted(item: Item, width: int) -> str:
+    if isinstance(item, str):
+        return textwrap.fill(" ".join(item.split()), width, break_on_hyphens=False)
+    name, text = item
+    margin = " " * INDENT
+    lines = textwrap.wrap(text, max(width - INDENT, 20), break_on_hyphens=False, break_long_words=False)
+    lead = f"  {name}".ljust(INDENT)
+    if not lead.endswith(" "):
+        lead += f"\n{margin}"
+    return (lead + f"\n{margin}".join(lines)).rstrip()
 
 
-def _general(page: _Page, algorithms: Mapping[str, Algorithm]) -> Iterable[str]:
-    yield from (page.paragraph(USAGE), "", page.paragraph(PURPOSE), "", "Flags:")
-    yield from map(page.argument, FLAGS.values())
-    yield from ("", "Algorithms:")
+def _described(argument: Argument, by_env_type: dict[str, Any] | None = None) -> Item:
+    notes = argument.notes(by_env_type, from_python=False)
+    return f"--{argument.name}", f"{argument.meaning} ({notes})".lstrip()
+
+
+def _general(algorithms: Mapping[str, Algorithm]) -> Iterable[Item]:
+    yield from ("", PURPOSE, "", "Flags:", *map(_described, FLAGS.values()), "", "Algorithms:")
     for algorithm in algorithms.values():
-        summary = f"{algorithm.summary}. Actions: {', '.join(algorithm.actions)}. Network: {_default(algorithm)}"
-        yield page.entry(algorithm.name, summary)
-    yield from ("", "Networks:")
-    yield from (page.entry(network.name, network.summary) for network in NETWORKS.values())
-    yield from ("", page.paragraph(MORE))
+        actions = ", ".join(algorithm.actions)
+        yield algorithm.name, f"{algorithm.summary}. Actions: {actions}. Network: {_default_network(algorithm)}"
+    yield from ("", "Networks:", *((network.name, network.summary) for network in NETWORKS.values()), "", MORE)
 
 
-def _default(algorithm: Algorithm) -> str:
+def _default_network(algorithm: Algorithm) -> str:
     """Describe the default network, and the types of environments with another one."""
     usual = algorithm.default_network("")
     others: dict[str, list[str]] = {}
@@ -419,35 +381,19 @@ def _default(algorithm: Algorithm) -> str:
     return ", ".join([usual, *(f"{network} for {' and '.join(types)}" for network, types in others.items())])
 
 
-def _of_algorithm(page: _Page, algorithm: Algorithm, with_networks: bool) -> Iterable[str]:
-    config = algorithm.config
-    arguments = [one for one in config.arguments().values() if one.name not in (*OF_THE_RUN, *FLAGS)]
-    yield from ("", page.paragraph(f"{algorithm.name}: {algorithm.summary}."))
-    yield page.paragraph(f"Actions: {', '.join(algorithm.actions)}. Default network: {_default(algorithm)}.")
-    yield from ("", f"Arguments of {algorithm.name}:")
-    for one in arguments:
-        if one.settable:
+def _of_algorithm(algorithm: Algorithm, with_networks: bool) -> Iterable[Item]:
+    config, name = algorithm.config, algorithm.name
+    yield from ("", f"{name}: {algorithm.summary}.")
+    yield f"Actions: {', '.join(algorithm.actions)}. Default network: {_default_network(algorithm)}."
+    yield from ("", f"Arguments of {name}:")
+    for one in config.arguments().values():
+        if one.settable and one.name not in (*OF_THE_RUN, *FLAGS):
             defaults = {kind: values[one.name] for kind, values in config.env_defaults.items() if one.name in values}
-            yield page.argument(one, defaults)
+            yield _described(one, defaults)
     only_python = [one.name for one in config.arguments().values() if not one.settable]
-    yield from ("", page.paragraph(f"From Python only: {', '.join(only_python)}."))
-    yield from ("", page.paragraph(SCHEDULE))
+    yield from ("", f"From Python only: {', '.join(only_python)}.", "", SCHEDULE)
     if with_networks:
-        yield from (
-            "",
-            page.paragraph(f"Arguments of networks (--alg={algorithm.name} --network=NAME --help describes them):"),
-        )
+        yield from ("", f"Arguments of networks (--alg={name} --network=NAME --help describes them):")
         for network in NETWORKS.values():
             own = [f"--{one.name}={shown(one.default).replace(' ', '')}" for one in network.arguments.values()]
-            yield page.entry(network.name, " ".join(own) or "none")
-
-
-def _of_network(page: _Page, network: Network) -> Iterable[str]:
-    yield from ("", f"Arguments of network {network.name}:")
-    yield from map(page.argument, network.arguments.values())
-    if not network.arguments:
-        yield "  none"
-
-
-def _joined(lines: Iterable[str]) -> str:
-    return "\n".join(lines) + "\n"
+            yield network.name, " ".join(own) or "none"

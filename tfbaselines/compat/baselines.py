@@ -42,11 +42,6 @@ class AbstractEnvRunner(ABC):
         states: [N, S] recurrent states, or None.
         dones: [N] True where an observation is the first of its episode.
         batch_ob_shape: shape of the observations of a batch.
-
-    Args:
-        env: the environments.
-        model: a model that `learn` returned, or an object with step and initial_states.
-        nsteps: steps of each environment in a batch.
     """
 
     def __init__(self, *, env: Any, model: Any, nsteps: int) -> None:
@@ -81,33 +76,22 @@ class NotSteppingError(Exception):
 def make_vec_env(*args: Any, **kwargs: Any) -> Any:
     """Call make_vec_env of tfbaselines.envs.make, with monitor files in the directory of the script's logger.
 
-    Without logger.configure(), or with logger_dir=None, there are no monitor files.
-
-    Args:
-        args: arguments by position.
-        kwargs: arguments by name; ranks number their files and seeds themselves.
+    Without logger.configure(), or with logger_dir=None, there are no monitor files. Ranks number their files and seeds.
     """
     return make.make_vec_env(*args, **{"logger_dir": logger.configured_dir(), "mpi_rank": mpi.world().rank} | kwargs)
 
 
 def wrap_atari_dqn(env: Any) -> Any:
-    """Wrap an Atari game with the preprocessing of deepq, with four frames stacked.
-
-    Args:
-        env: result of make_atari.
-    """
+    """Wrap the result of make_atari with the preprocessing of deepq, with four frames stacked."""
     from tfbaselines.envs.atari import wrap_deepmind
 
     return wrap_deepmind(env, frame_stack=True)
 
 
 def set_global_seeds(i: int | None) -> None:
-    """Seed the global generators of Python, NumPy and TensorFlow; rank r gets `i` + 1,000 r.
+    """Seed the global generators of Python, NumPy and TensorFlow; rank r gets `i` + 1,000 r, and None seeds nothing.
 
     `learn(..., seed=i)` has generators of its own.
-
-    Args:
-        i: seed; None seeds nothing.
     """
     if i is None:
         return
@@ -118,17 +102,9 @@ def set_global_seeds(i: int | None) -> None:
 
 
 def boolean_flag(parser: argparse.ArgumentParser, name: str, default: bool = False, help: str | None = None) -> None:
-    """Add the flags --name and --no-name.
-
-    Args:
-        parser: parser that gets the flags.
-        name: name of the flag.
-        default: value without either flag.
-        help: one line for --name.
-    """
-    dest = name.replace("-", "_")
-    parser.add_argument(f"--{name}", action="store_true", default=default, dest=dest, help=help)
-    parser.add_argument(f"--no-{name}", action="store_false", dest=dest)
+    """Add the flags --name and --no-name."""
+    parser.add_argument(f"--{name}", action="store_true", default=default, help=help)
+    parser.add_argument(f"--no-{name}", action="store_false", dest=name.replace("-", "_"))
 
 
 def arg_parser() -> argparse.ArgumentParser:
@@ -150,11 +126,7 @@ def common_arg_parser() -> argparse.ArgumentParser:
 
 
 def parse_unknown_args(args: Sequence[str]) -> dict[str, str]:
-    """Parse the words left by argparse, '--key=value' and '--key value', into a dictionary.
-
-    Args:
-        args: the words.
-    """
+    """Parse the words left by argparse, '--key=value' and '--key value', into a dictionary."""
     given = split(list(args))
     bare = next((name for name, value in given.items() if value is True), None)
     if bare is not None:
@@ -174,11 +146,8 @@ def MlpPolicy(
     """Make a network builder for `learn` with fully connected layers.
 
     Args:
-        name: ignored, since networks have no scopes.
-        ob_space: ignored, since `learn` builds the network for its environments.
-        ac_space: ignored, as ob_space.
-        hid_size: units of each layer.
-        num_hid_layers: number of layers.
+        name, ob_space, ac_space: ignored: networks have no scopes, and `learn` builds them for its environments.
+        hid_size, num_hid_layers: units of each layer, and number of layers.
         reuse: only False, since scripts share a network by passing the model.
         gaussian_fixed_var: only True, for a standard deviation that does not depend on the observation.
     """
@@ -195,9 +164,7 @@ def CnnPolicy(name: str, ob_space: Any, ac_space: Any, kind: str = "large") -> C
     """Make a network builder for `learn` with convolutions.
 
     Args:
-        name: ignored, since networks have no scopes.
-        ob_space: ignored, since `learn` builds the network for its environments.
-        ac_space: ignored, as ob_space.
+        name, ob_space, ac_space: ignored, as in MlpPolicy.
         kind: 'small' for cnn_small, 'large' for cnn.
     """
     if kind not in ("small", "large"):
@@ -214,7 +181,7 @@ def ppo1_learn(env: Any, policy_fn: Any, **kwargs: Any) -> Any:
         env: the environments.
         policy_fn: function policy_fn(name, ob_space, ac_space) that returns a network builder such as MlpPolicy's, or
             a network for learn.
-        kwargs: other arguments of tfbaselines.algs.ppo1.learn.
+        kwargs: arguments of tfbaselines.algs.ppo1.learn.
     """
     from tfbaselines.algs.ppo1 import learn
     from tfbaselines.envs.adapt import as_vec_env
@@ -227,12 +194,7 @@ def ppo1_learn(env: Any, policy_fn: Any, **kwargs: Any) -> Any:
 
 
 def gail_learn(*args: Any, **kwargs: Any) -> Any:
-    """Call tfbaselines.algs.gail.learn; refuse the form of baselines' gail.trpo_mpi, which takes a discriminator.
-
-    Args:
-        args: arguments by position.
-        kwargs: arguments by name.
-    """
+    """Call tfbaselines.algs.gail.learn; refuse the form of baselines' gail.trpo_mpi, which takes a discriminator."""
     of_baselines = kwargs.keys() & {"policy_func", "reward_giver", "expert_dataset"}
     if of_baselines or not all(isinstance(path, str | os.PathLike) for path in args[2:3]):
         raise UsageError(
@@ -283,17 +245,15 @@ class Pd:
 
 
 class PdType:
-    """The action head of a space in policy.distributions, with baselines' methods.
+    """The action head of a space in policy.distributions, with baselines' methods."""
 
-    Args:
-        size: the space, or the argument of the function `space_of`, which makes it.
-    """
+    space: type[spaces.Space]
 
-    def __init__(self, size: Any, space_of: Callable[[Any], spaces.Space] | None = None) -> None:
+    def __init__(self, size: Any) -> None:
         load_tensorflow()
         from tfbaselines.policy import distributions
 
-        self._head = distributions.make_pdtype(size if isinstance(size, spaces.Space) else space_of(size))
+        self._head = distributions.make_pdtype(size if isinstance(size, spaces.Space) else self.space(size))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -327,45 +287,42 @@ class PdType:
 
 
 class CategoricalPdType(PdType):
-    """One of `ncat` actions."""
+    """Action head of `ncat` actions, or of their space."""
 
-    def __init__(self, ncat: int | spaces.Discrete) -> None:
-        super().__init__(ncat, spaces.Discrete)
+    space = spaces.Discrete
+
+    def __init__(self, ncat: int | spaces.Space) -> None:
+        super().__init__(ncat)
 
 
 class MultiCategoricalPdType(PdType):
-    """Several choices among nvec[0], nvec[1], ... actions."""
+    """Action head of several choices, of nvec[0], nvec[1], ... actions, or of their space."""
 
-    def __init__(self, nvec: Sequence[int] | spaces.MultiDiscrete) -> None:
-        super().__init__(nvec, spaces.MultiDiscrete)
+    space = spaces.MultiDiscrete
+
+    def __init__(self, nvec: Sequence[int] | spaces.Space) -> None:
+        super().__init__(nvec)
 
 
 class DiagGaussianPdType(PdType):
-    """Vectors of `size` numbers."""
+    """Action head of `size` numbers, or of their space."""
 
-    def __init__(self, size: int | spaces.Box) -> None:
-        super().__init__(size, lambda size: spaces.Box(-np.inf, np.inf, (size,)))
+    space = spaces.Box
+
+    def __init__(self, size: int | spaces.Space) -> None:
+        super().__init__(size if isinstance(size, spaces.Space) else spaces.Box(-np.inf, np.inf, (size,)))
 
 
 class BernoulliPdType(PdType):
-    """Vectors of `size` bits."""
+    """Action head of `size` bits, or of their space."""
 
-    def __init__(self, size: int | spaces.MultiBinary) -> None:
-        super().__init__(size, spaces.MultiBinary)
-
-
-PDTYPES = {
-    spaces.Discrete: CategoricalPdType,
-    spaces.MultiDiscrete: MultiCategoricalPdType,
-    spaces.Box: DiagGaussianPdType,
-    spaces.MultiBinary: BernoulliPdType,
-}
+    space = spaces.MultiBinary
 
 
 def make_pdtype(ac_space: spaces.Space) -> PdType:
     """Return the action head of an action space."""
-    kind = next((pdtype for space, pdtype in PDTYPES.items() if isinstance(ac_space, space)), PdType)
-    return kind(ac_space)
+    kinds = PdType.__subclasses__()
+    return next((kind for kind in kinds if isinstance(ac_space, kind.space)), PdType)(ac_space)
 
 
 class Mujoco_Dset:
@@ -374,11 +331,9 @@ class Mujoco_Dset:
     It is accepted in place of the file: ``gail.learn("mlp", env, demo_path=Mujoco_Dset("expert.npz"))``.
 
     Attributes:
-        obs: [E * L, ...] observations.
-        acs: [E * L, ...] actions.
+        obs, acs: [E * L, ...] observations and actions.
         rets: [E] returns; `avg_ret` and `std_ret` are their mean and standard deviation.
-        num_traj: number of episodes, E.
-        num_transition: number of rows, E * L.
+        num_traj, num_transition: number of episodes, E, and of rows, E * L.
 
     Args:
         expert_path: the file.
@@ -393,11 +348,10 @@ class Mujoco_Dset:
         self.path = os.fspath(expert_path)
         try:
             arrays = read_archive(self.path)
-        except OSError as error:
-            raise bad_argument("expert_path", self.path, f"a file ({(error.strerror or str(error)).lower()})") from None
-        try:
             for name, shape in SHAPES.items():
                 check_array(name, arrays.get(name), shape)
+        except OSError as error:
+            raise bad_argument("expert_path", self.path, f"a file ({(error.strerror or str(error)).lower()})") from None
         except ValueError as error:
             raise bad_argument("expert_path", self.path, f"an expert file: {error}") from None
         count = len(arrays["obs"]) if traj_limitation < 0 else traj_limitation
@@ -420,12 +374,7 @@ class Mujoco_Dset:
         return self.path
 
     def get_next_batch(self, batch_size: int, split: str | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return observations and actions of the next rows; a negative size returns all rows.
-
-        Args:
-            batch_size: number of rows.
-            split: 'train', 'val', or None for all.
-        """
+        """Return observations and actions of the next rows of a split; a negative size returns all of them."""
         if split not in self._rows:
             raise bad_argument("split", split, "'train', 'val' or None")
         rows = self._rows[split]
