@@ -103,7 +103,7 @@ class Foreign(gymnasium.vector.VectorEnv):
             gymnasium.wrappers.vector.RecordEpisodeStatistics(gymnasium.vector.SyncVectorEnv([cartpole])),
             "env='RecordEpisodeStatistics' is not valid: .* without wrappers",
         ),
-        (lambda: 3, "env='int' is not valid: its functions make Gymnasium environments"),
+        (lambda: 3, "env='int' is not valid: a function that makes a Gymnasium environment"),
         ("CartPol-v1", "did you mean 'CartPole-v1'"),
     ],
 )

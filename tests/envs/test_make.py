@@ -348,7 +348,7 @@ def test_a_function_makes_the_environments(worker):
 
 
 def test_a_function_that_makes_something_else_is_named():
-    with pytest.raises(ValueError, match=r"env_id='int' is not valid: a function that makes a Gymnasium environment"):
+    with pytest.raises(ValueError, match=r"env='int' is not valid: a function that makes a Gymnasium environment"):
         make_vec_env(lambda: 3)
 
 

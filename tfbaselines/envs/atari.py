@@ -22,12 +22,7 @@ StepResult = tuple[Any, float, bool, bool, dict[str, Any]]
 
 
 class NoopResetEnv(gymnasium.Wrapper):
-    """Do nothing for 1 to noop_max frames at the start of a game, so that games begin differently.
-
-    Args:
-        env: the game, without frame skip.
-        noop_max: most frames.
-    """
+    """Do nothing for 1 to noop_max frames at the start of a game, so that games begin differently."""
 
     def __init__(self, env: gymnasium.Env, noop_max: int = 30) -> None:
         super().__init__(env)
@@ -47,11 +42,7 @@ class NoopResetEnv(gymnasium.Wrapper):
 
 
 class FireResetEnv(gymnasium.Wrapper):
-    """Press FIRE at an episode's start, then the action after it, in games that begin with FIRE.
-
-    Args:
-        env: a game with FIRE as action 1.
-    """
+    """Press FIRE, which must be action 1, at an episode's start, then the action after it."""
 
     def __init__(self, env: gymnasium.Env) -> None:
         super().__init__(env)
@@ -69,11 +60,7 @@ class FireResetEnv(gymnasium.Wrapper):
 
 
 class EpisodicLifeEnv(gymnasium.Wrapper):
-    """End an episode with each lost life; a new game begins after the last one.
-
-    Args:
-        env: the game.
-    """
+    """End an episode with each lost life; a new game begins after the last one."""
 
     def __init__(self, env: gymnasium.Env) -> None:
         super().__init__(env)
@@ -101,12 +88,7 @@ class EpisodicLifeEnv(gymnasium.Wrapper):
 
 
 class MaxAndSkipEnv(gymnasium.Wrapper):
-    """Repeat each action and return the maximum of the last two frames, since sprites flicker.
-
-    Args:
-        env: the game, without frame skip.
-        skip: number of steps per action.
-    """
+    """Repeat each action and return the maximum of the last two frames, since sprites flicker."""
 
     def __init__(self, env: gymnasium.Env, skip: int = 4) -> None:
         super().__init__(env)
@@ -131,14 +113,7 @@ class ClipRewardEnv(gymnasium.RewardWrapper):
 
 
 class WarpFrame(gymnasium.ObservationWrapper):
-    """Resize frames by area interpolation.
-
-    Args:
-        env: the game; frames are RGB or gray.
-        width: columns of a new frame.
-        height: rows of a new frame.
-        grayscale: convert RGB to one channel.
-    """
+    """Resize RGB or gray frames by area interpolation; grayscale converts RGB to one channel."""
 
     def __init__(self, env: gymnasium.Env, width: int = 84, height: int = 84, grayscale: bool = True) -> None:
         super().__init__(env)
@@ -157,12 +132,7 @@ class WarpFrame(gymnasium.ObservationWrapper):
 
 
 class FrameStack(gymnasium.Wrapper):
-    """Stack the latest k frames along the last axis; an episode begins with its first frame k times.
-
-    Args:
-        env: the environment.
-        k: number of frames.
-    """
+    """Stack the latest k frames along the last axis; an episode begins with its first frame k times."""
 
     def __init__(self, env: gymnasium.Env, k: int) -> None:
         super().__init__(env)
@@ -183,11 +153,7 @@ class FrameStack(gymnasium.Wrapper):
 
 
 class LazyFrames:
-    """Frames that are joined on conversion to an array, so that neighbors in a replay share them.
-
-    Args:
-        frames: arrays [..., C].
-    """
+    """Frames [..., C] that are joined on conversion to an array, so that neighbors in a replay share them."""
 
     def __init__(self, frames: list[np.ndarray]) -> None:
         self._frames = frames
@@ -212,11 +178,7 @@ class LazyFrames:
 
 
 class ScaledFloatFrame(gymnasium.ObservationWrapper):
-    """Scale pixels to float32 from 0 to 1. This undoes the memory savings of LazyFrames.
-
-    Args:
-        env: the environment.
-    """
+    """Scale pixels to float32 from 0 to 1. This undoes the memory savings of LazyFrames."""
 
     def __init__(self, env: gymnasium.Env) -> None:
         super().__init__(env)
@@ -232,7 +194,7 @@ def make_atari(env_id: str, max_episode_steps: int | None = None, **env_kwargs: 
     Args:
         env_id: a NoFrameskip id.
         max_episode_steps: another limit, in steps of four frames.
-        env_kwargs: arguments for gymnasium.make.
+        env_kwargs: for gymnasium.make.
     """
     if "NoFrameskip" not in env_id:
         game = env_id.rpartition("/")[2].partition("-")[0].removesuffix("Deterministic")

@@ -69,15 +69,7 @@ class _Wrong(Exception):
 
 
 def check(make: Callable[[], gymnasium.Env], steps: int = 1000) -> Iterator[Finding]:
-    """Examine an environment.
-
-    Args:
-        make: makes it.
-        steps: number of random steps.
-
-    Yields:
-        Findings; a mistake that prevents further checks is the last of them.
-    """
+    """Yield findings on the environment that `make` makes; a mistake that prevents further checks is the last."""
     env, unclosed = _Watched(make()), []
     try:
         yield from _findings(env, steps)
@@ -166,11 +158,7 @@ def _called(what: str, function: Callable[..., Any], *args: Any, **kwargs: Any) 
 
 
 class _Watched(gymnasium.Wrapper):
-    """Name calls that fail, keep the latest observation, and replace actions that a mask forbids.
-
-    Args:
-        env: the examined environment.
-    """
+    """Name calls that fail, keep the latest observation, and replace actions that a mask forbids."""
 
     def __init__(self, env: gymnasium.Env) -> None:
         super().__init__(env)

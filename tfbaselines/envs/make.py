@@ -10,14 +10,15 @@ from functools import partial
 from typing import Any
 
 import gymnasium
+from gymnasium.wrappers import TimeLimit
 
 from tfbaselines.envs import cannot_be_made, env_type_of, spec_of
 from tfbaselines.envs.monitor import Monitor, ResultsWriter
 from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv, VecEnv, VecFrameStack
 from tfbaselines.envs.vec.observations import flattened
-from tfbaselines.envs.vec.worker import EnvironmentFault, begin, check_spaces, why
+from tfbaselines.envs.vec.worker import EnvironmentFault, begin, check_spaces, environment_name, id_of, why
 from tfbaselines.envs.vec.wrappers import has_display
-from tfbaselines.envs.wrappers import RewardScaler, VecNormalize, clipped, with_quick_actions
+from tfbaselines.envs.wrappers import ClipActions, RewardScaler, VecNormalize, clipped, with_quick_actions
 from tfbaselines.errors import UsageError, bad_argument, check_at_least, unknown
 
 WORKERS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
@@ -30,7 +31,8 @@ OWN_TYPE = "own"
 # Environments with is_success in their infos, which baselines writes to the monitor's file.
 WITH_SUCCESS = re.compile("Fetch|Hand")
 
-# Difference between the seeds of an environment and its replacement.
+# Differences between the seeds of ranks, and of an environment and its replacement.
+RANKS_APART = 10_000
 SEEDS_APART = 1_000_003
 
 
@@ -49,22 +51,12 @@ def make_env(
     initializer: Callable[[int, int], None] | None = None,
     append: bool = False,
 ) -> gymnasium.Env:
-    """Make one environment with its monitor and wrappers.
+    """Make one environment with its monitor and wrappers; the arguments are those of make_vec_env.
 
     Args:
         env_id: a registered id, or a function that makes the environment.
-        env_type: type of the environment; see env_type_of.
-        mpi_rank: this process's rank, for the monitor's file name.
         subrank: number of the environment within the rank; added to the seed.
-        seed: seed of the environment; None for any.
-        reward_scale: factor of the rewards.
-        gamestate: state of a retro game.
-        flatten_dict_observations: flatten Dict and Tuple observations to one Box.
-        wrapper_kwargs: arguments for wrap_deepmind (atari).
-        env_kwargs: arguments for gymnasium.make, or for the function.
         logger_dir: directory of `RANK.SUBRANK.monitor.csv`; None writes no file.
-        initializer: called with (mpi_rank, subrank) before the environment is made.
-        append: continue the monitor's file.
     """
     if initializer is not None:
         initializer(mpi_rank, subrank)
@@ -77,14 +69,17 @@ def make_env(
     # The monitor is inside all wrappers that change rewards.
     success = ("is_success",) if env_type == "robotics" and WITH_SUCCESS.match(name) else ()
     path = _monitor_path(logger_dir, mpi_rank, subrank)
-    env = Monitor(env, path, allow_early_resets=True, info_keywords=success, append=append)
+    # A monitor inside a TimeLimit misses the truncations.
+    if path or not _has(env, Monitor, before=TimeLimit):
+        env = Monitor(env, path, allow_early_resets=True, info_keywords=success, append=append)
     # Seeding begins an episode that EpisodicLifeEnv must not continue, so the wrappers come later.
-    _seed(env, name, None if seed is None else seed + subrank)
+    if seed is not None:
+        _seed(env, subrank, seed + subrank)
     if env_type == "atari":
         from tfbaselines.envs.atari import wrap_deepmind
 
         env = wrap_deepmind(env, **(wrapper_kwargs or {}))
-    env = clipped(env)
+    env = env if _has(env, ClipActions) else clipped(env)
     if reward_scale != 1:
         env = RewardScaler(env, reward_scale)
     return env
@@ -97,19 +92,28 @@ def _check_game_options(env_type: str, gamestate: str | None, wrapper_kwargs: di
         raise bad_argument("wrapper_kwargs", wrapper_kwargs, "only Atari games have it")
 
 
-def _seed(env: gymnasium.Env, name: str, seed: int | None) -> None:
+def _seed(env: gymnasium.Env, number: int, seed: int) -> None:
     try:
         begin(env, seed=seed)
     except Exception as error:
-        raise EnvironmentFault(f"environment {name or type(env.unwrapped).__name__} failed: {why(error)}") from error
+        raise EnvironmentFault(f"{environment_name(number, id_of(env))} failed: {why(error)}") from error
     env.action_space.seed(seed)
+
+
+def _has(env: Any, wrapper: type, before: type | tuple[()] = ()) -> bool:
+    """Return whether an environment has a wrapper of a class, outside of any wrapper of the class `before`."""
+    while isinstance(env, gymnasium.Wrapper) and not isinstance(env, before):
+        if isinstance(env, wrapper):
+            return True
+        env = env.env
+    return False
 
 
 def _bare(env_id: str | Callable[..., gymnasium.Env], env_type: str, env_kwargs: dict[str, Any]) -> gymnasium.Env:
     if callable(env_id):
         env = env_id(**env_kwargs)
         if not isinstance(env, gymnasium.Env):
-            raise bad_argument("env_id", type(env).__name__, "a function that makes a Gymnasium environment")
+            raise bad_argument("env", type(env).__name__, "a function that makes a Gymnasium environment")
         return env
     if env_type == "atari":
         from tfbaselines.envs.atari import make_atari
@@ -207,7 +211,7 @@ def make_vec_env(
     made_by_function = callable(env_id)
     registered, env_id = (OWN_TYPE, env_id) if made_by_function else env_type_of(env_id)
     env_type = env_type or registered
-    seed = None if seed is None else seed + 10_000 * mpi_rank
+    seed = None if seed is None else seed + RANKS_APART * mpi_rank
     game = _native_game(env_id) if env_type == "atari" and not made_by_function else None
     plain = not (force_dummy or worker or env_kwargs or initializer or start_index or gamestate or reward_scale != 1)
     if game is not None and plain and set(wrapper_kwargs or {}) <= {"episode_life", "clip_rewards"}:
@@ -235,17 +239,9 @@ def make_vec_env(
 
 @dataclasses.dataclass(frozen=True)
 class _Maker:
-    """Makes one environment of several, in this process or in another.
+    """Makes one environment of several, in this process or in another."""
 
-    Attributes:
-        spec: the registry's entry, since another process has not imported the module that registers the environment;
-            None if a function makes it.
-        make: makes the environment from subrank, seed and append.
-        subrank: number of the environment.
-        seed: seed of all environments; None for any.
-        append: continue the monitor file.
-    """
-
+    # The registry's entry: another process has not imported the module that registers it. None for a function.
     spec: Any
     make: Callable[..., gymnasium.Env]
     subrank: int
@@ -258,11 +254,10 @@ class _Maker:
         return self.make(subrank=self.subrank, seed=self.seed, append=self.append)
 
     def example(self) -> gymnasium.Env:
-        """Make the environment without its monitor file."""
         return self.make(subrank=self.subrank, seed=self.seed, logger_dir=None)
 
     def again(self, number: int) -> "_Maker":
-        """Return the maker of a replacement, with another seed, that continues the monitor file."""
+        """Return the maker of replacement `number`, with another seed, that continues the monitor file."""
         seed = None if self.seed is None else self.seed + number * SEEDS_APART
         return dataclasses.replace(self, seed=seed, append=True)
 
@@ -328,13 +323,10 @@ def build_env(
     """Make the environments of a run from its config, which config.json stores.
 
     Args:
-        config: env, env_type, num_env, seed, reward_scale, gamestate, worker, step_timeout, restart_workers (for
-            workers in processes), env_kwargs, normalize (VecNormalize around MuJoCo environments), flatten (Dict and
-            Tuple observations); missing keys have defaults.
+        config: env (the id), normalize (VecNormalize around MuJoCo environments), flatten (flatten_dict_observations),
+            and arguments of make_vec_env; missing keys have defaults.
         training: False freezes the statistics of VecNormalize.
-        logger_dir: directory of the monitor files; None writes no files.
-        append: continue the monitor files of an earlier run.
-        mpi_rank: this process's rank.
+        logger_dir: as for make_vec_env, like the rest.
     """
     env_type, env_id = env_type_of(config["env"], config.get("env_type"))
     limits = {}

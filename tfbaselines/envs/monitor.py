@@ -119,21 +119,17 @@ class Monitor(gymnasium.Wrapper):
         return obs, reward, terminated, truncated, info
 
     def close(self) -> None:
-        """Close the environment and the file."""
         super().close()
         if self.results_writer is not None:
             self.results_writer.close()
 
     def get_total_steps(self) -> int:
-        """Return the number of steps in all episodes."""
         return self._finished_steps + self._length
 
     def get_episode_rewards(self) -> list[float]:
-        """Return the total reward of each finished episode."""
         return self._rewards
 
     def get_episode_lengths(self) -> list[int]:
-        """Return the number of steps of each finished episode."""
         return self._lengths
 
     def get_episode_times(self) -> list[float]:
@@ -234,11 +230,9 @@ class ResultsWriter:
                 warn(f"{self.filename} cannot be written to ({error})")
 
     def close(self) -> None:
-        """Close the file; a second call does nothing."""
         self._file.close()
 
     def _open(self, append: bool) -> None:
-        """Open the file, make its directory if needed, and write the header of a new file."""
         os.makedirs(os.path.dirname(self.filename) or ".", exist_ok=True)
         continued = append and self._continue()
         self._file = open(self.filename, "a" if continued else "w", encoding="utf-8", newline="")  # noqa: SIM115

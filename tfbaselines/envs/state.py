@@ -74,9 +74,7 @@ def in_words(what: str, why: str) -> str:
 def episode_state(env: gymnasium.Env, failed: Failed = warn_once) -> dict[str, Any] | None:
     """Return the state of an environment and of its wrappers; None if one of them cannot be saved.
 
-    Args:
-        env: the environment.
-        failed: called with a method that raised, or returned other values than arrays and JSON, and the reason.
+    `failed` is called with a method that raised, or returned other values than arrays and JSON, and the reason.
     """
     layers = []
     for layer in _layers(env):
@@ -92,13 +90,7 @@ def episode_state(env: gymnasium.Env, failed: Failed = warn_once) -> dict[str, A
 
 
 def restore_episode(env: gymnasium.Env, state: dict[str, Any], failed: Failed = warn_once) -> bool:
-    """Restore the result of `episode_state`; return False if it is damaged or of another environment.
-
-    Args:
-        env: the environment.
-        state: result of `episode_state`.
-        failed: called with a method that raised, and the reason.
-    """
+    """Restore the result of `episode_state`; return False if it is damaged or of another environment."""
     layers = list(_layers(env))
     try:
         names = [name for name, _ in state["layers"]]
@@ -123,7 +115,6 @@ def _failure(method: str, layer: gymnasium.Env, error: Exception) -> tuple[str, 
 
 
 def _layers(env: gymnasium.Env) -> Iterator[gymnasium.Env]:
-    """Yield an environment's wrappers from the outermost, then the environment."""
     while isinstance(env, gymnasium.Wrapper):
         yield env
         env = env.env

@@ -18,11 +18,7 @@ from tfbaselines.parallel.moments import RunningMeanStd
 
 
 class ClipActions(gymnasium.Wrapper):
-    """Clip actions to the bounds of a Box action space; NaN becomes 0.
-
-    Args:
-        env: the environment.
-    """
+    """Clip actions to the bounds of a Box action space; NaN becomes 0."""
 
     def __init__(self, env: gymnasium.Env) -> None:
         super().__init__(env)
@@ -54,11 +50,7 @@ def clipped(env: gymnasium.Env) -> gymnasium.Env:
 
 
 class Discrete(spaces.Discrete):
-    """Gymnasium's Discrete with a fast `contains` for policies' actions: environments call it in every step.
-
-    Args:
-        space: the space to replace.
-    """
+    """Gymnasium's Discrete with a fast `contains` for policies' actions: environments call it in every step."""
 
     def __init__(self, space: spaces.Discrete) -> None:
         super().__init__(space.n, start=space.start)
@@ -66,7 +58,6 @@ class Discrete(spaces.Discrete):
         self._last = int(self.start + self.n - 1)
 
     def contains(self, x: Any) -> bool:
-        """Return whether x is an action."""
         if x.__class__ is np.int64:
             return bool(self._first <= x <= self._last)
         return super().contains(x)
@@ -83,15 +74,7 @@ def with_quick_actions(env: gymnasium.Env) -> gymnasium.Env:
 
 
 class RewardScaler(gymnasium.Wrapper):
-    """Multiply rewards by a number.
-
-    Args:
-        env: the environment.
-        scale: factor of the rewards.
-
-    Attributes:
-        scale: factor of the rewards.
-    """
+    """Multiply rewards by a number."""
 
     def __init__(self, env: gymnasium.Env, scale: float = 0.01) -> None:
         super().__init__(env)
@@ -103,12 +86,7 @@ class RewardScaler(gymnasium.Wrapper):
 
 
 class TimeLimit(gymnasium.wrappers.TimeLimit):
-    """Truncate episodes after some steps, in addition to a limit of the environment.
-
-    Args:
-        env: the environment.
-        max_episode_steps: most steps of an episode; None for no limit.
-    """
+    """Truncate episodes after some steps, in addition to a limit of the environment; None for no limit."""
 
     def __init__(self, env: gymnasium.Env, max_episode_steps: int | None = None) -> None:
         super().__init__(env, sys.maxsize if max_episode_steps is None else max_episode_steps)
@@ -124,12 +102,7 @@ COMPARED = 8
 
 
 class GoalReward:
-    """An environment's compute_reward for batches; one without batches is called row by row.
-
-    Args:
-        compute: maps an achieved goal, a desired goal and an info to a reward; most functions accept batches too.
-        scale: factor of the rewards.
-    """
+    """An environment's compute_reward for batches; one that does not accept batches is called row by row."""
 
     def __init__(self, compute: Callable[[np.ndarray, np.ndarray, dict[str, Any]], Any], scale: float = 1.0) -> None:
         self._compute = compute
@@ -194,11 +167,7 @@ ADVICE = "give max_ep_len, or max_episode_steps where the environment is registe
 
 
 def require_end(steps: int) -> None:
-    """Raise a UsageError for an episode that seems endless, after an early warning.
-
-    Args:
-        steps: length of the longest current episode; call this with every length.
-    """
+    """Raise a UsageError for an episode that seems endless, after an early warning; call it with every length."""
     if steps == LONG_EPISODE:
         warn(f"an episode has not ended within {steps:,} steps: if it never does, {ADVICE}")
     if steps > LONGEST_EPISODE:
@@ -312,15 +281,7 @@ class VecNormalize(VecEnvWrapper):
 
 
 def scaled(obs: np.ndarray, mean: np.ndarray, var: np.ndarray, epsilon: float, clipob: float) -> np.ndarray:
-    """Scale observations [..., *shape] to mean 0 and deviation 1, clipped to [-clipob, clipob].
-
-    Args:
-        obs: raw observations.
-        mean: mean of observations [*shape].
-        var: variance of observations [*shape].
-        epsilon: number added to the variance.
-        clipob: bound of the scaled observations.
-    """
+    """Scale observations [..., *shape] to mean 0 and deviation 1, clipped to [-clipob, clipob]."""
     return _clip((obs - mean) / np.sqrt(var + epsilon), clipob)
 
 
