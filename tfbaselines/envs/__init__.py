@@ -84,15 +84,19 @@ def spec_of(env_id: str) -> Any:
     raise UsageError(f"{unknown('environment', env_id, gymnasium.registry)}; {module}")
 
 
+def layers_of(env: gymnasium.Env) -> Iterator[gymnasium.Env]:
+    """Yield an environment's wrappers from the outermost, then the environment."""
+    while isinstance(env, gymnasium.Wrapper):
+        yield env
+        env = env.env
+    yield env
+
+
 def _newest_version(env_id: str) -> str | None:
     """Return the newest registered version of an environment."""
-    base = _without_version(env_id)
-    versions = [name for name in gymnasium.registry if _without_version(name) == base]
+    base = VERSION.sub("", env_id)
+    versions = [name for name in gymnasium.registry if VERSION.sub("", name) == base]
     return max(versions, key=lambda name: int(re.search(r"\d*$", name)[0] or 0), default=None)
-
-
-def _without_version(env_id: str) -> str:
-    return VERSION.sub("", env_id)
 
 
 @contextlib.contextmanager

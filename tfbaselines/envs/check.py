@@ -3,6 +3,7 @@
 import re
 import time
 import warnings
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -54,14 +55,7 @@ class Finding(NamedTuple):
     text: str
 
 
-class Step(NamedTuple):
-    """The results of one step."""
-
-    obs: Any
-    reward: Any
-    terminated: Any
-    truncated: Any
-    info: Any
+Step = namedtuple("Step", "obs reward terminated truncated info")
 
 
 class _Wrong(Exception):

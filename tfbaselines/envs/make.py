@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import re
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 import gymnasium
 from gymnasium.wrappers import TimeLimit
 
-from tfbaselines.envs import cannot_be_made, env_type_of, spec_of
+from tfbaselines.envs import cannot_be_made, env_type_of, layers_of, spec_of
 from tfbaselines.envs.monitor import Monitor, ResultsWriter
 from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv, VecEnv, VecFrameStack
 from tfbaselines.envs.vec.observations import flattened
@@ -102,11 +103,8 @@ def _seed(env: gymnasium.Env, number: int, seed: int) -> None:
 
 def _has(env: Any, wrapper: type, before: type | tuple[()] = ()) -> bool:
     """Return whether an environment has a wrapper of a class, outside of any wrapper of the class `before`."""
-    while isinstance(env, gymnasium.Wrapper) and not isinstance(env, before):
-        if isinstance(env, wrapper):
-            return True
-        env = env.env
-    return False
+    outside = itertools.takewhile(lambda layer: not isinstance(layer, before), layers_of(env))
+    return any(isinstance(layer, wrapper) for layer in outside)
 
 
 def _bare(env_id: str | Callable[..., gymnasium.Env], env_type: str, env_kwargs: dict[str, Any]) -> gymnasium.Env:

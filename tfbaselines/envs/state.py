@@ -6,48 +6,30 @@ these names: if they fail, the episode is not saved and the run continues.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
 import numpy as np
 
+from tfbaselines.envs import layers_of
 from tfbaselines.errors import warn
 
-# Attributes that change in an episode, by class (module and name) or by module.
+# Attributes that change in an episode, by package, module or class. Wrappers without state have none.
 ATTRIBUTES: dict[str, tuple[str, ...]] = {
-    "gymnasium.envs.classic_control.acrobot.AcrobotEnv": ("state",),
-    "gymnasium.envs.classic_control.cartpole.CartPoleEnv": ("state", "steps_beyond_terminated"),
-    "gymnasium.envs.classic_control.continuous_mountain_car.Continuous_MountainCarEnv": ("state",),
-    "gymnasium.envs.classic_control.mountain_car.MountainCarEnv": ("state",),
-    "gymnasium.envs.classic_control.pendulum.PendulumEnv": ("state", "last_u"),
-    "gymnasium.envs.toy_text.blackjack.BlackjackEnv": ("player", "dealer"),
-    "gymnasium.envs.toy_text.cliffwalking.CliffWalkingEnv": ("s", "lastaction"),
-    "gymnasium.envs.toy_text.frozen_lake.FrozenLakeEnv": ("s", "lastaction"),
-    "gymnasium.envs.toy_text.taxi.TaxiEnv": ("s", "lastaction", "fickle_step", "taxi_orientation"),
-    "tfbaselines.envs.tiny": ("_time", "_wanted", "_cue", "_goal", "_position", "_room", "_shown"),
+    "gymnasium.envs.classic_control": ("state", "steps_beyond_terminated", "last_u"),
+    "gymnasium.envs.toy_text": ("s", "lastaction", "fickle_step", "taxi_orientation", "player", "dealer"),
     "gymnasium.wrappers.common.TimeLimit": ("_elapsed_steps",),
     "gymnasium.wrappers.common.OrderEnforcing": ("_has_reset",),
     "gymnasium.wrappers.common.PassiveEnvChecker": ("checked_reset", "checked_step"),
-    "tfbaselines.envs.monitor.Monitor": ("_reward", "_length", "_needs_reset", "_finished_steps", "_of_reset"),
-    "tfbaselines.envs.wrappers.TimeLimit": ("_elapsed_steps",),
-    "tfbaselines.envs.wrappers.ClipActions": (),
-    "tfbaselines.envs.wrappers.WholeActions": (),
-    "tfbaselines.envs.wrappers.RewardScaler": (),
-    "tfbaselines.envs.vec.observations.NamedParts": (),
-    "tfbaselines.envs.vec.observations.DiscreteParts": (),
-    "tfbaselines.envs.atari.NoopResetEnv": (),
-    "tfbaselines.envs.atari.FireResetEnv": (),
-    "tfbaselines.envs.atari.EpisodicLifeEnv": ("lives", "was_real_done"),
-    "tfbaselines.envs.atari.MaxAndSkipEnv": (),
-    "tfbaselines.envs.atari.ClipRewardEnv": (),
-    "tfbaselines.envs.atari.WarpFrame": (),
-    "tfbaselines.envs.atari.FrameStack": ("_frames",),
-    "tfbaselines.envs.atari.ScaledFloatFrame": (),
-    # Wrappers without state.
     "gymnasium.wrappers.transform_action": (),
     "gymnasium.wrappers.transform_observation": (),
     "gymnasium.wrappers.transform_reward": (),
+    "tfbaselines.envs.tiny": ("_time", "_wanted", "_cue", "_goal", "_position", "_room", "_shown"),
+    "tfbaselines.envs.monitor.Monitor": ("_reward", "_length", "_needs_reset", "_finished_steps", "_of_reset"),
+    "tfbaselines.envs.wrappers": ("_elapsed_steps",),
+    "tfbaselines.envs.vec.observations": (),
+    "tfbaselines.envs.atari": ("lives", "was_real_done", "_frames"),
 }
 
 Take = Callable[[Any], dict[str, Any]]
@@ -76,22 +58,22 @@ def episode_state(env: gymnasium.Env, failed: Failed = warn_once) -> dict[str, A
 
     `failed` is called with a method that raised, or returned other values than arrays and JSON, and the reason.
     """
-    layers = []
-    for layer in _layers(env):
+    saved = []
+    for layer in layers_of(env):
         ways = _ways(type(layer))
         if ways is None:
             return None
         try:
-            layers.append([type(layer).__name__, _encoded(ways[0](layer))])
+            saved.append([type(layer).__name__, _encoded(ways[0](layer))])
         except Exception as error:
             failed(*_failure("get_state", layer, error))
             return None
-    return {"layers": layers}
+    return {"layers": saved}
 
 
 def restore_episode(env: gymnasium.Env, state: dict[str, Any], failed: Failed = warn_once) -> bool:
     """Restore the result of `episode_state`; return False if it is damaged or of another environment."""
-    layers = list(_layers(env))
+    layers = list(layers_of(env))
     try:
         names = [name for name, _ in state["layers"]]
     except (KeyError, TypeError, ValueError):
@@ -114,13 +96,6 @@ def _failure(method: str, layer: gymnasium.Env, error: Exception) -> tuple[str, 
     return f"{method}() of {type(layer).__name__}", f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def _layers(env: gymnasium.Env) -> Iterator[gymnasium.Env]:
-    while isinstance(env, gymnasium.Wrapper):
-        yield env
-        env = env.env
-    yield env
-
-
 def _ways(kind: type) -> tuple[Take, Give] | None:
     """Return the functions that take and restore the state of a class's instances; None without any."""
     if kind.__module__.startswith("gymnasium.envs.mujoco."):
@@ -129,9 +104,9 @@ def _ways(kind: type) -> tuple[Take, Give] | None:
         return _take_fetch, _give_fetch
     if (kind.__module__, kind.__name__) == ("ale_py.env", "AtariEnv"):
         return _take_atari, _give_atari
-    for name in (f"{kind.__module__}.{kind.__qualname__}", kind.__module__):
-        if name in ATTRIBUTES:
-            return _attributes(ATTRIBUTES[name])
+    for name, attributes in ATTRIBUTES.items():
+        if f"{kind.__module__}.{kind.__qualname__}.".startswith(f"{name}."):
+            return _attributes(attributes)
     if callable(getattr(kind, "get_state", None)) and callable(getattr(kind, "set_state", None)):
         return kind.get_state, kind.set_state
     return None

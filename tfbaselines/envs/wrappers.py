@@ -12,6 +12,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from tfbaselines.envs import layers_of
 from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper, change_last, find_wrapper
 from tfbaselines.errors import UsageError, bad_argument, warn
 from tfbaselines.parallel.moments import RunningMeanStd
@@ -135,13 +136,12 @@ class GoalReward:
 def goal_reward(env: VecEnv) -> GoalReward:
     """Return the compute_reward of environments, with the scale of their rewards; UsageError without goals."""
     check_goals(env)
-    one, scale = env.unwrapped.example(), 1.0
-    while isinstance(one, gymnasium.Wrapper) and not hasattr(one, "compute_reward"):
-        scale *= one.scale if isinstance(one, RewardScaler) else 1.0
-        one = one.env
-    if not hasattr(one, "compute_reward"):
-        raise bad_argument("env", type(one).__name__, "an environment with goals needs compute_reward")
-    return GoalReward(one.compute_reward, scale)
+    scale = 1.0
+    for layer in layers_of(env.unwrapped.example()):
+        if hasattr(layer, "compute_reward"):
+            return GoalReward(layer.compute_reward, scale)
+        scale *= layer.scale if isinstance(layer, RewardScaler) else 1.0
+    raise bad_argument("env", type(layer).__name__, "an environment with goals needs compute_reward")
 
 
 def check_goals(env: VecEnv) -> None:
@@ -153,12 +153,8 @@ def check_goals(env: VecEnv) -> None:
 
 def episode_limit(env: VecEnv) -> int | None:
     """Return the steps after which a time limit truncates episodes; None without a known limit."""
-    one, limits = env.unwrapped.example(), []
-    while isinstance(one, gymnasium.Wrapper):
-        if isinstance(one, gymnasium.wrappers.TimeLimit):
-            limits.append(one._max_episode_steps)
-        one = one.env
-    return min(limits, default=None)
+    limits = [one for one in layers_of(env.unwrapped.example()) if isinstance(one, gymnasium.wrappers.TimeLimit)]
+    return min((limit._max_episode_steps for limit in limits), default=None)
 
 
 # Steps without an end of the episode before a warning, and before an error.
