@@ -63,19 +63,21 @@ def silent_stderr() -> Iterator[None]:
             os.close(kept)
 
 
-def lazily(*modules: str) -> Callable[[str], Any]:
+def lazily(package: str, *others: str) -> Callable[[str], Any]:
     """Make a package's ``__getattr__`` (PEP 562) that reads names from its modules on first use.
 
     Args:
-        modules: full names of the modules; the first one that has a name provides it.
+        package: full name of the package; the module of the same name in it is the first.
+        others: names of further modules.
     """
 
     def __getattr__(name: str) -> Any:
         if not name.startswith("__"):
             load_tensorflow()
-            for module in map(importlib.import_module, modules):
+            for own in (package.rpartition(".")[2], *others):
+                module = importlib.import_module(f"{package}.{own}")
                 if hasattr(module, name):
                     return getattr(module, name)
-        raise AttributeError(f"module '{modules[0].rpartition('.')[0]}' has no attribute '{name}'")
+        raise AttributeError(f"module '{package}' has no attribute '{name}'")
 
     return __getattr__

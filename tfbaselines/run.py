@@ -15,7 +15,7 @@ from tfbaselines.cli.sections import below, config_text
 from tfbaselines.cli.stored import NOT_KEPT, READ_AGAIN, given_again, make_config, needs_trust, read_config
 from tfbaselines.compat import names_of
 from tfbaselines.config.algorithm import EVAL_SEEDS_APART
-from tfbaselines.config.bases import reads_demonstrations
+from tfbaselines.config.groups import reads_demonstrations
 from tfbaselines.config.options import write_config
 from tfbaselines.errors import UsageError
 from tfbaselines.files import check_can_be_written
@@ -213,7 +213,7 @@ def _name_what_is_next(args: Arguments, directory: str) -> None:
     bounds = [name for name in ENDING if given.get(name) is not None]
     lengths = {"num_timesteps": args.total_timesteps}
     if args.total_timesteps is None:
-        lengths = {name: args.learn[name] for name in args.algorithm.length_arguments if args.learn.get(name)}
+        lengths = {name: args.learn[name] for name in args.algorithm.config.length_arguments if args.learn.get(name)}
     further = " ".join([f"--{name}={2 * value:g}" for name, value in lengths.items()])
     further += "".join(f" --{name}=None" for name in bounds)
     with contextlib.suppress(OSError):

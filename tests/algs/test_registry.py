@@ -11,7 +11,7 @@ from small_runs import ACTIONS
 import tfbaselines
 from tfbaselines import algs
 from tfbaselines.algs import ALGORITHMS, get
-from tfbaselines.config.networks import NETWORKS
+from tfbaselines.config.groups import NETWORKS
 from tfbaselines.envs.vec import DummyVecEnv
 from tfbaselines.training.build import saved_model
 
@@ -43,7 +43,7 @@ def test_an_unknown_algorithm_names_the_nearest():
 def test_an_entry_is_whole(algorithm):
     assert algorithm.summary and len(algorithm.summary) < 110 and not algorithm.summary.endswith(".")
     assert set(algorithm.actions) <= KINDS and algorithm.actions
-    assert set(algorithm.length_arguments) <= algorithm.config.arguments().keys()
+    assert set(algorithm.config.length_arguments) <= algorithm.config.arguments().keys()
     assert {algorithm.default_network(kind) for kind in ("atari", "mujoco", "mine")} <= NETWORKS.keys()
     assert algorithm.learn is algorithm.module.learn is getattr(tfbaselines, algorithm.name).learn
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tfbaselines.algs import ALGORITHMS
 from tfbaselines.cli.command_line import FLAGS, parse, parse_value, split
 from tfbaselines.config.argument import Argument
-from tfbaselines.config.networks import NETWORKS
+from tfbaselines.config.groups import NETWORKS
 from tfbaselines.errors import UsageError
 
 # The arguments of everything, but not those whose text names modules to import.

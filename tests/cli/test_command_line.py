@@ -10,7 +10,7 @@ from tfbaselines.algs import ALGORITHMS
 from tfbaselines.cli.command_line import FLAGS, OF_THE_RUN, parse, parse_value, split
 from tfbaselines.config.argument import Argument, kinds_of
 from tfbaselines.config.config import NetworkSpec, Schedule
-from tfbaselines.config.networks import ACTIVATIONS, NETWORKS
+from tfbaselines.config.groups import ACTIVATIONS, NETWORKS
 from tfbaselines.errors import UsageError
 from tfbaselines.parallel.mpi import usable_cores
 from tfbaselines.policy import networks as built

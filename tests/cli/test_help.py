@@ -9,7 +9,7 @@ import tfbaselines
 from tfbaselines.algs import ALGORITHMS
 from tfbaselines.cli import command_line as page
 from tfbaselines.cli.command_line import FLAGS
-from tfbaselines.config.networks import NETWORKS
+from tfbaselines.config.groups import NETWORKS
 from tfbaselines.errors import UsageError
 
 HEAVY = {"tensorflow", "keras", "tensorflow_probability", "tf_keras", "pandas", "matplotlib", "mpi4py", "cv2", "scipy"}

@@ -10,7 +10,7 @@ from tfbaselines import ALGORITHMS
 from tfbaselines.algs import get
 from tfbaselines.cli.command_line import FLAGS
 from tfbaselines.config.config import OF_ENVIRONMENTS, Coefficient, Config, Schedule, arg
-from tfbaselines.config.networks import NETWORKS
+from tfbaselines.config.groups import NETWORKS
 from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
 from tfbaselines.envs.make import make_vec_env

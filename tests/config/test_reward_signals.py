@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tfbaselines.algs import get
-from tfbaselines.config.bases import parse_signals
+from tfbaselines.config.groups import parse_signals
 from tfbaselines.errors import UsageError
 from tfbaselines.run import main
 

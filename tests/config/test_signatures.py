@@ -7,7 +7,7 @@ import pytest
 from loops import for_each
 
 from tfbaselines.config.argument import kinds_of
-from tfbaselines.config.networks import ACTIVATIONS, NETWORKS, network_named
+from tfbaselines.config.groups import ACTIVATIONS, NETWORKS, network_named
 from tfbaselines.errors import UsageError
 from tfbaselines.policy import networks as built
 

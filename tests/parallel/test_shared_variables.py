@@ -34,7 +34,7 @@ class WithTable(OffPolicyModel):
     def variables(self):
         return [*super().variables(), self.table]
 
-ALGORITHM = Algorithm(name="small", config=sac.Config, summary="", actions=EVERY_KIND)
+ALGORITHM = Algorithm(sac.Config, "", EVERY_KIND)
 box = spaces.Box(-1.0, 1.0, (2,), np.float32)
 env = SimpleNamespace(observation_space=box, action_space=box)
 

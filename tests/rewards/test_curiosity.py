@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.config.bases import Curiosity as Arguments
+from tfbaselines.config.groups import Curiosity as Arguments
 from tfbaselines.policy.distributions import make_pdtype
 from tfbaselines.rewards.novelty import Curiosity, forward_error, inverse_error
 

@@ -5,7 +5,7 @@ import pytest
 from small_environments import box, identity
 from small_runs import demonstrations_for
 
-from tfbaselines.config.bases import parse_signals
+from tfbaselines.config.groups import parse_signals
 from tfbaselines.rewards import make_signals
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from tfbaselines.config.bases import Rnd as Arguments
+from tfbaselines.config.groups import Rnd as Arguments
 from tfbaselines.rewards.novelty import Rnd
 
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)

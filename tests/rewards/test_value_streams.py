@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfbaselines.config.bases import parse_signals
+from tfbaselines.config.groups import parse_signals
 from tfbaselines.rewards import ValueStreams
 from tfbaselines.rollout.rollout import GO_ON, TIME_OUT, Rollout, gae
 

@@ -12,7 +12,7 @@ from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.training.clock import Plan
 from tfbaselines.training.run import Run
 
-ALGORITHM = Algorithm(name="small", config=Config, summary="", actions=EVERY_KIND)
+ALGORITHM = Algorithm(Config, "", EVERY_KIND)
 
 
 class Remembering:

@@ -13,7 +13,7 @@ from typing import Any
 from tfbaselines.config.algorithm import Algorithm, named
 from tfbaselines.config.argument import Argument, accepted, shown
 from tfbaselines.config.config import Declared, arg
-from tfbaselines.config.networks import NETWORKS, Network, network_named
+from tfbaselines.config.groups import NETWORKS, Network, network_named
 from tfbaselines.config.options import EXCHANGES, ON_NAN, PRECISIONS
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
 from tfbaselines.config.stable_baselines3 import name_here
@@ -213,7 +213,7 @@ def parse(
     if flags["num_env"] is None:
         usual = learn.get("rollout_batch_size") or algorithm.num_env
         flags["num_env"] = len(usable_cores()) if env_type == "atari" else usual
-    by_length = "num_timesteps" not in given and not learn.keys().isdisjoint(algorithm.length_arguments)
+    by_length = "num_timesteps" not in given and not learn.keys().isdisjoint(algorithm.config.length_arguments)
     total_timesteps = None if by_length else flags["num_timesteps"]
     check_arguments(learn | {"seed": flags["seed"], "total_timesteps": total_timesteps}, algorithm, network)
     return Arguments(algorithm, flags, learn, total_timesteps, dict(given), env_type, env_id)

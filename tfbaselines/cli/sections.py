@@ -14,7 +14,7 @@ import gymnasium
 
 from tfbaselines.cli.command_line import ENV_KWARGS, FLAGS, OF_THE_RUN, Arguments
 from tfbaselines.config.argument import shown
-from tfbaselines.config.networks import network_named
+from tfbaselines.config.groups import network_named
 from tfbaselines.envs import ENV_TYPES, VERSION, env_type_of
 from tfbaselines.errors import UsageError, bad_argument, nearest, warn
 from tfbaselines.files import open_regular

@@ -18,8 +18,7 @@ from typing import Any
 from tfbaselines import __version__
 from tfbaselines.cli.command_line import FLAGS, OF_THE_RUN, Arguments, check_arguments
 from tfbaselines.config.algorithm import Algorithm
-from tfbaselines.config.bases import reads_demonstrations
-from tfbaselines.config.networks import network_named
+from tfbaselines.config.groups import network_named, reads_demonstrations
 from tfbaselines.config.options import FILE_NAME, to_jsonable
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.files import read_document

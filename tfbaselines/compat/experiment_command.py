@@ -19,7 +19,7 @@ from tfbaselines.cli.stored import read_config
 from tfbaselines.compat import spinup
 from tfbaselines.compat.experiments import DEFAULT_DATA_DIR, ExperimentGrid
 from tfbaselines.compat.spinup import SPINNING_UP
-from tfbaselines.config.networks import ACTIVATIONS, network_named
+from tfbaselines.config.groups import ACTIVATIONS, network_named
 from tfbaselines.config.stable_baselines3 import name_here
 from tfbaselines.errors import UsageError, bad_argument, check_at_least, unknown
 from tfbaselines.loading import load_tensorflow

@@ -20,7 +20,7 @@ from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.cli.command_line import ENV_KWARGS, OF_THE_RUN, check_arguments, parse
 from tfbaselines.cli.stored import check_config, make_config, read_config
 from tfbaselines.config.argument import shown
-from tfbaselines.config.networks import ACTIVATIONS, network_named
+from tfbaselines.config.groups import ACTIVATIONS, network_named
 from tfbaselines.config.options import FILE_NAME, write_config
 from tfbaselines.envs import env_type_of
 from tfbaselines.errors import UsageError, bad_argument

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from types import ModuleType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -18,7 +18,7 @@ from tfbaselines.loading import load_tensorflow
 EVERY_KIND = ("Discrete", "MultiDiscrete", "MultiBinary", "Box")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Algorithm:
     """One algorithm of algs/.
 
@@ -26,7 +26,6 @@ class Algorithm:
     `make_policy(network, env, config, comm=None)`; the others use the policy that training/build.py makes.
 
     Attributes:
-        name: name of the package, and the value of --alg.
         config: class that declares the arguments.
         summary: one line for --help.
         actions: kinds of action spaces: Discrete, MultiDiscrete, MultiBinary, Box, bounded Box.
@@ -40,13 +39,12 @@ class Algorithm:
         num_env: default number of environments on the command line.
         action_masks: environments are wrapped so that the infos' action masks become a part of the observations.
         packed_observations: as action_masks, and observations of several parts become one row (envs/vec/packed.py).
-        length_arguments: arguments that set the length of training in place of total_timesteps.
     """
 
-    name: str
     config: type[Config]
     summary: str
     actions: tuple[str, ...]
+    _: KW_ONLY
     recurrent: bool = True
     tabular: bool = False
     values: bool = True
@@ -57,7 +55,11 @@ class Algorithm:
     num_env: int = 1
     action_masks: bool = False
     packed_observations: bool = False
-    length_arguments: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the package, and the value of --alg."""
+        return self.config.__module__.rpartition(".")[2]
 
     @property
     def several_observations(self) -> bool:
@@ -74,7 +76,7 @@ class Algorithm:
     def module(self) -> ModuleType:
         """The algorithm's package, imported on first use, and TensorFlow with it."""
         load_tensorflow()
-        return importlib.import_module(f"tfbaselines.algs.{self.name}")
+        return importlib.import_module(self.config.__module__)
 
     @property
     def learn(self) -> Callable[..., Any]:

@@ -10,7 +10,6 @@ import copy
 import dataclasses
 import functools
 import inspect
-import json
 import math
 import typing
 from collections.abc import Callable, Mapping
@@ -46,6 +45,7 @@ def arg(
     at_most: float | None = None,
     choices: tuple[str, ...] = (),
     limit: float | None = None,
+    after: str | None = None,
 ) -> Any:
     """Declare a field of a Config.
 
@@ -57,18 +57,24 @@ def arg(
         at_most: largest number accepted.
         choices: accepted texts.
         limit: largest number accepted for practical reasons; --help does not show it (limits.py).
+        after: position: the name of the argument before this one, '' for none; see Declared.
     """
-    metadata = {"meaning": meaning, "bounds": Bounds(at_least, above, at_most), "choices": choices, "limit": limit}
-    return dataclasses.field(default=default, metadata=metadata)
+    declared = {"meaning": meaning, "bounds": Bounds(at_least, above, at_most), "choices": choices, "limit": limit}
+    return dataclasses.field(default=default, metadata={"declared": declared, "after": after})
 
 
 @dataclasses.dataclass(kw_only=True)
 class Declared:
     """Arguments declared as fields. Values are checked, and whole numbers given as 1e6 become integers.
 
-    The order of a class's fields is the order of positions; inherited fields follow. An annotation alone
-    (``gamma: Coefficient``) gives an inherited argument its position.
+    A subclass declares its own arguments, and new defaults of inherited ones without `arg`: ``nsteps: int = 5``.
+
+    Positions begin with those of the base classes. A new argument stands behind the one declared before it in its
+    class, the first one at the end; ``arg(..., after=name)`` places it elsewhere.
     """
+
+    # Inherited arguments that change their positions: names, separated by spaces, by the argument before them.
+    moved: ClassVar[Mapping[str, str]] = {}
 
     def __post_init__(self) -> None:
         for argument in self.arguments().values():
@@ -86,15 +92,36 @@ class Declared:
 
 @functools.cache
 def _arguments(cls: type[Declared]) -> dict[str, Argument]:
+    declared: dict[str, Mapping[str, Any]] = {}
+    order: list[str] = []
+    for base in reversed(cls.__mro__):
+        before = None
+        for name in inspect.get_annotations(base):
+            metadata = base.__dict__["__dataclass_fields__"][name].metadata
+            if metadata:
+                declared[name] = metadata["declared"]
+            if name not in declared:
+                continue
+            if name not in order:
+                after = metadata["after"]
+                _place(order, name, before if after is None else after)
+            before = name
+        for before, names in base.__dict__.get("moved", {}).items():
+            for name in names.split():
+                _place(order, name, before)
+                before = name
     fields = cls.__dataclass_fields__
-    names = [*inspect.get_annotations(cls), *fields]
-    return {name: _argument(fields[name], _metadata(cls, name)) for name in names if _metadata(cls, name)}
+    return {name: _argument(fields[name], declared[name]) for name in order}
 
 
-def _metadata(cls: type[Declared], name: str) -> Mapping[str, Any]:
-    """Return the metadata of `arg`, from a base class where the class has only an annotation."""
-    fields = [base.__dict__["__dataclass_fields__"].get(name) for base in cls.__mro__ if issubclass(base, Declared)]
-    return next((field.metadata for field in fields if field is not None and field.metadata), {})
+def _place(order: list[str], name: str, before: str | None) -> None:
+    """Put a name behind another one in the order: '' is the start, None the end."""
+    if name in order:
+        order.remove(name)
+    if before is None:
+        order.append(name)
+    else:
+        order.insert(order.index(before) + 1 if before else 0, name)
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -107,6 +134,8 @@ class Config(Declared):
     own_names: ClassVar[tuple[str, ...]] = ()
     # Arguments of the algorithm set the sizes of networks, in place of the networks' own defaults.
     sizes_networks: ClassVar[bool] = False
+    # Arguments that set the length of training in place of total_timesteps.
+    length_arguments: ClassVar[tuple[str, ...]] = ()
     # Hints for arguments of the original that have another form here, for the error.
     instead: ClassVar[Mapping[str, str]] = {}
 
@@ -213,47 +242,3 @@ def _argument(field: dataclasses.Field, declared: Mapping[str, Any]) -> Argument
     kinds = kinds_of(field.type)
     limit = declared["limit"] or (WHOLE if "int" in kinds else math.inf)
     return Argument(field.name, kinds, field.default, **declared | {"coefficient": coefficient, "limit": limit})
-
-
-D = TypeVar("D", bound=Declared)
-
-
-def mapping_of(name: str, given: Any, example: str) -> Any:
-    """Parse a group of arguments: a non-empty dict, or the same as JSON text.
-
-    Args:
-        name: name of the argument.
-        given: value of the argument.
-        example: accepted JSON, for the error.
-    """
-    mapping = given
-    if isinstance(given, str):
-        try:
-            mapping = json.loads(given)
-        except (ValueError, RecursionError) as error:
-            reason = " ".join(str(error).split())[:100]
-            raise bad_argument(name, given, f"not JSON ({reason}): write {example}") from None
-    if not isinstance(mapping, Mapping) or not mapping:
-        raise bad_argument(name, given, f"a dict such as {example}")
-    return mapping
-
-
-def declared_of(kind: type[D], owner: str, arguments: Mapping[str, Any], prefix: str) -> D:
-    """Make an object of a class of declared arguments; errors name the group.
-
-    Args:
-        kind: class that declares the arguments.
-        owner: name of the group, for the error.
-        arguments: values by name.
-        prefix: start of the error's line.
-    """
-    known = kind.arguments()
-    for key in arguments:
-        if key not in known:
-            guess = nearest(str(key), known)
-            hint = f"did you mean '{guess}'?" if guess else f"it has {', '.join(known)}"
-            raise UsageError(f"{prefix}{owner} has no argument '{key}': {hint}")
-    try:
-        return kind(**arguments)
-    except ValueError as error:
-        raise UsageError(f"{prefix}{owner}: {error}") from None

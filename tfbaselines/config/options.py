@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from tfbaselines.errors import bad_argument, unknown
-from tfbaselines.files import write_whole
 
 Callback = Callable[[Any], bool | None]
 
@@ -127,4 +126,6 @@ def _without_addresses(text: str) -> str:
 
 def write_config(directory: str | os.PathLike, config: dict[str, Any]) -> None:
     """Write config.json, whole or not at all."""
+    from tfbaselines.files import write_whole
+
     write_whole(Path(directory) / FILE_NAME, json.dumps(config, indent=2) + "\n")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.config.bases import Signal
+from tfbaselines.config.groups import Signal
 from tfbaselines.envs.vec import VecEnv, find_wrapper
 from tfbaselines.envs.vec.packed import PackedSpace
 from tfbaselines.envs.wrappers import VecNormalize

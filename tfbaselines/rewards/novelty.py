@@ -25,7 +25,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.config.bases import LearntSignal as Arguments
+from tfbaselines.config.groups import LearntSignal as Arguments
 from tfbaselines.envs.vec.packed import opened, unpacked
 from tfbaselines.learn.engine import Batch, Statistics
 from tfbaselines.parallel import mpi

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.compiling import compiled
-from tfbaselines.config.bases import Pretraining
+from tfbaselines.config.groups import Pretraining
 from tfbaselines.demos import Demonstrations, load_demonstrations
 from tfbaselines.demos.cloning import ADAM_EPSILON, Sequences, as_rows, imitation_loss, memory_after
 from tfbaselines.envs.vec.base import find_wrapper

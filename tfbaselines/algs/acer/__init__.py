@@ -1,17 +1,11 @@
-"""ACER: actor-critic with experience replay (Wang et al. 2017, arXiv:1611.01224).
+"""ACER: actor-critic with experience replay (Wang et al. 2017, arXiv:1611.01224)."""
 
-This module declares the arguments and the registry entry without loading TensorFlow; acer.py holds learn().
-"""
-
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tfbaselines.config.algorithm import Algorithm
-from tfbaselines.config.bases import PolicyConfig
-from tfbaselines.config.config import Coefficient, NetworkSpec, Schedule, arg
-from tfbaselines.config.options import RunOptions
-from tfbaselines.config.schedules import FRACTION_SCHEDULES
+from tfbaselines.config.bases import ActorCriticConfig
+from tfbaselines.config.config import Coefficient, arg
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.limits import COUNT, ROWS, STEPS, TIMESTEPS
 from tfbaselines.loading import lazily
@@ -21,24 +15,15 @@ BATCH_SIZE = 32
 
 
 @dataclass(kw_only=True)
-class Config(PolicyConfig):
+class Config(ActorCriticConfig):
     """Arguments of ACER."""
 
-    seed: int | None
     nsteps: int = arg(20, "steps of each environment in a rollout, and in a replayed sequence", at_least=1, limit=STEPS)
     total_timesteps: float = arg(80e6, "environment steps of this rank, over all workers", at_least=0, limit=TIMESTEPS)
-    q_coef: Coefficient = arg(0.5, "coefficient of the loss of Q", at_least=0)
-    ent_coef: Coefficient = arg(0.01, "entropy coefficient")
-    max_grad_norm: float | None = arg(10.0, "gradient clipping by the global norm; None for none", above=0)
-    lr: Schedule = arg(7e-4, "learning rate", at_least=0)
-    lrschedule: str | Callable[[float], float] = arg(
-        "linear",
-        "schedule of the learning rate, unless lr is a schedule itself",
-        choices=tuple(FRACTION_SCHEDULES),
-    )
-    rprop_epsilon: float = arg(1e-5, "RMSProp's epsilon, inside the square root", at_least=0)
+    q_coef: Coefficient = arg(0.5, "coefficient of the loss of Q", at_least=0, after="total_timesteps")
+    max_grad_norm: float | None = 10.0
+    rprop_epsilon: float = arg(1e-5, "RMSProp's epsilon, inside the square root", at_least=0, after="lrschedule")
     rprop_alpha: float = arg(0.99, "decay rate of RMSProp's mean square", at_least=0, at_most=1)
-    gamma: Coefficient
     log_interval: int = arg(100, "on-policy updates between rows of the logs", at_least=1)
     buffer_size: int = arg(50000, "size of the replay buffer in steps of each environment", at_least=1)
     replay_ratio: float = arg(4, "mean number of off-policy updates per on-policy update", at_least=0, limit=10**4)
@@ -52,11 +37,9 @@ class Config(PolicyConfig):
     )
     alpha: float = arg(0.99, "averaging coefficient of the averaged policy", at_least=0, at_most=1)
     delta: float = arg(1.0, "bound of the trust region", at_least=0)
-    load_path: str | None
-    save_interval: int
-    value_network: NetworkSpec | None
-    normalize_observations: bool
-    reward_clip: float | None = arg(None, "bound of the rewards' magnitude; None for no clipping", at_least=0)
+    reward_clip: float | None = arg(
+        None, "bound of the rewards' magnitude; None for no clipping", at_least=0, after="normalize_observations"
+    )
     buffer_len: int | None = arg(
         None, "size of the replay buffer in episodes, in place of buffer_size (trace mode)", at_least=1
     )
@@ -71,8 +54,6 @@ class Config(PolicyConfig):
         limit=256,
     )
     lock: bool = arg(True, "workers change the parameters one at a time; False for no lock (Hogwild)")
-    comm: Any
-    run: RunOptions | None
 
     env_defaults: ClassVar = {
         "atari": {"lrschedule": "constant"},
@@ -96,11 +77,7 @@ class Config(PolicyConfig):
 
 
 ALGORITHM = Algorithm(
-    name="acer",
-    config=Config,
-    summary="actor-critic with experience replay (Wang et al. 2017)",
-    actions=("Discrete", "Box"),
-    packed_observations=True,
+    Config, "actor-critic with experience replay (Wang et al. 2017)", ("Discrete", "Box"), packed_observations=True
 )
 
-__getattr__ = lazily("tfbaselines.algs.acer.acer")
+__getattr__ = lazily(__name__)

@@ -1,15 +1,11 @@
-"""BC: behavior cloning (Pomerleau 1991): the policy maximizes the likelihood of demonstrations.
-
-This module loads no TensorFlow: it declares the arguments and the algorithm. `learn` is in bc.py.
-"""
+"""BC: behavior cloning (Pomerleau 1991): the policy maximizes the likelihood of demonstrations."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.bases import DemonstrationConfig, SearchConfig
 from tfbaselines.config.config import Schedule, arg
-from tfbaselines.config.options import RunOptions
 from tfbaselines.limits import COUNT, ROWS, TIMESTEPS
 from tfbaselines.loading import lazily
 
@@ -18,9 +14,6 @@ from tfbaselines.loading import lazily
 class Config(DemonstrationConfig, SearchConfig):
     """Arguments of behavior cloning."""
 
-    demo_path: str | None
-    traj_limitation: int | None
-    subsample: int
     num_iterations: int = arg(
         500, "epochs over the demonstrations, unless total_timesteps (--num_timesteps) is given", at_least=0
     )
@@ -36,36 +29,28 @@ class Config(DemonstrationConfig, SearchConfig):
     normalize_observations: bool = arg(
         False, "normalize observations by the mean and standard deviation of the demonstrations, saved with the policy"
     )
-    seed: int | None
     total_timesteps: float | None = arg(
         None,
         "demonstrated steps of training, after which no epoch starts; None for all epochs",
         at_least=0,
         limit=TIMESTEPS,
     )
-    load_path: str | None
-    comm: Any
-    run: RunOptions | None
-    eval_env: Any
     test_every: int = arg(50, "epochs between evaluations; another one follows at the end", at_least=1)
-    num_test_episodes: int = arg(10, "episodes of an evaluation; 0 for no evaluation", at_least=0)
-    stop_max_score: float | None
-    max_ep_len: int | None
-    log_interval: int
-    save_interval: int
-    sequence_length: int = arg(64, "length of the training sequences of a recurrent policy", at_least=1, limit=COUNT)
+    num_test_episodes: int = 10
+    sequence_length: int = arg(
+        64, "length of the training sequences of a recurrent policy", at_least=1, limit=COUNT, after="save_interval"
+    )
 
+    moved: ClassVar = {"eval_env": "test_every num_test_episodes stop_max_score max_ep_len"}
     env_defaults: ClassVar = {"mujoco": {"normalize_observations": True}}
 
 
 ALGORITHM = Algorithm(
-    name="bc",
-    config=Config,
-    summary="behavior cloning: the policy imitates demonstrations (Pomerleau 1991)",
-    actions=EVERY_KIND,
+    Config,
+    "behavior cloning: the policy imitates demonstrations (Pomerleau 1991)",
+    EVERY_KIND,
     values=False,
     normalized_environments=False,
-    length_arguments=("num_iterations",),
 )
 
-__getattr__ = lazily("tfbaselines.algs.bc.bc")
+__getattr__ = lazily(__name__)

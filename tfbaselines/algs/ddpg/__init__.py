@@ -1,26 +1,23 @@
-"""DDPG: deep deterministic policy gradient (Lillicrap et al. 2016, arXiv:1509.02971).
-
-This file declares the arguments and loads no TensorFlow. `learn` is in ddpg.py, and the losses are in loss.py.
-"""
+"""DDPG: deep deterministic policy gradient (Lillicrap et al. 2016, arXiv:1509.02971)."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 from tfbaselines.config.algorithm import Algorithm
-from tfbaselines.config.bases import ReplayConfig, SpinupReplayConfig
+from tfbaselines.config.bases import SpinupReplayConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
-from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import bad_argument
-from tfbaselines.limits import COUNT, ROWS
+from tfbaselines.limits import COUNT, ROWS, TIMESTEPS
 from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)
-class Config(SpinupReplayConfig, ReplayConfig):
+class Config(SpinupReplayConfig):
     """Arguments of DDPG in baselines and in Spinning Up."""
 
-    seed: int | None
-    total_timesteps: float | None
+    total_timesteps: float | None = arg(
+        None, "environment steps of this rank; None for all epochs", at_least=0, limit=TIMESTEPS
+    )
     nb_epochs: int | None = arg(
         None, "number of epochs; None for 500, unless total_timesteps is given", at_least=0, limit=10**9
     )
@@ -43,18 +40,16 @@ class Config(SpinupReplayConfig, ReplayConfig):
         False,
         "with normalize_returns: rescale the critics when the statistics change, so that predictions stay the same",
     )
-    gamma: float
     clip_norm: float | None = arg(None, "gradient clipping by the norm of each variable; None for none", above=0)
     nb_train_steps: int = arg(50, "gradient steps in a cycle", at_least=0, limit=COUNT)
     nb_eval_steps: int = arg(100, "steps of eval_env in a cycle", at_least=0)
-    batch_size: int = arg(64, "minibatch size in transitions", at_least=1, limit=ROWS)
-    tau: float = arg(0.01, "soft update coefficient of the target networks", at_least=0, at_most=1)
-    eval_env: Any
-    param_noise_adaption_interval: int = arg(50, "gradient steps between adaptations of parameter noise", at_least=1)
+    tau: float = arg(0.01, "soft update coefficient of the target networks", at_least=0, at_most=1, after="batch_size")
+    param_noise_adaption_interval: int = arg(
+        50, "gradient steps between adaptations of parameter noise", at_least=1, after="eval_env"
+    )
     return_range: tuple[float, float] | None = arg(None, "range to which the critics' predictions are clipped")
-    replay_size: float
     act_noise: float | None = arg(
-        None, "Spinning Up's noise_type=normal_X, in units of the actions' bounds", at_least=0
+        None, "Spinning Up's noise_type=normal_X, in units of the actions' bounds", at_least=0, after="replay_size"
     )
     polyak: float | None = arg(
         None,
@@ -62,8 +57,8 @@ class Config(SpinupReplayConfig, ReplayConfig):
         at_least=0,
         at_most=1,
     )
-    start_steps: int = arg(0, "environment steps with uniform random actions at the start", at_least=0)
-    update_after: int = arg(0, "transitions in the replay buffer before the first gradient step", at_least=0)
+    start_steps: int = 0
+    update_after: int = 0
     update_every: int | None = arg(
         None,
         "Spinning Up's cycle: environment steps, and gradient steps; None for nb_rollout_steps and nb_train_steps",
@@ -73,10 +68,7 @@ class Config(SpinupReplayConfig, ReplayConfig):
     num_test_episodes: int = arg(
         0, "evaluation episodes of the deterministic policy at the end of each epoch; 0 for none", at_least=0
     )
-    max_ep_len: int | None = arg(
-        None, "largest number of steps in an episode, then truncated; None for the environment's own limit", at_least=1
-    )
-    save_interval: int = arg(0, "epochs between checkpoints; 0 for only the last", at_least=0)
+    save_interval: int = arg(0, "epochs between checkpoints; 0 for only the last", at_least=0, after="max_ep_len")
     twin_q: bool = arg(False, "clipped double Q-learning: two critics, and the smaller value in the targets (TD3)")
     delay_policy_update: int = arg(1, "critic steps per step of the actor and the targets (TD3 has 2)", at_least=1)
     target_noise: Coefficient = arg(
@@ -85,11 +77,9 @@ class Config(SpinupReplayConfig, ReplayConfig):
         at_least=0,
     )
     noise_clip: Coefficient = arg(0.5, "clip range of the target policy's smoothing noise", at_least=0)
-    n_step: int
-    save_replay_buffer: bool
-    load_path: str | None
-    comm: Any
-    run: RunOptions | None
+
+    moved: ClassVar = {"popart": "gamma"}
+    length_arguments: ClassVar = ("nb_epochs",)
 
     def check(self) -> None:
         super().check()
@@ -104,12 +94,10 @@ class Config(SpinupReplayConfig, ReplayConfig):
 
 
 ALGORITHM = Algorithm(
-    name="ddpg",
-    config=Config,
-    summary="deep deterministic policy gradient (Lillicrap et al. 2016), baselines' and Spinning Up's",
-    actions=("bounded Box",),
+    Config,
+    "deep deterministic policy gradient (Lillicrap et al. 2016), baselines' and Spinning Up's",
+    ("bounded Box",),
     encodes_images=True,
-    length_arguments=("nb_epochs",),
 )
 
-__getattr__ = lazily("tfbaselines.algs.ddpg.ddpg")
+__getattr__ = lazily(__name__)

@@ -1,19 +1,15 @@
-"""DQN: deep Q-learning (Mnih et al. 2015), with the parts of Rainbow (Hessel et al. 2018, arXiv:1710.02298).
-
-This module declares the arguments and the registry entry without loading TensorFlow; deepq.py holds learn().
-"""
+"""DQN: deep Q-learning (Mnih et al. 2015), with the parts of Rainbow (Hessel et al. 2018, arXiv:1710.02298)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tfbaselines.config.algorithm import Algorithm
-from tfbaselines.config.bases import ReplayConfig
+from tfbaselines.config.bases import BufferConfig
 from tfbaselines.config.config import Schedule, arg
-from tfbaselines.config.options import RunOptions
 from tfbaselines.config.schedules import LinearSchedule
 from tfbaselines.errors import bad_argument
-from tfbaselines.limits import COUNT, PASSES, ROWS, TIMESTEPS, UNITS
+from tfbaselines.limits import COUNT, PASSES, TIMESTEPS, UNITS
 from tfbaselines.loading import lazily
 
 ATARI: dict[str, Any] = {
@@ -36,13 +32,12 @@ Callback = Callable[[dict[str, Any], dict[str, Any]], Any]
 
 
 @dataclass(kw_only=True)
-class Config(ReplayConfig):
+class Config(BufferConfig):
     """Arguments of DQN as in baselines, then arguments of Rainbow."""
 
-    seed: int | None
-    lr: Schedule = arg(5e-4, "learning rate", at_least=0)
+    lr: Schedule = arg(5e-4, "learning rate", at_least=0, after="seed")
     total_timesteps: float = arg(1e5, "environment steps of this rank", at_least=0, limit=TIMESTEPS)
-    buffer_size: float = arg(5e4, "size of the replay buffer in transitions", at_least=1, limit=TIMESTEPS)
+    buffer_size: float = 5e4
     exploration_fraction: float = arg(
         0.1,
         "fraction of the run over which epsilon decays from 1; 0 starts with its final value",
@@ -51,7 +46,7 @@ class Config(ReplayConfig):
     )
     exploration_final_eps: float = arg(0.02, "final value of epsilon", at_least=0, at_most=1)
     train_freq: int = arg(1, "environment steps between trainings", at_least=1)
-    batch_size: int = arg(32, "minibatch size in transitions", at_least=1, limit=ROWS)
+    batch_size: int = 32
     print_freq: int | None = arg(100, "episodes between rows of the logs; None for one row at the end", at_least=1)
     checkpoint_freq: int | None = arg(
         10_000,
@@ -63,7 +58,7 @@ class Config(ReplayConfig):
         None, "directory for the best model; training starts from a model that is there already"
     )
     learning_starts: int = arg(1000, "environment steps before the first gradient step", at_least=0)
-    gamma: float = arg(1.0, "discount factor", at_least=0, at_most=1)
+    gamma: float = 1.0
     target_network_update_freq: int = arg(500, "environment steps between copies to the target network", at_least=1)
     prioritized_replay: bool = arg(False, "draw transitions with large TD errors more often")
     prioritized_replay_alpha: float = arg(0.6, "exponent alpha of the priorities, 0 for uniform sampling", at_least=0)
@@ -78,7 +73,6 @@ class Config(ReplayConfig):
         "function callback(locals, globals), called before each step with t, episode_rewards and others in locals; "
         "training stops when it returns True",
     )
-    load_path: str | None
     hiddens: Sequence[int] = arg((256,), "hidden layers of each branch above the network", limit=UNITS)
     dueling: bool = arg(True, "separate branches for the state's value and the actions' advantages")
     layer_norm: bool = arg(False, "layer normalization in these hidden layers")
@@ -111,24 +105,22 @@ class Config(ReplayConfig):
     vis_encode_type: str = arg(
         "simple", "image encoder in front of a dense network", choices=("simple", "nature_cnn", "resnet")
     )
-    eval_env: Any
     num_test_episodes: int = arg(
-        0, "evaluation episodes of the greedy policy at each row of the logs; 0 for no evaluation", at_least=0
+        0,
+        "evaluation episodes of the greedy policy at each row of the logs; 0 for no evaluation",
+        at_least=0,
+        after="eval_env",
     )
-    max_ep_len: int | None = arg(
-        None, "largest number of steps in an episode, then truncated; None for the environment's own limit", at_least=1
-    )
-    save_replay_buffer: bool
     gradient_steps: int = arg(
         1,
         "gradient steps of a training, in one compiled call: for a small network, train_freq=8 with gradient_steps=8 "
         "is several times as fast as 1 with 1",
         at_least=1,
         limit=COUNT,
+        after="save_replay_buffer",
     )
-    comm: Any
-    run: RunOptions | None
 
+    moved: ClassVar = {"callback": "load_path"}
     env_defaults: ClassVar = {"atari": ATARI, "retro": ATARI}
     own_names: ClassVar = ("layer_norm",)
 
@@ -144,16 +136,6 @@ class Config(ReplayConfig):
             raise bad_argument("num_atoms", self.num_atoms, "needs distributional='categorical' or 'quantile'")
         if self.noisy and self.param_noise:
             raise bad_argument("noisy", True, "param_noise=True is given too: give only one of them")
-
-    @property
-    def replay_size(self) -> float:
-        """Name of buffer_size in OffPolicyRun."""
-        return self.buffer_size
-
-    @property
-    def start_steps(self) -> int:
-        """Number of random steps at the start: none, because epsilon begins with 1."""
-        return 0
 
     @property
     def update_after(self) -> int:
@@ -172,13 +154,12 @@ class Config(ReplayConfig):
 
 
 ALGORITHM = Algorithm(
-    name="deepq",
-    config=Config,
-    summary="deep Q-learning (Mnih et al. 2015), with Rainbow's parts (Hessel et al. 2018)",
-    actions=("Discrete",),
+    Config,
+    "deep Q-learning (Mnih et al. 2015), with Rainbow's parts (Hessel et al. 2018)",
+    ("Discrete",),
     recurrent=False,
     dict_observations=True,
     action_masks=True,
 )
 
-__getattr__ = lazily("tfbaselines.algs.deepq.deepq", "tfbaselines.algs.deepq.buffers")
+__getattr__ = lazily(__name__, "buffers")

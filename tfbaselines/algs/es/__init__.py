@@ -1,15 +1,10 @@
-"""ES: evolution strategies (Salimans et al. 2017, arXiv:1703.03864).
-
-This module declares the arguments and the registry entry without loading TensorFlow; es.py holds learn().
-"""
+"""ES: evolution strategies (Salimans et al. 2017, arXiv:1703.03864)."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import SearchConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
-from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import bad_argument
 from tfbaselines.limits import COUNT
 from tfbaselines.loading import lazily
@@ -19,28 +14,21 @@ from tfbaselines.loading import lazily
 class Config(SearchConfig):
     """Arguments of evolution strategies."""
 
-    num_agents: int = arg(30, "members of the population over all ranks", at_least=2, limit=COUNT)
-    num_iterations: int = arg(
-        300, "number of iterations, unless total_timesteps (--num_timesteps) is given", at_least=0
-    )
+    num_agents: int = arg(30, "members of the population over all ranks", at_least=2, limit=COUNT, after="")
+    num_iterations: int = 300
     lr: Schedule = arg(0.03, "learning rate", at_least=0)
     sigma: Coefficient = arg(0.1, "standard deviation of the members' noise", above=0)
-    test_every: int = arg(50, "iterations between evaluations; another one follows at the end", at_least=1)
-    num_test_episodes: int
-    max_ep_len: int | None
-    stop_max_score: float | None
+    test_every: int = 50
     normalize_observations: bool = arg(
-        False, "normalize observations by a running mean and standard deviation, saved with the policy"
+        False,
+        "normalize observations by a running mean and standard deviation, saved with the policy",
+        after="stop_max_score",
     )
-    seed: int | None
-    total_timesteps: float | None
-    load_path: str | None
-    comm: Any
-    run: RunOptions | None
-    eval_env: Any
-    log_interval: int
-    save_interval: int
-    mirrored: bool = arg(True, "mirrored sampling: every second member has the negative noise of the member before it")
+    mirrored: bool = arg(
+        True,
+        "mirrored sampling: every second member has the negative noise of the member before it",
+        after="save_interval",
+    )
     returns: str = arg(
         "standardised",
         "weights of the members' noise: standardized returns, or ranks",
@@ -57,14 +45,12 @@ class Config(SearchConfig):
 
 
 ALGORITHM = Algorithm(
-    name="es",
-    config=Config,
-    summary="evolution strategies: a population searches parameters without gradients (Salimans et al. 2017)",
-    actions=("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
+    Config,
+    "evolution strategies: a population searches parameters without gradients (Salimans et al. 2017)",
+    ("Box", "Discrete", "MultiDiscrete", "MultiBinary"),
     values=False,
     normalized_environments=False,
     packed_observations=True,
-    length_arguments=("num_iterations",),
 )
 
-__getattr__ = lazily("tfbaselines.algs.es.es")
+__getattr__ = lazily(__name__)

@@ -1,53 +1,45 @@
-"""HER: hindsight experience replay (Andrychowicz et al. 2017, arXiv:1707.01495) with DDPG, as in baselines.
-
-This file declares the arguments and loads no TensorFlow. `learn` is in her.py, and the losses are in loss.py.
-"""
+"""HER: hindsight experience replay (Andrychowicz et al. 2017, arXiv:1707.01495) with DDPG, as in baselines."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tfbaselines.config.algorithm import Algorithm
-from tfbaselines.config.bases import ReplayConfig
+from tfbaselines.config.bases import BufferConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
-from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import bad_argument, unknown
-from tfbaselines.limits import COUNT, LAYERS, ROWS, TIMESTEPS, UNITS
+from tfbaselines.limits import COUNT, LAYERS, ROWS, UNITS
 from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)
-class Config(ReplayConfig):
+class Config(BufferConfig):
     """Arguments of HER and of its DDPG, which are parameters in baselines."""
 
-    total_timesteps: float
-    seed: int | None
-    eval_env: Any
     replay_strategy: str = arg(
-        "future", "'future': goals that the episode achieves later; 'none': no new goals", choices=("future", "none")
+        "future",
+        "'future': goals that the episode achieves later; 'none': no new goals",
+        choices=("future", "none"),
+        after="eval_env",
     )
     policy_save_interval: int = arg(5, "epochs between checkpoints; 0 for only the last", at_least=0)
     clip_return: bool = arg(True, "the critic's targets are at least -1 / (1 - gamma)")
     demo_file: str | None = arg(None, "npz file of demonstrations, for bc_loss")
     override_params: dict[str, Any] | None = arg(None, "arguments by name; they replace arguments given otherwise")
-    load_path: str | None
     save_path: str | None = arg(
         None, "file for the model with the best success rate; on the command line for the last model"
     )
-    comm: Any
-    run: RunOptions | None
     gamma: float | None = arg(None, "discount factor; None for 1 - 1 / steps of an episode", at_least=0, at_most=1)
-    batch_size: int = arg(256, "minibatch size in transitions", at_least=1, limit=ROWS)
-    max_ep_len: int | None = arg(
-        None, "largest number of steps in an episode, then truncated; None for the environment's own limit", at_least=1
-    )
-    save_replay_buffer: bool
+    batch_size: int = 256
     layers: int = arg(
-        3, "hidden layers of 'dense' and 'mlp', unless their own arguments are given", at_least=1, limit=LAYERS
+        3,
+        "hidden layers of 'dense' and 'mlp', unless their own arguments are given",
+        at_least=1,
+        limit=LAYERS,
+        after="save_replay_buffer",
     )
     hidden: int = arg(256, "units of each hidden layer", at_least=1, limit=UNITS)
     Q_lr: Schedule = arg(1e-3, "learning rate of the critic", at_least=0)
     pi_lr: Schedule = arg(1e-3, "learning rate of the actor", at_least=0)
-    buffer_size: float = arg(1e6, "size of the replay buffer in transitions", at_least=1, limit=TIMESTEPS)
     polyak: float = arg(
         0.95, "Polyak averaging coefficient of the target networks, updated after each cycle", at_least=0, at_most=1
     )
@@ -83,6 +75,11 @@ class Config(ReplayConfig):
     aux_loss_weight: float = arg(0.0078, "weight of the cloning loss", at_least=0)
     clip_pos_returns: bool = arg(True, "the critic's targets are at most 0, for rewards of -1 and 0")
 
+    moved: ClassVar = {
+        "": "total_timesteps seed eval_env",
+        "override_params": "load_path save_path comm run gamma batch_size max_ep_len save_replay_buffer",
+        "pi_lr": "buffer_size",
+    }
     env_defaults: ClassVar = {"all": {"network": "dense"}}
     sizes_networks: ClassVar = True
 
@@ -97,16 +94,6 @@ class Config(ReplayConfig):
         if self.bc_loss and self.demo_batch_size >= self.batch_size:
             raise bad_argument("demo_batch_size", self.demo_batch_size, f"less than batch_size={self.batch_size}")
 
-    # Other names of these arguments, for ReplayConfig.
-
-    @property
-    def replay_size(self) -> float:
-        return self.buffer_size
-
-    @property
-    def start_steps(self) -> int:
-        return 0
-
     @property
     def update_after(self) -> int:
         return 0
@@ -117,10 +104,9 @@ class Config(ReplayConfig):
 
 
 ALGORITHM = Algorithm(
-    name="her",
-    config=Config,
-    summary="hindsight experience replay with DDPG, for environments with goals (Andrychowicz et al. 2017)",
-    actions=("bounded Box",),
+    Config,
+    "hindsight experience replay with DDPG, for environments with goals (Andrychowicz et al. 2017)",
+    ("bounded Box",),
     recurrent=False,
     normalized_environments=False,
     dict_observations=True,
@@ -128,4 +114,4 @@ ALGORITHM = Algorithm(
     num_env=2,
 )
 
-__getattr__ = lazily("tfbaselines.algs.her.her")
+__getattr__ = lazily(__name__)

@@ -1,16 +1,11 @@
-"""PPO1: proximal policy optimization as in baselines' first form (Schulman et al. 2017, arXiv:1707.06347).
+"""PPO1: proximal policy optimization as in baselines' first form (Schulman et al. 2017, arXiv:1707.06347)."""
 
-This module loads no TensorFlow: it declares the arguments and the algorithm. `learn` is in ppo1.py.
-"""
-
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.bases import BatchConfig
-from tfbaselines.config.config import Coefficient, NetworkSpec, arg
-from tfbaselines.config.options import RunOptions
+from tfbaselines.config.config import Coefficient, arg
 from tfbaselines.errors import bad_argument
 from tfbaselines.limits import PASSES, ROWS, STEPS, TIMESTEPS
 from tfbaselines.loading import lazily
@@ -21,36 +16,29 @@ class Config(BatchConfig):
     """Arguments of PPO1."""
 
     timesteps_per_actorbatch: int = arg(
-        2048, "steps of all environments of this rank in a batch", at_least=1, limit=STEPS
+        2048, "steps of all environments of this rank in a batch", at_least=1, limit=STEPS, after=""
     )
     clip_param: float = arg(0.2, "clip range of the probability ratio around 1", at_least=0)
     entcoeff: Coefficient = arg(0.0, "entropy coefficient in the loss")
     optim_epochs: int = arg(10, "epochs of training on each batch", at_least=1, limit=PASSES)
     optim_stepsize: float = arg(3e-4, "learning rate", at_least=0)
     optim_batchsize: int = arg(64, "minibatch size of this rank", at_least=1, limit=ROWS)
-    gamma: Coefficient
-    lam: Coefficient = arg(0.95, "GAE lambda", at_least=0, at_most=1)
+    lam: Coefficient = 0.95
     max_timesteps: float = arg(
         0, "the original's name of total_timesteps; 0 for total_timesteps", at_least=0, limit=TIMESTEPS
     )
-    max_episodes: int
-    max_iters: int
-    max_seconds: float = arg(0.0, "largest number of seconds; 0 for no limit", at_least=0, limit=TIMESTEPS)
-    callback: Callable[[dict[str, Any], dict[str, Any]], Any] | None
-    adam_epsilon: float = arg(1e-5, "Adam's epsilon", above=0)
+    max_seconds: float = arg(
+        0.0, "largest number of seconds; 0 for no limit", at_least=0, limit=TIMESTEPS, after="max_iters"
+    )
+    adam_epsilon: float = arg(1e-5, "Adam's epsilon", above=0, after="callback")
     schedule: str = arg(
         "linear",
         "schedule of optim_stepsize and clip_param: 'linear' decays to 0 over training",
         choices=("linear", "constant"),
     )
-    total_timesteps: float | None
-    seed: int | None
-    load_path: str | None
-    save_interval: int
-    value_network: NetworkSpec | None
-    normalize_observations: bool
-    comm: Any
-    run: RunOptions | None
+
+    moved: ClassVar = {"schedule": "total_timesteps seed"}
+    length_arguments: ClassVar = ("max_timesteps", "max_episodes", "max_iters", "max_seconds")
 
     @property
     def batch_steps(self) -> int:
@@ -74,13 +62,11 @@ class Config(BatchConfig):
 
 
 ALGORITHM = Algorithm(
-    name="ppo1",
-    config=Config,
-    summary="proximal policy optimization, baselines' earlier form (Schulman et al. 2017)",
-    actions=EVERY_KIND,
+    Config,
+    "proximal policy optimization, baselines' earlier form (Schulman et al. 2017)",
+    EVERY_KIND,
     packed_observations=True,
     recurrent=False,
-    length_arguments=("max_timesteps", "max_episodes", "max_iters", "max_seconds"),
 )
 
-__getattr__ = lazily("tfbaselines.algs.ppo1.ppo1")
+__getattr__ = lazily(__name__)

@@ -1,15 +1,11 @@
-"""Q-learning with a table (Watkins and Dayan 1992).
-
-This module declares the arguments and the registry entry without loading TensorFlow; qlearning.py holds learn().
-"""
+"""Q-learning with a table (Watkins and Dayan 1992)."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.bases import SearchConfig
 from tfbaselines.config.config import Schedule, arg
-from tfbaselines.config.options import RunOptions
 from tfbaselines.limits import COUNT
 from tfbaselines.loading import lazily
 
@@ -31,20 +27,11 @@ class Config(SearchConfig):
     grid_size: int | list = arg(
         20, "cells along each dimension of Box observations, or a list for each", at_least=1, limit=COUNT
     )
-    test_every: int
-    num_test_episodes: int
-    max_ep_len: int | None
-    stop_max_score: float | None
-    seed: int | None
-    total_timesteps: float | None
-    load_path: str | None
-    comm: Any
-    run: RunOptions | None
-    eval_env: Any
-    log_interval: int = arg(10, "updates between rows of the logs", at_least=1)
-    save_interval: int
+    log_interval: int = 10
     low: float | list | None = arg(
-        None, "start of the grid, one number or a list with one per dimension; None for the observation space's bounds"
+        None,
+        "start of the grid, one number or a list with one per dimension; None for the observation space's bounds",
+        after="save_interval",
     )
     high: float | list | None = arg(None, "end of the grid, in the same form as low")
     bounds_steps: int = arg(
@@ -56,15 +43,13 @@ class Config(SearchConfig):
 
 
 ALGORITHM = Algorithm(
-    name="qlearning",
-    config=Config,
-    summary="Q-learning with a table, for discrete observations or a grid (Watkins and Dayan 1992)",
-    actions=("Discrete",),
+    Config,
+    "Q-learning with a table, for discrete observations or a grid (Watkins and Dayan 1992)",
+    ("Discrete",),
     recurrent=False,
     tabular=True,
     normalized_environments=False,
     packed_observations=True,
-    length_arguments=("num_iterations",),
 )
 
-__getattr__ = lazily("tfbaselines.algs.qlearning.qlearning")
+__getattr__ = lazily(__name__)

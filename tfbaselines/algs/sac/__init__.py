@@ -1,16 +1,13 @@
-"""SAC: soft actor-critic (Haarnoja et al. 2018, arXiv:1801.01290, arXiv:1812.05905).
-
-This file declares the arguments and loads no TensorFlow. `learn` is in sac.py, and the losses are in loss.py.
-"""
+"""SAC: soft actor-critic (Haarnoja et al. 2018, arXiv:1801.01290, arXiv:1812.05905)."""
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tfbaselines.config.algorithm import Algorithm
-from tfbaselines.config.bases import OffPolicyConfig, PretrainingConfig, ReplayConfig, SignalsConfig
+from tfbaselines.config.bases import OffPolicyConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
-from tfbaselines.config.options import RunOptions
+from tfbaselines.config.groups import PretrainingConfig, SignalsConfig
 from tfbaselines.config.schedules import is_schedule, parse_schedule
 from tfbaselines.errors import bad_argument
 from tfbaselines.limits import ROWS
@@ -18,52 +15,26 @@ from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)
-class Config(PretrainingConfig, SignalsConfig, OffPolicyConfig, ReplayConfig):
+class Config(PretrainingConfig, SignalsConfig, OffPolicyConfig):
     """Arguments of SAC."""
 
-    seed: int | None
-    total_timesteps: float | None
-    eval_env: Any
-    steps_per_epoch: int
-    epochs: int
-    replay_size: float
-    gamma: float
-    polyak: float
-    lr: Schedule = arg(1e-3, "learning rate", at_least=0)
+    lr: Schedule = arg(1e-3, "learning rate", at_least=0, after="polyak")
     alpha: Coefficient | str = arg(0.2, "entropy coefficient; 'auto' learns it from 1, 'auto_0.1' from 0.1", at_least=0)
-    batch_size: int
-    start_steps: int
-    update_after: int
-    update_every: int
-    num_test_episodes: int
-    max_ep_len: int | None
-    logger_kwargs: dict[str, Any] | None
-    save_freq: int
     target_entropy: float | None = arg(
         None,
         "target entropy of alpha='auto'; None for minus the number of continuous actions, or for 0.2 times the largest "
         "entropy of discrete actions",
+        after="save_freq",
     )
-    num_update: int | None
-    train_interval: int | None = arg(None, "ML-Agents' name for update_every", at_least=1, limit=ROWS)
+    train_interval: int | None = arg(
+        None, "ML-Agents' name for update_every", at_least=1, limit=ROWS, after="num_update"
+    )
     buffer_init_steps: int | None = arg(None, "ML-Agents' name for start_steps and update_after in one", at_least=0)
-    n_step: int
-    memory_size: int | None
-    sequence_length: int
-    vis_encode_type: str
-    normalize_observations: bool
-    save_replay_buffer: bool
-    load_path: str | None
-    comm: Any
-    run: RunOptions | None
-    replay: str
-    replay_k: float | None
-    reward_signals: str | dict[str, Any] | None
-    reward_signal_num_update: int | None
-    offline: str | None
-    pretraining: str | dict[str, Any] | None
     cql_weight: float | None = arg(
-        None, "offline: weight of the critics' penalty, or its initial value if it is learned; None for 5", at_least=0
+        None,
+        "offline: weight of the critics' penalty, or its initial value if it is learned; None for 5",
+        at_least=0,
+        after="pretraining",
     )
     cql_threshold: float | None = arg(None, "offline: penalty for which its weight is learned; None for a fixed weight")
     cql_actions: int | None = arg(
@@ -73,8 +44,8 @@ class Config(PretrainingConfig, SignalsConfig, OffPolicyConfig, ReplayConfig):
         limit=10**4,
     )
 
-    env_defaults: ClassVar = {
-        "all": {"network": "dense"},
+    moved: ClassVar = {"reward_signal_num_update": "offline"}
+    env_defaults: ClassVar = OffPolicyConfig.env_defaults | {
         # A game is longer than max_ep_len, and has so many frames that fewer gradient steps suffice.
         "atari": {
             "network": "cnn",
@@ -124,14 +95,12 @@ class Config(PretrainingConfig, SignalsConfig, OffPolicyConfig, ReplayConfig):
 
 
 ALGORITHM = Algorithm(
-    name="sac",
-    config=Config,
-    summary="soft actor-critic (Haarnoja et al. 2018)",
-    actions=("bounded Box", "Discrete", "MultiDiscrete"),
+    Config,
+    "soft actor-critic (Haarnoja et al. 2018)",
+    ("bounded Box", "Discrete", "MultiDiscrete"),
     normalized_environments=False,
     dict_observations=True,
     action_masks=True,
-    length_arguments=("epochs",),
 )
 
-__getattr__ = lazily("tfbaselines.algs.sac.sac")
+__getattr__ = lazily(__name__)

@@ -1,44 +1,21 @@
-"""TRPO: trust region policy optimization (Schulman et al. 2015, arXiv:1502.05477), as in baselines.
+"""TRPO: trust region policy optimization (Schulman et al. 2015, arXiv:1502.05477), as in baselines."""
 
-This module loads no TensorFlow: it declares the arguments and the algorithm. `learn` is in trpo_mpi.py.
-"""
-
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
-from tfbaselines.config.bases import BatchConfig, TrustRegionConfig
-from tfbaselines.config.config import Coefficient, NetworkSpec, arg
-from tfbaselines.config.options import RunOptions
+from tfbaselines.config.bases import TrustRegionConfig
+from tfbaselines.config.config import Coefficient, arg
 from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)
-class Config(TrustRegionConfig, BatchConfig):
+class Config(TrustRegionConfig):
     """Arguments of TRPO."""
 
-    total_timesteps: float | None
-    timesteps_per_batch: int
-    max_kl: float
-    cg_iters: int
-    gamma: Coefficient
-    lam: Coefficient
-    seed: int | None
-    ent_coef: Coefficient = arg(0.0, "entropy coefficient in the objective")
-    cg_damping: float
-    vf_stepsize: Coefficient
-    vf_iters: int
-    max_episodes: int
-    max_iters: int
-    callback: Callable[[dict[str, Any], dict[str, Any]], Any] | None
-    load_path: str | None
-    save_interval: int
-    value_network: NetworkSpec | None
-    normalize_observations: bool
-    comm: Any
-    run: RunOptions | None
+    ent_coef: Coefficient = arg(0.0, "entropy coefficient in the objective", after="lam")
 
+    moved: ClassVar = {"": "total_timesteps", "lam": "seed", "ent_coef": "cg_damping"}
     env_defaults: ClassVar = {
         "atari": {
             "network": "cnn_small",
@@ -61,13 +38,11 @@ class Config(TrustRegionConfig, BatchConfig):
 
 
 ALGORITHM = Algorithm(
-    name="trpo_mpi",
-    config=Config,
-    summary="trust region policy optimization (Schulman et al. 2015), baselines' form",
-    actions=EVERY_KIND,
+    Config,
+    "trust region policy optimization (Schulman et al. 2015), baselines' form",
+    EVERY_KIND,
     packed_observations=True,
     recurrent=False,
-    length_arguments=("max_episodes", "max_iters"),
 )
 
-__getattr__ = lazily("tfbaselines.algs.trpo_mpi.trpo_mpi")
+__getattr__ = lazily(__name__)
