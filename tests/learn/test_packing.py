@@ -26,7 +26,7 @@ def test_every_row_comes_back_as_it_was(jit):
     arrays = packing.pack(leaves_of(STRUCTURE))
     # Pixels and flags stay as they are; all others are one array.
     assert [array.dtype for array in arrays] == [np.int32, np.bool_, np.uint8]
-    row = tf.function(packing.row, jit_compile=jit)
+    row = tf.function(lambda k, *packed: packing.rows(packed)[0](k), jit_compile=jit)
     for k in range(3):
         found = row(tf.constant(k), *map(tf.constant, arrays))
         expected = tf.nest.map_structure(lambda array, k=k: array[k], STRUCTURE)

@@ -21,7 +21,18 @@ import tensorflow as tf
 
 from tfbaselines.compiling import compiled
 from tfbaselines.errors import UsageError
-from tfbaselines.learn.exchange import Calls, Row, clipped, leaves_of, one_row, plain, scalars_of, stacked, taken_apart
+from tfbaselines.learn.exchange import (
+    Calls,
+    Row,
+    clipped,
+    leaves_of,
+    mapped,
+    one_row,
+    plain,
+    scalars_of,
+    stacked,
+    taken_apart,
+)
 from tfbaselines.learn.optimizers import Optimizer, restore_slots, rule_of, slots
 from tfbaselines.parallel import mpi
 
@@ -35,7 +46,7 @@ Gradients = Callable[[Batch], tuple[list[tf.Tensor], Statistics]]
 def gradients_of(
     loss: Callable[[], tuple[tf.Tensor, Statistics]], variables: Sequence[keras.Variable]
 ) -> tuple[list[tf.Tensor], Statistics]:
-    """Return the gradients of a loss, one for each variable, and the statistics that the loss returns."""
+    """Return the gradient of a loss for each variable, and the loss's statistics."""
     values = [variable.value for variable in variables]
     with tf.GradientTape() as tape:
         scalar, statistics = loss()
@@ -75,16 +86,18 @@ class Phase(NamedTuple):
 
     def gradients_and_statistics(self, batch: Batch) -> tuple[list[tf.Tensor], Statistics]:
         """Return one gradient for each variable, and float32 statistics."""
-        if self.gradients is not None:
-            gradients, statistics = self.gradients(batch)
-        else:
-            gradients, statistics = gradients_of(partial(self.loss, batch), self.variables)
+        function = self.gradients or (lambda batch: gradients_of(partial(self.loss, batch), self.variables))
+        gradients, statistics = function(batch)
         return gradients, in_float32(statistics)
 
     def apply(self, gradients: list[tf.Tensor], coefficients: Batch) -> None:
         """Move the variables along averaged gradients."""
         if self.clip_norm is not None:
-            gradients = [_shortened(gradient, self.clip_norm) for gradient in gradients]
+            # tf.clip_by_norm with half as many passes over a large gradient.
+            norms = [tf.sqrt(2.0 * tf.nn.l2_loss(gradient)) for gradient in gradients]
+            gradients = [
+                g * (self.clip_norm / tf.maximum(n, self.clip_norm)) for g, n in zip(gradients, norms, strict=True)
+            ]
         if self.max_grad_norm is not None:
             gradients = clipped(gradients, self.variables, self.max_grad_norm)
         self.rule.apply(gradients, coefficients[self.rate])
@@ -99,21 +112,10 @@ class Phase(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """A vector of each batch, such as sums of returns, that is averaged over ranks before the phases.
-
-    Attributes:
-        vector: function of a prepared batch.
-        take: compiled function that takes the average.
-    """
+    """A function's vector of each prepared batch, such as sums of returns; `take` gets its average over the ranks."""
 
     vector: Callable[[Batch], tf.Tensor]
     take: Callable[[tf.Tensor], None]
-
-
-def _shortened(gradient: tf.Tensor, bound: float) -> tf.Tensor:
-    """Clip a gradient by its norm: tf.clip_by_norm with half as many passes over a large gradient."""
-    norm = tf.sqrt(2.0 * tf.nn.l2_loss(gradient))
-    return gradient * (bound / tf.maximum(norm, bound))
 
 
 def in_float32(statistics: Statistics) -> Statistics:
@@ -122,13 +124,7 @@ def in_float32(statistics: Statistics) -> Statistics:
 
 
 class Outcome(NamedTuple):
-    """Statistics of `Engine.repeat`.
-
-    Attributes:
-        before: all phases' statistics before the first step.
-        after: the same statistics after the last step.
-        steps: the number of steps that each phase took.
-    """
+    """All phases' statistics before and after the steps of `Engine.repeat`, and the number of steps of each phase."""
 
     before: dict[str, float]
     after: dict[str, float]
@@ -142,15 +138,15 @@ class Engine:
         step: number of gradient steps so far.
 
     Args:
-        phases: the phases of a step, in their order.
+        phases: in their order within a step.
         prepare: adds to a batch what all phases share, outside of any gradient.
-        merged: comes after `prepare` and before the phases; None for nothing.
+        merged: between `prepare` and the phases.
         together: compute every phase's gradients before any phase changes its variables. Between ranks the gradients
             are then one message.
-        after: compiled function that ends a step.
-        after_every: call it in steps 0, after_every, ...
+        after: compiled function that ends a step, in steps 0, after_every, ...
+        after_every: see `after`.
         jit: compile with XLA; see policy/layers.py.
-        comm: communicator of the ranks over which gradients are averaged.
+        comm: the ranks over which gradients are averaged.
         rank_weight: weight of this rank in the averages.
     """
 
@@ -173,7 +169,7 @@ class Engine:
         self._groups = [self.phases] if together else [[phase] for phase in self.phases]
         self._prepare = prepare
         self._merged = merged
-        self._after = after
+        self._after = after or (lambda: None)
         self._after_every = after_every
         self._comm = mpi.wrap(comm)
         self._rank_weight = rank_weight
@@ -204,7 +200,7 @@ class Engine:
         Returns:
             Means over the steps of the phases' statistics, each of before its step.
         """
-        count, rows = (1, _length(data)) if indices is None else np.shape(indices)
+        count, rows = (1, len(leaves_of(data)[0])) if indices is None else np.shape(indices)
         places = () if indices is None else np.asarray(indices, np.int32)
         structure = one_row((data, scalars_of(coefficients), places, np.int32(self.step)))
         statistics = self._calls("minibatches", self._minibatches, structure, rows)
@@ -242,7 +238,7 @@ class Engine:
             coefficients: learning rates and other numbers; they become part of the batch.
         """
         structure = one_row((data, scalars_of(coefficients)))
-        before, after, steps = self._calls("repeat", self._repeat, structure, _length(data))
+        before, after, steps = self._calls("repeat", self._repeat, structure, len(leaves_of(data)[0]))
         return Outcome(plain(before), plain(after), [int(taken) for taken in steps])
 
     def in_parts(self, parts: Iterable[tuple[dict[str, np.ndarray], float]], **coefficients: float) -> dict[str, float]:
@@ -261,10 +257,10 @@ class Engine:
         total = 0.0
         for data, weight in parts:
             found = self._local("gradients", self._local_gradients, one_row((data, scalars_of(coefficients))))
-            weighted = tf.nest.map_structure(partial(np.multiply, weight), found)
-            sums = weighted if sums is None else tf.nest.map_structure(np.add, sums, weighted)
+            weighted = mapped(partial(np.multiply, weight), found)
+            sums = weighted if sums is None else mapped(np.add, sums, weighted)
             total += weight
-        gradients, statistics = tf.nest.map_structure(lambda array: array / total, sums)
+        gradients, statistics = mapped(lambda array: array / total, sums)
         vector = np.concatenate([gradient.ravel() for gradient in gradients])
         self.descend(self._comm.average(vector, weight=self._rank_weight), **coefficients)
         return plain(statistics)
@@ -282,7 +278,7 @@ class Engine:
 
     def prepared(self, batch: dict[str, Any]) -> Batch:
         """Return a batch as the phases see it."""
-        return self._compiled_prepare(tf.nest.map_structure(tf.convert_to_tensor, batch))
+        return self._compiled_prepare(mapped(tf.convert_to_tensor, batch))
 
     def traces(self) -> int:
         """Count the traces: one for each plan, unless shapes change from call to call."""
@@ -309,13 +305,10 @@ class Engine:
             return self._step([data | scalars for data, *_ in rows], scalars, first)
 
         def step(k: tf.Tensor) -> dict[str, Statistics]:
-            batches = [
-                tf.nest.map_structure(partial(tf.gather, indices=places[k]), data) for data, _, places, _ in rows
-            ]
-            return self._step([batch | scalars for batch in batches], scalars, first + k)
+            batches = [mapped(partial(tf.gather, indices=places[k]), data) | scalars for data, _, places, _ in rows]
+            return self._step(batches, scalars, first + k)
 
-        found = stacked(indices.shape[0], step)
-        return tf.nest.map_structure(lambda array: tf.reduce_mean(array, 0), found)
+        return mapped(lambda array: tf.reduce_mean(array, 0), stacked(indices.shape[0], step))
 
     def _block(self, count: int, ranks: list[Row]) -> dict[str, Statistics]:
         def step(k: tf.Tensor) -> dict[str, Statistics]:
@@ -326,7 +319,6 @@ class Engine:
         return stacked(count, step)
 
     def _step(self, batches: list[Batch], scalars: Batch, step: tf.Tensor) -> dict[str, Statistics]:
-        """Take one step on the batches of the ranks that are here; return each phase's statistics."""
         batches = [self._prepare(batch) for batch in batches]
         if self._merged is not None:
             (vector,), _ = self._exchange.mean(lambda batch: ([self._merged.vector(batch)], ()))(batches)
@@ -334,16 +326,14 @@ class Engine:
         found: dict[str, Statistics] = {}
         for group in self._groups:
             found |= self._take(group, batches, scalars, step)
-        _when(step, self._after_every, self._end_step, lambda: None)
-        return found
 
-    def _end_step(self) -> None:
-        if self._after is not None:
+        def end() -> None:
             self._after()
 
-    def _take(self, group: list[Phase], batches: list[Batch], scalars: Batch, step: tf.Tensor) -> dict[str, Statistics]:
-        """Take the step of phases that see the same weights, if they are due."""
+        _when(step, self._after_every, end, lambda: None)
+        return found
 
+    def _take(self, group: list[Phase], batches: list[Batch], scalars: Batch, step: tf.Tensor) -> dict[str, Statistics]:
         def gradients(batch: Batch) -> tuple[list[tf.Tensor], dict[str, Statistics]]:
             found = [phase.gradients_and_statistics(batch) for phase in group]
             statistics = {phase.name: own for phase, (_, own) in zip(group, found, strict=True)}
@@ -376,8 +366,6 @@ class Engine:
         return self._exchange.own([of_batch(batch) for batch in batches])
 
     def _repeat_phase(self, phase: Phase, batches: list[Batch], scalars: Batch) -> tf.Tensor:
-        """Take the steps of a phase; return their number."""
-
         def gradients(batch: Batch) -> tuple[list[tf.Tensor], tuple]:
             found, statistics = phase.gradients_and_statistics(batch)
             return [*found, tf.constant(0.0) if phase.until is None else statistics[phase.until]], ()
@@ -403,18 +391,13 @@ class Engine:
         vector, scalars = ranks[0](0)
         (phase,) = self.phases
         phase.apply(taken_apart(vector, phase.variables), scalars)
-        self._end_step()
+        self._after()
         return tf.constant(0.0)
 
 
 def _when(step: tf.Tensor, every: int, due: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
-    """Run a compiled function in steps 0, every, 2 * every, ..., and another one in the other steps."""
     return due() if every == 1 else tf.cond(step % every == 0, due, otherwise)
 
 
 def _together(statistics: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return {name: value for of_phase in statistics.values() for name, value in of_phase.items()}
-
-
-def _length(data: dict[str, Any]) -> int:
-    return len(leaves_of(data)[0])

@@ -65,13 +65,7 @@ def few(variables: Sequence[keras.Variable]) -> bool:
 
 
 def clipped(gradients: Sequence[tf.Tensor], variables: Sequence[keras.Variable], most: float) -> Arrays:
-    """Scale gradients down together to a global norm of at most `most`.
-
-    Args:
-        gradients: one for each variable.
-        variables: the variables, for their shapes.
-        most: the largest norm.
-    """
+    """Scale gradients, one for each variable, down together to a global norm of at most `most`."""
     if not few(variables):
         return tf.clip_by_global_norm(gradients, most)[0]
     (flat,), _ = tf.clip_by_global_norm([joined(gradients)], most)
@@ -115,17 +109,11 @@ class Exchange:
         return self._comm.size > 1 and self._kind != "batches"
 
     def choose(self, variables: Sequence[keras.Variable], rows: int, data: Any) -> None:
-        """Choose the kind of exchange, before anything is compiled.
-
-        Args:
-            variables: the variables that change.
-            rows: rows in the batch of one step.
-            data: this rank's arrays of a call.
-        """
+        """Choose the kind of exchange, before anything is compiled, by the sizes of one step and of a call's data."""
         comm = self._comm
         if comm.size == 1:
             return
-        nbytes = sum(array.nbytes for array in tf.nest.flatten(data))
+        nbytes = sum(array.nbytes for array in leaves_of(data))
         ranks = comm.gather((socket.gethostname(), nbytes, self._weight))
         hosts, sizes, weights = zip(*ranks, strict=True)
         parameters = numbers_in(variables)
@@ -143,18 +131,15 @@ class Exchange:
         return self._comm.gather(data) if self._comm.size > 1 and not self._messages else [data]
 
     def own(self, of_batches: Sequence[Any]) -> Any:
-        """Pick this rank's result among the results of all batches here.
-
-        Args:
-            of_batches: for each batch a structure of float32 tensors.
-        """
-        if len(of_batches) == 1 or not tf.nest.flatten(of_batches[0]):
+        """Pick this rank's result among the results of all batches here, each a structure of float32 tensors."""
+        first = leaves_of(of_batches[0])
+        if len(of_batches) == 1 or not first:
             return of_batches[0]
-        vectors = tf.stack([joined(tf.nest.flatten(one)) for one in of_batches])
+        vectors = tf.stack([joined(leaves_of(one)) for one in of_batches])
         # A gather at run time: XLA would compile a constant slice differently on each rank, and the ranks would round
         # differently.
         flat = tf.gather(vectors, self._place.value)
-        return tf.nest.pack_sequence_as(of_batches[0], taken_apart(flat, tf.nest.flatten(of_batches[0])))
+        return rebuilt(of_batches[0], iter(taken_apart(flat, first)))
 
     def compile(self, function: Callable) -> Any:
         """Compile a function that contains averages; XLA compiles it unless they send messages."""
@@ -218,6 +203,11 @@ def rebuilt(structure: Any, leaves: Iterator[Any]) -> Any:
     return next(leaves)
 
 
+def mapped(function: Callable[..., Any], *structures: Any) -> Any:
+    """Apply a function to the leaves of equal structures, and return a structure of its results."""
+    return rebuilt(structures[0], map(function, *map(leaves_of, structures)))
+
+
 class Packing:
     """Places of a structure's arrays in rows of 32-bit words.
 
@@ -232,7 +222,7 @@ class Packing:
 
     def __init__(self, structure: Any) -> None:
         arrays = leaves_of(structure)
-        self._structure = tf.nest.map_structure(lambda array: None, structure)
+        self._structure = mapped(lambda array: None, structure)
         self._specs = [(array.shape[1:], array.dtype) for array in arrays]
         self.count = 1 + sum(not _fits(array.dtype) for array in arrays)
 
@@ -243,11 +233,15 @@ class Packing:
         ]
         return [np.concatenate(packed, axis=1), *(array for array in arrays if not _fits(array.dtype))]
 
-    def row(self, k: Any, words: tf.Tensor, *others: tf.Tensor) -> Any:
-        """Return row k of every array, in the structure, from the tensors of what `pack` returned."""
+    def rows(self, tensors: Sequence[tf.Tensor]) -> list[Row]:
+        """Return for each rank a function of k that returns row k of its structure, from what every rank packed."""
+        starts = range(0, len(tensors), self.count)
+        return [partial(self._row, tensors[start : start + self.count]) for start in starts]
+
+    def _row(self, packed: Sequence[tf.Tensor], k: Any) -> Any:
+        words, *rest = packed
         # First one slice that depends on k, then slices that do not: XLA computes both in one wrong.
         row = words[k]
-        rest = list(others)
         parts = []
         begin = 0
         for shape, dtype in self._specs:
@@ -276,7 +270,7 @@ class Outline:
     def join(self, structure: Any) -> tf.Tensor:
         """Join a structure of tensors to one float32 vector, and remember the outline."""
         tensors = [tf.cast(tensor, tf.float32) for tensor in leaves_of(structure)]
-        self._structure = tf.nest.map_structure(lambda tensor: None, structure)
+        self._structure = mapped(lambda tensor: None, structure)
         self._shapes = [tuple(tensor.shape) for tensor in tensors]
         return joined(tensors)
 
@@ -295,12 +289,7 @@ class Outline:
 
 
 def stacked(count: int, step: Callable[[tf.Tensor], Any]) -> Any:
-    """Run step(0), step(1), ... in a compiled loop; return their structures of tensors as one, stacked to [count, ...].
-
-    Args:
-        count: number of steps.
-        step: function of k.
-    """
+    """Run step(0), step(1), ... in a compiled loop; return their structures as one of tensors [count, ...]."""
     outline = Outline()
     return outline.filled(rows_of(count, lambda k: outline.join(step(k))))
 
@@ -331,9 +320,7 @@ class Calls:
 
     Args:
         variables: the variables that the functions change.
-        jit: compile with XLA; see policy/layers.py.
-        comm: communicator of the ranks over which `exchange` averages.
-        weight: this rank's weight in the averages.
+        jit: see Exchange, as for comm and weight.
 
     Attributes:
         exchange: averages over the ranks, for use in the functions.
@@ -370,7 +357,7 @@ class Calls:
         key = name, names, *((array.shape, array.dtype) for array in arrays)
         if key not in self._calls:
             packing, outline = Packing(structure), Outline()
-            compiled = self.exchange.compile(partial(_unpacked, function, packing, outline))
+            compiled = self.exchange.compile(lambda *tensors: outline.join(function(packing.rows(tensors))))
             self._calls[key] = packing, outline, compiled, prompt(compiled)
         packing, outline, _, call = self._calls[key]
         tensors = [tf.constant(array) for one in self.exchange.arrays(packing.pack(arrays)) for array in one]
@@ -379,14 +366,3 @@ class Calls:
     def traces(self) -> int:
         """Count the traces of all functions: one for each kind of arguments."""
         return sum(compiled.experimental_get_tracing_count() for _, _, compiled, _ in self._calls.values())
-
-
-def _unpacked(
-    function: Callable[[list[Row]], Any], packing: Packing, outline: Outline, *tensors: tf.Tensor
-) -> tf.Tensor:
-    blocks = [tensors[i : i + packing.count] for i in range(0, len(tensors), packing.count)]
-    return outline.join(function([partial(_row, packing, block) for block in blocks]))
-
-
-def _row(packing: Packing, block: Sequence[tf.Tensor], k: Any) -> Any:
-    return packing.row(k, *block)

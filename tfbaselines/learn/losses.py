@@ -33,22 +33,12 @@ def evaluated(policy: BasePolicy, batch: Batch) -> tuple[Batch, Outputs]:
 
 
 def with_outputs(policy: BasePolicy, batch: Batch) -> Batch:
-    """Give a batch the parameters `flat` [B, P] of the policy's present distributions, unless it has `flat`.
-
-    Args:
-        policy: without memory.
-        batch: obs [B, ...] and others.
-    """
+    """Give a batch `flat` [B, P], the present distributions of a policy without memory, unless it has them."""
     return {"flat": policy.forward(batch["obs"]).flat} | batch
 
 
 def squared_value_loss(policy: BasePolicy, batch: Batch) -> tuple[tf.Tensor, Statistics]:
-    """Compute E[(V - R)^2], also as the statistic LossV.
-
-    Args:
-        policy: with values V.
-        batch: obs [B, ...] and returns R [B]; recurrent policies: as for `evaluated`.
-    """
+    """Compute E[(V - R)^2] of a batch with returns R, as `evaluated` takes it; also as the statistic LossV."""
     batch, outputs = evaluated(policy, batch)
     loss = tf.reduce_mean(tf.square(outputs.value - batch["returns"]))
     return loss, {"LossV": loss}
@@ -62,10 +52,7 @@ def standardized(x: tf.Tensor) -> tf.Tensor:
 def clipped_policy_loss(ratio: tf.Tensor, advantages: tf.Tensor, cliprange: tf.Tensor | float) -> tf.Tensor:
     """Compute E[max(-A * ratio, -A * clip(ratio, 1 - cliprange, 1 + cliprange))] (Schulman et al. 2017).
 
-    Args:
-        ratio: [B] of the actions' present probabilities to those when they were taken.
-        advantages: A [B].
-        cliprange: largest difference of the ratio from 1.
+    The ratio is that of the actions' present probabilities to those when they were taken.
     """
     clipped = tf.clip_by_value(ratio, 1.0 - cliprange, 1.0 + cliprange)
     return tf.reduce_mean(tf.maximum(-advantages * ratio, -advantages * clipped))
@@ -74,14 +61,7 @@ def clipped_policy_loss(ratio: tf.Tensor, advantages: tf.Tensor, cliprange: tf.T
 def clipped_value_loss(
     values: tf.Tensor, old_values: tf.Tensor, returns: tf.Tensor, cliprange: tf.Tensor | float
 ) -> tf.Tensor:
-    """Compute 0.5 * E[max((V - R)^2, (V_old + clip(V - V_old, -cliprange, cliprange) - R)^2)].
-
-    Args:
-        values: present values V [B].
-        old_values: V_old [B] from the time of the rollout.
-        returns: R [B].
-        cliprange: largest difference of V from V_old.
-    """
+    """Compute 0.5 * E[max((V - R)^2, (V_old + clip(V - V_old, -cliprange, cliprange) - R)^2)]."""
     clipped = old_values + tf.clip_by_value(values - old_values, -cliprange, cliprange)
     return 0.5 * tf.reduce_mean(tf.maximum(tf.square(values - returns), tf.square(clipped - returns)))
 

@@ -17,7 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.learn.engine import Batch, Statistics
+from tfbaselines.learn.engine import Batch, Statistics, gradients_of
 from tfbaselines.learn.exchange import Calls, Row, joined, one_row, plain, scalars_of, taken_apart
 from tfbaselines.parallel import mpi
 
@@ -63,13 +63,7 @@ def conjugate_gradient(
 def hessian_product(
     scalar: Callable[[], tf.Tensor], variables: Sequence[keras.Variable], vector: tf.Tensor
 ) -> tf.Tensor:
-    """Multiply the Hessian of a scalar by a vector [P].
-
-    Args:
-        scalar: computes the scalar from the variables.
-        variables: the variables of the Hessian, in the order of the vector.
-        vector: vector [P].
-    """
+    """Multiply the Hessian of a scalar with respect to variables by a vector [P]."""
     values = [variable.value for variable in variables]
     with tf.GradientTape() as outer:
         with tf.GradientTape() as inner:
@@ -94,12 +88,7 @@ class LineSearch:
     most_kl: float
 
     def accepts(self, before: tf.Tensor, now: tf.Tensor) -> tf.Tensor:
-        """Check that a measure is finite, its divergence within the bound, and its gain no smaller than before.
-
-        Args:
-            before: measure before the step [K].
-            now: measure after the step [K].
-        """
+        """Check that a measure [K] is finite, its divergence within the bound, and its gain no smaller than before."""
         return tf.reduce_all(tf.math.is_finite(now)) & (now[1] <= self.most_kl) & (now[0] >= before[0])
 
     def run(
@@ -150,9 +139,6 @@ class StepTaken(NamedTuple):
 class NaturalGradient:
     """Steps of a policy's parameters that raise a gain and hold a divergence near a bound.
 
-    Attributes:
-        search: shortens the step; None takes all of it.
-
     Args:
         measure: see Measure.
         variables: the variables to change.
@@ -199,23 +185,20 @@ class NaturalGradient:
         self._calls = Calls(self._variables, jit, comm)
 
     def __call__(self, data: dict[str, np.ndarray], **coefficients: float) -> StepTaken:
-        """Take a step.
-
-        Args:
-            data: arrays with the same first axis.
-            coefficients: numbers for the measure; they become part of the batch.
-        """
+        """Take a step on arrays with the same first axis; the coefficients become part of the batch."""
         rows = len(next(iter(data.values())))
         before, last, part, tried = self._calls("step", self._step, one_row((data, scalars_of(coefficients))), rows)
         return StepTaken(plain(before), plain(last), float(part), int(tried))
 
     def gradient(self, batch: Batch) -> tf.Tensor:
         """Return the measure [K] and the gradient of the gain [P], end to end."""
-        values = [variable.value for variable in self._variables]
-        with tf.GradientTape() as tape:
+
+        def gain() -> tuple[tf.Tensor, tf.Tensor]:
             measured = self._measured(batch)
-            gain = measured[0]
-        return tf.concat([measured, joined(tape.gradient(gain, values, unconnected_gradients="zero"))], 0)
+            return measured[0], measured
+
+        gradients, measured = gradients_of(gain, self._variables)
+        return tf.concat([measured, joined(gradients)], 0)
 
     def product(self, batch: Batch, vector: tf.Tensor) -> tf.Tensor:
         """Multiply F without damping by a vector [P]."""
@@ -228,7 +211,6 @@ class NaturalGradient:
         return self._measured(batch)
 
     def _step(self, ranks: list[Row]) -> tuple[Statistics, Statistics, tf.Tensor, tf.Tensor]:
-        """Return the measures before and at the end, the part of the step that was taken, and the number of tries."""
         theta = joined([variable.value for variable in self._variables])
         batches = [self._prepare(data | coefficients) for data, coefficients in (row(0) for row in ranks)]
 

@@ -49,34 +49,23 @@ class Adam(keras.optimizers.Adam):
         )
 
 
-class KerasRule:
-    """The rule of a Keras optimizer.
-
-    Args:
-        optimizer: the optimizer; `apply` sets its learning rate.
-    """
+class KerasRule(Rule):
+    """A Keras optimizer; `apply` sets its learning rate."""
 
     def __init__(self, optimizer: keras.Optimizer) -> None:
         self._optimizer = optimizer
-        self._moved: Sequence[keras.Variable] = ()
-
-    @property
-    def variables(self) -> Sequence[Any]:
-        """Slots of the optimizer."""
-        return self._optimizer.variables
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
-        """Make the slots, unless they exist."""
         self._moved = variables
         self._optimizer.build(variables)
+        self.variables = self._optimizer.variables
 
     def apply(self, gradients: Sequence[tf.Tensor], rate: tf.Tensor) -> None:
-        """Take one step."""
         self._optimizer.learning_rate.assign(rate)
         self._optimizer.apply(gradients, self._moved)
 
 
-class RMSProp:
+class RMSProp(Rule):
     """RMSProp as in TensorFlow 1, where the mean square starts at one instead of zero.
 
         ms <- alpha ms + (1 - alpha) g^2;  w <- w - lr g / sqrt(ms + epsilon)
@@ -95,13 +84,9 @@ class RMSProp:
     def __init__(self, alpha: float = 0.99, epsilon: float = 1e-5) -> None:
         self._alpha = alpha
         self._epsilon = epsilon
-        self._moved: Sequence[keras.Variable] = ()
         self.variables: list[tf.Variable] = []
-        # The fused kernel requires a place for momentum, although there is none.
-        self._unused: list[tf.Variable] = []
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
-        """Make the slots, unless they exist."""
         if self.variables:
             return
         self._moved = variables
@@ -109,10 +94,10 @@ class RMSProp:
         as_one = few(variables)
         slots = [(sum(map(math.prod, shapes)),)] if as_one else shapes
         self.variables = [tf.Variable(tf.ones(shape), trainable=False) for shape in slots]
+        # The fused kernel requires a place for momentum, although there is none.
         self._unused = [] if as_one else [tf.Variable(tf.zeros(shape), trainable=False) for shape in slots]
 
     def apply(self, gradients: Sequence[tf.Tensor], rate: tf.Tensor) -> None:
-        """Take one step."""
         if not self._unused:
             self._apply_formula(gradients, rate)
             return
@@ -194,12 +179,7 @@ class AveragedPolicy:
 
 
 def with_targets(make: Callable[[], Any], alpha: float) -> tuple[Any, AveragedPolicy]:
-    """Make a policy and its average, which share the statistics of observations and returns.
-
-    Args:
-        make: makes a policy.
-        alpha: see AveragedPolicy.
-    """
+    """Make a policy and its average, which share the statistics of observations and returns."""
     policy, copy = make(), make()
     copy.normalizer = policy.normalizer
     if hasattr(policy, "returns"):
