@@ -8,7 +8,8 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.algs.acer.loss import DuelingPolicy
-from tfbaselines.algs.deepq.q_network import QNetwork, QuantileReturn
+from tfbaselines.algs.deepq.loss import QuantileReturn
+from tfbaselines.algs.deepq.q_network import QNetwork
 from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.policy.actor import GraphActor, NumpyActor, make_actor
 from tfbaselines.policy.actor_critic import build_actor_critic

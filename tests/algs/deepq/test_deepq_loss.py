@@ -6,14 +6,15 @@ import tensorflow as tf
 from helpers import softmax
 
 from tfbaselines.algs.deepq.loss import (
+    CategoricalReturn,
+    ExpectedReturn,
+    QuantileReturn,
     huber,
     kl_from_logits,
+    make_returns,
     projection,
     quantile_huber,
-    return_loss,
-    return_targets,
 )
-from tfbaselines.algs.deepq.q_network import CategoricalReturn, ExpectedReturn, QuantileReturn, make_returns
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 
@@ -109,25 +110,25 @@ BATCH = {"rewards": np.array([1.0, -2.0], np.float32), "discount": np.array([0.5
 
 def test_targets_and_losses_of_each_representation():
     outputs = tf.constant(normal(2, 1))
-    found = return_targets(ExpectedReturn(), BATCH, outputs)
+    found = ExpectedReturn().targets(BATCH, outputs)
     np.testing.assert_allclose(found[:, 0], BATCH["rewards"] + BATCH["discount"] * outputs[:, 0], **CLOSE)
-    losses, errors = return_loss(ExpectedReturn(), outputs, found)
+    losses, errors = ExpectedReturn().loss(outputs, found)
     np.testing.assert_allclose(errors, (outputs - found)[:, 0])
     np.testing.assert_allclose(losses, huber(errors))
 
     quantiles = QuantileReturn(3)
     outputs = tf.constant(normal(2, 3))
-    found = return_targets(quantiles, BATCH, outputs)
+    found = quantiles.targets(BATCH, outputs)
     np.testing.assert_allclose(found[0], 1.0 + 0.5 * outputs[0], **CLOSE)
     np.testing.assert_allclose(found[1], [-2.0] * 3)
-    np.testing.assert_allclose(return_loss(quantiles, outputs, found)[0], quantile_huber(outputs, found))
+    np.testing.assert_allclose(quantiles.loss(outputs, found)[0], quantile_huber(outputs, found))
 
     histogram = CategoricalReturn(5, -2.0, 2.0)
     outputs = tf.constant(normal(2, 5))
-    found = return_targets(histogram, BATCH, outputs)
+    found = histogram.targets(BATCH, outputs)
     # After the end all mass is at the reward.
     np.testing.assert_allclose(found[1], [1, 0, 0, 0, 0], atol=1e-6)
-    losses, errors = return_loss(histogram, outputs, found)
+    losses, errors = histogram.loss(outputs, found)
     np.testing.assert_allclose(losses, kl_from_logits(found, outputs))
     np.testing.assert_array_equal(losses, errors)
 

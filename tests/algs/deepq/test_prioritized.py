@@ -70,7 +70,7 @@ def test_weights(beta):
     replay = make(beta=0.9)
     fill(replay, 37)
     priorities = rank_errors(replay)
-    replay.beta = beta
+    replay.anneal(beta)
     batch = drawn(replay)
     chances = {obs: priority**ALPHA for obs, priority in priorities.items()}
     total = sum(chances.values())

@@ -8,13 +8,12 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.algs.deepq.loss import CategoricalReturn, QuantileReturn
 from tfbaselines.algs.deepq.q_network import (
     SIGMA_ZERO,
-    CategoricalReturn,
     EpsilonGreedyHead,
     NoisyDense,
     QNetwork,
-    QuantileReturn,
     build_q_network,
 )
 from tfbaselines.envs.vec.observations import MASK, ONLY

@@ -1,4 +1,4 @@
-"""Names that baselines' deepq has beside learn(): a model that can be called, replay buffers and their segment trees.
+"""Names that baselines' deepq has beside learn(): replay buffers with their segment trees, and schedules; no TensorFlow.
 
 Buffers keep transitions as they are given, so that observations can share frames. Indices are drawn from Python's
 generator, one number each, as in the original.
@@ -10,15 +10,23 @@ MOST_AT_TOP nodes, and every search visits them all. Inner nodes are updated whe
 
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tfbaselines.config.schedules import ConstantSchedule, LinearSchedule, PiecewiseSchedule
 from tfbaselines.errors import UsageError
 
-if TYPE_CHECKING:
-    from tfbaselines.training.off_policy import OffPolicyRun
+__all__ = [
+    "ConstantSchedule",
+    "LinearSchedule",
+    "MinSegmentTree",
+    "PiecewiseSchedule",
+    "PrioritizedReplayBuffer",
+    "ReplayBuffer",
+    "SumSegmentTree",
+    "load_act",
+]
 
 WIDTH = 64
 MOST_AT_TOP = 2048
@@ -31,6 +39,10 @@ class SegmentTree:
         capacity: number of leaves, a power of two.
         operation: combines two children; a numpy ufunc is fastest.
         neutral: value of a leaf that was not set.
+
+    Attributes:
+        leaves: all values [capacity] as a view. Call `rebuild` after writing to it.
+        nbytes: memory of the tree.
     """
 
     def __init__(self, capacity: int, operation: Callable[[float, float], float], neutral: float) -> None:
@@ -46,31 +58,22 @@ class SegmentTree:
             count = -(-count // WIDTH)
             self._levels.append(np.full((count, WIDTH), neutral, np.float64))
         self._top = np.full(count, neutral, np.float64)
-        self._leaves = self._levels[0].reshape(-1)[:capacity]
+        self.leaves = self._levels[0].reshape(-1)[:capacity]
+        self.nbytes = sum(level.nbytes for level in self._levels) + self._top.nbytes
         # A flat view of the level above each level.
         self._above = [*(level.reshape(-1) for level in self._levels[1:]), self._top]
         self._changed: list[np.ndarray] = []
 
-    @property
-    def leaves(self) -> np.ndarray:
-        """All values [capacity] as a view. Call `rebuild` after writing to it."""
-        return self._leaves
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the tree in bytes."""
-        return sum(level.nbytes for level in self._levels) + self._top.nbytes
-
     def __getitem__(self, index: int | np.ndarray) -> float | np.ndarray:
-        return self._leaves[index]
+        return self.leaves[index]
 
     def __setitem__(self, index: int | np.ndarray, value: float | np.ndarray) -> None:
-        self._leaves[index] = value
+        self.leaves[index] = value
         self._changed.append(np.atleast_1d(index) // WIDTH)
 
     def fill(self, start: int, end: int, value: float) -> None:
         """Set the leaves start to end - 1 to one value."""
-        self._leaves[start:end] = value
+        self.leaves[start:end] = value
         self._changed.append(np.arange(start // WIDTH, -(-end // WIDTH)))
 
     def rebuild(self) -> None:
@@ -78,7 +81,7 @@ class SegmentTree:
         self._changed = [np.arange(len(self._levels[0]))]
 
     def reduce(self, start: int = 0, end: int | None = None) -> float:
-        """Combine the leaves start to end - 1; None is the capacity, negative numbers count from it."""
+        """Combine the leaves start to end - 1; None is the capacity, negative ends count from it."""
         end = self._capacity if end is None else end + self._capacity * (end < 0)
         self._update()
         if (start, end) == (0, self._capacity):
@@ -106,14 +109,12 @@ class SegmentTree:
 
 
 class SumSegmentTree(SegmentTree):
-    """A segment tree of sums."""
+    """A segment tree of sums; `sum` is `reduce`."""
 
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity, np.add, 0.0)
 
-    def sum(self, start: int = 0, end: int | None = None) -> float:
-        """Sum up the leaves start to end - 1."""
-        return self.reduce(start, end)
+    sum = SegmentTree.reduce
 
     def find_prefixsum_idx(self, prefixsum: float | np.ndarray) -> int | np.ndarray:
         """Find the leaf i with sum(0, i) <= prefixsum < sum(0, i + 1), for each number; never a leaf of 0."""
@@ -134,26 +135,19 @@ class SumSegmentTree(SegmentTree):
 
 
 class MinSegmentTree(SegmentTree):
-    """A segment tree of minima."""
+    """A segment tree of minima; `min` is `reduce`."""
 
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity, np.minimum, np.inf)
 
-    def min(self, start: int = 0, end: int | None = None) -> float:
-        """Find the smallest of the leaves start to end - 1."""
-        return self.reduce(start, end)
+    min = SegmentTree.reduce
 
 
 Columns = tuple[np.ndarray, ...]
 
 
 class ReplayBuffer:
-    """The latest transitions, drawn uniformly.
-
-    Args:
-        size: transitions to keep.
-        rng: a generator of Python's `random`; None for its global generator.
-    """
+    """The latest transitions, drawn uniformly by a generator of Python's `random`; None for the global one."""
 
     def __init__(self, size: int, rng: random.Random | None = None) -> None:
         self._size = int(size)
@@ -185,11 +179,6 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     """The latest transitions, drawn in proportion to priority^alpha.
 
     As in the original, the latest slot of the storage is left out of the total and never drawn.
-
-    Args:
-        size: transitions to keep.
-        alpha: exponent of the priorities, 0 for uniform sampling.
-        rng: a generator of Python's `random`; None for its global generator.
     """
 
     def __init__(self, size: int, alpha: float, rng: random.Random | None = None) -> None:
@@ -207,12 +196,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         self._set(index, self._max_priority)
 
     def sample(self, batch_size: int, beta: float) -> tuple[np.ndarray, ...]:
-        """Draw the arrays of ReplayBuffer, importance weights [B], at most 1, and indices [B].
-
-        Args:
-            batch_size: number of transitions B.
-            beta: exponent of the importance weights, 0 to 1.
-        """
+        """Draw the arrays of ReplayBuffer, importance weights [B], at most 1, and indices [B]."""
         part = self._it_sum.sum(0, len(self) - 1) / batch_size
         draws = np.array([self._rng.random() for _ in range(batch_size)])
         idxes = self._it_sum.find_prefixsum_idx(draws * part + np.arange(batch_size) * part)
@@ -236,13 +220,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 class Memory:
     """The replay of baselines' ddpg: the latest transitions, drawn uniformly.
 
-    As in the original, the last two transitions are not drawn.
-
-    Args:
-        limit: transitions to keep.
-        action_shape: shape of one action.
-        observation_shape: shape of one observation.
-        rng: numpy generator; None for NumPy's global generator.
+    As in the original, the last two transitions are not drawn. The generator is numpy's; None for its global one.
     """
 
     def __init__(
@@ -265,16 +243,7 @@ class Memory:
         return min(self._count, self.limit)
 
     def append(self, obs0: Any, action: Any, reward: float, obs1: Any, terminal1: Any, training: bool = True) -> None:
-        """Store one transition; a full memory drops the oldest.
-
-        Args:
-            obs0: the observation.
-            action: the action taken.
-            reward: the reward of the action.
-            obs1: the observation after the action.
-            terminal1: whether the episode ended with obs1.
-            training: False stores nothing.
-        """
+        """Store one transition, unless `training` is False; a full memory drops the oldest."""
         if not training:
             return
         row = self._count % self.limit
@@ -291,51 +260,6 @@ class Memory:
         # Rows count from the oldest transition.
         rows = (self._count - self.nb_entries + draw(self.nb_entries - 2, size=batch_size)) % self.limit
         return {name: column[rows] for name, column in self._columns.items()}
-
-
-__all__ = [
-    "ConstantSchedule",
-    "LinearSchedule",
-    "MinSegmentTree",
-    "PiecewiseSchedule",
-    "PrioritizedReplayBuffer",
-    "ReplayBuffer",
-    "SumSegmentTree",
-    "load_act",
-]
-
-
-def with_callback(explore: Any, run: "OffPolicyRun", callback: Callable[[dict, dict], Any] | None) -> Any:
-    """Call baselines' callback before each choice of actions; training stops when it returns True.
-
-    Args:
-        explore: chooses actions, and counts the steps.
-        run: the run.
-        callback: function of two dictionaries, of local and global names; None returns `explore` itself.
-    """
-    if callback is None:
-        return explore
-
-    def act(obs: Any, states: None, episode_start: np.ndarray) -> tuple[np.ndarray, None]:
-        if callback(locals_of(run, explore.steps), {}):
-            run.stop()
-        return explore(obs, states, episode_start)
-
-    return act
-
-
-def locals_of(run: "OffPolicyRun", t: int) -> dict[str, Any]:
-    """Return the local names that callbacks of baselines read; the unfinished episode counts as 0."""
-    return {
-        "run": run,
-        "act": run.model,
-        "env": run.env,
-        "replay_buffer": run.replay,
-        "t": t,
-        "num_episodes": run.episodes.count + 1,
-        "episode_rewards": [*run.episodes.rewards, 0.0],
-        "mean_100ep_reward": run.episodes.mean_reward,
-    }
 
 
 def load_act(path: str) -> None:

@@ -18,11 +18,10 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.algs.deepq import ALGORITHM, Config
-from tfbaselines.algs.deepq.buffers import with_callback
-from tfbaselines.algs.deepq.exploration import BestPolicy, make_exploration, model_in, with_noise
-from tfbaselines.algs.deepq.loss import return_loss, return_targets
-from tfbaselines.algs.deepq.prioritized import make_prioritized
-from tfbaselines.algs.deepq.q_network import QNetwork, build_q_network, make_returns
+from tfbaselines.algs.deepq.exploration import BestPolicy, make_exploration, model_in, with_callback, with_noise
+from tfbaselines.algs.deepq.loss import make_returns
+from tfbaselines.algs.deepq.prioritized import PrioritizedReplay
+from tfbaselines.algs.deepq.q_network import QNetwork, build_q_network
 from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
@@ -32,6 +31,7 @@ from tfbaselines.learn.losses import weighted_mean
 from tfbaselines.learn.optimizers import Adam, AveragedPolicy, with_targets
 from tfbaselines.logs.statistics import safe_mean
 from tfbaselines.policy.layers import compile_with_xla
+from tfbaselines.replay import Replay
 from tfbaselines.training.build import check_network
 from tfbaselines.training.clock import UNLIMITED
 from tfbaselines.training.off_policy import Course, OffPolicyModel, OffPolicyRun
@@ -41,13 +41,7 @@ class ActWrapper(OffPolicyModel):
     """A model that can be called as in baselines: ``act(obs[None])[0]``."""
 
     def __call__(self, obs: Any, stochastic: bool = True, update_eps: float = -1.0) -> np.ndarray:
-        """Choose actions [N] for observations [N, ...].
-
-        Args:
-            obs: the observations.
-            stochastic: take random actions with probability epsilon.
-            update_eps: the new epsilon; a negative number leaves it unchanged.
-        """
+        """Choose actions [N], at random with probability epsilon if `stochastic`; update_eps >= 0 sets epsilon."""
         if update_eps >= 0:
             self.policy.head.epsilon = update_eps
         return self.act(obs, deterministic=not stochastic)[0]
@@ -63,15 +57,17 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> ActWrapper:
     config = replace(config, load_path=model_in(config.checkpoint_path) or config.load_path)
     with OffPolicyRun(ALGORITHM, env, config, course_of(config, env.num_envs)) as run:
         make_network = partial(make_policy, network, run.env, config, run.comm)
+        policy, averaged = with_targets(make_network, 0.0)
+        update = make_update(policy, averaged, config, run.comm)
         best = BestPolicy(run, config.checkpoint_path)
-        model = make_model(make_network, run, best)
+        model = ActWrapper(policy, averaged, update, replay=make_replay(run, policy), parts=[best])
         explore = make_exploration(make_network, run, model)
         act = with_callback(explore, run, config.callback)
         for gradient_steps in run.cycles(model, act, partial(row, run), acting=[explore]):
             if run.timesteps <= config.learning_starts:
                 continue
             if config.prioritized_replay:
-                model.replay.beta = config.beta(run.timesteps)
+                model.replay.anneal(config.beta(run.timesteps))
             for block in run.blocks(gradient_steps):
                 run.train(with_noise(block, model.policy.q_head.noise_size, run.rng))
             if run.passed(config.target_network_update_freq):
@@ -83,14 +79,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> ActWrapper:
 
 
 def make_update(policy: QNetwork, averaged: AveragedPolicy, config: Config, comm: Any = None) -> Engine:
-    """Make the gradient steps.
-
-    Args:
-        policy: the Q-network.
-        averaged: the target network.
-        config: the arguments.
-        comm: the ranks that train together.
-    """
+    """Make the gradient steps."""
     target, returns = averaged.policy, policy.q_head.returns
 
     def prepare(batch: Batch) -> Batch:
@@ -98,11 +87,11 @@ def make_update(policy: QNetwork, averaged: AveragedPolicy, config: Config, comm
         outputs = target.outputs(next_obs, batch.get("target_noise"))
         selecting = policy.outputs(next_obs, batch.get("noise")) if config.double_q else outputs
         best = tf.argmax(policy.values(next_obs, selecting), axis=-1, output_type=tf.int32)
-        return batch | {"targets": return_targets(returns, batch, policy.at(outputs, best))}
+        return batch | {"targets": returns.targets(batch, policy.at(outputs, best))}
 
     def loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
         outputs = policy.outputs(policy.preprocess(batch["obs"]), batch.get("noise"))
-        losses, errors = return_loss(returns, policy.chosen(outputs, batch["actions"]), batch["targets"])
+        losses, errors = returns.loss(policy.chosen(outputs, batch["actions"]), batch["targets"])
         loss = weighted_mean(batch, losses)
         return loss, {"loss": loss} | ({"td_errors": tf.abs(errors)} if "weights" in batch else {})
 
@@ -111,19 +100,20 @@ def make_update(policy: QNetwork, averaged: AveragedPolicy, config: Config, comm
     return Engine([phase], prepare=prepare, jit=compile_with_xla(policy, config.batch_size), comm=comm)
 
 
-def make_model(make_network: Any, run: OffPolicyRun, best: BestPolicy) -> ActWrapper:
-    """Make the Q-network, its target, the gradient steps and the replay.
-
-    Args:
-        make_network: makes a Q-network.
-        run: the run.
-        best: keeps the best parameters.
-    """
+def make_replay(run: OffPolicyRun, policy: QNetwork) -> Replay:
+    """Make the replay that the arguments describe, uniform or prioritized."""
     config = run.config
-    policy, averaged = with_targets(make_network, 0.0)
-    update = make_update(policy, averaged, config, run.comm)
-    replay = make_prioritized(run.env, config) if config.prioritized_replay else run.make_replay(policy)
-    return ActWrapper(policy, averaged, update, replay=replay, parts=[best])
+    if not config.prioritized_replay:
+        return run.make_replay(policy)
+    return PrioritizedReplay(
+        run.env,
+        int(config.buffer_size),
+        config.gamma,
+        config.n_step,
+        alpha=config.prioritized_replay_alpha,
+        beta=config.prioritized_replay_beta0,
+        epsilon=config.prioritized_replay_eps,
+    )
 
 
 def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None) -> QNetwork:

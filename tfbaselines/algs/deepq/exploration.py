@@ -19,13 +19,7 @@ FIRST_STDDEV = 0.01
 
 
 def make_exploration(make_network: Callable[[], QNetwork], run: Any, model: Any) -> "EpsilonGreedy | ParameterNoise":
-    """Make the exploration that the arguments describe.
-
-    Args:
-        make_network: makes another Q-network of the same kind.
-        run: the run.
-        model: the model.
-    """
+    """Make the exploration that the arguments describe; `make_network` makes another Q-network of the same kind."""
     epsilon = run.config.epsilon
     if not run.config.param_noise:
         return EpsilonGreedy(model, epsilon, run.rng)
@@ -33,13 +27,7 @@ def make_exploration(make_network: Callable[[], QNetwork], run: Any, model: Any)
 
 
 def with_noise(block: dict[str, Any], noise_size: int, rng: np.random.Generator) -> dict[str, Any]:
-    """Extend a block by noise for the noisy layers of the network and of the target network.
-
-    Args:
-        block: batches, arrays [K, B, ...].
-        noise_size: numbers of noise in a batch; 0 returns the block itself.
-        rng: numpy generator.
-    """
+    """Extend a block of batches by noise for the noisy layers, if any, of the network and of the target network."""
     if not noise_size:
         return block
     shape = (len(block["rewards"]), noise_size)
@@ -81,11 +69,9 @@ class EpsilonGreedy:
         return self._actor.choose(obs, None, None, noise)
 
     def state(self) -> dict[str, Any]:
-        """Return the number of steps."""
         return {"steps": self.steps}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from the result of `state`."""
         self.steps = state["steps"]
 
 
@@ -110,7 +96,7 @@ class ParameterNoise:
         make_copy: makes another Q-network of the same kind.
         epsilon: function of the step that returns the probability of a random action.
         rng: numpy generator.
-        comm: communicator of the ranks; they adapt the size together.
+        comm: the ranks, which adapt the size together.
     """
 
     def __init__(
@@ -140,15 +126,41 @@ class ParameterNoise:
         return actor.choose(obs, None, None, None)
 
     def state(self) -> dict[str, Any]:
-        """Return the number of steps, and the noise with its size."""
         stddev = self.perturbed.spec.current_stddev
         return {"steps": self.steps, "stddev": stddev, "perturbed": self.perturbed.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from the result of `state`."""
         self.steps = state["steps"]
         self.perturbed.spec.current_stddev = float(state["stddev"])
         self.perturbed.restore(state["perturbed"])
+
+
+def with_callback(explore: Any, run: Any, callback: Callable[[dict, dict], Any] | None) -> Any:
+    """Call baselines' callback, if any, before each choice of actions; training stops when it returns True.
+
+    It takes two dictionaries, of the local names that callbacks of baselines read and of no global ones.
+    """
+    if callback is None:
+        return explore
+
+    def act(obs: Any, states: None, episode_start: np.ndarray) -> tuple[np.ndarray, None]:
+        episodes = run.episodes
+        local_names = {
+            "run": run,
+            "act": run.model,
+            "env": run.env,
+            "replay_buffer": run.replay,
+            "t": explore.steps,
+            "num_episodes": episodes.count + 1,
+            # The unfinished episode counts as 0.
+            "episode_rewards": [*episodes.rewards, 0.0],
+            "mean_100ep_reward": episodes.mean_reward,
+        }
+        if callback(local_names, {}):
+            run.stop()
+        return explore(obs, states, episode_start)
+
+    return act
 
 
 # Episodes of a run before their mean return can be the best.
@@ -165,12 +177,7 @@ def model_in(directory: str | None) -> str | None:
 
 
 class BestPolicy(Part):
-    """Keeps the parameters with the largest mean return of the latest episodes; one of the model's `parts`.
-
-    Args:
-        run: the run.
-        directory: directory for the best model; None saves nothing.
-    """
+    """Keeps the parameters with the largest mean return of the latest episodes, in a directory too if there is one."""
 
     def __init__(self, run: Any, directory: str | None = None) -> None:
         self._run = run
@@ -202,7 +209,6 @@ class BestPolicy(Part):
             self._run.model.ready()
 
     def state(self) -> dict[str, Any]:
-        """Return the best mean and its parameters."""
         return {"best": {"mean": self._mean, "policy": self._policy}}
 
     def restore(self, state: dict[str, Any]) -> None:

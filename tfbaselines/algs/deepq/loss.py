@@ -1,4 +1,4 @@
-"""The loss of Q-learning for every representation of returns.
+"""Representations of returns, each with its values, its targets and its loss.
 
     expectation   huber(q - y),                          y = r + discount q'
     categorical   KL(y || p),                            y = projection of r + discount z onto the support z
@@ -9,9 +9,10 @@ rho is the quantile Huber loss. Priorities are computed from the errors q - y, o
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from tfbaselines.algs.deepq.q_network import CategoricalReturn, QuantileReturn, ReturnDistribution
+from tfbaselines.errors import bad_argument
 
 Batch = dict[str, Any]
 
@@ -45,9 +46,7 @@ def kl_from_logits(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 
 def quantile_huber(quantiles: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-    """Compute the quantile Huber loss [B].
-
-    It is the sum over i and the mean over j of |tau_i - (u < 0)| huber(u) with u = targets_j - quantiles_i.
+    """Compute the sum over i and the mean over j of |tau_i - (u < 0)| huber(u) [B] with u = targets_j - quantiles_i.
 
     Args:
         quantiles: [B, N] quantiles at tau_i = (i + 1/2) / N.
@@ -60,34 +59,86 @@ def quantile_huber(quantiles: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(tf.reduce_mean(tf.abs(tau[None, :, None] - below) * huber(u), axis=2), axis=1)
 
 
-def return_targets(returns: ReturnDistribution, batch: Batch, outputs: tf.Tensor) -> tf.Tensor:
-    """Compute the targets [B, atoms] of a batch: probabilities for categorical returns, else values or quantiles.
+class ExpectedReturn:
+    """One output for each action, the value itself."""
+
+    atoms = 1
+
+    def mean(self, outputs: tf.Tensor) -> tf.Tensor:
+        """Compute the values [...] of outputs [..., atoms]."""
+        return outputs[..., 0]
+
+    def mean_numpy(self, outputs: np.ndarray) -> np.ndarray:
+        """Compute the values in numpy."""
+        return outputs[..., 0]
+
+    def targets(self, batch: Batch, outputs: tf.Tensor) -> tf.Tensor:
+        """Compute targets [B, atoms] from the target network's outputs [B, atoms] for the next action."""
+        return batch["rewards"][:, None] + batch["discount"][:, None] * outputs
+
+    def loss(self, outputs: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Compute the loss [B] and the error [B] of the outputs [B, atoms] for the actions that were taken."""
+        errors = (outputs - targets)[:, 0]
+        return huber(errors), errors
+
+
+class CategoricalReturn(ExpectedReturn):
+    """Logits of a histogram of the return on a fixed support (C51, Bellemare et al. 2017, arXiv:1707.06887).
 
     Args:
-        returns: representation of returns.
-        batch: rewards and discount [B].
-        outputs: [B, atoms] outputs of the target network for the next action.
+        atoms: number of points of the support, at least two.
+        v_min: the first point.
+        v_max: the last point.
     """
-    rewards, discount = batch["rewards"][:, None], batch["discount"][:, None]
-    if not isinstance(returns, CategoricalReturn):
-        return rewards + discount * outputs
-    support = tf.constant(returns.support)
-    return projection(rewards + discount * support[None, :], tf.nn.softmax(outputs), support)
 
+    def __init__(self, atoms: int, v_min: float, v_max: float) -> None:
+        if atoms < 2:
+            raise bad_argument("num_atoms", atoms, "at least 2 for distributional='categorical'")
+        if not v_min < v_max:
+            raise bad_argument("v_min", v_min, f"below v_max={v_max}")
+        self.atoms = atoms
+        self.support = np.linspace(v_min, v_max, atoms, dtype=np.float32)
 
-def return_loss(returns: ReturnDistribution, outputs: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Compute the loss [B] and the error [B] of each row.
+    def mean(self, outputs: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_sum(tf.nn.softmax(outputs) * self.support, axis=-1)
 
-    Args:
-        returns: representation of returns.
-        outputs: [B, atoms] outputs for the actions that were taken.
-        targets: [B, atoms] result of return_targets.
-    """
-    if isinstance(returns, CategoricalReturn):
+    def mean_numpy(self, outputs: np.ndarray) -> np.ndarray:
+        weights = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
+        return weights @ self.support / weights.sum(axis=-1)
+
+    def targets(self, batch: Batch, outputs: tf.Tensor) -> tf.Tensor:
+        support = tf.constant(self.support)
+        return projection(super().targets(batch, support[None, :]), tf.nn.softmax(outputs), support)
+
+    def loss(self, outputs: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         loss = kl_from_logits(targets, outputs)
         return loss, loss
-    if isinstance(returns, QuantileReturn):
+
+
+class QuantileReturn(ExpectedReturn):
+    """Quantiles of the return at (i + 1/2) / atoms (QR-DQN, Dabney et al. 2018, arXiv:1710.10044)."""
+
+    def __init__(self, atoms: int) -> None:
+        self.atoms = atoms
+
+    def mean(self, outputs: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_mean(outputs, axis=-1)
+
+    def mean_numpy(self, outputs: np.ndarray) -> np.ndarray:
+        return outputs.mean(axis=-1)
+
+    def loss(self, outputs: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         loss = quantile_huber(outputs, targets)
         return loss, loss
-    errors = (outputs - targets)[:, 0]
-    return huber(errors), errors
+
+
+# Number of atoms by the name of `distributional`, as in the papers.
+ATOMS = {"categorical": 51, "quantile": 200}
+
+
+def make_returns(kind: str | None, atoms: int | None, v_min: float, v_max: float) -> ExpectedReturn:
+    """Make the representation that `distributional` names; atoms is None for the papers' numbers."""
+    if kind is None:
+        return ExpectedReturn()
+    count = ATOMS[kind] if atoms is None else atoms
+    return CategoricalReturn(count, v_min, v_max) if kind == "categorical" else QuantileReturn(count)

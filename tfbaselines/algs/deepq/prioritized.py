@@ -11,37 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.algs.deepq import Config
 from tfbaselines.algs.deepq.buffers import MinSegmentTree, SumSegmentTree
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.replay import Batch, Replay, reshaped
-
-
-def make_prioritized(env: VecEnv, config: Config) -> "PrioritizedReplay":
-    """Make the prioritized replay that the arguments describe."""
-    return PrioritizedReplay(
-        env,
-        int(config.buffer_size),
-        config.gamma,
-        config.n_step,
-        alpha=config.prioritized_replay_alpha,
-        beta=config.prioritized_replay_beta0,
-        epsilon=config.prioritized_replay_eps,
-    )
 
 
 class PrioritizedReplay(Replay):
     """A replay that draws rows with large errors more often; sequences are drawn uniformly.
 
     Attributes:
-        beta: exponent of the importance weights, 0 to 1; set it before sampling to anneal it.
+        beta: exponent of the importance weights, 0 to 1; `anneal` changes it.
 
     Args:
-        env: the environments.
-        size: transitions to keep, over all environments.
-        gamma: discount per step.
-        n_step: rewards in a return before it bootstraps.
-        state_size: size of a recurrent policy's state; 0 without one.
+        env: see Replay, as for size, gamma, n_step and state_size.
         alpha: exponent of the priorities, 0 for uniform sampling.
         beta: initial value of the attribute.
         epsilon: added to the magnitude of errors, so that every row keeps a chance.
@@ -75,6 +57,10 @@ class PrioritizedReplay(Replay):
         # The trees hold the rows of this many steps.
         self._entered = 0
 
+    def anneal(self, beta: float) -> None:
+        """Set the exponent of the importance weights for the next batches."""
+        self.beta = beta
+
     def sample(self, rng: np.random.Generator, batches: int, batch_size: int) -> Batch:
         """Draw batches with importance weights, at most 1, as `weights` [batches, batch_size].
 
@@ -93,9 +79,7 @@ class PrioritizedReplay(Replay):
     def update_priorities(self, rows: np.ndarray, td_errors: np.ndarray) -> None:
         """Set the priorities of sampled rows; skip rows that can no longer be drawn.
 
-        Args:
-            rows: `rows` of batches, any shape.
-            td_errors: errors of the same shape; the last error of a repeated row counts.
+        The arrays have any shape; the last error of a repeated row counts.
         """
         self._enter_new_rows()
         rows, priorities = np.ravel(rows), np.abs(np.ravel(td_errors).astype(np.float64)) + self._epsilon

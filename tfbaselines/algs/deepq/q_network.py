@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from tfbaselines.algs.deepq.loss import ExpectedReturn
 from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of
 from tfbaselines.errors import bad_argument
@@ -32,88 +33,6 @@ from tfbaselines.policy.networks import (
     require_weights,
 )
 from tfbaselines.policy.trunk import NetworkTrunk, Trunk, takes_observations, trunk_maker
-
-
-class ExpectedReturn:
-    """One output, the value itself."""
-
-    atoms = 1
-
-    def mean(self, outputs: tf.Tensor) -> tf.Tensor:
-        """Compute the values [...] of outputs [..., 1]."""
-        return outputs[..., 0]
-
-    def mean_numpy(self, outputs: np.ndarray) -> np.ndarray:
-        """Compute the values in numpy."""
-        return outputs[..., 0]
-
-
-class CategoricalReturn:
-    """Logits of a histogram of the return on a fixed support (C51, Bellemare et al. 2017, arXiv:1707.06887).
-
-    Args:
-        atoms: number of points of the support, at least two.
-        v_min: the first point.
-        v_max: the last point.
-    """
-
-    def __init__(self, atoms: int, v_min: float, v_max: float) -> None:
-        if atoms < 2:
-            raise bad_argument("num_atoms", atoms, "at least 2 for distributional='categorical'")
-        if not v_min < v_max:
-            raise bad_argument("v_min", v_min, f"below v_max={v_max}")
-        self.atoms = atoms
-        self.support = np.linspace(v_min, v_max, atoms, dtype=np.float32)
-
-    def mean(self, outputs: tf.Tensor) -> tf.Tensor:
-        """Compute the values [...] of logits [..., atoms]."""
-        return tf.reduce_sum(tf.nn.softmax(outputs) * self.support, axis=-1)
-
-    def mean_numpy(self, outputs: np.ndarray) -> np.ndarray:
-        """Compute the values in numpy."""
-        weights = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
-        return weights @ self.support / weights.sum(axis=-1)
-
-
-class QuantileReturn:
-    """Quantiles of the return at (i + 1/2) / atoms (QR-DQN, Dabney et al. 2018, arXiv:1710.10044).
-
-    Args:
-        atoms: number of quantiles.
-    """
-
-    def __init__(self, atoms: int) -> None:
-        self.atoms = atoms
-
-    def mean(self, outputs: tf.Tensor) -> tf.Tensor:
-        """Compute the values [...] of quantiles [..., atoms]."""
-        return tf.reduce_mean(outputs, axis=-1)
-
-    def mean_numpy(self, outputs: np.ndarray) -> np.ndarray:
-        """Compute the values in numpy."""
-        return outputs.mean(axis=-1)
-
-
-ReturnDistribution = ExpectedReturn | CategoricalReturn | QuantileReturn
-
-# Number of atoms by the name of `distributional`, as in the papers.
-ATOMS = {"categorical": 51, "quantile": 200}
-
-
-def make_returns(kind: str | None, atoms: int | None, v_min: float, v_max: float) -> ReturnDistribution:
-    """Make a representation of returns by its name.
-
-    Args:
-        kind: None for expectations, 'categorical' or 'quantile'.
-        atoms: number of atoms; None for the papers' numbers.
-        v_min: first point of a categorical support.
-        v_max: last point of a categorical support.
-    """
-    if kind is None:
-        return ExpectedReturn()
-    count = ATOMS[kind] if atoms is None else atoms
-    return CategoricalReturn(count, v_min, v_max) if kind == "categorical" else QuantileReturn(count)
-
 
 # Initial standard deviation of a noisy layer's weights, times the root of the number of its inputs.
 SIGMA_ZERO = 0.5
@@ -177,7 +96,7 @@ class QHead:
         self,
         inputs: int,
         actions: int,
-        returns: ReturnDistribution,
+        returns: ExpectedReturn,
         hiddens: Sequence[int] = (256,),
         *,
         dueling: bool = True,
@@ -192,31 +111,13 @@ class QHead:
         widths = [inputs, *hiddens]
         self.action_layers = _branch("action", make, [*widths, actions * returns.atoms], layer_norm)
         self.state_layers = _branch("state", make, [*widths, returns.atoms], layer_norm) if dueling else []
-
-    @property
-    def modules(self) -> list[keras.layers.Layer]:
-        """Layers of the actions, then of the state."""
-        return [*self.action_layers, *self.state_layers]
-
-    @property
-    def trainable_variables(self) -> list[keras.Variable]:
-        """Variables of the actions' layers, then of the state's."""
-        return [variable for layer in self.modules for variable in layer.trainable_variables]
-
-    @property
-    def dense_variables(self) -> list[keras.Variable]:
-        """Variables of the dense layers only."""
-        dense = [layer for layer in self.modules if isinstance(layer, keras.layers.Dense)]
-        return [variable for layer in dense for variable in layer.trainable_variables]
-
-    @property
-    def noise_size(self) -> int:
-        """Numbers of noise that all layers take together; 0 without noisy layers."""
-        return sum(layer.noise_size for layer in self.modules if isinstance(layer, NoisyDense))
+        self.modules = [*self.action_layers, *self.state_layers]
+        # Numbers of noise that all layers take together.
+        self.noise_size = sum(layer.noise_size for layer in self.modules if isinstance(layer, NoisyDense))
 
     def __call__(self, features: tf.Tensor, noise: tf.Tensor | None = None) -> tf.Tensor:
         """Compute outputs [B, actions, atoms] of features [B, n], with standard normal noise [noise_size] or none."""
-        parts = self._parts(noise)
+        parts = self.parts(noise)
         outputs = _run(self.action_layers, features, parts)
         outputs = tf.reshape(outputs, (-1, self.actions, self.returns.atoms))
         if self.state_layers:
@@ -224,7 +125,7 @@ class QHead:
             outputs = state + outputs - tf.reduce_mean(outputs, axis=1, keepdims=True)
         return in_full(outputs)
 
-    def _parts(self, noise: tf.Tensor | None) -> Iterator[tf.Tensor | None]:
+    def parts(self, noise: tf.Tensor | None) -> Iterator[tf.Tensor | None]:
         """Split the noise into the part of each noisy layer, in the layers' order."""
         begin = 0
         for layer in self.modules:
@@ -234,12 +135,7 @@ class QHead:
 
 
 class ValuesInNumpy:
-    """Computes the values [B, actions] of a head in numpy, as a part of a Mirror's chain.
-
-    Args:
-        head: the head.
-        noise: noise of its noisy layers, or None.
-    """
+    """Computes the values [B, actions] of a head, with the noise of its noisy layers or None, in a Mirror's chain."""
 
     repeatable = True
 
@@ -248,9 +144,8 @@ class ValuesInNumpy:
         self._noise = noise
 
     def in_numpy(self, copies: NumpyCopies) -> ArrayFunction:
-        """Make a function of features [B, n] that returns values."""
         head, atoms = self._head, self._head.returns.atoms
-        parts = head._parts(None if self._noise is None else copies.of(self._noise))
+        parts = head.parts(None if self._noise is None else copies.of(self._noise))
         of_actions = _in_numpy(head.action_layers, copies, parts)
         of_state = _in_numpy(head.state_layers, copies, parts) if head.state_layers else None
 
@@ -307,15 +202,7 @@ OVERWHELMING = 1e7
 
 
 class EpsilonGreedyHead:
-    """Chooses the action of the largest value, or with probability epsilon any action.
-
-    Attributes:
-        epsilon: probability of a random action when actions are sampled.
-
-    Args:
-        space: the action space.
-        epsilon: initial value of the attribute.
-    """
+    """Chooses the action of the largest value, or with probability epsilon, when actions are sampled, any action."""
 
     action_shape: tuple[int, ...] = ()
     action_dtype = np.dtype(np.int64)
@@ -328,13 +215,7 @@ class EpsilonGreedyHead:
         self.noise_shape = (self.param_size,)
 
     def draw_noise(self, rng: np.random.Generator, batch: tuple[int, ...], epsilon: float | None = None) -> np.ndarray:
-        """Draw noise [*batch, n]: zeros, or with probability epsilon numbers that outweigh all values.
-
-        Args:
-            rng: numpy generator.
-            batch: shape of the batch.
-            epsilon: the probability; None for the head's.
-        """
+        """Draw noise [*batch, n]: zeros, or with probability epsilon (None: the head's) numbers above all values."""
         explores = rng.random((*batch, 1)) < (self.epsilon if epsilon is None else epsilon)
         return (OVERWHELMING * explores * rng.random((*batch, self.param_size))).astype(np.float32)
 
@@ -347,15 +228,12 @@ class EpsilonGreedyHead:
         )
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """Choose actions [B] by values [B, n] and noise."""
         return (flat + noise).argmax(axis=-1) + self._start
 
     def mode_numpy(self, flat: np.ndarray) -> np.ndarray:
-        """Choose the greedy actions [B]."""
         return flat.argmax(axis=-1) + self._start
 
     def neglogp_numpy(self, flat: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """Return zeros [B]."""
         return np.zeros(len(flat), np.float32)
 
 
@@ -366,13 +244,13 @@ class QNetwork(BasePolicy):
         noise: noise of the noisy layers while acting, or None.
 
     Args:
-        observation_space: observation space of one environment.
+        observation_space: see BasePolicy.
         action_space: a Discrete space.
         network_fn: builds the dense layers over the trunk's features; None for no such layers.
         make_trunk: builds the trunk from an observation space; None for a plain Trunk.
         returns: representation of returns; None for expectations.
         epsilon: probability of a random action when actions are sampled.
-        comm: communicator of the ranks that share the statistics of observations.
+        comm: see BasePolicy.
         head: arguments of QHead: hiddens, dueling, layer_norm, noisy.
     """
 
@@ -383,7 +261,7 @@ class QNetwork(BasePolicy):
         network_fn: NetworkFn | None,
         *,
         make_trunk: Callable[[spaces.Space], Trunk | NetworkTrunk] | None = None,
-        returns: ReturnDistribution | None = None,
+        returns: ExpectedReturn | None = None,
         epsilon: float = 0.0,
         comm: Any = None,
         **head: Any,
@@ -392,28 +270,24 @@ class QNetwork(BasePolicy):
         self.masked = ACTION_MASK in parts_of(observation_space)
         self.trunk = (make_trunk or (lambda space: Trunk(space, None)))(without_mask(observation_space))
         self.network = network_fn((self.trunk.width,)) if network_fn else None
+        self._below = [*self.trunk.modules, *([self.network] if self.network else [])]
         width = flat_width(self.network) if self.network else self.trunk.width
         self.q_head = QHead(width, int(action_space.n), returns or ExpectedReturn(), **head)
         self.noise: keras.Variable | None = None
 
     @property
     def modules(self) -> list[Any]:
-        """Modules of the trunk, the network, and the layers of the head."""
-        return [*self.trunk.modules, *self._dense, *self.q_head.modules]
+        return [*self._below, *self.q_head.modules]
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """Variables in the order of `modules`."""
         return [variable for module in self.modules for variable in module.trainable_variables]
 
     @property
     def perturbed_variables(self) -> list[keras.Variable]:
         """Variables that parameter noise changes: as in baselines, only in the dense layers above the network."""
-        return self.q_head.dense_variables
-
-    @property
-    def _dense(self) -> list[keras.Model]:
-        return [] if self.network is None else [self.network]
+        dense = [layer for layer in self.q_head.modules if isinstance(layer, keras.layers.Dense)]
+        return [variable for layer in dense for variable in layer.trainable_variables]
 
     def with_noise(self) -> "QNetwork":
         """Copy the network for acting with noise in its weights; the caller assigns the copy's `noise`."""
@@ -425,19 +299,13 @@ class QNetwork(BasePolicy):
         repeatable, seen = seen_in_numpy(self)
         if not self.trunk.chained or not repeatable:
             return None
-        below = [*self.trunk.modules, *self._dense]
         if self.noise is None and self.q_head.returns.atoms == 1:
             # Advantages have the same order as values.
-            return Mirror([*below, *self.q_head.action_layers], seen=seen)
-        return Mirror([*below, ValuesInNumpy(self.q_head, self.noise)], seen=seen)
+            return Mirror([*self._below, *self.q_head.action_layers], seen=seen)
+        return Mirror([*self._below, ValuesInNumpy(self.q_head, self.noise)], seen=seen)
 
     def outputs(self, encoded: Any, noise: tf.Tensor | None = None) -> tf.Tensor:
-        """Compute the outputs [B, A, atoms] of every action.
-
-        Args:
-            encoded: the result of `preprocess`.
-            noise: [noise_size] noise of noisy layers, or None.
-        """
+        """Compute the outputs [B, A, atoms] of every action, from the result of `preprocess` and noise or None."""
         features, _ = self.trunk(encoded, None, None)
         return self.q_head(features if self.network is None else run_network(self.network, features), noise)
 
@@ -479,7 +347,7 @@ def build_q_network(
         env: anything with observation_space and action_space.
         network: a registered network's name, or a builder.
         vis_encode_type: encoder of images below a dense network: simple, nature_cnn or resnet.
-        comm: communicator of the ranks that share the statistics of observations.
+        comm: see BasePolicy.
         kind: further arguments of QNetwork.
         network_kwargs: arguments of the network builder.
     """
