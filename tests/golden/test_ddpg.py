@@ -25,6 +25,7 @@ def make(arrays, hyper):
     """The original's policy, targets and statistics at w0."""
     obs = spaces.Box(-np.inf, np.inf, arrays["batch_obs0"].shape[1:], np.float32)
     action = spaces.Box(*hyper["action_range"], arrays["batch_actions"].shape[1:], np.float32)
+    returns = ReturnStatistics() if hyper["normalize_returns"] else None
 
     def one():
         return ActorCritic(
@@ -36,14 +37,14 @@ def make(arrays, hyper):
             normalize_observations=hyper["normalize_observations"],
             clip_observations=hyper["observation_range"][1],
             unit_actions=True,
+            returns=returns,
         )
 
     policy, averaged = with_targets(one, 1.0 - hyper["tau"])
     for row in arrays.get("obs_rms_updates", []):
         policy.normalizer.update(row[None])
-    if hyper["normalize_returns"]:
-        policy.returns = ReturnStatistics()
-        policy.returns.restore(list(group(arrays, "w0_ret_rms").values()))
+    if returns is not None:
+        returns.restore(list(group(arrays, "w0_ret_rms").values()))
     for part, variables in parts(policy, averaged).items():
         assign(variables, group(arrays, f"w0_{part}"))
     return policy, averaged

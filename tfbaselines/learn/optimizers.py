@@ -179,9 +179,7 @@ class AveragedPolicy:
 
 
 def with_targets(make: Callable[[], Any], alpha: float) -> tuple[Any, AveragedPolicy]:
-    """Make a policy and its average, which share the statistics of observations and returns."""
+    """Make a policy and its average, which share the statistics of observations."""
     policy, copy = make(), make()
     copy.normalizer = policy.normalizer
-    if hasattr(policy, "returns"):
-        copy.returns = policy.returns
     return policy, AveragedPolicy(policy, copy, alpha)

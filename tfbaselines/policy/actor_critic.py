@@ -88,6 +88,7 @@ class ActorCritic(BasePolicy):
         normalize_observations: see BasePolicy.
         clip_observations: see BasePolicy.
         unit_actions: critics take actions scaled to -1..1.
+        returns: statistics of returns that normalize the critics' outputs, as in algs/ddpg/loss.py; None for none.
         comm: see BasePolicy.
     """
 
@@ -105,6 +106,7 @@ class ActorCritic(BasePolicy):
         normalize_observations: bool = False,
         clip_observations: float | None = None,
         unit_actions: bool = False,
+        returns: Any = None,
         comm: Any = None,
     ) -> None:
         super().__init__(
@@ -117,8 +119,7 @@ class ActorCritic(BasePolicy):
         )
         self._unit_actions = unit_actions
         self.streams = streams
-        # An algorithm sets the statistics of returns that normalize the critics' outputs (algs/ddpg/loss.py).
-        self.returns: Any = None
+        self.returns = returns
         self.discrete = not isinstance(action_space, spaces.Box)
         make_trunk = make_trunk or (lambda space: Trunk(space, None))
         self.trunk = make_trunk(self._seen)

@@ -40,14 +40,7 @@ DEFAULT_EPOCHS = 500
 
 
 def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, comm: Any = None) -> Engine:
-    """Make the gradient steps.
-
-    Args:
-        policy: an actor with one critic or two.
-        averaged: the target networks.
-        config: the arguments.
-        comm: the ranks that train together.
-    """
+    """Make the gradient steps of an actor and its critics, with the target networks."""
     losses = Losses(policy, averaged.policy, config)
     delay = config.delay_policy_update
     adams = [Adam(epsilon=ADAM_EPSILON) for _ in range(2)]
@@ -105,7 +98,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
 
 
 def _course(config: Config, num_envs: int) -> Course:
-    """Return when the run collects and learns, in baselines' cycles or in Spinning Up's."""
+    # Baselines' cycles, or Spinning Up's.
     spinning_up = config.update_every is not None
     collected = max(1, round(config.update_every / num_envs)) if spinning_up else config.nb_rollout_steps
     epochs = DEFAULT_EPOCHS if config.nb_epochs is None else config.nb_epochs
@@ -120,11 +113,11 @@ def _course(config: Config, num_envs: int) -> Course:
 
 
 def _make_model(network: NetworkSpec, env: VecEnv, run: OffPolicyRun) -> tuple[OffPolicyModel, Exploration]:
-    """Make the model and its exploration."""
     config = run.config
+    returns = statistics_of(config, run.comm)
 
     def make(critics: int | None = None) -> ActorCritic:
-        return make_policy(network, env, config, run.comm, critics)
+        return make_policy(network, env, config, run.comm, critics, returns)
 
     policy, averaged = with_targets(make, 1.0 - config.tau if config.polyak is None else config.polyak)
     update = make_update(policy, averaged, config, run.comm)
@@ -133,8 +126,18 @@ def _make_model(network: NetworkSpec, env: VecEnv, run: OffPolicyRun) -> tuple[O
     return model, Exploration(model, noise_type, env.num_envs, lambda: make(critics=0), run.rng, run.comm)
 
 
+def statistics_of(config: Config, comm: Any = None) -> ReturnStatistics | None:
+    """Make the statistics of returns that the arguments describe."""
+    return ReturnStatistics(mpi.wrap(comm).size) if config.normalize_returns else None
+
+
 def make_policy(
-    network: NetworkSpec, env: Any, config: Config, comm: Any = None, critics: int | None = None
+    network: NetworkSpec,
+    env: Any,
+    config: Config,
+    comm: Any = None,
+    critics: int | None = None,
+    returns: ReturnStatistics | None = None,
 ) -> ActorCritic:
     """Make a deterministic actor with one critic or two, unless `critics` gives their number."""
     numbers = isinstance(env.observation_space, spaces.Box) and not is_image(env.observation_space)
@@ -143,11 +146,10 @@ def make_policy(
         "clip_observations": OBSERVATION_RANGE if numbers else None,
         # Spinning Up's critics take actions in the units of the environment.
         "unit_actions": config.polyak is None,
+        "returns": returns or statistics_of(config, comm),
     }
     # Choices need no normalization, and networks scale pixels themselves.
     normalize = numbers and config.normalize_observations
     critics = 1 + config.twin_q if critics is None else critics
     shape = {"head": DeterministicHead, "critics": critics, "normalize_observations": normalize}
-    policy = make_actor_critic(network, env, config, comm, kind=kind, **shape)
-    policy.returns = ReturnStatistics(mpi.wrap(comm).size) if config.normalize_returns else None
-    return policy
+    return make_actor_critic(network, env, config, comm, kind=kind, **shape)

@@ -17,7 +17,7 @@ from tfbaselines.training.off_policy import OffPolicyModel, OffPolicyRun
 
 
 class Exploration:
-    """Choose actions with noise.
+    """Chooses actions with noise.
 
     Attributes:
         perturbed: the actor with noise in its parameters, or None.
@@ -26,7 +26,7 @@ class Exploration:
         model: model of the actor.
         noise_type: description of the noise, as in policy/noise.py.
         num_envs: number of environments.
-        make_copy: function that makes another policy of the same kind, for noise in its parameters.
+        make_copy: makes another policy of the same kind, for noise in its parameters.
         rng: numpy generator.
         comm: the ranks that train together.
     """
@@ -50,7 +50,6 @@ class Exploration:
     def __call__(
         self, obs: Any, states: np.ndarray | None, episode_start: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return actions [N, ...] with noise, and new recurrent states."""
         actor = self._model.actor if self.perturbed is None else self.perturbed.present()
         actions, states = actor.choose(obs, states, episode_start, None)
         if self._noise.actions is None:
@@ -66,25 +65,18 @@ class Exploration:
             self.perturbed.reset()
 
     def adapt(self, draw: Callable[[], dict[str, Any]]) -> dict[str, float]:
-        """Change the size of the parameter noise; return the distance by which it moved actions, as a statistic.
-
-        Args:
-            draw: function that draws a batch of the replay; not called without parameter noise.
-        """
+        """Change the size of the parameter noise by the distance it moves a drawn batch's actions, a statistic."""
         return {} if self.perturbed is None else {"distance": self.perturbed.adapt(draw())}
 
     def ready(self) -> None:
-        """Draw noise around the present parameters before the next action."""
         if self.perturbed is not None:
             self.perturbed.outdate()
 
     def observed(self) -> None:
-        """Use the policy's present statistics of observations."""
         if self.perturbed is not None:
             self.perturbed.actor.refresh()
 
     def state(self) -> dict[str, Any]:
-        """Return sizes and positions of the noise."""
         spec, actions = self._noise
         return {
             "param_noise_stddev": None if spec is None else spec.current_stddev,
@@ -92,7 +84,6 @@ class Exploration:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore what `state` returned."""
         spec, actions = self._noise
         if spec is not None and state["param_noise_stddev"] is not None:
             spec.current_stddev = float(state["param_noise_stddev"])
@@ -108,22 +99,14 @@ def reference_statistics(
 ) -> dict[str, Any]:
     """Return mean and standard deviation of actions and values of a batch, by name.
 
-    Args:
-        policy: the actor with its critic.
-        batch: a batch of the replay.
-        perturbed: the actor with noise in its parameters, or None.
-        return_range: range to which values are clipped, in units of the statistics of returns.
+    Values are clipped to a range in units of the statistics of returns; `perturbed` has noise in its parameters.
     """
     view = policy.view_of(batch)
     unit = policy.head.unit
     actions = policy.head.mode(policy.act(view))
-    judged = {"reference_Q": batch["actions"], "reference_actor_Q": actions}
-    values = {
-        name: policy.returns_of(tf.clip_by_value(policy.q(view, judged_actions)[0], *return_range))
-        for name, judged_actions in judged.items()
-    } | {
-        "reference_action": unit(actions),
-    }
+    values = {"reference_action": unit(actions)}
+    for name, judged in (("reference_Q", batch["actions"]), ("reference_actor_Q", actions)):
+        values[name] = policy.returns_of(tf.clip_by_value(policy.q(view, judged)[0], *return_range))
     if perturbed is not None:
         values["reference_perturbed_action"] = unit(perturbed.head.mode(perturbed.act(view)))
     return {
@@ -134,13 +117,7 @@ def reference_statistics(
 
 
 class Reference(Part):
-    """Report on one batch of the replay, which stays the same as long as the run continues.
-
-    Args:
-        run: run of ddpg; every rank reports on rank 0's batch.
-        policy: the actor with its critic.
-        perturbed: the actor with noise in its parameters, or None.
-    """
+    """Reports on one batch of rank 0's replay, which stays the same as long as the run continues."""
 
     def __init__(self, run: OffPolicyRun, policy: ActorCritic, perturbed: PerturbedActor | None) -> None:
         self._run = run
@@ -176,14 +153,7 @@ class Reference(Part):
 
 
 class SteppedEvaluation:
-    """Act without noise in separate environments; each cycle continues where the last one ended.
-
-    Args:
-        env: the environments.
-        model: model that acts.
-        steps: steps of a cycle.
-        render: show the environments.
-    """
+    """Acts without noise in separate environments; each cycle of steps continues where the last one ended."""
 
     def __init__(self, env: VecEnv, model: PolicyModel, steps: int, render: bool) -> None:
         self._env = env
@@ -193,13 +163,12 @@ class SteppedEvaluation:
         self._obs: Any = None
 
     def state(self) -> dict[str, Any]:
-        """Return the inputs of the next action; empty before the first step."""
         if self._obs is None:
             return {}
         return {"obs": self._obs, "states": self._states, "episode_start": self._first}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over a state if the environments' episodes were restored before."""
+        # Only environments that continue their episodes can go on from it.
         if state and self._env.restored:
             self._obs = state["obs"]
             self._states = state["states"]
@@ -235,13 +204,7 @@ def store_cycle(run: OffPolicyRun, model: OffPolicyModel) -> None:
 
 
 def epoch_row(run: OffPolicyRun, reference: Reference, stepped: bool) -> dict[str, Any]:
-    """End an epoch: test, and return its row under baselines' names; means over ranks.
-
-    Args:
-        run: the run.
-        reference: reports on one batch.
-        stepped: a SteppedEvaluation evaluates the policy.
-    """
+    """End an epoch: test, unless a SteppedEvaluation did; return a row under baselines' names, means over ranks."""
     table = run.table
     tests = [episode["r"] for episode in run.test()]
     row = reference.row() | {

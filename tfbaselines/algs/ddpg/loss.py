@@ -29,14 +29,7 @@ from tfbaselines.policy.distributions import BoundedHead
 def target_noise(
     head: BoundedHead, config: Config, rng: np.random.Generator, rows: tuple[int, int]
 ) -> dict[str, np.ndarray]:
-    """Draw TD3's noise [K, B, n] on the target's actions, clipped; nothing if its standard deviation is 0.
-
-    Args:
-        head: the policy's head, with the bounds of actions.
-        config: the arguments, with the present values of schedules.
-        rng: numpy generator.
-        rows: the shape [K, B] of a block of batches.
-    """
+    """Draw TD3's noise [K, B, n] on the target's actions, clipped; nothing if its standard deviation is 0."""
     if not config.target_noise:
         return {}
     noise = config.target_noise * head.draw_noise(rng, rows)
@@ -44,14 +37,9 @@ def target_noise(
 
 
 class Losses:
-    """The losses of actor and critics.
+    """The losses of an actor and its one critic or two.
 
     Critics may predict in units of running statistics, see ReturnStatistics; y and the statistics are plain returns.
-
-    Args:
-        policy: an actor with one critic or two.
-        target: the target networks.
-        config: the arguments.
     """
 
     def __init__(self, policy: ActorCritic, target: ActorCritic, config: Config) -> None:
@@ -69,7 +57,9 @@ class Losses:
 
     def critic_loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
         """Return sum_i E[(q_i(s, a) - y)^2] + critic_l2_reg / 2 |W|^2."""
-        goal = tf.stop_gradient(self._clipped(self._normalized(batch["targets"])))
+        statistics = self._policy.returns
+        goal = statistics.normalized(batch["targets"]) if statistics else batch["targets"]
+        goal = tf.stop_gradient(self._clipped(goal))
         qs = self._policy.q(batch["now"], batch["actions"])
         loss = tf.add_n([weighted_mean(batch, tf.square(q - goal)) for q in qs])
         if self._l2:
@@ -83,10 +73,6 @@ class Losses:
         loss = -mean(batch, self._policy.returns_of(self._clipped(q)))
         return loss, {"loss_actor": loss}
 
-    def _normalized(self, returns: tf.Tensor) -> tf.Tensor:
-        statistics = self._policy.returns
-        return statistics.normalized(returns) if statistics else returns
-
     def _clipped(self, values: tf.Tensor) -> tf.Tensor:
         return tf.clip_by_value(values, *self._return_range)
 
@@ -98,11 +84,7 @@ TINY = 1e-8
 
 
 class ReturnStatistics:
-    """Mean and standard deviation of all returns seen, from running sums (float64; results float32).
-
-    Args:
-        ranks: number of ranks; `take` takes the average of their sums.
-    """
+    """Mean and standard deviation of all returns that the ranks saw, from running sums (float64; results float32)."""
 
     def __init__(self, ranks: int = 1) -> None:
         self._ranks = ranks
@@ -143,23 +125,14 @@ class ReturnStatistics:
         self.take(tf.constant(comm.average(self.sums(returns).numpy())))
 
     def state(self) -> np.ndarray:
-        """Return sum, sum of squares and count [3]."""
         return self._sums.numpy()
 
     def restore(self, state: Any) -> None:
-        """Restore what `state` returned."""
         self._sums.assign(state)
 
 
 def rescaled(statistics: ReturnStatistics, layers: list[keras.layers.Dense], change: Any, *arguments: Any) -> None:
-    """Change the statistics, and rescale output layers so that predicted returns stay the same.
-
-    Args:
-        statistics: statistics of returns.
-        layers: output layers of critics.
-        change: function that changes the statistics.
-        arguments: arguments of `change`.
-    """
+    """Call change(*arguments) on the statistics, and rescale critics' output layers: predictions stay the same."""
     mean, std = statistics.mean, statistics.std
     change(*arguments)
     new_mean, new_std = statistics.mean, statistics.std
@@ -169,12 +142,7 @@ def rescaled(statistics: ReturnStatistics, layers: list[keras.layers.Dense], cha
 
 
 def rescaling(policy: ActorCritic, target: ActorCritic) -> Merged:
-    """Make the part of a gradient step that updates the statistics and rescales all critics.
-
-    Args:
-        policy: an actor with critics and statistics of returns.
-        target: the target networks.
-    """
+    """Make the part of a gradient step that updates the statistics of returns and rescales all critics."""
     returns = policy.returns
     layers = [critic.layer for network in (policy, target) for critic in network.critics]
     return Merged(

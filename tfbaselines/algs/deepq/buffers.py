@@ -1,4 +1,4 @@
-"""Names that baselines' deepq has beside learn(): replay buffers with their segment trees, and schedules; no TensorFlow.
+"""Names that deepq of baselines has beside learn(): replay buffers with segment trees, and schedules; no TensorFlow.
 
 Buffers keep transitions as they are given, so that observations can share frames. Indices are drawn from Python's
 generator, one number each, as in the original.

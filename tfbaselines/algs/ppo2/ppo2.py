@@ -32,9 +32,50 @@ from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.on_policy import OnPolicyRun, episode_columns
 from tfbaselines.training.pretraining import cloning_beside
 
+__all__ = ["Model", "learn", "loss"]
+
 ADAM_EPSILON = 1e-5
 
 LOSS_NAMES = ("policy_loss", "value_loss", "policy_entropy", "approxkl", "clipfrac")
+
+
+@takes(Config)
+def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> "Model":
+    """Train a policy with PPO2."""
+    with OnPolicyRun(ALGORITHM, network, env, Config.of(kwargs), columns) as run:
+        config, policy = run.config, run.policy
+        streams, cloning = value_streams(run), cloning_beside(run, policy)
+        model, train_phase = make_model(config, run.env, policy, run.comm, [*streams.parts, *cloning.parts])
+
+        def returns_of(rollout: Rollout, gamma: float) -> np.ndarray:
+            if config.use_gae:
+                return rollout.advantages(gamma, run.config.lam) + rollout.values
+            return rollout.n_step_returns(gamma)
+
+        for rollout in run.rollouts(model, config.init_fn):
+            estimates = streams.estimates(rollout, returns_of)
+            data = rollout.batch(policy.recurrent, **estimates)
+            indices = shuffled(run.rng, len(data["returns"]), config.nminibatches, config.noptepochs)
+            statistics = run.check(train_phase(data=data, indices=indices, **run.rates()))
+            cloning.learn(model, len(indices))
+            if config.update_fn is not None:
+                config.update_fn(run.update)
+            explained = explained_variance(rollout.values.ravel(), estimates["returns"].ravel())
+            row = {f"loss/{name}": value for name, value in statistics.items()}
+            row |= {"misc/explained_variance": explained} | streams.learn(config.nminibatches, config.noptepochs)
+            run.log(row)
+    return model
+
+
+def columns(run: OnPolicyRun) -> dict[str, Any]:
+    """Return the counters and mean returns of a run, under baselines' names."""
+    return episode_columns(run) | {
+        "fps": run.fps,
+        "misc/serial_timesteps": run.update * run.config.nsteps,
+        "misc/nupdates": run.update,
+        "misc/total_timesteps": run.timesteps,
+        "misc/time_elapsed": run.elapsed,
+    }
 
 
 def loss(
@@ -49,7 +90,7 @@ def loss(
     """Return the loss of one minibatch and its statistics.
 
     Args:
-        policy: policy with the current distribution and values.
+        policy: has the current distribution and values.
         batch: obs, actions, returns, values, neglogpacs [B, ...]; recurrent policies: the same as [n, T, ...] with
             episode_start [n, T] and states [n, S]. With reward signals, returns and values have a column for each
             signal, and the batch includes advantages [B].
@@ -127,12 +168,8 @@ class Model(PolicyModel):
             return loss(policy, batch, batch["cliprange"], *weights, cliprange_vf, normalize_advantages)
 
         phase = Phase("policy", loss_of, policy.trainable_variables, self.optimizer, max_grad_norm=max_grad_norm)
-        self._engine = Engine(
-            [phase],
-            jit=compile_with_xla(policy, nbatch_train),
-            comm=comm,
-            rank_weight=mpi_rank_weight,
-        )
+        jit = compile_with_xla(policy, nbatch_train)
+        self._engine = Engine([phase], jit=jit, comm=comm, rank_weight=mpi_rank_weight)
 
     def train(
         self,
@@ -169,18 +206,15 @@ class Model(PolicyModel):
         cliprange_vf: float | None = None,
         **coefficients: float,
     ) -> dict[str, float]:
-        """Take all gradient steps on one rollout, in one compiled call.
+        """Take all gradient steps on one rollout, in one compiled call; return means of the loss's statistics.
 
         Args:
             lr: learning rate.
-            cliprange: bound of the distance between the probability ratio and 1.
+            cliprange: see `loss`.
             data: the rollout's arrays with equal first axes; see `loss`.
             indices: rows of each of the K minibatches [K, B].
-            cliprange_vf: bound of the change of values; None for cliprange.
+            cliprange_vf: see `loss`; None for cliprange.
             coefficients: ent_coef and vf_coef if they differ from the constructor's.
-
-        Returns:
-            Means of the loss's statistics over the K steps.
         """
         rates = {"lr": lr, "cliprange": cliprange} | given(cliprange_vf=cliprange_vf) | coefficients
         statistics = self._engine.minibatches(data, indices, **rates)
@@ -189,11 +223,7 @@ class Model(PolicyModel):
 
 
 def minibatch_by_minibatch(model: Any) -> Callable[..., dict[str, float]]:
-    """Return an optimization phase for a user's model, through its train(lr, cliprange, **minibatch).
-
-    Args:
-        model: has train and loss_names, as Model.
-    """
+    """Return an optimization phase for a user's model, which has train and loss_names as Model."""
 
     def train_phase(
         lr: float, cliprange: float, data: dict[str, np.ndarray], indices: np.ndarray, **rates: float
@@ -214,15 +244,7 @@ def minibatch_by_minibatch(model: Any) -> Callable[..., dict[str, float]]:
 def make_model(
     config: Config, env: VecEnv, policy: Policy, comm: Any, parts: Sequence[Any]
 ) -> tuple[Model, Callable[..., dict[str, float]]]:
-    """Make the model of a run, Model or the user's, and the function that takes its gradient steps.
-
-    Args:
-        config: arguments of PPO2.
-        env: the environments.
-        policy: policy of the run.
-        comm: ranks that train together.
-        parts: see PolicyModel.
-    """
+    """Make the model of a run, Model or the user's, and the function that takes its gradient steps."""
     rows = env.num_envs if policy.recurrent else env.num_envs * config.nsteps
     if rows % config.nminibatches:
         what = "envs, since the policy is recurrent" if policy.recurrent else "steps of a rollout (num_env x nsteps)"
@@ -246,45 +268,3 @@ def make_model(
         **options,
     )
     return model, model.train_phase if config.model_fn is None else minibatch_by_minibatch(model)
-
-
-__all__ = ["Model", "learn", "loss"]
-
-
-@takes(Config)
-def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> Model:
-    """Train a policy with PPO2."""
-    with OnPolicyRun(ALGORITHM, network, env, Config.of(kwargs), columns) as run:
-        config, policy = run.config, run.policy
-        streams, cloning = value_streams(run), cloning_beside(run, policy)
-        model, train_phase = make_model(config, run.env, policy, run.comm, [*streams.parts, *cloning.parts])
-
-        def returns_of(rollout: Rollout, gamma: float) -> np.ndarray:
-            if config.use_gae:
-                return rollout.advantages(gamma, run.config.lam) + rollout.values
-            return rollout.n_step_returns(gamma)
-
-        for rollout in run.rollouts(model, config.init_fn):
-            estimates = streams.estimates(rollout, returns_of)
-            data = rollout.batch(policy.recurrent, **estimates)
-            indices = shuffled(run.rng, len(data["returns"]), config.nminibatches, config.noptepochs)
-            statistics = run.check(train_phase(data=data, indices=indices, **run.rates()))
-            cloning.learn(model, len(indices))
-            if config.update_fn is not None:
-                config.update_fn(run.update)
-            explained = explained_variance(rollout.values.ravel(), estimates["returns"].ravel())
-            row = {f"loss/{name}": value for name, value in statistics.items()}
-            row |= {"misc/explained_variance": explained} | streams.learn(config.nminibatches, config.noptepochs)
-            run.log(row)
-    return model
-
-
-def columns(run: OnPolicyRun) -> dict[str, Any]:
-    """Return the counters and mean returns of a run, under baselines' names."""
-    return episode_columns(run) | {
-        "fps": run.fps,
-        "misc/serial_timesteps": run.update * run.config.nsteps,
-        "misc/nupdates": run.update,
-        "misc/total_timesteps": run.timesteps,
-        "misc/time_elapsed": run.elapsed,
-    }

@@ -77,32 +77,18 @@ class Losses:
 
 
 def squared_errors(batch: Batch, q1: tf.Tensor, q2: tf.Tensor) -> tuple[tf.Tensor, Statistics]:
-    """Return E[0.5 (q1 - y)^2] + E[0.5 (q2 - y)^2], and the critics' statistics.
-
-    Args:
-        batch: prepared.
-        q1: values [B] of the batch's actions.
-        q2: values [B] of the other critic.
-    """
+    """Return E[0.5 (q1 - y)^2] + E[0.5 (q2 - y)^2] of two critics' values [B], and their statistics."""
     loss1, loss2 = (0.5 * weighted_mean(batch, tf.square(q - batch["targets"])) for q in (q1, q2))
     statistics = {"LossQ1": loss1, "LossQ2": loss2} | td_errors(batch, q1)
     return loss1 + loss2, statistics | spread("Q1Vals", batch, q1) | spread("Q2Vals", batch, q2)
 
 
 class SampledActions:
-    """Estimate expectations over the policy's actions with one drawn action, as the paper does.
-
-    Args:
-        policy: actor with continuous actions.
-    """
+    """Estimates expectations over a policy's continuous actions with one drawn action, as the paper does."""
 
     def __init__(self, policy: ActorCritic) -> None:
         self._policy = policy
-
-    @property
-    def default_target_entropy(self) -> float:
-        """Minus the number of continuous actions."""
-        return -float(np.prod(self._policy.action_space.shape))
+        self.default_target_entropy = -float(np.prod(policy.action_space.shape))
 
     def noise(self, rng: np.random.Generator, rows: tuple[int, int]) -> dict[str, np.ndarray]:
         """Draw the noise [K, B, n] of the actions a and a' of a block of batches."""
@@ -131,11 +117,8 @@ class Temperature:
         self.target_entropy = target_entropy
         self._alpha = alpha
         self.log_alpha = keras.Variable(_log(alpha), name="log_alpha")
-
-    @property
-    def variables(self) -> list[keras.Variable]:
-        """The logarithm of a learned alpha; a given alpha is not part of the model."""
-        return [self.log_alpha] if self.learned else []
+        # A given alpha is not part of the model.
+        self.variables = [self.log_alpha] if self.learned else []
 
     def __call__(self) -> tf.Tensor:
         """Return alpha, cut off from gradients."""
@@ -161,25 +144,15 @@ DISCRETE_ENTROPY = 0.2
 
 
 class Choices:
-    """Compute expectations over discrete actions; replaces SampledActions in loss.py.
-
-    Args:
-        policy: actor with discrete actions.
-    """
+    """Computes expectations over a policy's discrete actions; replaces SampledActions."""
 
     def __init__(self, policy: ActorCritic) -> None:
         self._policy = policy
-
-    @property
-    def default_target_entropy(self) -> float:
-        """A share of the largest entropy."""
-        return DISCRETE_ENTROPY * float(np.sum(np.log(self._widths)))
-
-    @property
-    def _widths(self) -> list[int]:
-        """Number of choices in each part of an action."""
-        space = self._policy.action_space
-        return [int(space.n)] if isinstance(space, spaces.Discrete) else space.nvec.ravel().tolist()
+        space = policy.action_space
+        # Number of choices in each part of an action.
+        self._widths = [int(space.n)] if isinstance(space, spaces.Discrete) else space.nvec.ravel().tolist()
+        self._largest_entropy = float(np.sum(np.log(self._widths)))
+        self.default_target_entropy = DISCRETE_ENTROPY * self._largest_entropy
 
     def noise(self, rng: np.random.Generator, rows: tuple[int, int]) -> dict[str, np.ndarray]:
         """Draw nothing: the expectation is exact."""
@@ -202,4 +175,4 @@ class Choices:
             return entropy
         parts = tf.split(tf.cast(view.encoded[ACTION_MASK], tf.float32), self._widths, axis=-1)
         allowed = [tf.math.log(tf.maximum(tf.reduce_sum(part, axis=-1), 1.0)) for part in parts]
-        return entropy * (tf.add_n(allowed) / max(float(np.sum(np.log(self._widths))), 1e-6))
+        return entropy * (tf.add_n(allowed) / max(self._largest_entropy, 1e-6))

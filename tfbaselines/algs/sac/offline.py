@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.algs.sac.loss import Losses, Temperature, squared_errors
+from tfbaselines.algs.sac.loss import Losses, squared_errors
 from tfbaselines.learn.losses import Batch, Statistics, mean
 from tfbaselines.policy.actor_critic import ActorCritic, View
 
@@ -29,10 +29,7 @@ class ConservativeLosses(Losses):
     penalty is above the threshold.
 
     Args:
-        policy: an actor with two critics.
-        target: the target networks.
-        temperature: alpha.
-        actions: expectation over the policy's actions.
+        parts: arguments of Losses.
         weight: weight of the penalty, or its initial value if it is learned.
         threshold: penalty for which the weight is learned; None for a fixed weight.
         samples: number of uniform actions, and of the policy's, that estimate the penalty.
@@ -41,17 +38,9 @@ class ConservativeLosses(Losses):
     columns = ("LossCQL", "CQLWeight")
 
     def __init__(
-        self,
-        policy: ActorCritic,
-        target: ActorCritic,
-        temperature: Temperature,
-        actions: Any = None,
-        *,
-        weight: float = WEIGHT,
-        threshold: float | None = None,
-        samples: int = ACTIONS,
+        self, *parts: Any, weight: float = WEIGHT, threshold: float | None = None, samples: int = ACTIONS
     ) -> None:
-        super().__init__(policy, target, temperature, actions)
+        super().__init__(*parts)
         self._threshold = threshold
         self._samples = samples
         self._log_weight = keras.Variable(np.float32(np.log(weight) if weight else -np.inf), name="log_cql_weight")
@@ -92,13 +81,9 @@ class ConservativeLosses(Losses):
 def sampled_actions(
     policy: ActorCritic, view: View, uniform: tf.Tensor, noise: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Draw actions [B, 2N, ...], N uniform ones and N of the policy, with the log density [B, 2N] of each.
+    """Draw continuous actions [B, 2N, ...], N uniform ones and N of the policy, with the log density [B, 2N] of each.
 
-    Args:
-        policy: actor with continuous actions.
-        view: observations.
-        uniform: numbers [B, N, n] in -1..1.
-        noise: noise [B, N, n] of the policy's actions.
+    The first are scaled from uniform numbers [B, N, n] in -1..1, the others drawn with noise [B, N, n].
     """
     head, (_, count, width) = policy.head, uniform.shape
     flat = tf.repeat(policy.act(view), count, axis=0)

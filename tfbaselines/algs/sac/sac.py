@@ -42,16 +42,7 @@ def make_update(
     comm: Any = None,
     losses: Losses | None = None,
 ) -> Engine:
-    """Make the gradient steps.
-
-    Args:
-        policy: an actor with two critics.
-        averaged: the target networks.
-        temperature: alpha.
-        batch_size: rows of a batch.
-        comm: the ranks that train together.
-        losses: what is minimized; None for the plain losses of loss.py.
-    """
+    """Make the gradient steps of an actor and its two critics; losses=None is the plain losses of loss.py."""
     losses = losses or Losses(policy, averaged.policy, temperature)
     phases = [
         Phase("actor", losses.actor_loss, policy.acting_variables, Adam(epsilon=ADAM_EPSILON)),
@@ -105,9 +96,6 @@ class EnvironmentRewards:
         draw: function that draws a block of batches.
         learned: signals that are trained and saved with the model.
         columns: names of statistics for the logs.
-
-    Args:
-        run: the run.
     """
 
     def __init__(self, run: OffPolicyRun) -> None:
@@ -129,14 +117,7 @@ class EnvironmentRewards:
 def make_losses(
     policy: ActorCritic, target: ActorCritic, config: Config, rewards: EnvironmentRewards | ReplaySignals
 ) -> Losses:
-    """Choose the losses for the given arguments.
-
-    Args:
-        policy: an actor with its critics.
-        target: the target networks.
-        config: the arguments.
-        rewards: the reward signals.
-    """
+    """Choose the losses for the given arguments and reward signals."""
     actions = Choices(policy) if policy.discrete else SampledActions(policy)
     target_entropy = actions.default_target_entropy if config.target_entropy is None else config.target_entropy
     temperature = Temperature(config.first_alpha, target_entropy if config.learns_alpha else None)

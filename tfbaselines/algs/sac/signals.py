@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfbaselines.algs.sac.loss import Losses, Temperature
+from tfbaselines.algs.sac.loss import Losses
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.learn.losses import Batch, Statistics, mean, spread, targets, views
 from tfbaselines.policy.actor_critic import ActorCritic, View
@@ -30,25 +30,13 @@ class SignalLosses(Losses):
     """SAC's losses with critics for each of K reward signals.
 
     Args:
-        policy: an actor with two critics for each signal.
-        target: the target networks.
-        temperature: alpha.
-        actions: expectation over the policy's actions.
+        parts: arguments of Losses; the actor has two critics for each signal.
         strengths: strength of each signal by name, in the order of their critics.
         goes_on: whether a signal's return continues in the next episode.
     """
 
-    def __init__(
-        self,
-        policy: ActorCritic,
-        target: ActorCritic,
-        temperature: Temperature,
-        actions: Any = None,
-        *,
-        strengths: Mapping[str, float],
-        goes_on: Sequence[bool],
-    ) -> None:
-        super().__init__(policy, target, temperature, actions)
+    def __init__(self, *parts: Any, strengths: Mapping[str, float], goes_on: Sequence[bool]) -> None:
+        super().__init__(*parts)
         self._names = list(strengths)
         self._strengths = np.float32(list(strengths.values()))
         self._goes_on = np.array(goes_on)
@@ -108,15 +96,8 @@ class ReplaySignals:
     """Several reward signals, computed for replayed steps, in place of EnvironmentRewards in sac.py.
 
     Attributes:
-        learned: signals that are trained and saved with the model.
-        columns: names of statistics for the logs.
         strengths: strength of each signal, by name.
         goes_on: whether a signal's return continues in the next episode.
-
-    Args:
-        run: run of an algorithm with reward_signals.
-        policy: an actor with two critics for each signal.
-        env: the environments.
     """
 
     def __init__(self, run: OffPolicyRun, policy: ActorCritic, env: VecEnv) -> None:
@@ -136,14 +117,12 @@ class ReplaySignals:
         self._row: dict[str, float] = {}
 
     def collected(self, episodes: list[dict[str, Any]]) -> None:
-        """Take in the steps that were just collected."""
         if self.learned:
             batch = self._run.replay.gather_latest(self._run.course.collected)
             for signal in self.learned:
                 signal.take_in(batch)
 
     def learn(self, gradient_steps: int) -> None:
-        """Train the signals before a cycle's gradient steps."""
         if not self.learned:
             return
         run, size = self._run, self._run.config.batch_size
@@ -156,20 +135,13 @@ class ReplaySignals:
             rows.append(run.check(self._trained.update(transitions, indices)))
         self._row |= {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
-    def draw(self, count: int) -> dict[str, Any]:
-        """Draw a block of batches [count, B, ...] with the rewards of all signals."""
-        return self._paid(self._run.draw(count))
-
     def row(self) -> dict[str, float]:
-        """Return the latest statistics."""
         return self._row
 
-    def _paid(self, block: dict[str, Any]) -> dict[str, Any]:
-        """Return a block with rewards and discounts [M, B, K] of the K signals.
-
-        Args:
-            block: arrays [M, B, ...] of the replay; `discount` is 0 after a termination, else 1.
-        """
+    def draw(self, count: int) -> dict[str, Any]:
+        """Draw a block of batches [count, B, ...] with rewards and discounts [count, B, K] of the K signals."""
+        # The replay's discount is 0 after a termination, else 1.
+        block = self._run.draw(count)
         obs, actions, next_obs = block["obs"], block["actions"], _next_obs(block)
         every = {name: signal.rewards(obs, actions, next_obs, None) for name, signal in self._by_name.items()}
         rewards = np.stack([(every | {EXTRINSIC: block["rewards"]})[name] for name in self.strengths], axis=-1)

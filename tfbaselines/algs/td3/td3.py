@@ -43,14 +43,7 @@ BC_ALPHA = 2.5
 
 
 def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, comm: Any = None) -> Engine:
-    """Make the gradient steps.
-
-    Args:
-        policy: an actor with two critics.
-        averaged: the target networks.
-        config: the arguments.
-        comm: the ranks that train together.
-    """
+    """Make the gradient steps of an actor and its two critics, with the target networks."""
     target, delay = averaged.policy, config.policy_delay
 
     def prepare(batch: Batch) -> Batch:
@@ -122,8 +115,8 @@ def behavior_regularized(
         -lambda E[Q(s, pi(s))] + E[(pi(s) - a)^2],   lambda = alpha / E|Q(s, pi(s))|
 
     Args:
-        policy: actor; its head scales actions.
-        batch: the data's actions [B, ...].
+        policy: the actor; its head scales actions.
+        batch: the data's actions a [B, ...].
         q: Q(s, pi(s)) [B].
         actions: pi(s) [B, ...].
         alpha: weight of the values.
