@@ -1,5 +1,7 @@
 """Compiled functions of tensors."""
 
+import gc
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -140,3 +142,20 @@ def test_without_that_operation_each_is_read(monkeypatch):
     monkeypatch.setattr(compiling.execute, "quick_execute", missing)
     assert [float(x) for x in reading()] == [1.0, 2.0]
     assert not reading.at_once
+
+
+def test_graphs_with_custom_gradients_are_freed():
+    """TensorFlow keeps the gradient function of every use, and with it the graph."""
+    variable = tf.Variable([1.0, 2.0])
+
+    def loss(x):
+        with tf.GradientTape() as tape:
+            y = tf.reduce_sum(tf.custom_gradient(lambda x: (x * x, lambda up: 3.0 * up * x))(variable * x))
+        return tape.gradient(y, variable)
+
+    function = compiled(loss)
+    np.testing.assert_array_equal(function(tf.constant(2.0)), [12.0, 24.0])
+    graph = weakref.ref(function.get_concrete_function(tf.constant(2.0)).graph)
+    del function
+    gc.collect()
+    assert graph() is None

@@ -3,6 +3,7 @@
 The shortcuts have no public names. If a version of TensorFlow lacks one, the public way gives the same numbers, later.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -13,6 +14,12 @@ try:
     from tensorflow.python.eager import context, execute
 except ImportError:
     context = execute = None
+try:
+    from tensorflow.python.framework.ops import gradient_registry
+
+    registry: dict[str, Any] = gradient_registry._registry
+except (ImportError, AttributeError):
+    registry = {}
 
 
 def compiled(function: Callable, jit: bool = False, signature: Sequence[Any] | None = None) -> Any:
@@ -28,7 +35,43 @@ def compiled(function: Callable, jit: bool = False, signature: Sequence[Any] | N
     """
     # TensorFlow counts the traces of a piece of code, and would warn of the second run in a program as a mistake. For a
     # partial function it counts the traces of that object alone.
-    return tf.function(partial(function), jit_compile=jit, autograph=False, input_signature=signature)
+    traced = partial(_traced_once, function)
+    return tf.function(traced, jit_compile=jit, autograph=False, input_signature=signature)
+
+
+class _Traces:
+    """Removes the custom gradients of finished traces, which would keep their graphs alive until the process ends.
+
+    `tf.custom_gradient`, which Keras's optimizers use too, registers a function for every use and never removes it.
+    When no trace is active, in any thread, all gradients have been computed.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._active = 0
+        self._older: set[str] = set()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._active == 0:
+                self._older = set(registry)
+            self._active += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._active -= 1
+            if self._active == 0:
+                for name in registry.keys() - self._older:
+                    if name.startswith("CustomGradient"):
+                        registry.pop(name)
+
+
+_traces = _Traces()
+
+
+def _traced_once(function: Callable, *arguments: Any, **named: Any) -> Any:
+    with _traces:
+        return function(*arguments, **named)
 
 
 def prompt(function: Any) -> Callable:
