@@ -69,6 +69,12 @@ def test_an_exception_saves_the_last_finished_update(tmp_path):
     assert logger.read_csv(tmp_path / "progress.csv")["misc/nupdates"].tolist() == list(range(1, 21))
 
 
+def test_an_environment_that_exits_saves_it_too(tmp_path):
+    with pytest.raises(WorkerError, match="SystemExit: 0"):
+        train(tmp_path, failing(16 * 3 + 5, SystemExit(0)))
+    assert saved(tmp_path) == ["00003", "best"]
+
+
 def test_no_rank_writes_on_before_a_checkpoint_knows_how_long_the_files_are(tmp_path, monkeypatch):
     calls = []
     measured = saving.positions

@@ -122,6 +122,89 @@ def test_what_can_be_cast_is_taken(space, obs):
     DummyVecEnv([showing(obs, space)]).reset()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("space", "obs", "words"),
+    [
+        (
+            spaces.Box(0, 255, (2, 2), np.uint8),
+            np.array([[0, 1], [300, -1]]),
+            "the entry 300, its space has dtype uint8",
+        ),
+        (spaces.Dict(a=spaces.Box(-9, 9, (1,), np.int8)), {"a": [-129]}, "the entry -129, its space has dtype int8"),
+    ],
+)
+def test_integers_that_would_wrap_are_refused(kind, space, obs, words):
+    env = kind([showing(obs, space)])
+    with pytest.raises(
+        ObservationError, match=rf"^environment 0 \(CartPole-v1\): .* has the entry {words} of -?\d+ to \d+$"
+    ):
+        env.reset()
+    env.close()
+
+
+class Odd(BaseException):
+    """No Exception, and without a text."""
+
+    def __str__(self):
+        raise ValueError
+
+
+@pytest.mark.parametrize("kind", [DummyVecEnv, ShmemVecEnv])
+@pytest.mark.parametrize("where", ["reset", "step"])
+def test_an_environment_that_exits_has_failed(kind, where):
+    errors = [
+        (SystemExit(0), "SystemExit: 0"),
+        (GeneratorExit("g"), "GeneratorExit: g"),
+        (Odd(), "Odd: its text cannot be"),
+    ]
+    for error, words in errors if kind is DummyVecEnv else errors[:1]:
+        env = kind([ConstantRewardEnv, failing_in(where, error)])
+        with pytest.raises(WorkerError, match=rf"^environment 1 \(ConstantRewardEnv\) failed: {words}.*\(.*:\d+\)$"):
+            play(env)
+        env.close()
+
+
+@pytest.mark.parametrize("kind", [DummyVecEnv, ShmemVecEnv])
+def test_an_environment_that_fails_to_close_is_a_warning(kind, capfd):
+    errors = [OSError("no server"), SystemExit(3)]
+    env = kind([failing_in("close", error) for error in errors])
+    play(env)
+    env.close()
+    lines = sorted(line for line in capfd.readouterr().err.splitlines() if "warning" in line)
+    assert len(lines) == 2 and "Traceback" not in "".join(lines)
+    for i, (line, error) in enumerate(zip(lines, errors, strict=True)):
+        assert f"environment {i} (ConstantRewardEnv) failed to close: {type(error).__name__}: {error}" in line
+
+
+def failing_in(method, error):
+    """A function that makes environments of which a method raises."""
+
+    def make():
+        def fail(*_, **__):
+            raise error
+
+        env = ConstantRewardEnv(episode_len=2)
+        setattr(env, method, fail)
+        return env
+
+    return make
+
+
+@pytest.mark.parametrize("space", [spaces.MultiDiscrete([3, 3]), spaces.MultiBinary(2), spaces.Box(-1, 1, (2,))])
+def test_an_environment_that_changes_its_action_changes_a_copy(space):
+    class Changing(ConstantRewardEnv):
+        def step(self, action):
+            action[...] = 0
+            return super().step(0)
+
+    env = DummyVecEnv([Changing])
+    env.reset()
+    actions = np.ones((1, 2), space.dtype)
+    env.step(actions)
+    assert actions.tolist() == [[1, 1]]
+
+
 def test_the_wrong_part_of_a_dictionary_is_named():
     space = spaces.Dict(a=spaces.Discrete(2), b=spaces.Box(0, 1, (2,), np.float32))
     for obs, words in (({"a": 1}, "part 'b', is missing"), ({"a": 1, "b": [0.0]}, r"part 'b', has shape \(1,\)")):

@@ -1,5 +1,6 @@
 """Worker processes that fail, that are killed, and that must not outlive their parent."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -100,6 +101,30 @@ def test_what_cannot_be_sent_is_told():
         step(env)
 
 
+def test_more_processes_than_the_memory_holds_are_refused_before_one_starts(monkeypatch):
+    monkeypatch.setattr("tfbaselines.files.available_memory", lambda: 8 * 2**30)
+    with pytest.raises(
+        ValueError, match=r"^10000 worker processes would take 2\d\d.\d GiB and 8.0 GiB .*: lower num_env$"
+    ):
+        SubprocVecEnv([ConstantRewardEnv] * 10_000)
+
+
+def test_a_process_that_the_system_refuses_ends_the_others(monkeypatch):
+    start = multiprocessing.process.BaseProcess.start
+    started = []
+
+    def refuse_second(process):
+        if started:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        start(process)
+        started.append(process.pid)
+
+    monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", refuse_second)
+    with pytest.raises(ValueError, match="^worker process 1 of 2 does not start .*unavailable.*: lower num_env$"):
+        SubprocVecEnv([ConstantRewardEnv] * 2)
+    assert all_gone(started)
+
+
 @pytest.mark.parametrize("during", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_worker_that_is_killed_gives_one_clear_error(kind, during):
@@ -118,7 +143,12 @@ def test_a_worker_that_is_killed_gives_one_clear_error(kind, during):
 
 
 def test_an_environment_that_ends_its_process():
-    env = SubprocVecEnv([ConstantRewardEnv, raising(SystemExit(7))])
+    def make():
+        env = ConstantRewardEnv()
+        env.step = lambda action: os._exit(7)
+        return env
+
+    env = SubprocVecEnv([ConstantRewardEnv, make])
     env.reset()
     with pytest.raises(WorkerError, match=r"environment 1 .*failed: .*exit code 7"):
         step(env)

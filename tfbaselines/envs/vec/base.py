@@ -26,12 +26,7 @@ StepResult = tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]
 
 
 class VecEnv(ABC):
-    """Several environments.
-
-    Args:
-        num_envs: number of environments.
-        observation_space: space of one environment's observations.
-        action_space: space of one environment's actions.
+    """Several environments; the spaces are those of one.
 
     Attributes:
         restored: `restore` restored the episodes too, so that steps continue them without a reset.
@@ -144,13 +139,7 @@ class VecEnv(ABC):
 
 
 class VecEnvWrapper(VecEnv):
-    """A vector environment around another one.
-
-    Args:
-        venv: the wrapped vector environment.
-        observation_space: the new space, if it changes.
-        action_space: the new space, if it changes.
-    """
+    """A vector environment around another one, with new spaces if they change."""
 
     def __init__(
         self,
@@ -272,22 +261,13 @@ def find_wrapper(env: VecEnv, kind: type[VecEnvWrapper]) -> Any:
 
 
 def ended_episodes(infos: list[dict[str, Any]], dones: np.ndarray) -> list[dict[str, Any]]:
-    """Collect the 'episode' entries of one step.
-
-    Args:
-        infos: infos of all environments; an info may still have the entry of an earlier episode.
-        dones: [N] whether an episode ended in this step.
-    """
+    """Collect the 'episode' entries of one step; other infos may still have that of an earlier episode."""
     ended = [infos[i] for i in np.flatnonzero(dones)]
     return [info["episode"] for info in ended if "episode" in info]
 
 
 class CloudpickleWrapper:
-    """Pickle a function with cloudpickle, which supports lambdas and closures.
-
-    Args:
-        x: the function.
-    """
+    """Pickle a function with cloudpickle, which supports lambdas and closures."""
 
     def __init__(self, x: Any) -> None:
         self.x = x

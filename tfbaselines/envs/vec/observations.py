@@ -129,11 +129,7 @@ class Misfit(UsageError):
 
 
 class Fit:
-    """Refuse observations that numpy would convert silently: of another shape, dtype or range than their space.
-
-    Args:
-        space: space of one observation.
-    """
+    """Refuse observations that numpy would convert silently: of another shape, dtype or range than their space."""
 
     def __init__(self, space: spaces.Space) -> None:
         self._only = None if isinstance(space, spaces.Dict) else _PartFit(space)
@@ -162,12 +158,7 @@ class Fit:
 
 
 class _PartFit:
-    """Fit for one array.
-
-    Args:
-        space: space of the array.
-        name: suffix of the observation's name in errors.
-    """
+    """Fit for one array; `name` is a suffix of the observation's name in errors."""
 
     def __init__(self, space: spaces.Space, name: str = "") -> None:
         self._space = space
@@ -193,26 +184,25 @@ class _PartFit:
         array, space = np.asarray(value), self._space
         if array.shape != space.shape:
             raise Misfit(f"{quantity}{self._name} has shape {array.shape}, its space has shape {space.shape}")
-        if not _castable(array.dtype, space.dtype):
+        integers = array.dtype.kind in "biu" and space.dtype.kind in "biu"
+        if not (integers or np.can_cast(array.dtype, space.dtype, "same_kind")):
             raise Misfit(f"{quantity}{self._name} has dtype {array.dtype}, its space has dtype {space.dtype}")
-        self._castable.add(array.dtype)
+        if not integers or np.can_cast(array.dtype, space.dtype):
+            self._castable.add(array.dtype)
+        else:
+            # In a narrower type the entries would wrap.
+            held = np.iinfo(space.dtype)
+            wrong = (array < held.min) | (array > held.max)
+            if wrong.any():
+                entry = f"the entry {array[wrong][0]}, its space has dtype {space.dtype}"
+                raise Misfit(f"{quantity}{self._name} has {entry} of {held.min} to {held.max}")
         return array
-
-
-def _castable(given: np.dtype, wanted: np.dtype) -> bool:
-    integers = "biu"
-    return np.can_cast(given, wanted, "same_kind") or (given.kind in integers and wanted.kind in integers)
 
 
 class NumberChecks:
     """Check that observations and rewards are finite, and that float32 can hold the squares of rewards.
 
-    Args:
-        names: the environments' names in errors.
-        observations: the current observations.
-
-    Attributes:
-        steps: number of steps that each environment has taken.
+    `names` are the environments' names in errors; `steps` counts the steps that each of them has taken.
     """
 
     def __init__(self, names: Sequence[str], observations: Observations) -> None:
@@ -257,11 +247,7 @@ class NumberChecks:
 
 
 class NamedParts(gymnasium.ObservationWrapper):
-    """Turn Tuple and nested observations into one Dict; the parts' names are their paths: '0', '1', 'camera.left'.
-
-    Args:
-        env: the environment.
-    """
+    """Turn Tuple and nested observations into one Dict; the parts' names are their paths: '0', '1', 'camera.left'."""
 
     def __init__(self, env: gymnasium.Env) -> None:
         super().__init__(env)
@@ -309,9 +295,6 @@ class DiscreteParts(gymnasium.ObservationWrapper):
     """Join Discrete and MultiDiscrete parts into one MultiDiscrete, in the order of NamedParts.
 
     Networks receive the same numbers as from a flat Box, and a table has a cell for each value.
-
-    Args:
-        env: an environment with a Dict or Tuple of discrete parts.
     """
 
     def __init__(self, env: gymnasium.Env) -> None:

@@ -24,11 +24,7 @@ from tfbaselines.errors import UsageError
 
 
 class VecActionMask(VecEnvWrapper):
-    """Add the action masks of infos to observations: a part 'action_mask', 1 for each allowed choice.
-
-    Args:
-        venv: environments with Discrete or MultiDiscrete actions. Their infos have an 'action_mask'.
-    """
+    """Add the action masks of infos to observations: a part 'action_mask', 1 for each allowed choice."""
 
     def __init__(self, venv: VecEnv) -> None:
         self._width = choices_of(venv.action_space)
@@ -82,18 +78,10 @@ class VecCheckedMask(VecEnvWrapper):
 def read_mask(
     mask: Any, actions: spaces.Discrete | spaces.MultiDiscrete, some: bool = True, environment: int | None = None
 ) -> np.ndarray:
-    """Return a mask of any accepted form as int8 [choices]; UsageError if `check_masks` refuses it.
-
-    Args:
-        mask: mask of an info or an observation; `in_a_row` has the accepted forms.
-        actions: action space.
-        some: whether each part must allow a choice.
-        environment: number of the environment, for errors; None for masks without environment.
-    """
+    """Return a mask of any form that `in_a_row` accepts as int8 [choices]; UsageError if `check_masks` refuses it."""
     row, choices = in_a_row(mask), choices_of(actions)
     if row.size != choices:
-        place = _place(environment)
-        raise UsageError(f"{place}an '{MASK}' has {row.size} entries, the actions have {choices} choices")
+        raise UsageError(f"{_place(environment)}an '{MASK}' has {row.size} entries, the actions have {choices} choices")
     check_masks(row[None], actions, some, environment)
     return row.astype(np.int8)
 
@@ -108,13 +96,9 @@ def check_masks(
     some: bool = True,
     environment: int | None = None,
 ) -> None:
-    """Raise a UsageError unless entries are 0 or 1 and each part allows a choice.
+    """Raise a UsageError unless entries of masks [N, choices] are 0 or 1 and, with `some`, each part allows a choice.
 
-    Args:
-        masks: [N, choices].
-        actions: action space.
-        some: whether each part must allow a choice.
-        environment: number of the first mask's environment, for errors; None for masks without environment.
+    Errors name the environment: `environment` is the number of the first mask's, or None.
     """
     allowed = masks == 1
     if (wrong := masks != allowed).any():
@@ -141,7 +125,10 @@ def with_action_masks(env: VecEnv) -> VecEnv:
     """
     parts, actions = parts_of(env.observation_space), env.action_space
     if MASK in parts:
-        _check_part(parts[MASK], actions)
+        _require_choices("observations", actions)
+        if parts[MASK].shape != (choices_of(actions),):
+            found = f"the observations' '{MASK}' is {parts[MASK]}"
+            raise UsageError(f"{found}: the actions have {choices_of(actions)} choices")
         checked = find_wrapper(env, VecActionMask) or find_wrapper(env, VecCheckedMask)
         return env if checked else VecCheckedMask(env)
     if find_wrapper(env, _Begun) or isinstance(actions, spaces.Box):
@@ -149,8 +136,7 @@ def with_action_masks(env: VecEnv) -> VecEnv:
     begun = _Begun(env)
     if not all(MASK in info for info in begun.reset_infos):
         return begun
-    if not isinstance(actions, spaces.Discrete | spaces.MultiDiscrete):
-        raise UsageError(f"infos have an '{MASK}': masks are for Discrete and MultiDiscrete actions, not {actions}")
+    _require_choices("infos", actions)
     return VecActionMask(begun)
 
 
@@ -160,13 +146,9 @@ def refuse_action_masks(env: VecEnv, algorithm: str) -> None:
         raise UsageError(f"{algorithm} takes no action masks, which the environments have: take deepq, ppo2 or sac")
 
 
-def _check_part(part: spaces.Space, actions: spaces.Space) -> None:
+def _require_choices(masked: str, actions: spaces.Space) -> None:
     if not isinstance(actions, spaces.Discrete | spaces.MultiDiscrete):
-        raise UsageError(
-            f"observations have an '{MASK}': masks are for Discrete and MultiDiscrete actions, not {actions}"
-        )
-    if part.shape != (choices_of(actions),):
-        raise UsageError(f"the observations' '{MASK}' is {part}: the actions have {choices_of(actions)} choices")
+        raise UsageError(f"{masked} have an '{MASK}': masks are for Discrete and MultiDiscrete actions, not {actions}")
 
 
 class _Begun(VecEnvWrapper):
@@ -205,11 +187,7 @@ class Place(NamedTuple):
 
 
 class PackedSpace(spaces.Box):
-    """The space of Dict observations that are packed into rows of bytes.
-
-    Args:
-        parts: space of the observations, with Box, Discrete, MultiDiscrete and MultiBinary parts.
-    """
+    """The space of Dict observations, of Box and discrete parts, that are packed into rows of bytes."""
 
     def __init__(self, parts: spaces.Dict) -> None:
         self.parts = parts
@@ -260,11 +238,7 @@ def unpacked(obs: Any, space: spaces.Space) -> Any:
 
 
 class VecPacked(VecEnvObservationWrapper):
-    """Pack Dict observations into rows of bytes.
-
-    Args:
-        venv: environments with Dict observations.
-    """
+    """Pack Dict observations into rows of bytes."""
 
     def __init__(self, venv: VecEnv) -> None:
         super().__init__(venv, PackedSpace(venv.observation_space))

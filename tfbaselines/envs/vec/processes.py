@@ -20,17 +20,13 @@ from gymnasium import spaces
 
 from tfbaselines.envs.vec.base import CloudpickleWrapper
 from tfbaselines.envs.vec.observations import observation_bytes
-from tfbaselines.envs.vec.worker import (
-    SECONDS_TO_END,
-    environment_name,
-    send_quietly,
-    serve,
-    shared_file,
-)
+from tfbaselines.envs.vec.worker import SECONDS_TO_END, environment_name, send_quietly, serve, shared_file
 from tfbaselines.errors import ObservationError, UsageError, WorkerError, warn
+from tfbaselines.files import MIB, require_memory
 from tfbaselines.parallel import mpi
 
-ERRORS = {kind.__name__: kind for kind in (ObservationError, WorkerError)}
+# The least memory that a worker takes for itself.
+WORKER_BYTES = 24 * MIB
 
 # Commands with a time limit, `step_timeout`.
 TIMED = ("step", "reset")
@@ -70,6 +66,7 @@ class Workers:
         self._makers = self.shares(list(env_fns))
         self._spawner = multiprocessing.get_context(context)
         count = len(self._makers)
+        require_memory(count * WORKER_BYTES, "num_env", f"{count} worker processes")
         self._pipes: list[Any] = [None] * count
         self._processes: list[Any] = [None] * count
         self._memory: list[int] = []
@@ -99,8 +96,14 @@ class Workers:
         ours, theirs = self._spawner.Pipe()
         arguments = (theirs, ours, CloudpickleWrapper(makers), number * self._in_series)
         process = self._spawner.Process(target=serve, args=arguments, daemon=True)
-        with _without_a_missing_script():
-            process.start()
+        try:
+            with _without_a_missing_script():
+                process.start()
+        except OSError as error:
+            self.end()
+            raise UsageError(
+                f"worker process {number} of {len(self)} does not start ({error}): lower num_env"
+            ) from None
         self._pipes[number] = ours
         self._processes[number] = process
         theirs.close()
@@ -146,7 +149,7 @@ class Workers:
         """Return a worker's answer; if it failed, end every worker and name the environment and the reason."""
         try:
             return self._answer(number)
-        except tuple(ERRORS.values()):
+        except WorkerError:
             self.end()
             raise
 
@@ -168,16 +171,11 @@ class Workers:
             return self._answer(number)
         except WorkerError as error:
             return self._replace(number, error)
-        except ObservationError:
-            self.end()
-            raise
 
     def step(self, number: int, last_seen: Callable[[int], Any]) -> list[tuple[Any, float, bool, dict[str, Any]]]:
-        """Return a worker's answer to 'step'; if it failed and is replaced, its episodes are truncated.
+        """Return a worker's answer to 'step'.
 
-        Args:
-            number: number of the worker.
-            last_seen: returns the last observation of an environment.
+        If it failed and is replaced, its episodes are truncated: `last_seen` returns an environment's last observation.
         """
         try:
             return self._answer(number)
@@ -188,9 +186,6 @@ class Workers:
                 (obs, 0.0, True, _end_of_episode(last_seen(first + i), info, str(error)))
                 for i, (obs, info) in enumerate(begun)
             ]
-        except ObservationError:
-            self.end()
-            raise
 
     def _answer(self, number: int) -> Any:
         pipe = self._pipe(number)
@@ -207,8 +202,11 @@ class Workers:
             if not command and code == 1:
                 reason += '; a script that starts workers needs if __name__ == "__main__": before what it runs'
             raise WorkerError(f"{self._named(number)} failed: {reason}") from None
+        if kind == ObservationError.__name__:
+            self.end()
+            raise ObservationError(answer)
         if kind is not None:
-            raise ERRORS[kind](answer)
+            raise WorkerError(answer)
         return answer
 
     def _named(self, number: int) -> str:

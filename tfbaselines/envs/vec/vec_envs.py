@@ -1,7 +1,4 @@
-"""Environments in this process, stepped in turn: faster than processes if steps are cheap.
-
-Environments in processes of their own.
-"""
+"""Vector environments of Gymnasium environments, in this process and in processes of their own."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,11 +7,13 @@ import gymnasium
 import numpy as np
 
 from tfbaselines.envs.vec.base import StepResult, VecEnv
-from tfbaselines.envs.vec.observations import AFTER_RESET, Fit, Misfit, NumberChecks, Observations
+from tfbaselines.envs.vec.observations import AFTER_RESET, Fit, NumberChecks, Observations
 from tfbaselines.envs.vec.processes import Workers
 from tfbaselines.envs.vec.worker import (
     begin,
+    close,
     environment_name,
+    failure,
     full_state,
     id_of,
     joined_states,
@@ -24,17 +23,12 @@ from tfbaselines.envs.vec.worker import (
     restore_full_state,
     separate_states,
     step_same,
-    why,
 )
-from tfbaselines.errors import NotFiniteError, ObservationError, UsageError, WorkerError
+from tfbaselines.errors import NotFiniteError, UsageError
 
 
 class DummyVecEnv(VecEnv):
-    """Steps its environments in turn.
-
-    Args:
-        env_fns: functions that make the environments.
-    """
+    """Steps the environments that `env_fns` make in this process: faster than processes if steps are cheap."""
 
     def __init__(self, env_fns: Sequence[Callable[[], gymnasium.Env]]) -> None:
         self.envs = [prepared(make()) for make in env_fns]
@@ -61,8 +55,10 @@ class DummyVecEnv(VecEnv):
             try:
                 obs, self._reset_infos[i] = begin(env)
                 self._fit(obs, AFTER_RESET)
-            except Exception as error:
-                raise self._failure(i, error) from error
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                raise failure(self._names[i], error) from error
             self._buffer.put(i, obs)
         self._checks.begun()
         return self._buffer.copy()
@@ -84,7 +80,8 @@ class DummyVecEnv(VecEnv):
 
     def step_async(self, actions: np.ndarray) -> None:
         self.check_actions(actions)
-        self._actions = actions
+        # An environment may change its action in place, and the caller stores it after the step.
+        self._actions = actions.copy() if isinstance(actions, np.ndarray) else actions
 
     def step_wait(self) -> StepResult:
         infos: list[dict[str, Any]] = []
@@ -101,24 +98,19 @@ class DummyVecEnv(VecEnv):
                 infos.append(info)
                 if done:
                     self._checks.final(i, info)
-        except NotFiniteError:
+        except (NotFiniteError, KeyboardInterrupt):
             raise
-        except Exception as error:
-            raise self._failure(i, error) from error
+        except BaseException as error:
+            raise failure(self._names[i], error) from error
         if len(infos) < self.num_envs:
             awake = dict(zip(self._awake, infos, strict=True))
             infos = [awake.get(i, {}) for i in range(self.num_envs)]
         self._checks.stepped(rewards, dones)
         return self._buffer.copy(), rewards.astype(np.float32), dones.copy(), infos
 
-    def _failure(self, i: int, error: Exception) -> Exception:
-        if isinstance(error, Misfit):
-            return ObservationError(f"{self._names[i]}: {error}")
-        return WorkerError(f"{self._names[i]} failed: {why(error)}")
-
     def close_extras(self) -> None:
-        for env in self.envs:
-            env.close()
+        for env, name in zip(self.envs, self._names, strict=True):
+            close(env, name)
 
     def get_images(self) -> list[np.ndarray]:
         return [picture(env) for env in self.envs]
@@ -230,7 +222,7 @@ class SubprocVecEnv(VecEnv):
     def close_extras(self) -> None:
         self._workers.end()
         if self._example is not None:
-            self._example.close()
+            close(self._example, "the example of the environments")
 
     def get_images(self) -> list[np.ndarray]:
         return self._workers.ask_all("render")

@@ -30,7 +30,7 @@ from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.state import episode_state, restore_episode
 from tfbaselines.envs.vec.base import CloudpickleWrapper
 from tfbaselines.envs.vec.observations import AFTER_RESET, Fit, Misfit, Observations, with_named_parts
-from tfbaselines.errors import UsageError
+from tfbaselines.errors import ObservationError, UsageError, WorkerError, warn
 
 SECONDS_TO_END = 5.0
 
@@ -51,16 +51,31 @@ class EnvironmentFault(UsageError):
     """An environment breaks a rule of Gymnasium."""
 
 
+def failure(name: str, error: BaseException) -> Exception:
+    """Build the error, one line, of an environment that failed: SystemExit fails like any other exception."""
+    if isinstance(error, Misfit):
+        return ObservationError(f"{name}: {error}")
+    return WorkerError(f"{name} failed: {why(error)}")
+
+
 def why(error: BaseException) -> str:
     """Explain a failure in one line: the rule that the environment broke, or the exception with its file and line."""
     if isinstance(error, EnvironmentFault):
         return str(error)
-    return fault_of(error) or f"{type(error).__name__}: {' '.join(str(error).split())}{place(error)}"
+    return fault_of(error) or f"{type(error).__name__}: {text_of(error)}{place(error)}"
+
+
+def text_of(error: BaseException) -> str:
+    """Return the text of an exception in one line, also if its own __str__ fails."""
+    try:
+        return " ".join(str(error).split())
+    except Exception as second:
+        return f"its text cannot be shown ({type(second).__name__})"
 
 
 def fault_of(error: BaseException) -> str | None:
     """Return the rule of Gymnasium that the environment broke, if an exception shows it."""
-    text, trace = str(error), _last(error)
+    text, trace = text_of(error), _last(error)
     if isinstance(error, TypeError) and "reset() got an unexpected keyword argument" in text:
         return f"{RESET} ({text}): {EXAMINE}"
     if trace is None or not trace.tb_frame.f_globals.get("__name__", "").startswith(CALLERS):
@@ -137,11 +152,9 @@ def prepared(env: gymnasium.Env) -> gymnasium.Env:
 
 
 def step_same(env: gymnasium.Env, action: Any) -> tuple[Any, float, bool, dict[str, Any]]:
-    """Take a step and, if it ends the episode, begin the next episode at once.
+    """Take a step and, if it ends the episode, begin the next episode at once; return obs, reward, done and info.
 
-    Returns:
-        The observation to act on next, the reward, whether the episode ended, and the info. The info of an episode's
-        last step holds its real last observation and whether a time limit ended it.
+    The info of an episode's last step holds its real last observation and whether a time limit ended it.
     """
     try:
         obs, reward, terminated, truncated, info = env.step(action)
@@ -268,13 +281,24 @@ def serve(pipe: Connection, parents_end: Connection, makers: CloudpickleWrapper,
             if command == "close":
                 break
             pipe.send((None, getattr(share, command)(data)))
-    except Exception as error:
+    except BaseException as error:
         # Nobody reads this if the error is that the parent has ended.
-        send_quietly(pipe, share.describe_error(error))
+        failed = failure(share.name(share.present), error)
+        send_quietly(pipe, (type(failed).__name__, str(failed)))
     finally:
-        for env in share.envs:
-            env.close()
+        for i, env in enumerate(share.envs):
+            close(env, share.name(i))
         pipe.close()
+
+
+def close(env: gymnasium.Env, name: str) -> None:
+    """Close an environment; a failure is a warning, since nothing depends on the environment any more."""
+    try:
+        env.close()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        warn(f"{name} failed to close: {why(error)}")
 
 
 def send_quietly(pipe: Connection, message: Any) -> None:
@@ -310,26 +334,22 @@ class _Share:
         self._pipe = pipe
         self._first = first
         # Number within the share of the environment that is being stepped, for errors.
-        self._present = 0
+        self.present = 0
         self.envs: list[gymnasium.Env] = []
         self._fits: list[Fit] = []
         self._shared: Observations | None = None
 
     def make(self, makers: list[Callable[[], gymnasium.Env]]) -> None:
         for i, make in enumerate(makers):
-            self._present = i
+            self.present = i
             self.envs.append(prepared(make()))
             self._fits.append(Fit(self.envs[-1].observation_space))
 
     def describe(self) -> tuple[gymnasium.Space, gymnasium.Space, list[str]]:
         return self.envs[0].observation_space, self.envs[0].action_space, [id_of(env) for env in self.envs]
 
-    def describe_error(self, error: Exception) -> tuple[str, str]:
-        i = self._present
-        name = environment_name(self._first + i, id_of(self.envs[i]) if i < len(self.envs) else None)
-        if isinstance(error, Misfit):
-            return "ObservationError", f"{name}: {error}"
-        return "WorkerError", f"{name} failed: {why(error)}"
+    def name(self, i: int) -> str:
+        return environment_name(self._first + i, id_of(self.envs[i]) if i < len(self.envs) else None)
 
     def map(self, batch: tuple[int, gymnasium.Space]) -> None:
         descriptor = reduction.recv_handle(self._pipe)
@@ -341,7 +361,7 @@ class _Share:
     def step(self, actions: Any) -> list[tuple[Any, float, bool, dict[str, Any]]]:
         results = []
         for i, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
-            self._present = i
+            self.present = i
             obs, reward, done, info = step_same(env, action)
             self._fits[i].step(obs, done, info)
             results.append((self._deliver(i, obs), float(reward), done, info))
@@ -350,7 +370,7 @@ class _Share:
     def reset(self, _: Any) -> list[tuple[Any, dict[str, Any]]]:
         begun = []
         for i, env in enumerate(self.envs):
-            self._present = i
+            self.present = i
             obs, info = begin(env)
             self._fits[i](obs, AFTER_RESET)
             begun.append((self._deliver(i, obs), info))

@@ -1,7 +1,4 @@
-"""Wrappers of vector environments: frame stacks, one entry of Dict observations, and a monitor.
-
-Pictures of vector environments: as tiles, in a window, and in videos (VecVideoRecorder).
-"""
+"""Wrappers of vector environments: frame stacks, one entry of Dict observations, a monitor, pictures and videos."""
 
 import math
 import os
@@ -23,10 +20,6 @@ class VecFrameStack(VecEnvWrapper):
     """Stack the latest nstack frames along the last axis; frames before the episode are zero.
 
     The stack moves by one channel a step, also if a frame has several channels, as in the original.
-
-    Args:
-        venv: environments with frames [..., C] as observations.
-        nstack: number of frames.
     """
 
     def __init__(self, venv: VecEnv, nstack: int) -> None:
@@ -78,19 +71,13 @@ class VecFrameStack(VecEnvWrapper):
         self.stackedobs[i, ..., -self._channels :] = first_frame
 
     def _with_newest(self, i: int, frame: np.ndarray) -> np.ndarray:
-        """Return environment i's stack with another newest frame."""
         stack = self.stackedobs[i].copy()
         stack[..., -self._channels :] = frame
         return stack
 
 
 class VecExtractDictObs(VecEnvObservationWrapper):
-    """Select one entry of Dict observations.
-
-    Args:
-        venv: environments with Dict observations.
-        key: name of the entry.
-    """
+    """Select the entry `key` of Dict observations."""
 
     def __init__(self, venv: VecEnv, key: str) -> None:
         space = venv.observation_space
@@ -218,7 +205,6 @@ class Viewer:
         self._image = None
 
     def show(self, picture: np.ndarray) -> None:
-        """Replace the picture in the window."""
         if self._image is None:
             self._image = self._axes.imshow(picture)
         else:
@@ -226,7 +212,6 @@ class Viewer:
         self._plt.pause(1e-3)
 
     def close(self) -> None:
-        """Close the window."""
         self._plt.close(self._figure)
 
 
