@@ -120,7 +120,7 @@ def test_a_process_that_the_system_refuses_ends_the_others(monkeypatch):
         started.append(process.pid)
 
     monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", refuse_second)
-    with pytest.raises(ValueError, match="^worker process 1 of 2 does not start .*unavailable.*: lower num_env$"):
+    with pytest.raises(ValueError, match=r"^worker process 1 of 2 does not start .*unavailable.*: lower num_env$"):
         SubprocVecEnv([ConstantRewardEnv] * 2)
     assert all_gone(started)
 
