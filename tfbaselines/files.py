@@ -6,6 +6,7 @@ arrays of objects need pickle and are refused. A caller declares what it expects
 """
 
 import io
+import itertools
 import json
 import math
 import os
@@ -13,7 +14,6 @@ import shutil
 import stat
 import tempfile
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -54,12 +54,7 @@ def _special(path: str | os.PathLike) -> str | None:
 
 
 def check_can_be_written(name: str, path: str) -> None:
-    """Raise a UsageError now for a path that cannot be written to later; make its directory.
-
-    Args:
-        name: name of the argument, for the error.
-        path: path of a file.
-    """
+    """Raise a UsageError now for the path of an argument that cannot be written to later; make its directory."""
     target = Path(path).expanduser()
     try:
         kind = _special(target)
@@ -73,12 +68,7 @@ def check_can_be_written(name: str, path: str) -> None:
 
 
 def replace_directory(directory: str | os.PathLike, new: str | os.PathLike) -> None:
-    """Replace a directory by another one; `put_back` repairs the state after a crash.
-
-    Args:
-        directory: the directory to replace, if it exists, in the same file system.
-        new: the complete new directory.
-    """
+    """Replace a directory, if it exists, by another one on its disk; `put_back` repairs the state after a crash."""
     directory = Path(directory)
     aside = _aside(directory)
     if directory.exists():
@@ -143,13 +133,7 @@ class ArrayError(UsageError):
 
 
 def require_memory(nbytes: float, argument: str, what: str = "the replay") -> None:
-    """Raise a UsageError that names the argument to lower if fewer than `nbytes` are free.
-
-    Args:
-        nbytes: size of the allocation.
-        argument: name of the argument that sets the size.
-        what: subject of the error.
-    """
+    """Raise a UsageError that names the argument to lower if fewer than `nbytes` are free for `what`."""
     available = available_memory()
     if available is not None and nbytes > available:
         raise UsageError(f"{what} would take {in_units(nbytes)} and {in_units(available)} are free: lower {argument}")
@@ -231,9 +215,7 @@ def as_declared(name: str, array: np.ndarray | None, shape: tuple[Any, ...], dty
     """Convert an array of a file to its declared type; ArrayError if it does not fit or is not finite.
 
     Args:
-        name: name of the array, for errors.
-        array: the array; None if the file has none by this name.
-        shape: see `check_array`.
+        name, array, shape: arguments of `check_array`.
         dtype: type of the result. Integers must be represented exactly.
     """
     array, dtype = check_array(name, array, shape), np.dtype(dtype)
@@ -246,12 +228,7 @@ def as_declared(name: str, array: np.ndarray | None, shape: tuple[Any, ...], dty
 
 
 def parse_document(text: bytes, largest: int = LARGEST_DOCUMENT) -> Any:
-    """Parse JSON of bounded size and depth; UsageError if it is damaged or exceeds the bounds.
-
-    Args:
-        text: the document.
-        largest: most bytes that are accepted.
-    """
+    """Parse JSON of at most `largest` bytes and bounded depth; UsageError if it is damaged or exceeds the bounds."""
     if len(text) > largest:
         raise UsageError(f"its JSON has {in_units(len(text))}, at most {in_units(largest)} are accepted")
     check_size(DOCUMENT_GROWTH * len(text))
@@ -259,24 +236,19 @@ def parse_document(text: bytes, largest: int = LARGEST_DOCUMENT) -> Any:
         document = json.loads(text)
     except RecursionError:
         raise UsageError("its JSON is nested too deeply") from None
-    check_depth(document)
-    return document
+    level = [[document]]
+    for _ in range(DEEPEST + 1):
+        items = itertools.chain.from_iterable(part.values() if isinstance(part, dict) else part for part in level)
+        level = [item for item in items if isinstance(item, dict | list)]
+        if not level:
+            return document
+    raise UsageError("its JSON is nested too deeply")
 
 
 def read_document(path: str | os.PathLike, largest: int) -> Any:
     """Read a JSON file of bounded size and depth; OSError if it cannot be read, ValueError if it is damaged."""
     with open_regular(path) as file:
         return parse_document(file.read(largest + 1), largest)
-
-
-def check_depth(document: Any) -> None:
-    """Raise a UsageError if lists and dicts are nested more than DEEPEST levels."""
-    level = [document]
-    for _ in range(DEEPEST):
-        level = [item for part in level for item in _items(part) if isinstance(item, dict | list)]
-        if not level:
-            return
-    raise UsageError("its JSON is nested too deeply")
 
 
 def open_regular(path: str | os.PathLike) -> BinaryIO:
@@ -320,12 +292,6 @@ def read_header(file: BinaryIO, size: int) -> Header:
     if header.nbytes != size - file.tell():
         raise UsageError(f"an array of shape {header.shape} does not have the bytes that follow")
     return header
-
-
-def _items(part: Any) -> Any:
-    if isinstance(part, Mapping):
-        return part.values()
-    return part if isinstance(part, list) else ()
 
 
 def _read_members(file: "_BoundedReader") -> dict[str, np.ndarray]:

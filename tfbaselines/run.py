@@ -4,6 +4,7 @@ import contextlib
 import faulthandler
 import itertools
 import os
+import random
 import shlex
 import sys
 from typing import Any
@@ -35,14 +36,11 @@ __getattr__ = names_of("run")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line.
-
-    Args:
-        argv: words after the command, or sys.argv as in baselines; None for the words of the process.
+    """Run the command line: words after the command, sys.argv as in baselines, or None for the words of the process.
 
     Returns:
-        The exit status: 0, 2 for a user's mistake (one line on standard error), 3 for a number
-        that is not finite, 128 + the number of a signal that ended the run.
+        The exit status: 0, 2 for a user's mistake (one line on standard error), 3 for a number that is not finite,
+        128 + the number of a signal that ended the run.
     """
     mpi.abort_on_exception()
     words = sys.argv if argv is None else argv
@@ -132,7 +130,9 @@ def _resumed(typed: dict[str, str | bool]) -> tuple[dict[str, str | bool], dict[
 
 def _run(args: Arguments) -> int:
     comm = mpi.world()
-    args.flags["seed"] = comm.broadcast_object(_seed(args.seed))
+    args.flags["seed"] = comm.broadcast_object(
+        random.SystemRandom().getrandbits(31) if args.seed is None else args.seed
+    )
     # The logger chooses the same directory, and warns of a blank variable.
     directory = args.log_path or os.getenv("OPENAI_LOGDIR", "").strip() or None
     directory = directory and os.path.abspath(os.path.expanduser(directory))
@@ -146,9 +146,8 @@ def _run(args: Arguments) -> int:
 
 
 def _make_room(directory: str, overwrite: bool) -> None:
-    """Refuse a directory that holds an earlier run, or remove that run."""
+    # Other files belong to the user.
     if not holds_run(directory):
-        # Other files belong to the user.
         return
     if not overwrite:
         again = shlex.quote(directory)
@@ -157,7 +156,6 @@ def _make_room(directory: str, overwrite: bool) -> None:
 
 
 def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> int:
-    """Run with logs."""
     from tfbaselines.logs import logger
 
     formats = args.log_format if comm.rank == 0 else None
@@ -205,7 +203,6 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
 
 
 def _name_what_is_next(args: Arguments, directory: str) -> None:
-    """Print commands for a finished run."""
     run = shlex.quote(directory)
     trusted = run + (" --trust" if needs_trust(args.flags | args.learn) else "")
     # The bounds that ended this run would end the next one at once.
@@ -233,10 +230,6 @@ def _given_again(args: Arguments) -> str:
         given["reward_signals"] = signals
     again = "".join(f" --{name}={shlex.quote(text)}" for name, text in given.items())
     return again + (" --trust" if needs_trust(args.flags | args.learn) else "")
-
-
-def _seed(seed: int | None) -> int:
-    return int.from_bytes(os.urandom(4), "little") >> 1 if seed is None else seed
 
 
 def _start_tensorflow(comm: mpi.Communicator) -> None:
@@ -282,16 +275,14 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
 
 
 def _callbacks(args: Arguments, config: dict[str, Any]) -> list[Any]:
-    """Make the callbacks of the flags."""
     from tfbaselines.training.callbacks import EvaluateEvery, SaveEvery, StopAt, StopWithoutGain
 
-    callbacks: list[Any] = []
-    if args.evaluate_every is not None:
-        count = args.evaluate_episodes
-        make = lambda: _test_env(args, config, count)
-        callbacks.append(EvaluateEvery(args.evaluate_every, make, count))
     further = {SaveEvery: args.save_every, StopAt: args.stop_at, StopWithoutGain: args.stop_without_gain}
-    return callbacks + [callback(value) for callback, value in further.items() if value is not None]
+    callbacks = [callback(value) for callback, value in further.items() if value is not None]
+    if args.evaluate_every is None:
+        return callbacks
+    count = args.evaluate_episodes
+    return [EvaluateEvery(args.evaluate_every, lambda: _test_env(args, config, count), count), *callbacks]
 
 
 def _test_env(args: Arguments, config: dict[str, Any], count: int) -> Any:
@@ -318,7 +309,6 @@ def _training_env(args: Arguments, config: dict[str, Any], directory: str, worke
 
 
 def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
-    """Run the policy, in a window if there is a display."""
     from tfbaselines.envs.make import build_env, rendered
     from tfbaselines.envs.vec.wrappers import has_display
     from tfbaselines.training.testing import episodes, limit_as_trained

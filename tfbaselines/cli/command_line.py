@@ -190,11 +190,11 @@ def parse(
         origins: sources of the arguments that are not typed, for errors.
     """
     origins = origins or {}
-    typed = {}
+    typed: dict[str, Any] = {"env_kwargs": own_arguments(given)}
     for name in given.keys() & FLAGS.keys():
         with _from(origins.get(name)):
             typed[name] = parse_value(FLAGS[name], given[name])
-    flags = vars(Flags(**typed, env_kwargs=own_arguments(given))).copy()
+    flags = vars(Flags(**typed)).copy()
     # A file of --print_config has the default too.
     if flags["evaluate_every"] is None and flags["evaluate_episodes"] != FLAGS["evaluate_episodes"].default:
         raise bad_argument("evaluate_episodes", flags["evaluate_episodes"], "needs evaluate_every")

@@ -63,7 +63,6 @@ def _loader() -> type:
 
 
 def _typed(section: Mapping[Any, Any], place: str) -> dict[str, str]:
-    """Convert the values of a section to text as it would be typed."""
     words: dict[str, str] = {}
     for key, value in section.items():
         name = str(key).replace("-", "_")
@@ -129,7 +128,6 @@ def tuned_environments(alg: str) -> Sections:
 
 
 def _named(alg: str, name: str) -> dict[str, str]:
-    """Return a named set of tuned settings."""
     sections = tuned_sections(alg)
     if name in sections:
         return sections[name]
@@ -154,14 +152,12 @@ def tuned_algorithms() -> list[str]:
 
 
 def _own_sections(given: Mapping[str, str | bool]) -> list[str]:
-    """List the names of an environment's sections, the more general one first: its type, its id."""
     env, env_type = str(given.get("env", FLAGS["env"].default)), given.get("env_type")
     kind, env_id = env_type_of(env, None if env_type in (None, True, "None", "none") else env_type)
     return list(dict.fromkeys([kind, env_id, env]))
 
 
 def _warn_of_unknown(sections: Sections, given: Mapping[str, str | bool], path: str) -> None:
-    """Warn of sections that belong to no known environment, which may be misspelled."""
     if not sections:
         return
     # This registers the environments of packages.
@@ -194,12 +190,7 @@ def _take(section: Mapping[str, str], place: str, values: dict[str, str], origin
 
 
 def config_text(args: Arguments, origins: Mapping[str, str]) -> str:
-    """Write every argument as YAML, with the source of its value as a comment.
-
-    Args:
-        args: the checked command line.
-        origins: sources of the values that are not defaults, by name.
-    """
+    """Write every argument as YAML, with the source of its value as a comment; `origins` has those of no defaults."""
     values, usual = dict(_values(args)), f"default for {args.env_type}"
     lines = [f"{DEFAULT}:"]
     for name, value in values.items():

@@ -10,7 +10,7 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -57,12 +57,7 @@ PACKAGES = ("tensorflow", "tensorflow-probability", "keras", "gymnasium", "numpy
 
 
 def make_config(args: Arguments, ranks: int = 1) -> dict[str, Any]:
-    """Describe a run that is about to start.
-
-    Args:
-        args: the checked command line.
-        ranks: number of MPI ranks.
-    """
+    """Describe a run of a checked command line that is about to start on this many MPI ranks."""
     return to_jsonable(
         {
             "alg": args.alg,
@@ -159,7 +154,6 @@ def needs_trust(arguments: Mapping[str, Any]) -> str | None:
 
 
 def _needing_trust(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the name and the text of that argument."""
     of_env = arguments.get("env_kwargs")
     of_env = of_env if isinstance(of_env, dict) else {}
     flat = {**arguments, **{f"env_kwargs.{name}": value for name, value in of_env.items()}}
@@ -174,7 +168,6 @@ def _needing_trust(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield every text in a value of config.json, at any depth."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | dict):
@@ -185,9 +178,7 @@ def _texts(value: Any) -> Iterator[str]:
 def require_trust(arguments: Mapping[str, Any], trust: bool) -> None:
     """Raise a UsageError when a config.json names a module to import or a file, unless the user trusts the run.
 
-    Args:
-        arguments: arguments from config.json, without the user's own.
-        trust: consent of the user.
+    The arguments are those from config.json, without the user's own.
     """
     found = None if trust else _needing_trust(arguments)
     if found:
@@ -236,44 +227,27 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and len(value) <= LONGEST_TEXT
 
 
-def _is_scalar(value: Any) -> bool:
+def _is_value(value: Any, depth: int = 2) -> bool:
+    """Return True for a number, text, True, False, None, and a list (layers of a network) or dict of these."""
+    if isinstance(value, list | dict):
+        names, items = (value.keys(), value.values()) if isinstance(value, dict) else ((), value)
+        return depth > 0 and all(map(_is_text, names)) and all(_is_value(item, depth - 1) for item in items)
     if isinstance(value, int | float):
         # NaN fails the comparison.
         return abs(value) <= LARGEST_NUMBER
     return value is None or _is_text(value)
 
 
-def _is_value(value: Any, depth: int = 2) -> bool:
-    """Return True for a number, text, True, False, None, and a list (layers of a network) or dict of these."""
-    if isinstance(value, list):
-        return depth > 0 and all(_is_value(item, depth - 1) for item in value)
-    if isinstance(value, dict):
-        return depth > 0 and all(_is_text(name) and _is_value(item, depth - 1) for name, item in value.items())
-    return _is_scalar(value)
-
-
-def _is_values(value: Any) -> bool:
-    return isinstance(value, dict) and all(_is_text(name) and _is_value(item) for name, item in value.items())
-
-
-def _is_given(value: Any) -> bool:
-    return isinstance(value, dict) and all(item is True or _is_text(item) for item in value.values())
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, dict) and all(item is None or _is_text(item) for item in value.values())
-
-
-def _is_words(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
+def _dict_of(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(map(_is_text, value)) and all(map(check, value.values()))
 
 
 # Check of every possible entry.
 FORM = {
     **dict.fromkeys(("alg", "network", "started", "host", "platform", "exp_name"), _is_text),
-    **dict.fromkeys(("learn", "arguments", "env"), _is_values),
-    **dict.fromkeys(("versions", "git_commit"), _is_texts),
-    "given": _is_given,
-    "command": _is_words,
+    **dict.fromkeys(("learn", "arguments", "env"), _dict_of(_is_value)),
+    **dict.fromkeys(("versions", "git_commit"), _dict_of(lambda value: value is None or _is_text(value))),
+    "given": _dict_of(lambda value: value is True or _is_text(value)),
+    "command": lambda value: isinstance(value, list) and all(map(_is_text, value)),
     "ranks": lambda value: type(value) is int and value >= 1,
 }

@@ -37,7 +37,7 @@ def setup_logger_kwargs(
         exp_name: name of the experiment.
         seed: seed of the run; None omits the inner directory.
         data_dir: directory of the results; None for 'data' in the working directory.
-        datestamp: prefix the directory's name by the date, and the inner directory's by date and time.
+        datestamp: begin the directory's name with the date, and the inner one's with date and time.
     """
     outer = f"{time.strftime('%Y-%m-%d_')}{exp_name}" if datestamp else exp_name
     inner = "" if seed is None else f"{time.strftime('%Y-%m-%d_%H-%M-%S-') if datestamp else ''}{exp_name}_s{seed}"
@@ -70,12 +70,10 @@ def call_experiment(
     """Call thunk(seed=seed, logger_kwargs=..., **kwargs) in a process of its own, or in the ranks of an mpirun.
 
     Args:
-        exp_name: name of the experiment.
+        exp_name, data_dir, datestamp: arguments of setup_logger_kwargs.
         thunk: function to run, such as tfbaselines.ppo.
         seed: seed of the run.
         num_cpu: number of ranks; 'auto' for the number of usable cores.
-        data_dir: directory of the results (setup_logger_kwargs).
-        datestamp: prefix directories by the date (setup_logger_kwargs).
         kwargs: arguments of thunk; 'env_name' becomes an env_fn that makes this environment.
 
     Returns:
@@ -109,11 +107,7 @@ def call_experiment(
 
 
 class _PassedOn(StopSignals):
-    """Stop signals that are passed on to a run, which saves a checkpoint and ends.
-
-    Args:
-        process: process of the run.
-    """
+    """Stop signals that are passed on to the process of a run, which saves a checkpoint and ends."""
 
     def __init__(self, process: subprocess.Popen) -> None:
         super().__init__()
@@ -211,9 +205,7 @@ class ExperimentGrid:
 
         Args:
             thunk: function to run, or the key of the grid that has functions as values.
-            num_cpu: number of ranks (call_experiment).
-            data_dir: directory of the results (setup_logger_kwargs).
-            datestamp: prefix directories by the date (setup_logger_kwargs).
+            num_cpu, data_dir, datestamp: arguments of call_experiment.
 
         Returns:
             The directories of the runs.
@@ -227,8 +219,9 @@ class ExperimentGrid:
             name = self.variant_name(variant)
             print(f"running {name}, seed {variant.get('seed', 0)}", flush=True)
             function = variant.pop(thunk) if isinstance(thunk, str) else thunk
-            where = {"num_cpu": num_cpu, "data_dir": data_dir, "datestamp": datestamp}
-            directories.append(call_experiment(name, function, **where, **variant))
+            directories.append(
+                call_experiment(name, function, num_cpu=num_cpu, data_dir=data_dir, datestamp=datestamp, **variant)
+            )
         return directories
 
     def print(self) -> None:
@@ -250,12 +243,7 @@ class EpochLogger(epoch_logger.EpochLogger):
     _model: Any = None
 
     def setup_tf_saver(self, model: Any, *_: Any, **further: Any) -> None:
-        """Choose the model that `save_state` saves.
-
-        Args:
-            model: a model that learn returned, or another object with `save(path)`.
-            further: Spinning Up's inputs and outputs, ignored.
-        """
+        """Choose the model that `save_state` saves; Spinning Up's inputs and outputs are ignored."""
         if not callable(getattr(model, "save", None)):
             accepted = "a model that learn returned, or another object with save(path); there are no sessions"
             raise bad_argument("model", model, accepted)

@@ -43,14 +43,7 @@ class CannotBeStored(Exception):
 
 
 def config_of(name: str, env: gymnasium.Env, arguments: dict[str, Any], exp_name: Any = None) -> dict[str, Any]:
-    """Make the config.json of a run as the command line would, or raise CannotBeStored.
-
-    Args:
-        name: name of the algorithm.
-        env: an environment of env_fn.
-        arguments: arguments of learn and of the network.
-        exp_name: name of the experiment, or None.
-    """
+    """Make the config.json of a run with these arguments of learn, as the command line would; or CannotBeStored."""
     env_kwargs = _env_kwargs(env)
     given = {"alg": name, "env": env.spec.id, "network": NETWORK}
     given |= {f"{ENV_KWARGS}{key}": repr(value) for key, value in env_kwargs.items()}
@@ -103,7 +96,6 @@ def _not_from_an_id(why: str) -> CannotBeStored:
 
 
 def _step_limit(env: gymnasium.Env) -> int:
-    """Return the shortest of the time limits around an environment."""
     limits = []
     while isinstance(env, gymnasium.Wrapper):
         if isinstance(env, gymnasium.wrappers.TimeLimit):
@@ -113,7 +105,6 @@ def _step_limit(env: gymnasium.Env) -> int:
 
 
 def _as_json(name: str, value: Any) -> Any:
-    """Convert an argument of the environment to JSON, or raise CannotBeStored."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, list | tuple):
@@ -214,7 +205,6 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 def _by_name(name: str, positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
-    """Name the arguments after seed; raise Python's TypeError for too many and for duplicates."""
     order = _positions(name)
     if len(positional) > len(order):
         most, count = (BEFORE_POSITIONS + len(some) for some in (order, positional))
@@ -226,7 +216,6 @@ def _by_name(name: str, positional: tuple[Any, ...], named: dict[str, Any]) -> d
 
 
 def _run(name: str, env_fn: Callable[[], Any], arguments: dict[str, Any], logger_kwargs: dict[str, Any]) -> Any:
-    """Train, with a config.json of this run or none in the log directory."""
     from tfbaselines.config.options import RunOptions
 
     directory = default_directory(logger_kwargs.get("output_dir"))
@@ -237,21 +226,14 @@ def _run(name: str, env_fn: Callable[[], Any], arguments: dict[str, Any], logger
         config, missing = config_of(name, env, arguments, logger_kwargs.get("exp_name")), None
     except CannotBeStored as why:
         config, missing = {}, str(why)
-    own = {"run": dataclasses.replace(options, config=config)}
+    arguments = arguments | {"run": dataclasses.replace(options, config=config)}
     with _logged(directory, config, missing, resumes):
-        return _learn(name, env, env_fn, arguments | own, {"output_dir": directory} | logger_kwargs)
+        return _learn(name, env, env_fn, arguments, {"output_dir": directory} | logger_kwargs)
 
 
 @contextlib.contextmanager
 def _logged(directory: str, config: dict[str, Any], missing: str | None, resumes: bool) -> Iterator[None]:
-    """Log to a directory, on rank 0 with a config.json.
-
-    Args:
-        directory: log directory.
-        config: content of config.json; empty for none.
-        missing: reason for the missing config.json.
-        resumes: the run in the directory is resumed.
-    """
+    """Log to a directory, on rank 0 with a config.json, unless it is empty for the reason `missing`."""
     if mpi.world().rank != 0:
         with logger.scoped_configure(directory, resume=resumes):
             yield
@@ -283,9 +265,7 @@ def _learn(
 
     algorithm = get(name)
     flatten = not algorithm.dict_observations
-    own = {}
-    if "logger_kwargs" in algorithm.config.arguments():
-        own["logger_kwargs"] = logger_kwargs
+    own = {"logger_kwargs": logger_kwargs} if "logger_kwargs" in algorithm.config.arguments() else {}
     if name in TESTED:
         own["eval_env"] = env_fn
     # Train on the environment that was made for config.json.
@@ -297,7 +277,6 @@ def _learn(
 
 
 def _network_arguments(ac_kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Convert ac_kwargs to arguments of the network."""
     arguments = dict(ac_kwargs)
     if arguments.pop("output_activation", None) is not None:
         raise bad_argument("output_activation", ac_kwargs["output_activation"], "leave it out: actions are bounded")
@@ -307,7 +286,6 @@ def _network_arguments(ac_kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ddpg_arguments(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Rename Spinning Up's arguments to baselines' names."""
     given = DDPG_DEFAULTS | kwargs
     steps = given.pop("steps_per_epoch", DDPG_STEPS_PER_EPOCH)
     given["nb_epoch_cycles"] = max(1, round(steps / given["update_every"]))
@@ -327,7 +305,7 @@ def load_policy_and_env(
     Args:
         fpath: log directory of the run.
         itr: 'last', 'best', or the number of a checkpoint.
-        deterministic: take the most likely actions instead of sampling.
+        deterministic: choose the most likely actions.
         trust: import the modules named in config.json, and let the environment open the files named there.
         render: render in a window if there is a display.
     """
@@ -365,7 +343,7 @@ def run_policy(
         get_action: function from one observation to an action.
         max_ep_len: largest number of steps in an episode; None or 0 for the environment's own limit.
         num_episodes: number of episodes.
-        render: render the environment if it has a render_mode.
+        render: show them if the environment has a render_mode.
     """
     table = EpochTable()
     for episode in range(num_episodes):
