@@ -1,11 +1,15 @@
 """A saved run is evaluated from its directory alone, with the statistics it was trained with."""
 
 import json
+import shutil
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 from commands import SMALL, run
 
+import tfbaselines
 from tfbaselines.evaluate import evaluate, main
 from tfbaselines.run import main as train
 
@@ -29,6 +33,24 @@ def test_the_numbers_are_those_of_the_episodes(saved, capsys):
     assert main([str(saved), "--episodes", "7"]) == 0
     out = capsys.readouterr().out
     assert f"mean {result['mean']:.4f}  std {result['std']:.4f}  min {result['min']:.4f}" in out
+
+
+@pytest.mark.parametrize("command", [["evaluate", ".", "--episodes=1"], ["plot", "."], ["run", "--resume=."]])
+def test_modules_in_the_directory_of_a_run_are_not_imported(saved, tmp_path, command):
+    """A downloaded run may bring modules with the names of installed ones, and a git checkout that starts programs."""
+    stranger = shutil.copytree(saved, tmp_path / "stranger")
+    config = json.loads((stranger / "config.json").read_text())
+    config["env"]["worker"] = config["given"]["worker"] = "subproc"
+    (stranger / "config.json").write_text(json.dumps(config))
+    for name in ("typing", "pickle", "numpy", "pandas", "matplotlib", "tensorflow_probability", "ale_py"):
+        (stranger / f"{name}.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'a').write({name!r})\n")
+    subprocess.run(["git", "init", "-q", str(stranger)], check=True)
+    subprocess.run(["git", "-C", str(stranger), "config", "core.fsmonitor", f"touch {tmp_path}/executed;"], check=True)
+    module, *arguments = command
+    top = str(Path(tfbaselines.__file__).parents[1])
+    status, _, err = run(f"tfbaselines.{module}", *arguments, cwd=stranger, PYTHONPATH=top)
+    assert status == 0, err
+    assert not (tmp_path / "executed").exists()
 
 
 def test_one_seed_gives_one_result(saved):

@@ -4,11 +4,35 @@
 public modules and the originals' import paths (compat/names.csv) are imported on first use.
 """
 
-from typing import Any
+import os
+import sys
 
-from tfbaselines.algs import NAMES as _NAMES
-from tfbaselines.compat import find as _find
-from tfbaselines.compat import public as _public
+# Directories that our commands leave out of sys.path; see `_without_working_directory` and loading.import_named.
+LEFT_OUT: list[str] = []
+
+
+def _without_working_directory() -> None:
+    """Remove the working directory, in which `python -m tfbaselines.NAME` finds modules before all others.
+
+    It may be a downloaded run, with a pandas.py that would take the place of the installed one. This comes before any
+    import that such a file could answer.
+    """
+    word = sys.orig_argv[-len(sys.argv)] if sys.argv[:1] == ["-m"] else ""
+    module = word.split("m", 1)[-1] if word.startswith("-") else word
+    if module.split(".")[0] != __name__ or getattr(sys.flags, "safe_path", False):
+        return
+    # A checkout of this package is no run.
+    if sys.path[0] != os.path.dirname(os.path.dirname(os.path.abspath(__file__))) and os.path.isdir(os.curdir):
+        LEFT_OUT.append(sys.path.pop(0))
+
+
+_without_working_directory()
+
+from typing import Any  # noqa: E402
+
+from tfbaselines.algs import NAMES as _NAMES  # noqa: E402
+from tfbaselines.compat import find as _find  # noqa: E402
+from tfbaselines.compat import public as _public  # noqa: E402
 
 __version__ = "0.1.0"
 

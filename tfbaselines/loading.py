@@ -6,7 +6,23 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
+
+from tfbaselines import LEFT_OUT
+
+
+def import_named(name: str) -> ModuleType:
+    """Import a module that the user named, in the working directory too."""
+    if not name.startswith("tfbaselines."):
+        find_in_working_directory()
+    return importlib.import_module(name)
+
+
+def find_in_working_directory() -> None:
+    """Find modules in the working directory from now on, as `python -m` does, if our command left it out."""
+    sys.path[:0] = LEFT_OUT
+    LEFT_OUT.clear()
 
 
 def load_tensorflow() -> None:

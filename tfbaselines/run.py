@@ -9,6 +9,7 @@ import shlex
 import sys
 from typing import Any
 
+from tfbaselines import LEFT_OUT
 from tfbaselines.algs import ALGORITHMS
 from tfbaselines.cli import exit_status, leave
 from tfbaselines.cli.command_line import Arguments, help_text, parse, split
@@ -336,9 +337,9 @@ def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
 
 def console() -> None:
     """Run the `tfbaselines` command and leave the process."""
-    if not getattr(sys.flags, "safe_path", False):
-        # Like python -m, find the module of --env=my_module:Robot-v0 in the working directory.
-        sys.path.insert(0, "")
+    if not LEFT_OUT and not getattr(sys.flags, "safe_path", False):
+        # The installed command, like python -m, finds the module of --env=my_module:Robot-v0 in the working directory.
+        LEFT_OUT.append("")
     if sys.stderr is not None:
         # Show the Python stack when a C++ library ends the process.
         faulthandler.enable()

@@ -96,7 +96,12 @@ def _versions() -> dict[str, str]:
 
 
 def _commit(directory: Path) -> str | None:
-    """Return the commit of a git checkout, marked if files differ from it; None outside a checkout."""
+    """Return the commit of a git checkout, marked if files differ from it; None outside a checkout.
+
+    None in the log directory of a run, too: the settings of a stranger's checkout name programs that git starts.
+    """
+    if (directory / FILE_NAME).exists() and (directory / "checkpoints").exists():
+        return None
     try:
         command = ["git", "-C", str(directory), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()

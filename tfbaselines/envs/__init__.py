@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium
 
 from tfbaselines.errors import UsageError, bad_argument, unknown
+from tfbaselines.loading import import_named
 
 ENV_TYPES = ("atari", "box2d", "classic_control", "mujoco", "retro", "robotics", "toy_text")
 
@@ -48,7 +49,7 @@ def env_type_of(env_id: str, env_type: str | None = None) -> tuple[str, str]:
     if ":" in env_id:
         module, env_id = env_id.split(":", 1)
         try:
-            importlib.import_module(module)
+            import_named(module)
         except (ImportError, TypeError) as error:
             hint = f": write {module[:-3]:.80}:{env_id:.80}, without .py" if module.endswith(".py") else ""
             why = f"module '{module:.80}' cannot be imported ({error!s:.200}){hint}"

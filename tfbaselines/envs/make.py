@@ -21,6 +21,7 @@ from tfbaselines.envs.vec.worker import EnvironmentFault, begin, check_spaces, e
 from tfbaselines.envs.vec.wrappers import has_display
 from tfbaselines.envs.wrappers import ClipActions, RewardScaler, VecNormalize, clipped, with_quick_actions
 from tfbaselines.errors import UsageError, bad_argument, check_at_least, unknown
+from tfbaselines.loading import find_in_working_directory
 
 WORKERS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
 
@@ -204,6 +205,9 @@ def make_vec_env(
     """
     check_at_least(1, num_env=num_env)
     check_worker(worker, step_timeout, restart_workers)
+    if any(isinstance(value, str) and ":" in value for value in (env_kwargs or {}).values()):
+        # Such as env_id='module:Robot-v0' of GymV26Environment-v0: Gymnasium imports the module.
+        find_in_working_directory()
     if isinstance(env_type, int):
         raise bad_argument("env_type", env_type, f"the number of environments is num_env={env_type}")
     made_by_function = callable(env_id)

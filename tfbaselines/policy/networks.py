@@ -14,7 +14,6 @@ Recurrent models are called with [x, episode_start, states], return [latent, new
 """
 
 import functools
-import importlib
 import inspect
 import itertools
 import math
@@ -27,6 +26,7 @@ import numpy as np
 from tfbaselines.errors import UsageError, bad_argument, nearest, unknown
 from tfbaselines.files import require_memory
 from tfbaselines.limits import FILTERS, LAYERS, UNITS
+from tfbaselines.loading import import_named
 from tfbaselines.policy.layers import (
     Dense,
     convolved,
@@ -80,7 +80,7 @@ def get_network_builder(name: NetworkSpec) -> Builder:
         whole = name
         module, name = name.split(":", 1)
         try:
-            imported = importlib.import_module(module)
+            imported = import_named(module)
         except (ImportError, TypeError) as error:
             raise bad_argument("network", whole, f"module '{module}' cannot be imported ({error})") from None
         if name not in NETWORKS and hasattr(imported, name):

@@ -18,9 +18,18 @@ from typing import Any
 import gymnasium
 from gymnasium import spaces
 
+from tfbaselines import LEFT_OUT
 from tfbaselines.envs.vec.base import CloudpickleWrapper
 from tfbaselines.envs.vec.observations import observation_bytes
-from tfbaselines.envs.vec.worker import SECONDS_TO_END, environment_name, send_quietly, serve, shared_file
+from tfbaselines.envs.vec.worker import (
+    BY_PARENT,
+    SAFE_PATH,
+    SECONDS_TO_END,
+    environment_name,
+    send_quietly,
+    serve,
+    shared_file,
+)
 from tfbaselines.errors import ObservationError, UsageError, WorkerError, warn
 from tfbaselines.files import MIB, require_memory
 from tfbaselines.parallel import mpi
@@ -287,13 +296,19 @@ def _end(pipes: list[Any], processes: list[Any], memory: list[int]) -> None:
 
 @contextlib.contextmanager
 def _outside_mpi() -> Iterator[None]:
-    """Hide the MPI job, so that a worker does not take itself for one of its ranks."""
+    """Hide the MPI job, so that a worker does not take itself for one of its ranks.
+
+    If our command left the working directory out of sys.path, so does a worker that starts.
+    """
     environment = dict(os.environ)
     try:
         os.environ.clear()
         os.environ.update(mpi.without_launcher(environment))
+        if LEFT_OUT:
+            os.environ.setdefault(SAFE_PATH, BY_PARENT)
         yield
     finally:
+        os.environ.pop(SAFE_PATH, None)
         os.environ.update(environment)
 
 

@@ -34,6 +34,9 @@ from tfbaselines.errors import ObservationError, UsageError, WorkerError, warn
 
 SECONDS_TO_END = 5.0
 
+# Python's variable that leaves the working directory out of sys.path, and its value when our command set it.
+SAFE_PATH, BY_PARENT = "PYTHONSAFEPATH", "tfbaselines"
+
 # Signals that reach the whole process group: the parent decides when its workers end.
 LEFT_TO_PARENT = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
@@ -271,6 +274,9 @@ def serve(pipe: Connection, parents_end: Connection, makers: CloudpickleWrapper,
     _end_with_parent()
     # A logger that an environment uses must not open a log of this process.
     os.environ |= dict.fromkeys(("OPENAI_LOG_FORMAT", "OPENAI_LOG_FORMAT_MPI"), "")
+    if os.environ.get(SAFE_PATH) == BY_PARENT:
+        # It is for the start of this process, not for programs that an environment starts.
+        del os.environ[SAFE_PATH]
     parents_end.close()
     share = _Share(pipe, first)
     try:
