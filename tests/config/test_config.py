@@ -25,14 +25,14 @@ POSITIVE = [(name, rate) for name, rate in RATES if rate not in ("ent_coef", "en
 class Small(Config):
     """For tests."""
 
-    seed: int | None
-    steps: int = arg(5, "steps", at_least=1)
+    steps: int = arg(5, "steps", at_least=1, after="")
     lr: Schedule = arg(1e-3, "learning rate", at_least=0)
     lrschedule: str | Callable[[float], float] = arg("linear", "shape of lr", choices=tuple(FRACTION_SCHEDULES))
     other: Schedule | None = arg(None, "another rate", above=0)
     weight: Coefficient | str = arg(0.5, "a weight, or 'auto'", at_least=0)
     free: float = arg(0.0, "any number")
 
+    moved: ClassVar = {"": "seed"}
     env_defaults: ClassVar = {"all": {"network": "dense", "free": 1.0}, "atari": {"network": "cnn", "steps": 9}}
 
     def check(self):
@@ -47,6 +47,27 @@ def test_arguments_stand_in_the_order_of_positions():
     assert Small.arguments()["seed"] == Config.arguments()["seed"]
     steps = Small.arguments()["steps"]
     assert (steps.kinds, steps.default, steps.meaning, steps.bounds.at_least) == (("int",), 5, "steps", 1)
+
+
+@dataclass(kw_only=True)
+class Smaller(Small):
+    """For tests."""
+
+    steps: int = 4
+    first: int = arg(1, "an argument", after="steps")
+    second: int = arg(2, "another one")
+    last: int = arg(3, "a third one", after="run")
+
+    moved: ClassVar = {"free": "lr steps"}
+
+
+def test_a_default_alone_is_inherited_otherwise_and_arguments_are_placed():
+    expected = "seed first second lrschedule other weight free lr steps total_timesteps load_path comm run last"
+    assert list(Smaller.arguments()) == expected.split()
+    assert Smaller.arguments()["steps"] == Small.arguments()["steps"]._replace(default=4)
+    assert Smaller().steps == 4
+    with pytest.raises(UsageError, match=r"^steps=0 is not valid: at least 1$"):
+        Smaller(steps=0)
 
 
 def test_of_sorts_what_is_given():
