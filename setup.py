@@ -33,7 +33,7 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     packages=find_packages(include=["tfbaselines", "tfbaselines.*"]),
-    package_data={"tfbaselines": ["tuned/*.yaml", "compat/*.csv"]},
+    package_data={"tfbaselines": ["tuned/*.yaml", "compat/*.csv", "config/*.csv"]},
     python_requires=">=3.10,<3.14",
     install_requires=[
         "tensorflow>=2.18,<2.22",
