@@ -85,15 +85,11 @@ class Algorithm:
 
     def wrap(self, env: Any) -> Any:
         """Wrap environments as the algorithm needs them."""
-        if self.packed_observations:
-            from tfbaselines.envs.vec.packed import with_packed_observations
-
-            return with_packed_observations(env)
-        if not self.action_masks:
+        if not self.takes_masks:
             return env
-        from tfbaselines.envs.vec.packed import with_action_masks
+        from tfbaselines.envs.vec import packed
 
-        return with_action_masks(env)
+        return packed.with_packed_observations(env) if self.packed_observations else packed.with_action_masks(env)
 
     def default_network(self, env_type: str) -> str:
         """Return the default network for a type of environment."""
@@ -109,12 +105,9 @@ def named(algorithms: Mapping[str, Algorithm], name: str) -> Algorithm:
 
 
 WIDTH = 100
-
-NETWORK = "name of a registered network, or a network builder"
 ENV = "the environments: a VecEnv, a Gymnasium environment, an id, a function that makes one, or a list of functions"
 # Distance of the seeds for evaluation from the seeds for training.
 EVAL_SEEDS_APART = 5_000
-NETWORK_KWARGS = "arguments of the network builder"
 SCHEDULE = """A schedule is a number, a text SHAPE_NUMBER such as 'linear_3e-4', which falls from 3e-4 to 0 over
 training, or a function of the fraction of training left, from 1 down to 0."""
 
@@ -177,10 +170,7 @@ def _is_id(value: Any) -> bool:
     from tfbaselines.envs import VERSION
     from tfbaselines.policy.networks import NETWORKS
 
-    if not VERSION.search(value) and value not in gymnasium.registry:
-        return False
-
-    return value not in NETWORKS
+    return bool(VERSION.search(value) or value in gymnasium.registry) and value not in NETWORKS
 
 
 def _may_be_network(value: Any) -> bool:
@@ -206,19 +196,13 @@ def _by_name(names: tuple[str, ...], positional: tuple[Any, ...], named: dict[st
 
 def _signature(learn: Callable[..., Any], config: type[Config]) -> inspect.Signature:
     own = inspect.signature(learn)
-    types = {field.name: field.type for field in dataclasses.fields(config)}
-    first = [own.parameters[name] for name in ("network", "env")]
-    arguments = [
-        inspect.Parameter(
-            argument.name,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=argument.default,
-            annotation=_plain(types[argument.name]),
-        )
-        for argument in config.arguments().values()
-    ]
-    rest = inspect.Parameter("network_kwargs", inspect.Parameter.VAR_KEYWORD, annotation=Any)
-    return inspect.Signature([*first, *arguments, rest], return_annotation=own.return_annotation)
+    parameters = [own.parameters[name] for name in ("network", "env")]
+    types = {field.name: _plain(field.type) for field in dataclasses.fields(config)}
+    for name, argument in config.arguments().items():
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameters.append(inspect.Parameter(name, kind, default=argument.default, annotation=types[name]))
+    parameters.append(inspect.Parameter("network_kwargs", inspect.Parameter.VAR_KEYWORD, annotation=Any))
+    return inspect.Signature(parameters, return_annotation=own.return_annotation)
 
 
 def _plain(annotation: Any) -> Any:
@@ -234,21 +218,12 @@ def _plain(annotation: Any) -> Any:
 def _documentation(learn: Callable[..., Any], config: type[Config], env: str) -> str:
     """Add a section Args to the function's docstring, before its section Returns."""
     text, _, returns = (inspect.getdoc(learn) or "").partition("\n\nReturns:")
-    entries = [f"network: {NETWORK}.", f"env: {env}."]
+    entries = ["network: name of a registered network, or a network builder.", f"env: {env}."]
     entries += [f"{one.name}: {one.meaning} ({one.notes()})." for one in config.arguments().values()]
-    entries += [f"network_kwargs: {NETWORK_KWARGS}."]
-    lines = [f"{text}\n\nArgs:", *map(_indented, entries)]
-    if any("schedule" in one.kinds for one in config.arguments().values()):
-        lines += ["", textwrap.fill(SCHEDULE, WIDTH, break_on_hyphens=False)]
+    entries += ["network_kwargs: arguments of the network builder."]
+    fill = functools.partial(textwrap.fill, width=WIDTH, break_long_words=False, break_on_hyphens=False)
+    lines = [f"{text}\n\nArgs:"]
+    lines += [fill(entry, initial_indent="    ", subsequent_indent="        ") for entry in entries]
+    if config.schedulable():
+        lines += ["", fill(SCHEDULE)]
     return "\n".join(lines) + (f"\n\nReturns:{returns}" if returns else "")
-
-
-def _indented(entry: str) -> str:
-    return textwrap.fill(
-        entry,
-        WIDTH,
-        initial_indent="    ",
-        subsequent_indent="        ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
