@@ -14,7 +14,7 @@ from tfbaselines.algs import ALGORITHMS
 from tfbaselines.cli import exit_status, leave
 from tfbaselines.cli.command_line import Arguments, help_text, parse, split
 from tfbaselines.cli.sections import below, config_text
-from tfbaselines.cli.stored import NOT_KEPT, READ_AGAIN, given_again, make_config, needs_trust, read_config
+from tfbaselines.cli.stored import NOT_KEPT, READ_AGAIN, given_again, make_config, needs_trust, other_owner, read_config
 from tfbaselines.compat import names_of
 from tfbaselines.config.algorithm import EVAL_SEEDS_APART
 from tfbaselines.config.groups import reads_demonstrations
@@ -113,6 +113,8 @@ def _resumed(typed: dict[str, str | bool]) -> tuple[dict[str, str | bool], dict[
                 raise UsageError(f"'{resume}' has checkpoints, but no config.json: put it back, or give --overwrite")
             return {name: value for name, value in typed.items() if name != "resume"} | {"overwrite": True}, {}
     config = read_config(resume)
+    if owner := other_owner(resume):
+        print(f"tfbaselines: the run in '{resume}' belongs to the user {owner}, not to you", file=sys.stderr)
     log_path = typed.get("log_path")
     if isinstance(log_path, str) and os.path.realpath(log_path) != os.path.realpath(resume):
         raise UsageError(f"--log_path={log_path}: a resumed run goes on in its own directory, '{resume}': leave it out")

@@ -182,8 +182,27 @@ def test_a_module_that_is_typed_again_is_the_users_own(evil, config):
     assert given["env"] == "evil:Env" and given["nsteps"] == "16"
 
 
+def test_processes_are_started_only_if_the_user_says_so_again(config):
+    stored = config["given"] | {"cpu": "3"}
+    with pytest.raises(UsageError, match="give --cpu=3 again, or --cpu=1"):
+        given_again(stored, {"resume": "log"})
+    assert given_again(stored, {"trust": True})["cpu"] == "3"
+    assert given_again(stored, {"cpu": "2"})["cpu"] == "2"
+    assert given_again(stored | {"cpu": "1"}, {})["cpu"] == "1"
+
+
+def test_a_run_of_another_user_is_named(tmp_path, config, monkeypatch, capsys):
+    write_config(tmp_path, config)
+    assert main([f"--resume={tmp_path}", "--print_config"]) == 0
+    assert "belongs to" not in capsys.readouterr().err
+    monkeypatch.setattr(os, "geteuid", lambda: os.stat(tmp_path).st_uid + 1)
+    assert main([f"--resume={tmp_path}", "--print_config"]) == 0
+    assert f"the run in '{tmp_path}' belongs to the user " in capsys.readouterr().err
+
+
 def test_this_packages_environments_need_no_trust():
     assert needs_trust({"env": "tfbaselines.envs.tiny:tfbaselines/Memory-v0"}) is None
+    assert needs_trust({"env_kwargs": {"env_id": "tfbaselines.envs.tiny:tfbaselines/Memory-v0"}}) is None
     assert needs_trust({"env": "tfbaselines.__main__:x"}) == "env"
 
 
@@ -234,6 +253,9 @@ def test_a_file_that_an_environment_would_open_needs_trust(config):
         check_run(config, ALGORITHMS["ppo2"], trust=False)
     config["env"]["env_kwargs"] = {"sizes": [1, 2], "files": {"model": ["a", "~/x.xml"]}}
     with pytest.raises(UsageError, match=r"env_kwargs.files='~/x.xml', and the environment may open that file"):
+        check_run(config, ALGORITHMS["ppo2"], trust=False)
+    config["env"]["env_kwargs"] = {"env_id": "evil:Env"}
+    with pytest.raises(UsageError, match=r"env_kwargs.env_id='evil:Env', and the environment may import that module"):
         check_run(config, ALGORITHMS["ppo2"], trust=False)
     with pytest.raises(UsageError, match=r"may open that file: add --trust"):
         given_again(config["given"] | {"env_kwargs.xml_file": "../x.xml"}, {})

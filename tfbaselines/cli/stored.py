@@ -22,6 +22,12 @@ from tfbaselines.config.groups import network_named, reads_demonstrations
 from tfbaselines.config.options import FILE_NAME, to_jsonable
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.files import read_document
+from tfbaselines.parallel import mpi
+
+try:
+    import pwd
+except ImportError:  # Windows has no pwd: files have no users there.
+    pwd = None
 
 # Arguments that a resumed run does not keep: paths, the user's consent, and actions of one command.
 NOT_KEPT = ("log_path", "save_path", "load_path", "demo_file", "demo_path", "resume", "overwrite", "trust", "config")
@@ -167,7 +173,7 @@ def _needing_trust(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
             return name, value
         if name.startswith("env_kwargs."):
             for text in _texts(value):
-                if re.search(r"[/\\~]", text):
+                if re.search(r"[/\\~:]", text) and not text.startswith(OWN_MODULES):
                     return name, text
     return None
 
@@ -188,8 +194,9 @@ def require_trust(arguments: Mapping[str, Any], trust: bool) -> None:
     found = None if trust else _needing_trust(arguments)
     if found:
         name, value = found
-        of_env = name.startswith("env_kwargs.")
-        harm = "the environment may open that file" if of_env else "importing that module runs its code"
+        harm = "importing that module runs its code"
+        if name.startswith("env_kwargs."):
+            harm = f"the environment may {'import that module' if ':' in value else 'open that file'}"
         raise UsageError(
             f"the run's config.json has {name}='{value:.200}', and {harm}: "
             "add --trust (in Python trust=True) if you know the run"
@@ -213,8 +220,25 @@ def given_again(stored: Mapping[str, str | bool], typed: Mapping[str, str | bool
         what = "the path in the run's {} is" if len(lost) == 1 else "the paths in the run's {} are"
         raise UsageError(f"{what.format(' and '.join(lost))} not kept: give {again} again")
     trust = typed.get("trust", False)
-    require_trust(kept, trust is True or str(trust).lower() in ("true", "1"))
+    trust = trust is True or str(trust).lower() in ("true", "1")
+    require_trust(kept, trust)
+    if kept.get("cpu", "1") != "1" and not (trust or mpi.launched()):
+        cpu = f"{kept['cpu']:.20}"
+        raise UsageError(f"the run's config.json has cpu={cpu}, processes to start: give --cpu={cpu} again, or --cpu=1")
     return kept | dict(typed)
+
+
+def other_owner(path: str | os.PathLike) -> str | None:
+    """Return the user that a file belongs to; None if it is this process's user, or where files have no users."""
+    try:
+        owner = os.stat(path).st_uid
+        if owner == os.geteuid():
+            return None
+        return pwd.getpwuid(owner).pw_name
+    except KeyError:
+        return str(owner)
+    except (OSError, AttributeError):
+        return None
 
 
 def check_run(config: dict[str, Any], algorithm: Algorithm, trust: bool) -> None:
