@@ -60,7 +60,7 @@ def test_every_space_goes_in_and_comes_out(obs, action):
     assert np.ptp(value) > 0
 
 
-@pytest.mark.parametrize("network", ["cnn_small", "conv_only", "impala_cnn", "cnn_lstm"])
+@pytest.mark.parametrize("network", ["cnn_small", "conv_only", "impala_cnn", "cnn_lstm", "mlp", "dense", "lstm"])
 def test_images_go_in(network):
     policy = make(network, IMAGE)
     memory = (np.zeros(6), policy.initial_state(2)) if policy.recurrent else ()

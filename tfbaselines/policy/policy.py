@@ -17,8 +17,8 @@ from tfbaselines.policy.base import BasePolicy, Outputs, memory_tensors
 from tfbaselines.policy.distributions import Bounded, make_pdtype
 from tfbaselines.policy.encoding import networks_part, seen_in_numpy
 from tfbaselines.policy.layers import flat_width, in_full, run_network
-from tfbaselines.policy.networks import NetworkFn, NetworkSpec, get_network_builder
-from tfbaselines.policy.trunk import network_over
+from tfbaselines.policy.networks import NetworkFn, NetworkSpec
+from tfbaselines.policy.trunk import network_for, network_over
 
 
 class Policy(BasePolicy):
@@ -167,13 +167,13 @@ def build_policy(
         policy_class: Policy, or a subclass with the same arguments.
         policy_kwargs: arguments of the network's builder.
     """
-    network_fn = get_network_builder(policy_network)(**policy_kwargs)
+    network_fn = network_for(policy_network, env.observation_space, **policy_kwargs)
     if value_network in (None, "shared"):
         value_fn = None
     elif value_network == "copy":
-        value_fn = get_network_builder(policy_network)(**policy_kwargs)
+        value_fn = network_for(policy_network, env.observation_space, **policy_kwargs)
     else:
-        value_fn = get_network_builder(value_network)()
+        value_fn = network_for(value_network, env.observation_space)
     streams = {} if value_streams is None else {"value_streams": value_streams}
     return policy_class(
         env.observation_space,

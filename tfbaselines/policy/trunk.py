@@ -12,12 +12,13 @@ from tfbaselines.envs.vec.observations import ONLY, is_image, parts_of, parts_of
 from tfbaselines.errors import UsageError, bad_argument, unknown
 from tfbaselines.policy.encoding import encoded_shape
 from tfbaselines.policy.layers import flat_width, has_convolutions, run_network
-from tfbaselines.policy.networks import NetworkFn, get_network_builder
+from tfbaselines.policy.networks import NetworkFn, NetworkSpec, get_network_builder
 from tfbaselines.policy.recurrent import MaskedLSTM
 
 # Registered networks by ML-Agents' names of image encoders.
 DEFAULT_ENCODER = "simple"
 ENCODERS = {"simple": "cnn_simple", "nature_cnn": "cnn", "resnet": "impala_cnn"}
+WITHOUT_CONVOLUTIONS = ("mlp", "dense", "lstm")
 
 
 class Trunk:
@@ -159,6 +160,29 @@ def takes_observations(network_fn: NetworkFn, space: spaces.Space) -> bool:
             "it, memory_size (of sac and td3) its memory"
         )
     return whole
+
+
+def network_for(network: NetworkSpec, space: spaces.Space, **kwargs: Any) -> NetworkFn:
+    """Look up a network for observations: images reach a registered dense network or LSTM through the default encoder.
+
+    As pixels from 0 to 255 they would saturate it. A user's own network gets observations as they are.
+    """
+    network_fn = get_network_builder(network)(**kwargs)
+    if network not in WITHOUT_CONVOLUTIONS or not is_image(space):
+        return network_fn
+
+    def encoded(input_shape: tuple[int, ...]) -> keras.Model:
+        inputs = keras.Input(input_shape)
+        network = network_over(network_fn, spaces.Dict({ONLY: space}))
+        state_size = getattr(network, "state_size", None)
+        if not state_size:
+            return keras.Model(inputs, network({ONLY: inputs}))
+        memory = [keras.Input(()), keras.Input((state_size,))]
+        model = keras.Model([inputs, *memory], network([{ONLY: inputs}, *memory]))
+        model.state_size = state_size
+        return model
+
+    return encoded
 
 
 def network_over(network_fn: NetworkFn, space: spaces.Space) -> keras.Model:

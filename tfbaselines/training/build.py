@@ -64,9 +64,10 @@ def make_direct_policy(
 ) -> "DirectPolicy":
     """Make a policy without values, as make_policy does; for `certain` see DirectPolicy."""
     from tfbaselines.policy.policy import DirectPolicy
+    from tfbaselines.policy.trunk import network_for
 
     check_network(network, config)
-    network_fn = get_network_builder(network)(**config.network_kwargs)
+    network_fn = network_for(network, env.observation_space, **config.network_kwargs)
     own = {"certain": certain, "normalize_observations": config.normalize_observations, "comm": comm}
     return DirectPolicy(env.observation_space, env.action_space, network_fn, **own)
 
