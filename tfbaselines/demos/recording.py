@@ -28,6 +28,8 @@ class Recorder(VecEnvWrapper):
         recorded_space: of recorded observations.
     """
 
+    keeps_observations = True
+
     def __init__(self, venv: VecEnv) -> None:
         super().__init__(venv)
         self._flatten = isinstance(venv.observation_space, spaces.Dict)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.envs.vec import VecEnv, VecFrameStack, find_wrapper
+from tfbaselines.envs.vec import VecEnv, shared_frames
 from tfbaselines.envs.vec.base import last_observation
 from tfbaselines.envs.vec.observations import ONLY, parts_of, parts_of_obs
 from tfbaselines.errors import UsageError
@@ -66,8 +66,7 @@ class Replay:
         self._slots = max(2, -(-int(size) // env.num_envs)) + 1
         self._parts = parts_of(env.observation_space)
         self._dict = isinstance(env.observation_space, spaces.Dict)
-        stacked = find_wrapper(env, VecFrameStack)
-        self._nstack = stacked.nstack if stacked else 1
+        self._nstack = shared_frames(env)
         layout = self._layout(env.action_space, state_size) | (extra or {})
         lead = (self._slots, env.num_envs)
         self.nbytes = sum(int(np.prod((*lead, *tail))) * np.dtype(dtype).itemsize for tail, dtype in layout.values())

@@ -67,7 +67,8 @@ class Collector:
         episodes = []
         for step in range(before, before + steps):
             actions, states = self._act(random=step < self._start_steps)
-            obs, rewards, dones, infos = self._env.step(actions)
+            # Environments in this process may change what they get.
+            obs, rewards, dones, infos = self._env.step(actions.copy())
             obs = self._stored(obs)
             if self._render:
                 self._env.render()

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.envs.vec import VecEnv, VecFrameStack, find_wrapper
+from tfbaselines.envs.vec import VecEnv, shared_frames
 from tfbaselines.envs.vec.observations import is_image
 from tfbaselines.errors import UsageError
 from tfbaselines.files import check_array, check_size, in_units, require_memory
@@ -209,8 +209,7 @@ def make_packer(env: VecEnv) -> Packer:
     space = env.observation_space
     if not is_image(space) or not isinstance(space, spaces.Box):
         return PlainPacker()
-    stacked = find_wrapper(env, VecFrameStack)
-    return FramePacker(space.shape, stacked.nstack if stacked else 1)
+    return FramePacker(space.shape, shared_frames(env))
 
 
 def pack(sequence: Trajectory, packer: Packer) -> Trajectory:

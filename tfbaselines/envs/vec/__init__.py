@@ -8,7 +8,13 @@ from tfbaselines.envs.vec.base import (
     find_wrapper,
 )
 from tfbaselines.envs.vec.vec_envs import DummyVecEnv, ShmemVecEnv, SubprocVecEnv
-from tfbaselines.envs.vec.wrappers import VecExtractDictObs, VecFrameStack, VecMonitor, VecVideoRecorder
+from tfbaselines.envs.vec.wrappers import (
+    VecExtractDictObs,
+    VecFrameStack,
+    VecMonitor,
+    VecVideoRecorder,
+    shared_frames,
+)
 from tfbaselines.errors import WorkerError
 
 __all__ = [
@@ -26,6 +32,7 @@ __all__ = [
     "VecVideoRecorder",
     "WorkerError",
     "find_wrapper",
+    "shared_frames",
 ]
 
 

@@ -139,7 +139,14 @@ class VecEnv(ABC):
 
 
 class VecEnvWrapper(VecEnv):
-    """A vector environment around another one, with new spaces if they change."""
+    """A vector environment around another one, with new spaces if they change.
+
+    Attributes:
+        keeps_observations: declared as True by a class that passes Box observations on unchanged, so that replays may
+            keep the frames of a VecFrameStack inside of it once. A subclass declares it anew.
+    """
+
+    keeps_observations: bool = False
 
     def __init__(
         self,

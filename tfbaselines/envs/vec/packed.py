@@ -26,6 +26,8 @@ from tfbaselines.errors import UsageError
 class VecActionMask(VecEnvWrapper):
     """Add the action masks of infos to observations: a part 'action_mask', 1 for each allowed choice."""
 
+    keeps_observations = True
+
     def __init__(self, venv: VecEnv) -> None:
         self._width = choices_of(venv.action_space)
         parts = parts_of(venv.observation_space)
@@ -153,6 +155,8 @@ def _require_choices(masked: str, actions: spaces.Space) -> None:
 
 class _Begun(VecEnvWrapper):
     """Reset the environments when it is made; the first reset() returns those observations."""
+
+    keeps_observations = True
 
     def __init__(self, venv: VecEnv) -> None:
         super().__init__(venv)

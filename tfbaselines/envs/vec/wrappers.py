@@ -76,6 +76,17 @@ class VecFrameStack(VecEnvWrapper):
         return stack
 
 
+def shared_frames(env: VecEnv) -> int:
+    """Return how many frames of an observation are those of the steps before; 1 if it is not such a stack.
+
+    The outermost wrappers must pass a VecFrameStack's observations on. A stack of frames of several channels moves by
+    one channel, so that it cannot be split into frames.
+    """
+    while isinstance(env, VecEnvWrapper) and vars(type(env)).get("keeps_observations"):
+        env = env.venv
+    return env.nstack if type(env) is VecFrameStack and env.observation_space.shape[-1] == env.nstack else 1
+
+
 class VecExtractDictObs(VecEnvObservationWrapper):
     """Select the entry `key` of Dict observations."""
 
@@ -101,6 +112,8 @@ class VecMonitor(VecEnvWrapper):
         keep_buf: number of the latest episodes in epret_buf and eplen_buf.
         info_keywords: keys of the last info that are written with the episode.
     """
+
+    keeps_observations = True
 
     def __init__(
         self, venv: VecEnv, filename: str | None = None, keep_buf: int = 0, info_keywords: Sequence[str] = ()
@@ -231,6 +244,8 @@ class VecVideoRecorder(VecEnvWrapper):
         record_video_trigger: decides from the number of steps whether a video begins.
         video_length: steps in a video.
     """
+
+    keeps_observations = True
 
     def __init__(
         self,
