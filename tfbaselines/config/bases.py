@@ -62,9 +62,7 @@ class ActorCriticConfig(PolicyConfig):
     max_grad_norm: float | None = arg(0.5, "gradient clipping by the global norm; None for none", above=0)
     lr: Schedule = arg(7e-4, "learning rate", at_least=0)
     lrschedule: str | Callable[[float], float] = arg(
-        "linear",
-        "schedule of the learning rate, unless lr is a schedule itself",
-        choices=tuple(FRACTION_SCHEDULES),
+        "linear", "schedule of the learning rate, unless lr is a schedule itself", choices=tuple(FRACTION_SCHEDULES)
     )
     log_interval: int = 100
 
@@ -285,10 +283,7 @@ class OffPolicyConfig(SpinupConfig, SpinupReplayConfig):
         after="run",
     )
     replay_k: float | None = arg(
-        None,
-        "ratio of relabeled to original transitions with replay='hindsight'; None for 4",
-        at_least=0,
-        limit=COUNT,
+        None, "ratio of relabeled to original transitions with replay='hindsight'; None for 4", at_least=0, limit=COUNT
     )
     offline: str | None = arg(
         None,

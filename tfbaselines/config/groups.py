@@ -219,10 +219,7 @@ class SignalsConfig(Declared):
         "None for the environment's rewards alone",
     )
     reward_signal_num_update: int | None = arg(
-        None,
-        "gradient steps of each signal in an update; None for as many as the policy's",
-        at_least=1,
-        limit=COUNT,
+        None, "gradient steps of each signal in an update; None for as many as the policy's", at_least=1, limit=COUNT
     )
 
     def check(self) -> None:

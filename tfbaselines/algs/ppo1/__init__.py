@@ -53,12 +53,12 @@ class Config(BatchConfig):
         return self.max_timesteps or self.total_timesteps
 
     def check(self) -> None:
-        if self.optim_batchsize > self.timesteps_per_actorbatch:
-            accepted = f"at most timesteps_per_actorbatch={self.timesteps_per_actorbatch}"
-            raise bad_argument("optim_batchsize", self.optim_batchsize, accepted)
         if self.schedule == "linear" and self.most_timesteps(1) is None:
             accepted = "needs total_timesteps, max_timesteps or max_iters to end at; take 'constant'"
             raise bad_argument("schedule", self.schedule, accepted)
+        most = self.timesteps_per_actorbatch
+        if self.optim_batchsize > most:
+            raise bad_argument("optim_batchsize", self.optim_batchsize, f"at most timesteps_per_actorbatch={most}")
 
 
 ALGORITHM = Algorithm(
