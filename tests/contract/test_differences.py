@@ -1,5 +1,9 @@
-"""Every argument of every algorithm makes a difference: a small run with another value ends with other weights."""
+"""Every argument of every algorithm makes a difference, and every bound that is declared can be taken.
 
+A small run with another value ends with other weights.
+"""
+
+import numpy as np
 import pytest
 from small_environments import box
 from small_runs import EVERY, learn, own_identity, small, weights
@@ -99,6 +103,8 @@ CHANGES_OF = {
     "qlearning": {"epsilon_min": (0.8, {"epsilon_decay": 0.1})},
     "sac": {"target_entropy": (-5.0, {"alpha": "auto"}), "train_interval": (5, {}), "buffer_init_steps": (20, {})},
 }
+# Bounds that one small run takes.
+TOGETHER = 6
 # K-FAC's steps begin with the tenth update.
 UPDATES = {"acktr": 13, "deepq": 6}
 
@@ -147,3 +153,36 @@ def test_every_argument_makes_a_difference(alg, eager):
         name for name in get(alg).config.arguments() if name not in NO_DIFFERENCE | NO_DIFFERENCE_OF.get(alg, set())
     ]
     assert [name for name in names if not differs(name)] == []
+
+
+def bounds(alg):
+    """Arguments at their declared bounds; next to bounds that are excluded. Those of the run's length are left out."""
+    for name, argument in get(alg).config.arguments().items():
+        low, above, high = argument.bounds
+        if argument.settable and name not in LENGTH:
+            yield from (
+                (name, value) for value in (low, None if above is None else above + 1e-6, high) if value is not None
+            )
+
+
+@EVERY
+def test_every_bound_that_is_declared_can_be_taken(alg, eager):
+    """Several at once, for time; where they contradict each other, each alone."""
+
+    def takes(values):
+        try:
+            policy = learn(alg, own_identity(alg), 1, **values).policy
+        except UsageError:
+            return False
+        assert np.isfinite(weights(policy)).all(), values
+        return True
+
+    left = list(bounds(alg))
+    while left:
+        # A name once.
+        together = dict(reversed(left[:TOGETHER]))
+        left = [one for one in left if one not in together.items()]
+        if not takes(together):
+            for name, value in together.items():
+                _, needed = (CHANGES | CHANGES_OF.get(alg, {})).get(name, (None, {}))
+                takes(needed | {name: value})

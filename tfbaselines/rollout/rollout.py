@@ -356,4 +356,4 @@ def shuffled(rng: np.random.Generator, rows: int, nminibatches: int, noptepochs:
 def minibatches(rng: np.random.Generator, rows: int, size: int, epochs: int) -> np.ndarray:
     """Draw indices [epochs * (rows // size), size]: each epoch is one permutation; left-over rows are dropped."""
     whole = rows // size * size
-    return np.concatenate([rng.permutation(rows)[:whole].reshape(-1, size) for _ in range(epochs)]).astype(np.int32)
+    return np.reshape([rng.permutation(rows)[:whole] for _ in range(epochs)], (-1, size)).astype(np.int32)
