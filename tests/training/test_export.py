@@ -87,6 +87,25 @@ def test_recurrent_policy(served, tmp_path):
     np.testing.assert_allclose(answers["states"], new_states, rtol=1e-4, atol=1e-5)
 
 
+def test_a_recurrent_policy_converts_to_other_formats(tmp_path):
+    """LiteRT's own operations have no loop over time; ONNX takes no output with the name of an input."""
+    env = vec(lambda: tiny.FixedSequenceEnv(4, episode_len=8))
+    model = ppo2.learn("lstm", env, 16, nlstm=8, **SMALL)
+    model.export(tmp_path / "served")
+    obs, masks = np.asarray([env.reset()[0]] * 3), np.array([0, 1, 0], np.float32)
+    states = np.random.default_rng(0).normal(size=(3, 16)).astype(np.float32)
+    actions, new_states = model.act(obs, states, deterministic=True, mask=masks)
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(tmp_path / "served"))
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    lite = tf.lite.Interpreter(model_content=converter.convert())
+    for signature, output in (("serving_default", "states"), ("onnx", "new_states")):
+        runner = lite.get_signature_runner(signature)
+        for i in range(3):
+            answer = runner(observations=obs[i : i + 1], states=states[i : i + 1], masks=masks[i : i + 1])
+            assert answer["actions"] == actions[i]
+            np.testing.assert_allclose(answer[output][0], new_states[i], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "space",

@@ -1,6 +1,8 @@
 """LSTM that clears its state where an episode starts, with the originals' gate order and layer norm."""
 
-from collections.abc import Callable
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -11,6 +13,20 @@ LAYER_NORM_EPSILON = 1e-5
 
 # Takes x [N, n], keep [N, 1] (0 where an episode starts) and states [N, 2 * width]; returns h [N, width], new states.
 NumpyStep = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+# True while a function is traced in which every row is one step of an environment of its own.
+_one_step = contextvars.ContextVar("one_step", default=False)
+
+
+@contextlib.contextmanager
+def one_step() -> Iterator[None]:
+    """Trace one step of any number of environments: without a loop over time, which LiteRT and ONNX converters lack."""
+    token = _one_step.set(True)
+    try:
+        yield
+    finally:
+        _one_step.reset(token)
 
 
 class MaskedLSTM(keras.layers.Layer):
@@ -74,6 +90,9 @@ class MaskedLSTM(keras.layers.Layer):
         if self.layer_norm:
             z = _normalize(z, self.gx.value, self.bx.value)
         z += self.b.value
+        if _one_step.get():
+            c, h = self._step(tf.split(states, 2, axis=-1), (z, 1.0 - episode_start[:, None]))
+            return [h, tf.concat([c, h], axis=-1)]
         environments = states.shape[0] if states.shape[0] is not None else tf.shape(states)[0]
         static = isinstance(environments, int) and x.shape[0] is not None
         steps = x.shape[0] // environments if static else tf.shape(x)[0] // environments

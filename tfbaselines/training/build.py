@@ -21,6 +21,7 @@ from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.encoding import observation_spec
 from tfbaselines.policy.networks import get_network_builder
 from tfbaselines.policy.policy import Policy, build_policy
+from tfbaselines.policy.recurrent import one_step
 from tfbaselines.training.model import PolicyModel
 
 if TYPE_CHECKING:
@@ -95,9 +96,9 @@ def export_saved_model(policy: BasePolicy, normalization: dict[str, Any], direct
     """Write the policy with its normalization, whole or not at all.
 
     The serving signature takes the environment's raw `observations` [N, ...], and returns `actions` (the most likely
-    ones) and `values`. A recurrent policy also takes `states` [N, S] and `masks` [N] (1 at an
-    episode's first step) and returns `states`. Each part of Dict observations is an argument
-    `observations_PART`; _ replaces all but letters and digits.
+    ones) and `values`. A recurrent policy also takes `states` [N, S] and `masks` [N] (1 at an episode's first step) and
+    returns `states`, in the signature "onnx" as `new_states`: an output of ONNX has no input's name. Each part of Dict
+    observations is an argument `observations_PART`; _ replaces all but letters and digits.
 
     Args:
         policy: policy to export.
@@ -114,7 +115,7 @@ def export_saved_model(policy: BasePolicy, normalization: dict[str, Any], direct
     work = tempfile.mkdtemp(prefix=".export-", dir=parent)
     try:
         module = _ServedPolicy(policy, normalization)
-        tf.saved_model.save(module, work, signatures={"serving_default": module.serve})
+        tf.saved_model.save(module, work, signatures=dict(module.served))
         replace_directory(directory, work)
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -143,7 +144,8 @@ class _ServedPolicy(tf.Module):
                 obs = {name: inputs[_argument(name)] for name in spec}
             else:
                 obs = _normalize(inputs[PREFIX], normalization)
-            outputs = policy.forward(obs, inputs.get("masks"), inputs.get("states"))
+            with one_step():
+                outputs = policy.forward(obs, inputs.get("masks"), inputs.get("states"))
             actions = policy.head.distribution(outputs.flat).mode()
             if isinstance(policy.action_space, spaces.Box):
                 kind = actions.dtype.as_numpy_dtype
@@ -154,8 +156,14 @@ class _ServedPolicy(tf.Module):
             results = {"actions": actions, "values": outputs.value}
             return results | ({"states": outputs.states} if policy.recurrent else {})
 
+        def serve_to_onnx(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+            results = serve(**inputs)
+            return results | {"new_states": results.pop("states")}
+
         signature = {name: tf.TensorSpec(s.shape, s.dtype, name=name) for name, s in specs.items()}
-        self.serve = compiled(serve).get_concrete_function(**signature)
+        self.served = {"serving_default": compiled(serve).get_concrete_function(**signature)}
+        if policy.recurrent:
+            self.served["onnx"] = compiled(serve_to_onnx).get_concrete_function(**signature)
 
 
 def _argument(part: str) -> str:
