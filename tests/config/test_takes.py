@@ -9,7 +9,7 @@ from loops import for_each
 
 from tfbaselines import ALGORITHMS
 from tfbaselines.algs import get
-from tfbaselines.config.algorithm import takes
+from tfbaselines.config.algorithm import Algorithm, takes
 from tfbaselines.config.config import Config
 from tfbaselines.errors import UsageError
 from tfbaselines.policy.networks import NETWORKS
@@ -18,7 +18,7 @@ EVERY_CONFIG = for_each("config", [get(name).config for name in ALGORITHMS])
 
 
 def decorated(config, **texts):
-    @takes(config, **texts)
+    @takes(Algorithm(config, "an algorithm of this test", ("Discrete",)), **texts)
     def learn(network: str, env: Any, **kwargs: Any) -> int:
         """Train a policy.
 
@@ -34,7 +34,8 @@ def decorated(config, **texts):
 
 @pytest.fixture(autouse=True)
 def environments_as_they_are(monkeypatch):
-    monkeypatch.setattr("tfbaselines.envs.adapt.as_vec_env", lambda env, *_: env)
+    monkeypatch.setattr("tfbaselines.envs.adapt.as_vec_env", lambda env, *_, **__: env)
+    monkeypatch.setattr("tfbaselines.envs.env_type_of", lambda env: ("own", env))
 
 
 @EVERY_CONFIG

@@ -7,11 +7,15 @@ from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit
 from small_runs import network_of, small, steps_of_update
 
-from tfbaselines.algs import get
+from tfbaselines.algs import ALGORITHMS, get
+from tfbaselines.cli.command_line import parse
+from tfbaselines.cli.stored import env_config
+from tfbaselines.config.algorithm import takes
 from tfbaselines.envs import tiny
 from tfbaselines.envs.adapt import as_vec_env
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv
+from tfbaselines.envs.wrappers import VecNormalize
 
 
 def cartpole():
@@ -138,3 +142,22 @@ def layers(env):
     while isinstance(env, gymnasium.Wrapper):
         yield env
         env = env.env
+
+
+@pytest.mark.parametrize("alg", ["ppo2", "acktr", "sac"])
+def test_an_id_gets_what_the_command_line_gives_it(alg):
+    """VecNormalize where the command line has it, and the defaults for MuJoCo and for the network."""
+
+    @takes(get(alg))
+    def learn(network, env, **arguments):
+        """Return what arrives."""
+        return env, arguments
+
+    args = parse({"alg": alg, "env": "InvertedPendulum-v5", "network": "mlp"}, ALGORITHMS)
+    env, arguments = learn("mlp", "InvertedPendulum-v5", gamma=0.5, eval_env="InvertedPendulum-v5")
+    tests = arguments.pop("eval_env")
+    assert arguments == args.learn | {"gamma": 0.5}
+    assert isinstance(env, VecNormalize) == isinstance(tests, VecNormalize) == env_config(args)["normalize"]
+    assert alg == "sac" or (env.training and not tests.training)
+    made = learn("mlp", lambda: gymnasium.make("InvertedPendulum-v5"), gamma=0.5)
+    assert not isinstance(made[0], VecNormalize) and made[1] == {"gamma": 0.5}

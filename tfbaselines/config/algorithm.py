@@ -112,19 +112,18 @@ SCHEDULE = """A schedule is a number, a text SHAPE_NUMBER such as 'linear_3e-4',
 training, or a function of the fraction of training left, from 1 down to 0."""
 
 
-def takes(
-    config: type[Config], env: str = ENV, flatten: bool = True
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def takes(algorithm: Algorithm, env: str = ENV) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate ``def learn(network, env, **kwargs)``: name, document and sort its arguments.
 
     The Config's order gives names to arguments after network and env that are given by position; the function gets
-    all of them by name. `inspect.signature` and `help` of the function list every argument.
+    all of them by name. `inspect.signature` and `help` of the function list every argument. An environment's id gets
+    what it gets on the command line: the wrappers and the arguments' defaults for its type.
 
     Args:
-        config: class that declares the arguments.
+        algorithm: declares the arguments.
         env: meaning of `env` for the documentation.
-        flatten: flatten Dict and Tuple observations of environments that are made or wrapped here.
     """
+    config = algorithm.config
 
     def decorate(learn: Callable[..., Any]) -> Callable[..., Any]:
         names = ("network", "env", *config.arguments())
@@ -139,26 +138,47 @@ def takes(
             if hasattr(network, "action_space") or (_is_id(network) and _may_be_network(env)):
                 # The form of baselines' deepq is learn(env, "mlp").
                 network, env = env, network
-            seed = arguments.get("seed")
-            # The Config refuses a seed of another type.
-            seed = seed if isinstance(seed, Integral) else None
-            # Environments need the seed before the Config checks the arguments.
-            if seed is not None and "seed" in config.arguments():
-                config.arguments()["seed"].checked(seed)
-            from tfbaselines.envs.adapt import as_vec_env, check_apart
-
-            env = as_vec_env(env, seed, flatten)
-            if arguments.get("eval_env") is not None:
-                seed = None if seed is None else seed + EVAL_SEEDS_APART
-                arguments["eval_env"] = as_vec_env(arguments["eval_env"], seed, flatten, "eval_env")
-                check_apart(env, arguments["eval_env"], "eval_env")
-            return learn(network, env, **arguments)
+            made = _environments(algorithm, env, arguments)
+            defaults = _defaults_for(env, network, config) if isinstance(env, str) else {}
+            return learn(network, **defaults | arguments | made)
 
         with_names.__signature__ = _signature(learn, config)
         with_names.__doc__ = _documentation(learn, config, env)
         return with_names
 
     return decorate
+
+
+def _environments(algorithm: Algorithm, env: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Make learn's arguments `env` and `eval_env` of what the user gave."""
+    from tfbaselines.envs.adapt import as_vec_env, check_apart
+
+    seed = arguments.get("seed")
+    # The Config refuses a seed of another type.
+    seed = seed if isinstance(seed, Integral) else None
+    # Environments need the seed before the Config checks the arguments.
+    if seed is not None and "seed" in algorithm.config.arguments():
+        algorithm.config.arguments()["seed"].checked(seed)
+    wrappers = {"flatten": not algorithm.dict_observations, "normalize": algorithm.normalized_environments}
+    made = {"env": as_vec_env(env, seed, **wrappers)}
+    if arguments.get("eval_env") is not None:
+        seed = None if seed is None else seed + EVAL_SEEDS_APART
+        tests = as_vec_env(arguments["eval_env"], seed, **wrappers, name="eval_env", training=False)
+        check_apart(made["env"], tests, "eval_env")
+        made["eval_env"] = tests
+    return made
+
+
+def _defaults_for(env_id: str, network: Any, config: type[Config]) -> dict[str, Any]:
+    """Return the defaults for an environment's type, without those that are for another network."""
+    from tfbaselines.envs import env_type_of
+    from tfbaselines.policy.networks import get_network_builder
+
+    defaults = {name: value for name, value in config.defaults_for(env_type_of(env_id)[0]).items() if name != "network"}
+    own = config.arguments().keys()
+    if defaults.keys() - own:
+        own = own | inspect.signature(get_network_builder(network)).parameters.keys()
+    return {name: value for name, value in defaults.items() if name in own}
 
 
 def _is_id(value: Any) -> bool:

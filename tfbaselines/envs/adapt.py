@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium
 
-from tfbaselines.envs.make import OWN_TYPE, RANKS_APART, make_env, make_vec_env
+from tfbaselines.envs.make import OWN_TYPE, RANKS_APART, build_env, make_env
 from tfbaselines.envs.vec import DummyVecEnv, VecEnv
 from tfbaselines.envs.vec.base import share_environments
 from tfbaselines.errors import UsageError, bad_argument
@@ -19,7 +19,14 @@ ACCEPTED_OF_VECTORS = (
 )
 
 
-def as_vec_env(env: Any, seed: int | None = None, flatten: bool = True, name: str = "env") -> Any:
+def as_vec_env(
+    env: Any,
+    seed: int | None = None,
+    flatten: bool = True,
+    name: str = "env",
+    normalize: bool = False,
+    training: bool = True,
+) -> Any:
     """Return the environments as algorithms accept them.
 
     A monitor records episodes, actions are clipped to their bounds, and Dict and Tuple observations are flattened for
@@ -30,12 +37,15 @@ def as_vec_env(env: Any, seed: int | None = None, flatten: bool = True, name: st
         seed: seed of the first environment; None for any. A VecEnv keeps its seed.
         flatten: flatten Dict and Tuple observations to one Box.
         name: name of the argument, for errors.
+        normalize: wrap a MuJoCo environment that an id names in VecNormalize.
+        training: False freezes the statistics of VecNormalize.
     """
     if _is_vec_env(env) or (isinstance(env, list | tuple) and env and all(map(_is_vec_env, env))):
         return env
     if isinstance(env, str):
         # make_vec_env adds the rank to the seed.
-        return make_vec_env(env, seed=seed, flatten_dict_observations=flatten, mpi_rank=mpi.world().rank)
+        config = {"env": env, "seed": seed, "flatten": flatten, "normalize": normalize}
+        return build_env(config, training, mpi_rank=mpi.world().rank)
     if isinstance(env, gymnasium.Env):
         return _together([lambda: env], seed, flatten)
     if isinstance(env, gymnasium.vector.VectorEnv):

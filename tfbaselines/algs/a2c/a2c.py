@@ -56,7 +56,7 @@ def make_step(run: OnPolicyRun, optimizer: RMSProp) -> Callable[..., dict[str, f
     return run.gradient_steps(lambda batch: loss(run.policy, batch, config.at(batch)), optimizer, config.max_grad_norm)
 
 
-@takes(Config)
+@takes(ALGORITHM)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with A2C."""
     with OnPolicyRun(ALGORITHM, network, env, Config.of(kwargs), keep_neglogps=False) as run:

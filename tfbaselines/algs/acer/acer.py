@@ -223,7 +223,7 @@ def make_policy(network: NetworkSpec, env: Any, config: PolicyConfig, comm: Any 
     raise UsageError(f"acer needs Discrete or Box actions, not {env.action_space}")
 
 
-@takes(Config)
+@takes(ALGORITHM)
 def learn(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], **kwargs: Any) -> Model:
     """Train a policy with ACER; several workers take a list with the environments of each."""
     config = Config.of(kwargs)

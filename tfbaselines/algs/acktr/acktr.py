@@ -74,7 +74,7 @@ def make_step(run: OnPolicyRun) -> Kfac:
     )
 
 
-@takes(Config)
+@takes(ALGORITHM)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with ACKTR."""
     with OnPolicyRun(ALGORITHM, network, env, Config.of(kwargs), keep_neglogps=False) as run, make_step(run) as step:

@@ -26,7 +26,7 @@ from tfbaselines.training.on_policy import SearchRun, counter_columns, test_colu
 make_policy = partial(make_direct_policy, certain=False)
 
 
-@takes(Config)
+@takes(ALGORITHM)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy by behavior cloning; the environments are for tests only."""
     config = Config.of(kwargs)

@@ -61,7 +61,7 @@ def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, c
     )
 
 
-@takes(Config)
+@takes(ALGORITHM)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
     """Train a policy with DDPG."""
     config = Config.of(kwargs)

@@ -47,7 +47,7 @@ class ActWrapper(OffPolicyModel):
         return self.act(obs, deterministic=not stochastic)[0]
 
 
-@takes(Config, flatten=False)
+@takes(ALGORITHM)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> ActWrapper:
     """Train a Q-network with DQN; an 'action_mask' in the infos restricts the actions.
 

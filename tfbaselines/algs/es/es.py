@@ -74,7 +74,7 @@ def ascent(weights: np.ndarray, seed: int, size: int, sigma: float, mirrored: bo
     return total / np.float32(len(weights) * sigma)
 
 
-@takes(Config)
+@takes(ALGORITHM)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with evolution strategies."""
     config = Config.of(kwargs)

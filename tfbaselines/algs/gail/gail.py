@@ -75,7 +75,7 @@ EPISODES_IN_MEAN = 40
 CLONING_LR = 3e-4
 
 
-@takes(Config)
+@takes(ALGORITHM)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with GAIL."""
     config = Config.of(kwargs)

@@ -107,7 +107,7 @@ def make_update(
     return Engine(phases, prepare=losses.prepare, together=True, jit=jit, comm=comm)
 
 
-@takes(Config, flatten=False)
+@takes(ALGORITHM)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
     """Train a policy that reaches goals; observations are Dicts of observation, achieved_goal and desired_goal."""
     config, episode_steps = completed(Config.of(kwargs), env)

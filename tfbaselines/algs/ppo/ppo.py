@@ -48,7 +48,7 @@ def loss(policy: Policy, batch: Batch, clip_ratio: float) -> tuple[tf.Tensor, St
     }
 
 
-@takes(Config)
+@takes(ALGORITHM)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with Spinning Up's PPO."""
     with EpochRun(ALGORITHM, network, env, Config.of(kwargs), STATISTICS) as run:

@@ -48,7 +48,7 @@ def loss(
     }
 
 
-@takes(Config)
+@takes(ALGORITHM)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with PPO1."""
     config = Config.of(kwargs)

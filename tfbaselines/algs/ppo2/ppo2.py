@@ -39,7 +39,7 @@ ADAM_EPSILON = 1e-5
 LOSS_NAMES = ("policy_loss", "value_loss", "policy_entropy", "approxkl", "clipfrac")
 
 
-@takes(Config)
+@takes(ALGORITHM)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> "Model":
     """Train a policy with PPO2."""
     with OnPolicyRun(ALGORITHM, network, env, Config.of(kwargs), columns) as run:

@@ -30,7 +30,7 @@ from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.on_policy import SearchRun
 
 
-@takes(Config)
+@takes(ALGORITHM)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Learn a table with Q-learning; the only network is 'table'."""
     config = Config.of(kwargs)

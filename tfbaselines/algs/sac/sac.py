@@ -57,7 +57,7 @@ def make_update(
     return Engine(phases, prepare=losses.prepare, together=True, after=averaged.step, jit=jit, comm=comm)
 
 
-@takes(Config, flatten=False)
+@takes(ALGORITHM)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
     """Train a policy with SAC; discrete actions are limited to those that an 'action_mask' in the infos allows."""
     config = Config.of(kwargs)

@@ -75,7 +75,7 @@ def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, c
     return Engine(phases, prepare=prepare, after=averaged.step, after_every=delay, jit=jit, comm=comm)
 
 
-@takes(Config, flatten=False)
+@takes(ALGORITHM)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
     """Train a policy with TD3."""
     config = Config.of(kwargs)

@@ -76,7 +76,7 @@ def policy_step(step: NaturalGradient, data: dict[str, np.ndarray]) -> dict[str,
     return row if step.search is None else row | {"BacktrackIters": taken.tried - 1}
 
 
-@takes(Config)
+@takes(ALGORITHM)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with Spinning Up's TRPO or natural policy gradient."""
     config = Config.of(kwargs)

@@ -113,7 +113,7 @@ class TrustRegionUpdate:
         return taken.last | {"ev_tdlam_before": explained_variance(rollout.values.ravel(), returns.ravel())}
 
 
-@takes(Config)
+@takes(ALGORITHM)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with TRPO."""
     config = Config.of(kwargs)

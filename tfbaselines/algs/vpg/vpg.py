@@ -41,7 +41,7 @@ def loss(policy: Policy, batch: Batch) -> tuple[tf.Tensor, Statistics]:
     }
 
 
-@takes(Config)
+@takes(ALGORITHM)
 def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
     """Train a policy with Spinning Up's vanilla policy gradient."""
     with EpochRun(ALGORITHM, network, env, Config.of(kwargs), STATISTICS) as run:
