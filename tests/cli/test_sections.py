@@ -98,6 +98,52 @@ def test_a_mistake_in_a_file_is_one_line_that_names_it(tmp_path, capsys, text, s
     assert says in line and line.count("\n") == 1
 
 
+def nested(inner, levels=9, each=9):
+    """Anchors that stand for each**levels values."""
+    lines = [f"  a0: &a0 {inner}"]
+    lines += [f"  a{one}: &a{one} [{', '.join([f'*a{one - 1}'] * each)}]" for one in range(1, levels)]
+    return "default:\n" + "\n".join(lines) + "\n"
+
+
+HOSTILE = {
+    "aliases of lists": nested("[1]"),
+    "aliases of dictionaries": "default:\n  a0: &a0 {x: 1}\n"
+    + "".join(f"  a{one}: &a{one} {{b: *a{one - 1}, c: *a{one - 1}}}\n" for one in range(1, 40)),
+    "merged dictionaries": "default:\n  a0: &a0 {x: 1}\n"
+    + "".join(f"  a{one}: &a{one} {{<<: [{', '.join([f'*a{one - 1}'] * 9)}]}}\n" for one in range(1, 9)),
+    "arguments of the environment": nested("[1]") + "  env_kwargs: {size: *a8}\n",
+    "an alias of itself": "default: &a\n  lr: *a\n",
+    "a list of itself": "default:\n  env_kwargs: &a {x: *a}\n",
+    "many keys": "default:\n" + "".join(f"  key{one}: 1\n" for one in range(4000)),
+    "more keys": "default:\n" + "".join(f"  k{one}: 1\n" for one in range(40_000)),
+    "sections": "".join(f"S{one}-v0: {{}}\n" for one in range(3000)) + "default: {nstep: 1}\n",
+    "bytes": "default:\n  env_kwargs: {x: !!binary aGVsbG8=}\n",
+    "a set": "default:\n  lr: !!set {1, 2}\n",
+    "pairs": "default:\n  lr: {a: !!omap [b: !!set {1}]}\n",
+    "a key of bytes": "default:\n  lr: {!!binary aGVsbG8=: 1}\n",
+    "a date": "default:\n  lr: {when: 2001-01-01}\n",
+    "a long number": f"default:\n  nsteps: 0x{'f' * 40_000}\n",
+    "digits": f"default:\n  nsteps: {'1' * 40_000}\n",
+    "depth": f"default:\n  lr: {'[' * 20_000}\n",
+    "depth that ends": f"default:\n  lr: {'[' * 2000}{']' * 2000}\n",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_file_is_one_short_line(tmp_path, capsys, text):
+    path = tmp_path / "hostile.yaml"
+    path.write_text(text)
+    err = mistake(capsys, f"--config={path}", "--num_timesteps=0").splitlines()
+    assert len(err) <= 7 and err[-1].startswith("tfbaselines: error: ")
+    assert len(err[-1]) < 700, err[-1]
+
+
+def test_anchors_and_merges_are_read(tmp_path):
+    path = tmp_path / "anchors.yaml"
+    path.write_text("default: &usual {nsteps: 8, lr: 1e-3}\nCartPole-v1: {<<: *usual, nsteps: 16}\n")
+    assert read_sections(path)["CartPole-v1"] == {"nsteps": "16", "lr": "1e-3"}
+
+
 def test_a_file_that_is_not_there_is_one_line(capsys):
     assert "'nowhere.yaml' cannot be read (no such file or directory)" in mistake(capsys, "--config=nowhere.yaml")
     assert "--config needs a value" in mistake(capsys, "--config")

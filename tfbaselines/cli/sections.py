@@ -5,7 +5,9 @@ environment (`atari`) or an environment (`CartPole-v1`); the more specific secti
 as they would be typed.
 """
 
+import datetime
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,13 @@ from tfbaselines.files import open_regular
 
 TUNED = Path(__file__).parents[1] / "tuned"
 DEFAULT = "default"
-# Largest size of a file, in bytes.
-LARGEST = 2**20
+# Largest size of a file, in bytes, and number of values with aliases written out. PyYAML reads 100 kB in a second.
+LARGEST = 2**16
+MOST_VALUES = 10_000
+# Longest whole number, in bits.
+LONGEST_NUMBER = 1024
+# Number of unknown sections that are named.
+MOST_WARNINGS = 5
 COMMENT_COLUMN = 44
 # A file describes a run. These arguments are for the command alone.
 TYPED_ONLY = ("config", "tuned", "print_config", "help", "resume", "trust", "overwrite")
@@ -37,7 +44,10 @@ def read_sections(path: Path) -> Sections:
 
     try:
         with open_regular(path) as file:
-            document = yaml.load(file.read(LARGEST), _loader())
+            text = file.read(LARGEST + 1)
+        if len(text) > LARGEST:
+            raise UsageError(f"'{path}' is too large for arguments: at most {LARGEST} bytes")
+        document = _plain(_load(text))
     except OSError as error:
         raise UsageError(f"'{path}' cannot be read ({(error.strerror or str(error)).lower()})") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -47,19 +57,54 @@ def read_sections(path: Path) -> Sections:
     return {str(name): _typed(section, f"{path}, section {name}") for name, section in document.items()}
 
 
-def _loader() -> type:
-    """Make a YAML loader of plain values that refuses duplicate keys, where YAML's own takes the last one."""
+def _load(text: bytes) -> Any:
+    """Load YAML; refuse duplicate keys, where YAML takes the last one, and aliases that stand for too much."""
     import yaml
 
-    class Loader(yaml.SafeLoader):
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            keys = [key.value for key, _ in node.value if isinstance(key.value, str)]
-            twice = next((key for key in keys if keys.count(key) > 1 and key != "<<"), None)
+    loader = yaml.SafeLoader(text)
+    try:
+        root = loader.get_single_node()
+        _count(root, {})
+        return None if root is None else loader.construct_document(root)
+    finally:
+        loader.dispose()
+
+
+def _count(node: Any, counted: dict[int, int]) -> int:
+    """Count the values of a YAML node with aliases written out, each node once; refuse too many, and circles."""
+    import yaml
+
+    if node is None or isinstance(node, yaml.ScalarNode):
+        return 1
+    if id(node) not in counted:
+        # A node that is met again before it is counted contains itself.
+        counted[id(node)] = MOST_VALUES
+        inner = node.value
+        if isinstance(node, yaml.MappingNode):
+            keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+            twice = next((key for key, count in keys.items() if count > 1 and key != "<<"), None)
             if twice is not None:
                 raise yaml.YAMLError(f"'{twice}' is there twice, in line {node.start_mark.line + 1} or below")
-            return super().construct_mapping(node, deep)
+            inner = [part for pair in node.value for part in pair]
+        counted[id(node)] = 1 + sum(_count(part, counted) for part in inner)
+    if counted[id(node)] >= MOST_VALUES:
+        raise yaml.YAMLError(f"more than {MOST_VALUES} values, with aliases written out")
+    return counted[id(node)]
 
-    return Loader
+
+def _plain(value: Any) -> Any:
+    """Return a value of numbers, texts, lists and dictionaries; a date is its text, and others are refused."""
+    if isinstance(value, dict):
+        return {_plain(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, datetime.date):
+        return str(value)
+    if not isinstance(value, bool | int | float | str | None):
+        raise ValueError(f"a value of type {type(value).__name__} is no argument")
+    if isinstance(value, int) and value.bit_length() > LONGEST_NUMBER:
+        raise ValueError("a number of many digits")
+    return value
 
 
 def _typed(section: Mapping[Any, Any], place: str) -> dict[str, str]:
@@ -163,11 +208,13 @@ def _warn_of_unknown(sections: Sections, given: Mapping[str, str | bool], path: 
     # This registers the environments of packages.
     own = _own_sections(given)
     known = {DEFAULT, *own, *ENV_TYPES, *gymnasium.registry}
-    for name in sections:
-        if name not in known and ":" not in name:
-            guess = nearest(name, known)
-            hint = f": did you mean '{guess}'?" if guess else ""
-            warn(f"'{path}', section {name}: neither a type of environments nor an environment known here{hint}")
+    unknown = [name for name in sections if name not in known and ":" not in name]
+    for name in unknown[:MOST_WARNINGS]:
+        guess = nearest(name, known)
+        hint = f": did you mean '{guess}'?" if guess else ""
+        warn(f"'{path}', section {name}: neither a type of environments nor an environment known here{hint}")
+    if len(unknown) > MOST_WARNINGS:
+        warn(f"'{path}': {len(unknown) - MOST_WARNINGS} more sections are unknown")
 
 
 def _add(
