@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from ctypes.util import find_library
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,21 @@ def test_checkpoints_are_chosen_by_name(saved, capsys):
     assert evaluate(str(saved), 1, checkpoint="best")["checkpoint"].endswith("best")
     assert main([str(saved), "--checkpoint", "7"]) == 2
     assert "00005, 00010" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not find_library("EGL"), reason="needs an OpenGL without a display")
+def test_a_video_of_mujoco_is_recorded_without_a_display(tmp_path, monkeypatch, capsys):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "MUJOCO_GL", "TFBASELINES_WORKERS_GL"):
+        monkeypatch.delenv(name, raising=False)
+    log, videos = tmp_path / "pendulum", tmp_path / "videos"
+    small = ["--nsteps=32", "--nminibatches=1", "--num_timesteps=32", "--seed=0", "--env=InvertedPendulum-v5"]
+    assert train(["--alg=ppo2", *small, f"--log_path={log}"]) == 0
+    for number, gl in enumerate((None, "egl")):
+        if gl:
+            monkeypatch.setenv("MUJOCO_GL", gl)
+        assert main([str(log), "--episodes=1", f"--video={videos}"]) == 0
+        film = videos / f"pendulum.00001.video.{number}.step0.mp4"
+        assert f"video: {film}\n" in capsys.readouterr().out and film.stat().st_size > 1000
 
 
 def test_a_video_is_recorded(saved, tmp_path):

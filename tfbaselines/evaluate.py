@@ -46,7 +46,7 @@ def evaluate(
 
     Returns:
         'returns' and 'lengths' of the episodes; 'mean', 'std', 'min' and 'max' of the returns, 'mean_length', and
-        'checkpoint', the file that was evaluated.
+        'checkpoint', the file that was evaluated; with `video` also 'videos', their paths.
     """
     check_at_least(1, episodes=episodes, num_env=num_env, video_episodes=video_episodes)
     config, path = find_run(directory, checkpoint, trust)
@@ -56,8 +56,10 @@ def evaluate(
 
     env = environments(config, num_env, seed, "rgb_array" if video else None)
     limit_as_trained(env, get(config["alg"]), config["learn"])
+    videos: list[str] = []
     if video:
-        env = VecVideoRecorder(env, video, lambda step: step == 0, video_length=sys.maxsize)
+        name = film_name(path)
+        env = VecVideoRecorder(env, video, lambda step: step == 0, sys.maxsize, name, announce=videos.append)
     played = []
     try:
         model = load_model(config, env, path)
@@ -68,7 +70,13 @@ def evaluate(
                 env.end_video()
     finally:
         env.close()
-    return _results(played) | {"checkpoint": str(path)}
+    return _results(played) | {"checkpoint": str(path)} | ({"videos": videos} if video else {})
+
+
+def film_name(saved: Path) -> str:
+    """Return the beginning of a video's name for a saved model: RUN.CHECKPOINT, or the model's own name."""
+    saved = saved.resolve()
+    return f"{saved.parents[1].name}.{saved.name}" if saved.parent.name == "checkpoints" else saved.name
 
 
 def _results(played: list[dict[str, Any]]) -> dict[str, Any]:
@@ -200,7 +208,8 @@ def main(argv: list[str] | None = None) -> int:
 def in_words(result: dict[str, Any]) -> str:
     """Format the results of `evaluate` as text."""
     numbers = "mean {mean:.4f}  std {std:.4f}  min {min:.4f}  max {max:.4f}  mean length {mean_length:.1f}"
-    return f"{result['checkpoint']}: {len(result['returns'])} episodes\n{numbers.format(**result)}"
+    videos = "".join(f"\nvideo: {path}" for path in result.get("videos", ()))
+    return f"{result['checkpoint']}: {len(result['returns'])} episodes\n{numbers.format(**result)}{videos}"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Late and quiet loading of TensorFlow."""
+"""Late and quiet loading of TensorFlow, and OpenGL, which must not be loaded beside it."""
 
 import contextlib
+import ctypes.util
 import importlib
 import os
 import sys
@@ -23,6 +24,26 @@ def find_in_working_directory() -> None:
     """Find modules in the working directory from now on, as `python -m` does, if our command left it out."""
     sys.path[:0] = LEFT_OUT
     LEFT_OUT.clear()
+
+
+# Beside TensorFlow, Mesa's off-screen libraries crash. Worker processes get WORKERS_GL as their MUJOCO_GL.
+GL, WORKERS_GL = "MUJOCO_GL", "TFBASELINES_WORKERS_GL"
+OFF_SCREEN = {"egl": "EGL", "osmesa": "OSMesa"}
+
+
+def keep_gl_for_workers() -> None:
+    """Leave MUJOCO_GL=egl or osmesa to the worker processes; this process does not render MuJoCo."""
+    if os.environ.get(GL, "").lower() in OFF_SCREEN:
+        os.environ[WORKERS_GL] = os.environ[GL]
+        os.environ[GL] = "disabled"
+
+
+def choose_workers_gl() -> None:
+    """Let the worker processes of a machine without a display use EGL or OSMesa, unless the user has chosen."""
+    if not {GL, WORKERS_GL} & os.environ.keys():
+        found = [name for name, library in OFF_SCREEN.items() if ctypes.util.find_library(library)]
+        if found:
+            os.environ[WORKERS_GL] = found[0]
 
 
 def load_tensorflow() -> None:

@@ -300,6 +300,7 @@ def _training_env(args: Arguments, config: dict[str, Any], directory: str, worke
     """Make the environments of this rank, or of one of its workers, with separate seeds and monitor files."""
     from tfbaselines.envs.make import build_env, rendered
     from tfbaselines.envs.vec import VecVideoRecorder
+    from tfbaselines.logs import logger
 
     rank = mpi.world().rank + worker
     films = args.save_video_interval > 0 and rank == 0
@@ -308,7 +309,11 @@ def _training_env(args: Arguments, config: dict[str, Any], directory: str, worke
     if not films:
         return env
     interval, videos = args.save_video_interval, os.path.join(directory, "videos")
-    return VecVideoRecorder(env, videos, lambda step: step % interval == 0, args.save_video_length)
+
+    def announce(path: str) -> None:
+        logger.info(f"video: {path}")
+
+    return VecVideoRecorder(env, videos, lambda step: step % interval == 0, args.save_video_length, announce=announce)
 
 
 def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
@@ -323,8 +328,8 @@ def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
             "`python -m tfbaselines.evaluate LOGDIR --video DIR` records them",
             flush=True,
         )
-    env_config = rendered(config["env"], "human") if shown else config["env"]
-    env = build_env(env_config | {"num_env": 1, "worker": None}, training=False)
+    env_config = config["env"] | {"num_env": 1, "worker": None}
+    env = build_env(rendered(env_config, "human") if shown else env_config, training=False)
     limit_as_trained(env, args.algorithm, args.learn)
     env = args.algorithm.wrap(env)
     model.attach(env, config)

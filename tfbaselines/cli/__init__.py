@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from tfbaselines.errors import LONGEST_VALUE, NotFiniteError, UsageError, WorkerError, nearest
+from tfbaselines.loading import keep_gl_for_workers
 
 # Environment variable that shows the traceback of every error.
 TRACEBACK_VARIABLE = "TFBASELINES_TRACEBACK"
@@ -45,6 +46,7 @@ def exit_status(name: str, command: Callable[[], int]) -> int:
         # A letter that the terminal cannot show must not end a run.
         with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.reconfigure(errors="backslashreplace")
+    keep_gl_for_workers()
     try:
         return command()
     except KeyboardInterrupt:

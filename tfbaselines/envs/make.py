@@ -21,9 +21,12 @@ from tfbaselines.envs.vec.worker import EnvironmentFault, begin, check_spaces, e
 from tfbaselines.envs.vec.wrappers import has_display
 from tfbaselines.envs.wrappers import ClipActions, RewardScaler, VecNormalize, clipped, with_quick_actions
 from tfbaselines.errors import UsageError, bad_argument, check_at_least, unknown
-from tfbaselines.loading import find_in_working_directory
+from tfbaselines.loading import choose_workers_gl, find_in_working_directory
 
 WORKERS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
+
+# Types of environments that draw their pictures without OpenGL.
+WITHOUT_GL = ("atari", "box2d", "classic_control", "toy_text")
 
 ATARI_FRAME_STACK = 4
 
@@ -308,11 +311,15 @@ def _native_atari(
 
 
 def rendered(config: dict[str, Any], render_mode: str) -> dict[str, Any]:
-    """Return a config of `build_env` with a render mode."""
+    """Return a config of `build_env` with a render mode; environments that may use OpenGL get their own processes."""
     if render_mode == "rgb_array" and not has_display():
         # Pygame needs no window for pictures, but warns on standard error without one.
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
-    return config | {"env_kwargs": {**(config.get("env_kwargs") or {}), "render_mode": render_mode}}
+        choose_workers_gl()
+    worker = config.get("worker")
+    if worker in (None, "dummy") and env_type_of(config["env"], config.get("env_type"))[0] not in WITHOUT_GL:
+        worker = "subproc"
+    return config | {"env_kwargs": {**(config.get("env_kwargs") or {}), "render_mode": render_mode}, "worker": worker}
 
 
 def build_env(

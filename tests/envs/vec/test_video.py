@@ -1,3 +1,4 @@
+import os
 import shutil
 import sys
 
@@ -7,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tfbaselines.cli import exit_status
+from tfbaselines.envs.make import rendered
 from tfbaselines.envs.tiny import ConstantRewardEnv
-from tfbaselines.envs.vec import DummyVecEnv, VecVideoRecorder
+from tfbaselines.envs.vec import DummyVecEnv, SubprocVecEnv, VecVideoRecorder, WorkerError
 from tfbaselines.envs.vec.wrappers import Viewer, has_display, tile_images
 
 
@@ -77,6 +80,55 @@ def test_a_gif_where_there_is_no_ffmpeg(tmp_path, monkeypatch):
 def test_a_directory_that_was_removed_is_made_again(tmp_path):
     directory = tmp_path / "videos"
     assert record(directory, 3, lambda step: shutil.rmtree(directory) is None) == ["vecenv.video.0.step0.mp4"]
+
+
+def test_no_video_replaces_another_one_and_each_is_announced(tmp_path):
+    announced = []
+    names = [record(tmp_path, 3, name="run.00002", announce=announced.append) for _ in range(2)][-1]
+    assert names == [f"run.00002.video.{number}.step0.mp4" for number in (0, 1)]
+    assert announced == [str(tmp_path / name) for name in names]
+
+
+class Unlit(ConstantRewardEnv):
+    """Renders where there is no OpenGL."""
+
+    def __init__(self):
+        super().__init__()
+        self.metadata = {"render_fps": 12}
+
+    def render(self):
+        raise AttributeError("'NoneType' object has no attribute 'eglQueryString'")
+
+
+def test_a_machine_without_opengl_gets_one_line_with_the_packages():
+    env = SubprocVecEnv([Unlit])
+    assert env.render_fps == 12
+    with pytest.raises(
+        WorkerError, match=r"failed: no pictures of .*OpenGL does not .*libegl1 .*libosmesa6.*"
+    ) as error:
+        env.get_images()
+    assert "\n" not in str(error.value)
+
+
+def test_off_screen_opengl_is_for_worker_processes_alone(monkeypatch):
+    class Telling(ConstantRewardEnv):
+        def step(self, action):
+            return *super().step(action)[:4], {"gl": os.environ.get("MUJOCO_GL")}
+
+    monkeypatch.delenv("TFBASELINES_WORKERS_GL", raising=False)
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    assert exit_status("command", lambda: 0) == 0
+    assert os.environ["MUJOCO_GL"] == "disabled"
+    env = SubprocVecEnv([Telling])
+    env.reset()
+    assert env.step(np.zeros(1, np.int64))[3][0] == {"gl": "egl"} and os.environ["MUJOCO_GL"] == "disabled"
+    env.close()
+
+
+def test_what_may_use_opengl_is_rendered_in_a_process_of_its_own():
+    cases = [("Hopper-v5", None, "subproc"), ("Hopper-v5", "shmem", "shmem"), ("CartPole-v1", None, None)]
+    for env_id, worker, chosen in cases:
+        assert rendered({"env": env_id, "worker": worker}, "rgb_array")["worker"] == chosen
 
 
 def test_videos_that_cannot_be_written_are_one_warning(tmp_path, monkeypatch, capsys):

@@ -30,10 +30,12 @@ class VecEnv(ABC):
 
     Attributes:
         restored: `restore` restored the episodes too, so that steps continue them without a reset.
+        render_fps: frame rate of an environment's metadata.
     """
 
     closed = False
     restored = False
+    render_fps: Any = None
 
     def __init__(self, num_envs: int, observation_space: spaces.Space, action_space: spaces.Space) -> None:
         self.num_envs = num_envs

@@ -9,6 +9,7 @@ import multiprocessing
 import multiprocessing.util
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import reduction
@@ -28,10 +29,10 @@ from tfbaselines.envs.vec.worker import (
     environment_name,
     send_quietly,
     serve,
-    shared_file,
 )
 from tfbaselines.errors import ObservationError, UsageError, WorkerError, warn
 from tfbaselines.files import MIB, require_memory
+from tfbaselines.loading import GL, WORKERS_GL
 from tfbaselines.parallel import mpi
 
 # The least memory that a worker takes for itself.
@@ -55,6 +56,7 @@ class Workers:
     Attributes:
         names: the environments' names in errors.
         spaces: (observation_space, action_space).
+        render_fps: frame rate of the first environment's metadata.
         steps: number of the current step, for errors.
     """
 
@@ -93,12 +95,12 @@ class Workers:
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             # A worker is running a script that has no guard; the parent reports it.
             sys.exit(1)
-        with _outside_mpi():
+        with _workers_environment():
             for number, makers in enumerate(self._makers):
                 self._start(number, makers)
         described = [self.receive(number) for number in range(count)]
-        self.spaces = described[0][:2]
-        ids = [env_id for _, _, share in described for env_id in share]
+        *self.spaces, self.render_fps, _ = described[0]
+        ids = [env_id for *_, share in described for env_id in share]
         self.names = [environment_name(i, env_id) for i, env_id in enumerate(ids)]
 
     def _start(self, number: int, makers: list[Callable]) -> None:
@@ -132,7 +134,7 @@ class Workers:
     def share_memory(self, space: spaces.Space) -> mmap.mmap | None:
         """Let the workers write observations into memory that this process maps; None where that is not possible."""
         self._batch = len(self.names), space
-        descriptor = shared_file(observation_bytes(*self._batch))
+        descriptor = _shared_file(observation_bytes(*self._batch))
         if descriptor is None:
             return None
         self._memory.append(descriptor)
@@ -248,7 +250,7 @@ class Workers:
 
     def _started_again(self, number: int) -> list[tuple[Any, dict[str, Any]]]:
         makers = [make.again(self._replaced) if hasattr(make, "again") else make for make in self._makers[number]]
-        with _outside_mpi():
+        with _workers_environment():
             self._start(number, makers)
         self._asked[number] = "", None, 0.0
         self._answer(number)
@@ -276,6 +278,22 @@ class Workers:
         return not self._ending.still_active()
 
 
+def _shared_file(nbytes: int) -> int | None:
+    """Return the descriptor of a file without a name that processes can map; None where that is not possible."""
+    if not (reduction.HAVE_SEND_HANDLE and os.name == "posix"):
+        return None
+    try:
+        if hasattr(os, "memfd_create"):
+            descriptor = os.memfd_create("observations")
+        else:
+            descriptor, name = tempfile.mkstemp()
+            os.unlink(name)
+        os.truncate(descriptor, max(1, nbytes))
+    except OSError:
+        return None
+    return descriptor
+
+
 def _end(pipes: list[Any], processes: list[Any], memory: list[int]) -> None:
     started = [number for number, process in enumerate(processes) if process is not None]
     for number in started:
@@ -295,8 +313,8 @@ def _end(pipes: list[Any], processes: list[Any], memory: list[int]) -> None:
 
 
 @contextlib.contextmanager
-def _outside_mpi() -> Iterator[None]:
-    """Hide the MPI job, so that a worker does not take itself for one of its ranks.
+def _workers_environment() -> Iterator[None]:
+    """Hide the MPI job, so that a worker does not take itself for one of its ranks, and show the workers' OpenGL.
 
     If our command left the working directory out of sys.path, so does a worker that starts.
     """
@@ -306,9 +324,11 @@ def _outside_mpi() -> Iterator[None]:
         os.environ.update(mpi.without_launcher(environment))
         if LEFT_OUT:
             os.environ.setdefault(SAFE_PATH, BY_PARENT)
+        if WORKERS_GL in environment:
+            os.environ[GL] = environment[WORKERS_GL]
         yield
     finally:
-        os.environ.pop(SAFE_PATH, None)
+        os.environ.clear()
         os.environ.update(environment)
 
 

@@ -36,6 +36,7 @@ class DummyVecEnv(VecEnv):
             raise UsageError("several functions return the same environment: each call must make another one")
         first = self.envs[0]
         super().__init__(len(self.envs), first.observation_space, first.action_space)
+        self.render_fps = first.metadata.get("render_fps")
         self._names = [environment_name(i, id_of(env)) for i, env in enumerate(self.envs)]
         self._buffer = Observations(self.num_envs, self.observation_space)
         self._fit = Fit(self.observation_space)
@@ -151,6 +152,7 @@ class SubprocVecEnv(VecEnv):
     ) -> None:
         self._workers = Workers(env_fns, context, in_series, step_timeout, restart_workers)
         super().__init__(len(env_fns), *self._workers.spaces)
+        self.render_fps = self._workers.render_fps
         self._waiting = False
         self._reset_infos: Sequence[dict[str, Any]] = [{}] * self.num_envs
         memory = self._workers.share_memory(self.observation_space)

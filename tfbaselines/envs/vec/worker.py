@@ -10,8 +10,8 @@ import mmap
 import multiprocessing
 import multiprocessing.connection
 import os
+import re
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -36,6 +36,10 @@ SECONDS_TO_END = 5.0
 
 # Python's variable that leaves the working directory out of sys.path, and its value when our command set it.
 SAFE_PATH, BY_PARENT = "PYTHONSAFEPATH", "tfbaselines"
+
+# Exceptions of libraries without a display or a driver.
+OF_GL = re.compile(r"opengl|\begl|glfw|osmesa|gladload|glgeterror|mujoco_gl", re.IGNORECASE)
+GL_PACKAGES = "install EGL (apt install libegl1 libgl1) or OSMesa (apt install libosmesa6) to render without a display"
 
 # Signals that reach the whole process group: the parent decides when its workers end.
 LEFT_TO_PARENT = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
@@ -194,16 +198,21 @@ def picture(env: gymnasium.Env) -> np.ndarray:
     """Render an environment that was made with render_mode='rgb_array', as [rows, columns, 3]."""
     try:
         image = env.render()
-    except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
-        raise UsageError(f"no pictures of {env.unwrapped}: {error}") from None
-    except NotImplementedError:
-        raise UsageError(f"no pictures of {env.unwrapped}: it cannot be rendered") from None
-    if not isinstance(image, np.ndarray):
+        if isinstance(image, np.ndarray):
+            return image
         reason = "make it with env_kwargs={'render_mode': 'rgb_array'}"
         if env.render_mode == "rgb_array":
             reason = f"its render() returns {type(image).__name__}, not an array"
-        raise UsageError(f"no pictures of {env.unwrapped}: {reason}")
-    return image
+    except NotImplementedError:
+        reason = "it cannot be rendered"
+    except Exception as error:
+        if OF_GL.search(f"{type(error).__module__} {text_of(error)}"):
+            reason = f"OpenGL does not start here ({type(error).__name__}: {text_of(error):.200}): {GL_PACKAGES}"
+        elif isinstance(error, ImportError | gymnasium.error.DependencyNotInstalled):
+            reason = text_of(error)
+        else:
+            raise
+    raise EnvironmentFault(f"no pictures of {env.unwrapped}: {reason}")
 
 
 def random_state(env: gymnasium.Env) -> dict[str, Any]:
@@ -243,22 +252,6 @@ def separate_states(state: dict[str, Any], num_envs: int) -> list[dict[str, Any]
         {"random": random[i] if i < len(random) else {}, "episode": episodes[i] if len(episodes) == num_envs else None}
         for i in range(num_envs)
     ]
-
-
-def shared_file(nbytes: int) -> int | None:
-    """Return the descriptor of a file without a name that processes can map; None where that is not possible."""
-    if not (reduction.HAVE_SEND_HANDLE and os.name == "posix"):
-        return None
-    try:
-        if hasattr(os, "memfd_create"):
-            descriptor = os.memfd_create("observations")
-        else:
-            descriptor, name = tempfile.mkstemp()
-            os.unlink(name)
-        os.truncate(descriptor, max(1, nbytes))
-    except OSError:
-        return None
-    return descriptor
 
 
 def serve(pipe: Connection, parents_end: Connection, makers: CloudpickleWrapper, first: int) -> None:
@@ -351,8 +344,10 @@ class _Share:
             self.envs.append(prepared(make()))
             self._fits.append(Fit(self.envs[-1].observation_space))
 
-    def describe(self) -> tuple[gymnasium.Space, gymnasium.Space, list[str]]:
-        return self.envs[0].observation_space, self.envs[0].action_space, [id_of(env) for env in self.envs]
+    def describe(self) -> tuple[gymnasium.Space, gymnasium.Space, Any, list[str]]:
+        first = self.envs[0]
+        ids = [id_of(env) for env in self.envs]
+        return first.observation_space, first.action_space, first.metadata.get("render_fps"), ids
 
     def name(self, i: int) -> str:
         return environment_name(self._first + i, id_of(self.envs[i]) if i < len(self.envs) else None)

@@ -233,16 +233,18 @@ FRAMES_PER_SECOND = 30
 
 
 class VecVideoRecorder(VecEnvWrapper):
-    """Record all environments as tiles: `vecenv.video.NUMBER.stepSTEP.mp4`, or .gif where there is no ffmpeg.
+    """Record all environments as tiles: `NAME.video.NUMBER.stepSTEP.mp4`, or .gif where there is no ffmpeg.
 
-    The frame rate is metadata['render_fps'] of environments in this process, and FRAMES_PER_SECOND otherwise. The first
-    video that cannot be written prints a warning.
+    The frame rate is that of the environments' metadata, or else FRAMES_PER_SECOND. The first video that cannot be
+    written prints a warning. No video replaces another one: NUMBER is one that is free.
 
     Args:
         venv: environments made with render_mode='rgb_array'.
         directory: directory of the videos.
         record_video_trigger: decides from the number of steps whether a video begins.
         video_length: steps in a video.
+        name: begins the names of the files.
+        announce: called with the path of each video.
     """
 
     keeps_observations = True
@@ -253,6 +255,8 @@ class VecVideoRecorder(VecEnvWrapper):
         directory: str,
         record_video_trigger: Callable[[int], bool],
         video_length: int = 200,
+        name: str = "vecenv",
+        announce: Callable[[str], None] = lambda path: None,
     ) -> None:
         super().__init__(venv)
         if video_length < 1:
@@ -260,6 +264,8 @@ class VecVideoRecorder(VecEnvWrapper):
         self._directory = os.path.abspath(directory)
         self._trigger = record_video_trigger
         self._length = video_length
+        self._name = name
+        self._announce = announce
         os.makedirs(self._directory, exist_ok=True)
         self._steps = 0
         self._number = 0
@@ -313,30 +319,29 @@ class VecVideoRecorder(VecEnvWrapper):
         if not self._frames:
             return
         start = self._steps - len(self._frames) + 1
-        path = os.path.join(self._directory, f"vecenv.video.{self._number}.step{start}.mp4")
         frames = self._frames
         self._frames = None
-        self._number += 1
         try:
             os.makedirs(self._directory, exist_ok=True)
-            _save(path, frames, _frames_per_second(self))
+            rate = self.unwrapped.render_fps
+            usable = isinstance(rate, int | float) and rate > 0
+            self._announce(_save(self._free_path(start), frames, rate if usable else FRAMES_PER_SECOND))
         except OSError as error:
             # Training continues without videos.
             if not self._warned:
                 self._warned = True
-                warn(f"{path} cannot be written ({error})")
+                warn(f"a video in {self._directory} cannot be written ({error})")
+
+    def _free_path(self, start: int) -> str:
+        taken = {os.path.splitext(name)[0] for name in os.listdir(self._directory)}
+        while True:
+            name = f"{self._name}.video.{self._number}.step{start}"
+            self._number += 1
+            if name not in taken:
+                return os.path.join(self._directory, f"{name}.mp4")
 
 
-def _frames_per_second(env: VecEnv) -> float:
-    # Making an example of environments in other processes could cost more than the right rate is worth.
-    for one in getattr(env.unwrapped, "envs", ()):
-        rate = one.metadata.get("render_fps")
-        if isinstance(rate, int | float) and rate > 0:
-            return rate
-    return FRAMES_PER_SECOND
-
-
-def _save(path: str, frames: list[np.ndarray], frames_per_second: float) -> None:
+def _save(path: str, frames: list[np.ndarray], frames_per_second: float) -> str:
     import imageio
 
     try:
@@ -344,5 +349,6 @@ def _save(path: str, frames: list[np.ndarray], frames_per_second: float) -> None
         imageio.mimsave(path, frames, fps=frames_per_second, macro_block_size=2)
     except (ImportError, ValueError, RuntimeError, OSError):
         # Without ffmpeg: a gif only needs pillow.
-        gif = os.path.splitext(path)[0] + ".gif"
-        imageio.mimsave(gif, frames, duration=1000 / frames_per_second)
+        path = os.path.splitext(path)[0] + ".gif"
+        imageio.mimsave(path, frames, duration=1000 / frames_per_second)
+    return path
