@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -6,6 +7,7 @@ from pathlib import Path
 import matplotlib.image
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import tfbaselines
@@ -233,6 +235,99 @@ def test_axes_have_names_and_units(tmp_path):
     assert axis.lines[0].get_xdata().tolist() == [0.0, 60.0]
     assert [text.get_text() for text in axis.get_legend().get_texts()] == ["a", "b: one row so far"]
     assert panels.readable("loss/of_its_own") == "loss/of_its_own"
+
+
+def test_success_rates_have_a_panel_of_their_own(logs, monkeypatch):
+    """her reports success rates, and others returns."""
+    her = logs / "reach-0"
+    her.mkdir()
+    (her / "progress.csv").write_text("steps,test/success_rate\n1,0.5\n2,1.0\n")
+    (panel,) = drawn(monkeypatch, her)
+    assert (panel.ylabel, panel.curves[0].y.tolist()) == ("test/success_rate", [0.5, 1.0])
+    (her / "0.monitor.csv").write_text('# {"t_start": 0} \nr,l,t\n-50,50,1\n')
+    returns, rates = drawn(monkeypatch, logs)
+    assert (returns.ylabel, [curve.label for curve in returns.curves]) == ("return", ["pong (3)", "reach"])
+    assert returns.curves[1].y.tolist() == [-50.0]
+    assert (rates.ylabel, [curve.label for curve in rates.curves]) == ("test/success_rate", ["reach"])
+
+
+def test_the_line_of_runs_that_end_at_different_steps_does_not_jump_and_is_thinner_there(logs, monkeypatch):
+    rows = "".join(f"{i * 1000},{i},0\n" for i in range(6))
+    (logs / "pong-2/progress.csv").write_text(f"misc/total_timesteps,eprewmean,fps\n{rows}")
+    (panel,) = drawn(monkeypatch, logs)
+    (curve,) = panel.curves
+    assert np.abs(np.diff(curve.y)).max() < 1.01 and curve.y[-1] == pytest.approx((9 + 10 + 5) / 3)
+    axis = Figure().subplots()
+    panels._draw(axis, panel, panels._styles([panel]))
+    full, rest = axis.lines
+    assert full.get_xdata()[-1] == rest.get_xdata()[0] == 5000 and rest.get_xdata()[-1] == 9000
+    assert rest.get_linewidth() < full.get_linewidth() and rest.get_color() == full.get_color()
+    assert [text.get_text() for text in axis.get_legend().get_texts()] == ["pong (3; 2 after 5k)"]
+
+
+def test_a_legend_below_the_panel_does_not_cover_the_name_of_the_axis(monkeypatch, tmp_path):
+    figures = []
+    monkeypatch.setattr(panels, "save", lambda figure, out: figures.append(figure))
+    curves = [Curve(f"run {number}", *(np.arange(3.0) for _ in range(4))) for number in range(21)]
+    panels.draw([panels.Panel("steps", "r", curves)], "x.png")
+    (figure,) = figures
+    FigureCanvasAgg(figure).draw()
+    (axis,) = figure.axes
+    assert not axis.get_legend().get_window_extent().overlaps(axis.xaxis.label.get_window_extent())
+
+
+def damaged(directory):
+    """Write files that are no tables, by the name of their directory."""
+    deep = "[" * 100_000 + "]" * 100_000
+    texts = {
+        "text/progress.csv": "steps,r\n\udcff,1\n",
+        "ragged/progress.csv": "a,b\n1,2,\n3,4,5,6\n",
+        "list/0.monitor.csv": "# [1, 2]\nr,l,t\n1,2,3\n",
+        "deep/0.monitor.csv": f"# {deep}\nr,l,t\n1,2,3\n",
+        "start/0.monitor.csv": '# {"t_start": "x"}\nr,l,t\n1,2,3\n',
+        "json/progress.json": "[1]\n",
+        "nested/progress.json": f"{deep}\n",
+    }
+    for name, text in texts.items():
+        (directory / name).parent.mkdir()
+        (directory / name).write_text(text, errors="surrogateescape")
+    for name in ("pipe/progress.csv", "fifo/0.monitor.csv"):
+        (directory / name).parent.mkdir()
+        os.mkfifo(directory / name)
+    (directory / "device").mkdir()
+    (directory / "device/progress.csv").symlink_to("/dev/zero")
+    (directory / "large").mkdir()
+    with open(directory / "large/progress.csv", "wb") as file:
+        file.truncate(2**42)
+    return sorted({name.partition("/")[0] for name in texts} | {"pipe", "fifo", "device", "large"})
+
+
+def test_damaged_and_hostile_files_are_a_line_each_and_the_rest_is_plotted(logs, monkeypatch, capsys):
+    names = damaged(logs)
+    os.mkfifo(logs / "pong-1/config.json")
+    (panel,) = drawn(monkeypatch, logs)
+    assert [curve.label for curve in panel.curves] == ["pong (3)"]
+    lines = capsys.readouterr().err.splitlines()
+    for name in names:
+        assert sum(f"{logs / name}" in line for line in lines) == 1, (name, lines)
+    assert len(lines) == len(names)
+    assert main([str(logs / "pipe")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_infinite_and_huge_numbers_are_left_out(logs, capsys):
+    rows = "0,1\n1,inf\n2,-inf\ninf,3\n3,1e308\n4,-1e308\n1e308,2\n5,6\n"
+    (logs / "pong-2/progress.csv").write_text(f"misc/total_timesteps,eprewmean\n{rows}")
+    (logs / "pong-2/0.monitor.csv").write_text('# {"t_start": Infinity} \nr,l,t\ninf,1e308,1\n-inf,1e308,inf\n')
+    assert main([str(logs / "pong-2"), "--smooth", "2"]) == 0
+    assert main([str(logs), "--value", "r", "eprewmean", "--out", str(logs / "x.png")]) == 0
+    assert main([str(logs / "pong-2"), "--xaxis", "t", "--value", "r"]) == 2
+    assert capsys.readouterr().err.count("\n") == 5
+
+
+def test_the_short_flags_of_spinning_up(logs, monkeypatch):
+    (panel,) = drawn(monkeypatch, logs, "-x", "misc/total_timesteps", "-y", "fps", "-s", "3", "-l", "Pong")
+    assert (panel.ylabel, panel.curves[0].label) == ("fps", "Pong (3)")
 
 
 def test_without_matplotlib_there_is_one_line(logs, monkeypatch, capsys):

@@ -1,4 +1,5 @@
 import json
+import os
 
 import matplotlib
 import numpy as np
@@ -91,6 +92,24 @@ def test_groups_are_averaged(logs, resample):
     assert middle == pytest.approx(15.5, abs=0.5)
 
 
+def test_the_mean_of_runs_with_different_x_has_512_points_as_in_baselines(logs):
+    shifted = lambda r: (np.arange(9) + r.metadata["seed"], np.arange(9))
+    _, axes = plot_results(load_results(logs), average_group=True, xy_fn=shifted, split_fn=None, group_fn=None)
+    (line,) = axes[0, 0].lines
+    assert len(line.get_xdata()) == 512 and line.get_xdata()[[0, -1]].tolist() == [1, 8]
+    assert axes[0, 0].get_title() == "" and axes[0, 0].get_legend().get_texts()[0].get_text() == " (4)"
+
+
+def test_files_that_are_no_tables_are_skipped(logs, capsys):
+    os.mkfifo(logs / "empty/0.monitor.csv")
+    (logs / "qbert-1/config.json").unlink()
+    os.mkfifo(logs / "qbert-1/config.json")
+    (logs / "pong-1/0.0.monitor.csv").write_text("# [1]\nr,l,t\n1,2,3\n")
+    results = load_results(logs, verbose=True)
+    assert [result.monitor is None for result in results] == [False, True, False, False]
+    assert results[3].metadata is None and capsys.readouterr().out.count("skipping") == 3
+
+
 def test_one_panel_and_colours_by_group(logs):
     _, axes = plot_results(
         load_results(logs), split_fn=lambda _: "all", tiling="symmetric", average_group=True, shaded_err=False
@@ -116,7 +135,5 @@ def test_mistakes(logs):
         plot_results(results, tiling="vertikal")
     with pytest.raises(ValueError, match="nothing to plot"):
         plot_results([])
-    with pytest.raises(ValueError, match="give resample"):
-        plot_results(results, average_group=True, xy_fn=lambda r: (np.arange(3) + r.metadata["seed"], np.arange(3)))
     with pytest.raises(ValueError, match="no monitor files"):
         plot_results([Result(dirname="x")])

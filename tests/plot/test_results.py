@@ -103,9 +103,12 @@ def test_merge_of_equal_grids():
     assert merge("m", [curve([0, 1], [0, 4]), curve([0, 1], [2, 8])], "min").y.tolist() == [0, 4]
 
 
-def test_merge_interpolates_and_goes_on_with_the_longer_runs():
+def test_merge_interpolates_and_keeps_the_last_value_of_a_run_that_ends_before_others():
     merged = merge("m", [curve([0, 2], [0, 2]), curve([1, 4], [3, 3])])
-    assert merged.x.tolist() == [0, 1, 2, 4] and merged.y.tolist() == [0, 2, 2.5, 3]
+    assert merged.x.tolist() == [0, 1, 2, 4] and merged.y.tolist() == [0, 2, 2.5, 2.5]
+    assert merged.runs.tolist() == [2, 2, 2, 1]
+    # Ends that lie close together are one end.
+    assert merge("m", [curve([0, 99], [0, 1]), curve([0, 100], [0, 1])]).runs.tolist() == [2, 2, 2]
 
 
 def test_merge_keeps_a_gap_out():
@@ -120,3 +123,24 @@ def test_merged_curves_lie_between_the_runs(xs):
     assert np.isfinite(merged.y).all() and len(merged.x)
     assert (merged.y >= 0).all() and (merged.y <= len(xs) - 1).all()
     assert (merged.low <= merged.y + 1e-12).all() and (merged.y <= merged.high + 1e-12).all()
+
+
+def configured(path, nsteps, seed=0, **others):
+    path.mkdir()
+    (path / "progress.csv").write_text("steps,eprewmean\n1,2\n")
+    config = {"alg": "ppo2", "env": {"env": "Tank-v0", "seed": seed}, "learn": {"nsteps": nsteps, "lr": 1e-3}}
+    (path / "config.json").write_text(
+        json.dumps(config | {"started": str(path), "given": {"seed": str(seed)}} | others)
+    )
+
+
+def test_runs_of_different_settings_are_no_seeds_whatever_their_names(tmp_path):
+    for nsteps in (64, 512):
+        configured(tmp_path / f"tank_nsteps_{nsteps}", nsteps)
+    for seed in (1, 2):
+        configured(tmp_path / f"walk_s{seed}", 64, seed)
+    runs = labelled(find_runs(str(tmp_path)))
+    assert [run.label for run in runs] == ["tank_nsteps nsteps=512", "tank_nsteps nsteps=64", "walk", "walk"]
+    for seed in (3, 4):
+        configured(tmp_path / f"exp{seed}", seed * 100, exp_name="grid")
+    assert [run.label for run in labelled(find_runs(str(tmp_path)))][:2] == ["grid nsteps=300", "grid nsteps=400"]

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tfbaselines.plot.plot_util import moving_average, one_sided_ema, smooth, symmetric_ema
+from tfbaselines.plot.plot_util import one_sided_ema, smooth, symmetric_ema
+from tfbaselines.plot.results import moving_average
 
 SERIES = arrays(np.float64, st.integers(1, 40), elements=st.floats(-100, 100))
 CURVES = arrays(np.float64, st.integers(2, 40), elements=st.floats(-100, 100))

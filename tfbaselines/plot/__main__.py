@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tfbaselines.plot.results import Run
 
 ESTIMATES = ("mean", "max", "min")
+# Damaged files that an error names.
+MOST_PROBLEMS = 3
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -29,11 +31,11 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--out", metavar="FILE.png", help="output file (default: plot.png in the first DIR)")
     parser.add_argument(
-        "--xaxis", metavar="COLUMN", help="x-axis: steps (the default), time, episodes, or a column of the logs"
+        "--xaxis", "-x", metavar="COLUMN", help="x-axis: steps (the default), time, episodes, or a column of the logs"
     )
-    parser.add_argument("--value", nargs="+", metavar="COLUMN", help="columns to draw (default: the mean return)")
-    parser.add_argument("--smooth", type=int, metavar="S", help="average over S points (default: 1; 21 episodes)")
-    parser.add_argument("--legend", nargs="+", metavar="NAME", help="a name for each DIR")
+    parser.add_argument("--value", "-y", nargs="+", metavar="COLUMN", help="columns to draw (default: the mean return)")
+    parser.add_argument("--smooth", "-s", type=int, metavar="S", help="average over S points (default: 1; 21 episodes)")
+    parser.add_argument("--legend", "-l", nargs="+", metavar="NAME", help="a name for each DIR")
     parser.add_argument("--count", action="store_true", help="draw one curve for each run, without averaging")
     parser.add_argument("--est", choices=ESTIMATES, help="statistic over the seeds of an experiment (default: mean)")
     parser.add_argument("--select", nargs="+", metavar="TEXT", help="only runs with all of these texts in their path")
@@ -74,8 +76,7 @@ def plot(args: argparse.Namespace) -> str:
     for run in runs:
         environments.setdefault(run.env, []).append(run)
     values = dict.fromkeys(args.value or [results.PERFORMANCE])
-    panels = [make_panel(own, value, args) for own in environments.values() for value in values]
-    panels = [panel for panel in panels if panel is not None]
+    panels = [panel for own in environments.values() for value in values for panel in make_panels(own, value, args)]
     if not panels:
         raise UsageError(f"no run has values of {', '.join(_shown(value, args) for value in values)}{_beside(args)}")
     first, *others = results.expand(args.dirs[0])
@@ -132,10 +133,13 @@ def select_runs(args: argparse.Namespace) -> list["Run"]:
         bare += [] if runs else [root]
         for run in runs:
             found.setdefault(os.path.realpath(run.dirname), run)
+    problems = [line for run in found.values() for line in run.problems]
+    found = {path: run for path, run in found.items() if run.tables}
     if not found:
-        raise UsageError(f"no progress.csv, progress.txt, progress.json or monitor files with rows: {', '.join(bare)}")
-    for root in bare:
-        print(f"nothing to plot yet in {root}", file=sys.stderr)
+        nothing = f"no progress.csv, progress.txt, progress.json or monitor files with rows: {', '.join(bare)}"
+        raise UsageError("; ".join(problems[:MOST_PROBLEMS]) or nothing)
+    for line in problems + [f"nothing to plot yet in {root}" for root in bare]:
+        print(line, file=sys.stderr)
     kept = [
         run
         for run in found.values()
@@ -148,12 +152,27 @@ def select_runs(args: argparse.Namespace) -> list["Run"]:
     return results.labelled_each(runs, bool(args.legend)) if args.count else runs
 
 
-def make_panel(runs: Sequence["Run"], value: str, args: argparse.Namespace) -> "Panel | None":
+def make_panels(runs: Sequence["Run"], value: str, args: argparse.Namespace) -> list["Panel"]:
+    """Make the panels of a column of one environment's runs; success rates and returns never share one."""
+    from tfbaselines.plot import results
+
+    if value != results.PERFORMANCE:
+        panels = [make_panel(runs, [value], value, args)]
+    else:
+        succeeding = [run for run in runs if any(results.SUCCESS in table for table in run.tables.values())]
+        panels = [make_panel(succeeding, [results.SUCCESS], value, args)] if succeeding else []
+        if len(succeeding) < len(runs):
+            panels.insert(0, make_panel(runs, results.RETURNS, value, args))
+    return [panel for panel in panels if panel is not None]
+
+
+def make_panel(runs: Sequence["Run"], columns: Sequence[str], value: str, args: argparse.Namespace) -> "Panel | None":
     """Merge runs into a curve for each group, or for each run with --count; warn about runs without the value.
 
     Args:
         runs: runs of one environment.
-        value: column to draw, or 'Performance'.
+        columns: columns with the value; the first in a run's tables is drawn.
+        value: the value's name on the command line.
         args: arguments of the command.
 
     Returns:
@@ -162,11 +181,10 @@ def make_panel(runs: Sequence["Run"], value: str, args: argparse.Namespace) -> "
     from tfbaselines.plot import results
     from tfbaselines.plot.panels import Panel
 
-    values = results.RETURNS if value == results.PERFORMANCE else [value]
     xaxes = results.SHORT_XAXES.get(args.xaxis, [args.xaxis]) if args.xaxis else results.XAXES
     groups: dict[str, list] = {}
     for run in runs:
-        series = results.series(run, xaxes, values, args.smooth)
+        series = results.series(run, xaxes, columns, args.smooth)
         if series is None:
             print(f"no values of {_shown(value, args)}{_beside(args)} in {run.dirname}", file=sys.stderr)
             continue
@@ -179,7 +197,7 @@ def make_panel(runs: Sequence["Run"], value: str, args: argparse.Namespace) -> "
     for name, of_group in groups.items():
         label = f"{name} ({len(of_group)})" if len(of_group) > 1 else name
         curves.append(results.merge(label, of_group, args.est or ESTIMATES[0])._replace(experiment=name))
-    ylabel = y_names.pop() if len(y_names) == 1 else "return" if value == results.PERFORMANCE else value
+    ylabel = y_names.pop() if len(y_names) == 1 else "return"
     return Panel(drawn[0].x_name, ylabel, curves, runs[0].env)
 
 

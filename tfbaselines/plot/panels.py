@@ -26,6 +26,13 @@ def save(figure: Any, out: str) -> None:
 
 # Two panels in a row are 1,000 pixels wide and 600 high each at the picture's resolution.
 PANEL_SIZE = (8.4, 5.0)
+# Points between a panel and a legend below it, which the name of the x-axis needs, and of a line of that legend.
+LEGEND_GAP, LEGEND_LINE = 36, 14
+POINTS_PER_INCH = 72
+# Width of a line, and of its part behind which some runs have ended.
+WIDTH, THIN = 1.8, 0.8
+# Ends of runs that an entry of the legend lists.
+MOST_ENDS = 3
 MOST_IN_A_ROW = 3
 
 # Ten colors in each of four line styles.
@@ -78,7 +85,9 @@ def draw(panels: Sequence[Panel], out: str) -> None:
 
     wide = min(MOST_IN_A_ROW, math.ceil(math.sqrt(len(panels))))
     high = math.ceil(len(panels) / wide)
-    figure = Figure(figsize=(PANEL_SIZE[0] * wide, PANEL_SIZE[1] * high), layout="constrained")
+    lines = max(math.ceil(len(panel.curves) / (_columns(panel) or math.inf)) for panel in panels)
+    height = PANEL_SIZE[1] + lines * LEGEND_LINE / POINTS_PER_INCH
+    figure = Figure(figsize=(PANEL_SIZE[0] * wide, height * high), layout="constrained")
     axes = figure.subplots(high, wide, squeeze=False).ravel()
     styles = _styles(panels)
     for axis, panel in zip(axes, panels, strict=False):
@@ -95,26 +104,62 @@ def _styles(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
     return {name: (color, line) for name, (line, color) in zip(names, looks, strict=False)}
 
 
-def _draw(axis: object, panel: Panel, styles: dict[str, tuple[str, str]]) -> None:
+def _draw(axis: Any, panel: Panel, styles: dict[str, tuple[str, str]]) -> None:
     from matplotlib.ticker import EngFormatter
+    from matplotlib.transforms import ScaledTranslation
 
     xlabel = readable(panel.xlabel)
-    for curve in panel.curves:
-        x = curve.x / SECONDS_IN.get(xlabel, 1.0)
-        color, line = styles[curve.experiment or curve.label]
-        # Draw a run of one row as a dot: a line through one point is invisible.
-        alone = {"marker": "o", "label": f"{curve.label}: one row so far"} if len(x) == 1 else {"label": curve.label}
-        axis.plot(x, curve.y, color=color, linestyle=line, linewidth=1.8, **alone)
-        axis.fill_between(x, curve.low, curve.high, color=color, alpha=0.15, linewidth=0)
-    axis.set(xlabel=xlabel, ylabel=readable(panel.ylabel), title=panel.title)
     if xlabel == "environment steps":
         axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+    for curve in panel.curves:
+        _draw_curve(axis, curve._replace(x=curve.x / SECONDS_IN.get(xlabel, 1.0)), styles)
+    axis.set(xlabel=xlabel, ylabel=readable(panel.ylabel), title=panel.title)
     axis.grid(alpha=0.3)
-    longest = max(len(curve.label) for curve in panel.curves)
-    columns = min(MOST_COLUMNS, max(1, LETTERS_IN_A_LINE // (longest + HANDLE)))
-    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": columns}
-    inside = len(panel.curves) <= LONGEST_LEGEND and longest <= LONGEST_ENTRY
-    axis.legend(fontsize="small", **({"loc": "best"} if inside else below))
+    columns = _columns(panel)
+    if columns is None:
+        axis.legend(fontsize="small", loc="best")
+        return
+    below = ScaledTranslation(0, -LEGEND_GAP / POINTS_PER_INCH, axis.figure.dpi_scale_trans)
+    place = {"bbox_to_anchor": (0.5, 0), "bbox_transform": axis.transAxes + below}
+    axis.legend(fontsize="small", loc="upper center", ncols=columns, **place)
+
+
+def _columns(panel: Panel) -> int | None:
+    """Return the number of columns of the legend below a panel; None for a legend inside of it."""
+    longest = max(len(_entry(curve)) for curve in panel.curves)
+    if len(panel.curves) <= LONGEST_LEGEND and longest <= LONGEST_ENTRY:
+        return None
+    return min(MOST_COLUMNS, max(1, LETTERS_IN_A_LINE // (longest + HANDLE)))
+
+
+def _draw_curve(axis: Any, curve: Curve, styles: dict[str, tuple[str, str]]) -> None:
+    """Draw a line and its band; the line is thin where some of its runs have ended."""
+    color, line = styles[curve.experiment or curve.label]
+    count = len(curve.x) if curve.runs is None else int((curve.runs == curve.runs.max()).sum())
+    look = {"color": color, "linestyle": line}
+    # Draw a run of one row as a dot: a line through one point is invisible.
+    alone = {"marker": "o"} if count == 1 else {}
+    axis.plot(curve.x[:count], curve.y[:count], label=_entry(curve), linewidth=WIDTH, **look, **alone)
+    if count < len(curve.x):
+        axis.plot(curve.x[count - 1 :], curve.y[count - 1 :], linewidth=THIN, **look)
+    axis.fill_between(curve.x, curve.low, curve.high, color=color, alpha=0.15, linewidth=0)
+
+
+def _entry(curve: Curve) -> str:
+    """Name a curve, and the number of its runs after some have ended: 'pong (3; 2 after 12k, 1 after 20k)'."""
+    if len(curve.x) == 1:
+        return f"{curve.label}: one row so far"
+    ends = [] if curve.runs is None else np.flatnonzero(np.diff(curve.runs))
+    texts = [f"{curve.runs[end + 1]} after {_number(curve.x[end])}" for end in ends]
+    if len(texts) > MOST_ENDS:
+        texts[1:-1] = ["..."]
+    return f"{curve.label.removesuffix(')')}; {', '.join(texts)})" if texts else curve.label
+
+
+def _number(x: float) -> str:
+    from matplotlib.ticker import EngFormatter
+
+    return EngFormatter(places=None, sep="").format_eng(float(f"{x:.3g}"))
 
 
 PANEL = (6.0, 4.5)

@@ -6,22 +6,26 @@ For example:
     figure, axes = plot_util.plot_results(results, average_group=True, resample=512)
 """
 
-import json
 import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tfbaselines.envs.monitor import LoadMonitorResultsError
+from tfbaselines.envs.monitor import get_monitor_files
 from tfbaselines.envs.monitor import load_results as load_monitor
 from tfbaselines.errors import UsageError, bad_argument, unknown
+from tfbaselines.files import check_size, open_regular, read_document
 from tfbaselines.logs.logger import read_csv, read_json
 
 MODES = ("two_sided", "causal")
+
+# Memory for the rows of a file in multiples of its size, and bytes of its first line.
+GROWTH = 8
+LONGEST_LINE = 2**16
+LARGEST_METADATA = 2**24
 
 
 def smooth(y: np.ndarray, radius: int, mode: str = "two_sided", valid_only: bool = False) -> np.ndarray:
@@ -56,18 +60,6 @@ def smooth(y: np.ndarray, radius: int, mode: str = "two_sided", valid_only: bool
     if valid_only:
         out[:left] = out[right:] = np.nan
     return out
-
-
-def moving_average(y: np.ndarray, width: int) -> np.ndarray:
-    """Compute the centered moving average over `width` values; near the ends, of the values within the window."""
-    if width <= 1 or len(y) == 0:
-        return np.asarray(y, dtype=np.float64)
-    y = np.asarray(y, dtype=np.float64)
-    sums = np.concatenate([[0.0], np.cumsum(y)])
-    index = np.arange(len(y))
-    first = np.maximum(index - (width - 1) // 2, 0)
-    last = np.minimum(index + width // 2 + 1, len(y))
-    return (sums[last] - sums[first]) / (last - first)
 
 
 def one_sided_ema(
@@ -143,7 +135,6 @@ def _ratio(sums: np.ndarray, counts: np.ndarray, threshold: float) -> np.ndarray
 def _checked_range(
     xolds: np.ndarray, yolds: np.ndarray, low: float | None, high: float | None, n: int
 ) -> tuple[float, float]:
-    """Check that the ends of the grid lie within the data, and return them."""
     if len(xolds) != len(yolds):
         raise UsageError(f"xolds has {len(xolds)} elements and yolds {len(yolds)}: their lengths must be equal")
     if not len(xolds):
@@ -179,10 +170,16 @@ COLORS = (
     *("lightblue", "lime", "lavender", "turquoise", "darkgreen", "tan", "salmon", "gold", "darkred", "darkblue"),
 )
 
-METADATA = ("metadata.json", "config.json")
+METADATA = dict.fromkeys(("metadata.json", "config.json"), lambda path: read_document(path, LARGEST_METADATA))
+PROGRESS = {
+    "progress.json": lambda path: read_json(check_file(path)),
+    "progress.csv": lambda path: read_csv(check_file(path)),
+}
 MONITOR = re.compile(r"(\d+\.)?(\d+\.)?monitor\.csv$")
 TILINGS = ("vertical", "horizontal", "symmetric")
 PANEL = 6.0
+# Points of the mean of runs with different x.
+RESAMPLE = 512
 
 
 class Result(NamedTuple):
@@ -200,16 +197,13 @@ def load_results(
     enable_monitor: bool = True,
     verbose: bool = False,
 ) -> list[Result]:
-    """Load every run below some directories; skip directories named `...-proc...`.
+    """Load every run below a directory or several; skip directories named `...-proc...`.
 
     Args:
         root_dir_or_dirs: one directory, or several.
         enable_progress: read progress.json, or else progress.csv.
         enable_monitor: read the monitor files.
         verbose: print the loaded and the skipped files.
-
-    Returns:
-        A Result for each directory with rows in any of these files.
     """
     if isinstance(root_dir_or_dirs, str | os.PathLike):
         root_dir_or_dirs = [root_dir_or_dirs]
@@ -230,45 +224,48 @@ def load_results(
 
 
 def _load(dirname: str, files: Sequence[str], progress: bool, monitor: bool, verbose: bool) -> Result:
-    """Load the files of one directory."""
-    say = print if verbose else lambda *_: None
-    metadata, log, episodes = None, None, None
-    for name in METADATA:
-        if name in files and metadata is None:
-            metadata = _read_metadata(os.path.join(dirname, name), say)
-    if progress:
-        log = _read_progress(dirname, files, say)
-    if monitor and any(map(MONITOR.match, files)):
-        try:
-            episodes = load_monitor(dirname)
-        except (LoadMonitorResultsError, ValueError) as error:
-            say(f"skipping the episodes of {dirname}: {error}")
-    return Result(monitor=episodes, progress=log, dirname=dirname, metadata=metadata)
-
-
-def _read_metadata(path: str, say: Callable[..., None]) -> dict[str, Any] | None:
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError:
-        say(f"skipping {path}: not JSON")
+    def first(readers: dict[str, Callable[[str], Any]]) -> Any:
+        """Read the first of some files that has content."""
+        for name in filter(files.__contains__, readers):
+            path = os.path.join(dirname, name)
+            try:
+                content = readers[name](path)
+                if len(content):
+                    return content
+            # A damaged table makes pandas raise almost anything.
+            except Exception as error:
+                if verbose:
+                    print(f"skipping {path}: {error}")
         return None
 
+    monitors = filter(MONITOR.match, files)
+    return Result(
+        monitor=first(dict.fromkeys(monitors, lambda _: load_episodes(dirname))) if monitor else None,
+        progress=first(PROGRESS) if progress else None,
+        dirname=dirname,
+        metadata=first(METADATA),
+    )
 
-def _read_progress(dirname: str, files: Sequence[str], say: Callable[..., None]) -> "pandas.DataFrame | None":
-    """Read the first of progress.json and progress.csv that has rows."""
-    for name, read in (("progress.json", read_json), ("progress.csv", read_csv)):
-        if name not in files:
-            continue
-        try:
-            frame = read(os.path.join(dirname, name))
-        except ValueError as error:
-            say(f"skipping {dirname}/{name}: {error}")
-            continue
-        if len(frame):
-            return frame
-    if {"progress.json", "progress.csv"} & set(files):
-        say(f"no progress file with rows in {dirname}")
-    return None
+
+def check_file(path: str) -> str:
+    """Return the path of a regular file of lines that fit into the memory; OSError or UsageError for others."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        begin = file.read(LONGEST_LINE)
+    if len(begin) == LONGEST_LINE and b"\n" not in begin:
+        raise UsageError(f"{path} is not a table: its first line is longer than {LONGEST_LINE} bytes")
+    try:
+        check_size(GROWTH * size)
+    except UsageError:
+        raise UsageError(f"{path} is too large: its rows would not fit into the memory") from None
+    return path
+
+
+def load_episodes(dirname: str) -> "pandas.DataFrame":
+    """Read the monitor files of a directory, after a check of each."""
+    for path in get_monitor_files(dirname):
+        check_file(path)
+    return load_monitor(dirname)
 
 
 def default_xy_fn(r: Result) -> tuple[np.ndarray, np.ndarray]:
@@ -288,8 +285,8 @@ def plot_results(
     allresults: Sequence[Result],
     *,
     xy_fn: Callable[[Result], tuple[np.ndarray, np.ndarray]] = default_xy_fn,
-    split_fn: Callable[[Result], str | None] = default_split_fn,
-    group_fn: Callable[[Result], str | None] = default_split_fn,
+    split_fn: Callable[[Result], str | None] | None = default_split_fn,
+    group_fn: Callable[[Result], str | None] | None = default_split_fn,
     average_group: bool = False,
     shaded_std: bool = True,
     shaded_err: bool = True,
@@ -306,15 +303,13 @@ def plot_results(
     Args:
         allresults: results of load_results.
         xy_fn: function of a run that gives its curve, two [N] arrays, x ascending.
-        split_fn: function of a run that names its panel.
-        group_fn: function of a run that names its group.
+        split_fn, group_fn: functions of a run that name its panel and its group; None for a single one.
         average_group: draw the mean of each group instead of its runs.
-        shaded_std: with average_group, a band of one standard deviation.
-        shaded_err: with average_group, a band of one standard error.
+        shaded_std, shaded_err: with average_group, bands of one standard deviation and of one standard error.
         figsize: inches; by default 6 x 6 for each panel.
         legend_outside: put the legend at the right of the panel.
-        resample: draw each curve at this many even points, smoothed by symmetric_ema; 0: as it is. Needed to
-            average runs with different x.
+        resample: draw each curve at this many even points, smoothed by symmetric_ema; 0: as it is, and 512 points for
+            the mean of runs with different x.
         smooth_step: memory of that smoothing, in points.
         tiling: 'vertical', 'horizontal' or 'symmetric' arrangement of the panels; None is vertical.
         xlabel, ylabel: labels of the axes.
@@ -324,6 +319,7 @@ def plot_results(
     """
     import matplotlib.pyplot as plt
 
+    split_fn, group_fn = (function or (lambda _: "") for function in (split_fn, group_fn))
     panels: dict[str, list[Result]] = defaultdict(list)
     for result in allresults:
         panels[str(split_fn(result))].append(result)
@@ -356,7 +352,6 @@ def plot_results(
 
 
 def _tiles(count: int, tiling: str) -> tuple[int, int]:
-    """Choose rows and columns for `count` panels."""
     if tiling not in TILINGS:
         raise unknown("tiling", tiling, TILINGS)
     if tiling == "symmetric":
@@ -366,7 +361,6 @@ def _tiles(count: int, tiling: str) -> tuple[int, int]:
 
 
 def _draw_each(axis: Any, curves: list, color: str, resample: int, smooth_step: float) -> Any:
-    """Draw every curve of a group; return the last line for the legend."""
     for x, y in curves:
         if resample:
             x, y, _ = symmetric_ema(x, y, x[0], x[-1], resample, decay_steps=smooth_step)
@@ -377,16 +371,15 @@ def _draw_each(axis: Any, curves: list, color: str, resample: int, smooth_step: 
 def _draw_mean(
     axis: Any, curves: list, color: str, resample: int, smooth_step: float, shaded_std: bool, shaded_err: bool
 ) -> Any:
-    """Draw the mean of a group's curves and its bands; return the line."""
+    length = min(len(x) for x, _ in curves)
+    if not resample and not all(np.array_equal(x[:length], curves[0][0][:length]) for x, _ in curves):
+        resample = RESAMPLE
     if resample:
         low, high = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
         grid = np.linspace(low, high, resample)
         ys = [symmetric_ema(x, y, low, high, resample, decay_steps=smooth_step)[1] for x, y in curves]
     else:
-        length = min(len(x) for x, _ in curves)
         grid = curves[0][0][:length]
-        if not all(np.array_equal(x[:length], grid) for x, _ in curves):
-            raise UsageError("curves with different x cannot be averaged: give resample=<number of points>")
         ys = [y[:length] for _, y in curves]
     mean, std = np.mean(ys, axis=0), np.std(ys, axis=0)
     (line,) = axis.plot(grid, mean, color=color)

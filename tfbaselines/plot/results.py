@@ -1,6 +1,9 @@
-"""Learning curves from log directories: find runs, group seeds of one experiment, read their numbers."""
+"""Learning curves from log directories: find runs, group seeds of one experiment, read their numbers.
 
-import json
+Files may come from strangers: only regular files are opened, their sizes are checked before, and a run with a file that
+cannot be read keeps a line about it.
+"""
+
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -9,12 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tfbaselines.envs.monitor import get_monitor_files
-from tfbaselines.envs.monitor import load_results as load_monitor
+from tfbaselines.envs.monitor import LoadMonitorResultsError
 from tfbaselines.errors import UsageError, unknown
-from tfbaselines.logs.formats import STEPS
-from tfbaselines.logs.logger import read_csv, read_json
-from tfbaselines.plot.plot_util import moving_average
+from tfbaselines.files import read_document
+from tfbaselines.logs.formats import STEPS, read_csv, read_json
+from tfbaselines.plot.plot_util import check_file, load_episodes
 
 if TYPE_CHECKING:
     import pandas
@@ -27,8 +29,10 @@ EPISODES = ("total/episodes", "EpisodesSoFar", "episodes")
 SHORT_XAXES = {"steps": STEPS, "time": TIMES, "episodes": EPISODES}
 RETURNS = (
     *("eprewmean", "EpTrueRewMean", "EpRewMean", "AverageTestEpRet", "AverageEpRet", "mean 100 episode reward"),
-    *("mean_episode_reward", "eval/return", "rollout/return", "test/success_rate", "test_reward", "r"),
+    *("mean_episode_reward", "eval/return", "rollout/return", "test_reward", "r"),
 )
+# her's measure, which is no return.
+SUCCESS = "test/success_rate"
 # Spinning Up's name for the mean return.
 PERFORMANCE = "Performance"
 
@@ -38,6 +42,20 @@ SEED = re.compile(r"(^|[-_.])(s|seed|run)?[-_.]?\d+$")
 # Single episodes are noisy: average this many, unless the user chooses another number.
 EPISODES_SMOOTHED = 21
 MAX_POINTS = 1000
+# Runs that end within this fraction of the longest one end together.
+SAME_END = 0.02
+
+LARGEST_CONFIG = 2**20
+LONGEST_REASON = 400
+# Larger numbers do not fit on an axis.
+LARGEST_NUMBER = 1e100
+
+# Entries of config.json that differ between the seeds of one experiment, or that do not change the numbers.
+OF_ONE_RUN = {
+    *("given", "command", "arguments", "started", "versions", "git_commit", "host", "platform", "exp_name", "env.env"),
+    *("env.worker", "env.step_timeout", "env.restart_workers"),
+    *("seed", "env.seed", "learn.checkpoint_path", "logger", "logger_kwargs", "output_dir"),
+}
 READERS: dict[str, Callable[..., "pandas.DataFrame"]] = {
     "progress.csv": read_csv,
     "progress.txt": lambda path: read_csv(path, separator="\t"),
@@ -54,6 +72,8 @@ class Run(NamedTuple):
         tables: frames with rows, by kind ('progress' before 'monitor').
         env: id of the environment; empty if no file has it.
         label: shortest distinct name of the group; see `labelled`.
+        settings: names and values of its configuration without the seed; runs with others are not its seeds.
+        problems: a line for each file that cannot be read.
     """
 
     dirname: str
@@ -61,6 +81,8 @@ class Run(NamedTuple):
     tables: dict[str, "pandas.DataFrame"]
     env: str = ""
     label: str = ""
+    settings: frozenset[tuple[str, str]] = frozenset()
+    problems: tuple[str, ...] = ()
 
 
 class Series(NamedTuple):
@@ -80,6 +102,7 @@ class Curve(NamedTuple):
         x, y: points, [N] each.
         low, high: band around the line, [N] each.
         experiment: name that decides the line's color and style in all panels; empty for the label.
+        runs: [N] number of runs that had not ended before x; None for all.
     """
 
     label: str
@@ -88,6 +111,7 @@ class Curve(NamedTuple):
     low: np.ndarray
     high: np.ndarray
     experiment: str = ""
+    runs: np.ndarray | None = None
 
 
 def expand(path: str) -> list[str]:
@@ -109,26 +133,38 @@ def find_runs(root: str, legend: str | None = None) -> list[Run]:
     runs = []
     for dirname, subdirs, files in os.walk(root):
         subdirs.sort()
-        tables = {"progress": _read_progress(dirname, files), "monitor": _read_monitor(dirname)}
-        tables = {kind: table for kind, table in tables.items() if table is not None and len(table)}
-        if tables:
+        tables, problems = {}, []
+        for kind, read in (("progress", _read_progress), ("monitor", _read_monitor)):
+            try:
+                with np.errstate(all="ignore"):
+                    table = read(dirname, files)
+            # A damaged table makes pandas raise almost anything.
+            except Exception as error:
+                why = " ".join(str(error)[:LONGEST_REASON].split()) or type(error).__name__
+                problems.append(why if dirname in why else f"the {kind} of {dirname} cannot be read: {why}")
+            else:
+                tables |= {kind: table} if table is not None and len(table) else {}
+        if tables or problems:
+            config = _config(dirname)
             group = (legend,) if legend else group_of(dirname)
-            runs.append(Run(dirname, group, tables, _environment(dirname, tables)))
+            env = _environment(config, tables)
+            runs.append(Run(dirname, group, tables, env, settings=_settings(config), problems=tuple(problems)))
     return runs
 
 
 def _read_progress(dirname: str, files: Sequence[str]) -> "pandas.DataFrame | None":
     for name, read in READERS.items():
         if name in files:
-            return read(os.path.join(dirname, name))
+            return read(check_file(os.path.join(dirname, name)))
     return None
 
 
-def _read_monitor(dirname: str) -> "pandas.DataFrame | None":
+def _read_monitor(dirname: str, files: Sequence[str]) -> "pandas.DataFrame | None":
     """Read the episodes, with the number of steps up to the end of each."""
-    if not any(map(os.path.getsize, get_monitor_files(dirname))):
+    try:
+        episodes = load_episodes(dirname)
+    except LoadMonitorResultsError:
         return None
-    episodes = load_monitor(dirname)
     episodes["timesteps"] = episodes["l"].cumsum()
     episodes["episodes"] = np.arange(1, len(episodes) + 1)
     return episodes
@@ -137,15 +173,29 @@ def _read_monitor(dirname: str) -> "pandas.DataFrame | None":
 def _config(dirname: str) -> dict[str, Any]:
     """Read a run's config.json; empty if it is missing or damaged."""
     try:
-        config = json.loads(Path(dirname, "config.json").read_text(encoding="utf-8"))
+        config = read_document(os.path.join(dirname, "config.json"), LARGEST_CONFIG)
     except (OSError, ValueError):
         return {}
     return config if isinstance(config, dict) else {}
 
 
-def _environment(dirname: str, tables: dict[str, "pandas.DataFrame"]) -> str:
+def _settings(config: dict[str, Any], prefix: str = "") -> frozenset[tuple[str, str]]:
+    """Return the names and values that are equal for all seeds of an experiment."""
+    found: set[tuple[str, str]] = set()
+    for name, value in config.items():
+        path = f"{prefix}{name}"
+        if path in OF_ONE_RUN:
+            continue
+        if isinstance(value, dict):
+            found |= _settings(value, f"{path}.")
+        elif " at 0x" not in str(value):
+            found.add((path, str(value)))
+    return frozenset(found)
+
+
+def _environment(config: dict[str, Any], tables: dict[str, "pandas.DataFrame"]) -> str:
     """Find the environment's id in config.json or in the monitor files."""
-    env = _config(dirname).get("env")
+    env = config.get("env")
     names = [env.get("env") if isinstance(env, dict) else None]
     if "monitor" in tables:
         names += [header.get("env_id") for header in tables["monitor"].headers]
@@ -167,9 +217,20 @@ def group_of(dirname: str) -> tuple[str, ...]:
 
 
 def labelled(runs: Sequence[Run]) -> list[Run]:
-    """Label runs by the shortest end of their group's path that no other group has."""
+    """Label runs by the shortest end of their group's path that no other group has, and by settings that differ."""
     labels = _told_apart({run.group for run in runs})
-    return [run._replace(label=labels[run.group]) for run in runs]
+    differing = {group: _differing({run.settings for run in runs if run.group == group}) for group in labels}
+    return [
+        run._replace(label=" ".join([labels[run.group], *_shown(run.settings, differing[run.group])])) for run in runs
+    ]
+
+
+def _differing(settings: set[frozenset[tuple[str, str]]]) -> frozenset[tuple[str, str]]:
+    return frozenset.union(*settings) - frozenset.intersection(*settings)
+
+
+def _shown(settings: frozenset[tuple[str, str]], differing: frozenset[tuple[str, str]]) -> list[str]:
+    return [f"{name.removeprefix('learn.')}={value}" for name, value in sorted(settings & differing)]
 
 
 def labelled_each(runs: Sequence[Run], named: bool) -> list[Run]:
@@ -216,14 +277,26 @@ def series(run: Run, xaxes: Sequence[str], values: Sequence[str], smooth: int | 
             if value not in table.columns or x_name is None:
                 continue
             x, y = (_numbers(table[name], run.dirname) for name in (x_name, value))
-            # The mean return is NaN until the first episode ends.
-            kept = np.isfinite(x) & np.isfinite(y)
+            # The mean return is NaN until the first episode ends, and NaN fails the comparison.
+            kept = (np.abs(x) < LARGEST_NUMBER) & (np.abs(y) < LARGEST_NUMBER)
             if kept.any():
                 x, y = x[kept], y[kept]
                 order = np.argsort(x, kind="stable")
                 width = smooth or (EPISODES_SMOOTHED if kind == "monitor" else 1)
                 return Series(x[order], moving_average(y[order], width), x_name, value)
     return None
+
+
+def moving_average(y: np.ndarray, width: int) -> np.ndarray:
+    """Compute the centered moving average over `width` values; near the ends, of the values within the window."""
+    if width <= 1 or len(y) == 0:
+        return np.asarray(y, dtype=np.float64)
+    y = np.asarray(y, dtype=np.float64)
+    sums = np.concatenate([[0.0], np.cumsum(y)])
+    index = np.arange(len(y))
+    first = np.maximum(index - (width - 1) // 2, 0)
+    last = np.minimum(index + width // 2 + 1, len(y))
+    return (sums[last] - sums[first]) / (last - first)
 
 
 def _numbers(column: Any, dirname: str) -> np.ndarray:
@@ -236,20 +309,22 @@ def _numbers(column: Any, dirname: str) -> np.ndarray:
 def merge(label: str, curves: Sequence[Series], estimate: str = "mean") -> Curve:
     """Merge the curves of several seeds, with a band of one standard deviation around their mean.
 
+    A run that ends before others keeps its last value, so that the line does not jump there.
+
     Args:
         label: name of the curve.
         curves: one curve for each seed; their x may differ, and some may be shorter.
-        estimate: 'mean', 'max' or 'min' over the seeds that have a value at x.
+        estimate: 'mean', 'max' or 'min' over the seeds that have begun at x.
     """
     xs = [curve.x for curve in curves]
     same = all(np.array_equal(x, xs[0]) for x in xs[1:])
     grid = xs[0] if same else np.unique(np.concatenate(xs))
     if len(grid) > MAX_POINTS and not same:
         grid = np.linspace(grid[0], grid[-1], MAX_POINTS)
-    ys = np.array([c.y if same else np.interp(grid, c.x, c.y, left=np.nan, right=np.nan) for c in curves])
-    # There may be a gap between the end of one run and the start of another.
-    covered = np.isfinite(ys).any(axis=0)
-    grid, ys = grid[covered], ys[:, covered]
+    ys = np.array([c.y if same else np.interp(grid, c.x, c.y, left=np.nan) for c in curves])
     mean, std = np.nanmean(ys, axis=0), np.nanstd(ys, axis=0)
     line = {"mean": np.nanmean, "max": np.nanmax, "min": np.nanmin}[estimate](ys, axis=0)
-    return Curve(label, grid, line, mean - std, mean + std)
+    ends = np.array([x[-1] for x in xs])
+    ends[ends >= grid[-1] - SAME_END * (grid[-1] - grid[0])] = grid[-1]
+    runs = (ends[:, None] >= grid).sum(axis=0)
+    return Curve(label, grid, line, mean - std, mean + std, runs=runs)
