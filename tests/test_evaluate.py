@@ -55,19 +55,19 @@ def test_modules_in_the_directory_of_a_run_are_not_imported(saved, tmp_path, com
 
 
 def test_one_seed_gives_one_result(saved):
-    first, again, other = (evaluate(str(saved), 5, seed=seed)["returns"] for seed in (1, 1, 2))
+    first, again, other = (evaluate(str(saved), episodes=5, seed=seed)["returns"] for seed in (1, 1, 2))
     assert first == again != other
 
 
 def test_most_likely_actions_leave_chance_to_the_environment(saved):
-    sampled = evaluate(str(saved), 20, seed=3, num_env=4)
-    likely = evaluate(str(saved), 20, seed=3, num_env=4, deterministic=True)
+    sampled = evaluate(str(saved), episodes=20, seed=3, num_env=4)
+    likely = evaluate(str(saved), episodes=20, seed=3, num_env=4, deterministic=True)
     assert sampled["returns"] != likely["returns"]
 
 
 def test_checkpoints_are_chosen_by_name(saved, capsys):
-    assert evaluate(str(saved), 1, checkpoint="5")["checkpoint"].endswith("00005")
-    assert evaluate(str(saved), 1, checkpoint="best")["checkpoint"].endswith("best")
+    assert evaluate(str(saved), episodes=1, checkpoint="5")["checkpoint"].endswith("00005")
+    assert evaluate(str(saved), episodes=1, checkpoint="best")["checkpoint"].endswith("best")
     assert main([str(saved), "--checkpoint", "7"]) == 2
     assert "00005, 00010" in capsys.readouterr().err
 
@@ -93,7 +93,7 @@ def test_a_video_is_recorded(saved, tmp_path):
 
     for shown, most in ((None, 1), (2, 2)):
         own = {} if shown is None else {"video_episodes": shown}
-        lengths = evaluate(str(saved), 3, video=str(tmp_path / str(shown)), **own)["lengths"]
+        lengths = evaluate(str(saved), episodes=3, video=str(tmp_path / str(shown)), **own)["lengths"]
         (video,) = (tmp_path / str(shown)).iterdir()
         assert len(imageio.v3.imread(video)) == sum(lengths[:most]) + 1
 
@@ -157,4 +157,4 @@ def test_episodes_that_only_max_ep_len_ends_do_end(tmp_path, monkeypatch, capsys
     log = tmp_path / "log"
     assert train(["--alg=sac", "--env=endless:Endless-v0", *small, *course, f"--log_path={log}", "--play"]) == 0
     assert capsys.readouterr().out.count("episode_rew=7.0") == 10
-    assert evaluate(str(log), 3, trust=True)["lengths"] == [7, 7, 7]
+    assert evaluate(str(log), episodes=3, trust=True)["lengths"] == [7, 7, 7]

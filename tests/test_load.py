@@ -54,7 +54,7 @@ def test_an_environment_takes_over_the_normalisation(tmp_path):
     env = build_env(json.loads((tmp_path / "config.json").read_text())["env"], training=False)
     tfbaselines.load(tmp_path, env)
     assert env.ob_rms.count > 100
-    assert tfbaselines.load(tmp_path)._env_state["ob"]["count"] == env.ob_rms.count
+    assert tfbaselines.load(tmp_path).observations.normalization["ob"]["count"] == env.ob_rms.count
     env.close()
 
 
@@ -165,11 +165,11 @@ def test_evaluating_a_changed_run_is_one_line_or_works(saved, tmp_path):
     for name, value in wrong.items():
         (tmp_path / "log/config.json").write_text(json.dumps(config | {name: value}))
         with pytest.raises(UsageError):
-            evaluate(tmp_path / "log", 1)
+            evaluate(tmp_path / "log", episodes=1)
     for name, value in {"env_type": "atari", "gamestate": "x", "reward_scale": 1e30, "num_env": 10**4}.items():
         (tmp_path / "log/config.json").write_text(json.dumps(config | {"env": config["env"] | {name: value}}))
         try:
-            assert evaluate(tmp_path / "log", 1)["lengths"]
+            assert evaluate(tmp_path / "log", episodes=1)["lengths"]
         except (UsageError, NotFiniteError):
             assert name != "num_env"
 

@@ -50,7 +50,7 @@ def test_a_run_is_recorded_from_the_command_line(saved, cartpole, tmp_path, caps
     out, err = capsys.readouterr()
     assert "7 episodes" in out and str(path) in out and "7 of 7 episodes" in err
     read = load_demonstrations(path, cartpole.observation_space, cartpole.action_space)
-    evaluated = evaluate(str(saved), 7, seed=3)
+    evaluated = evaluate(str(saved), episodes=7, seed=3)
     assert read.lengths.tolist() == evaluated["lengths"] and read.returns.tolist() == evaluated["returns"]
     assert read.terminated.all() and read.about == {
         "env": "CartPole-v1",
@@ -142,7 +142,7 @@ def test_a_mistake_is_one_line(arguments, words, saved, capsys, tmp_path, monkey
 def test_a_file_that_cannot_be_written_is_found_out_before_an_episode(where, saved, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     made = []
-    monkeypatch.setattr("tfbaselines.record.environments", lambda *_, **__: made.append(1))
+    monkeypatch.setattr("tfbaselines.evaluate.environments", lambda *_, **__: made.append(1))
     where = where.format(tmp=tmp_path)
     with pytest.raises(UsageError, match=f"out='{where}/x.npz' is not valid: cannot write in '{where}'"):
         record(str(saved), f"{where}/x.npz")

@@ -3,25 +3,29 @@
 config.json describes the environments and the policy; a checkpoint has the weights and the frozen normalization.
 """
 
+import contextlib
 import itertools
 import json
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tfbaselines.algs import get
 from tfbaselines.cli import Parser, exit_status, leave
 from tfbaselines.cli.stored import NOT_KEPT, OF_THE_MODEL, check_config, check_run, read_config
+from tfbaselines.config.options import FILE_NAME
 from tfbaselines.errors import UsageError, check_at_least
 from tfbaselines.loading import load_tensorflow
 from tfbaselines.training.checkpoint import Checkpoints, load_tree
 
 
 def evaluate(
-    directory: str,
+    run: Any,
+    env: Any = None,
     episodes: int = 20,
     deterministic: bool = False,
     seed: int = 0,
@@ -31,46 +35,40 @@ def evaluate(
     trust: bool = False,
     video_episodes: int = 1,
 ) -> dict[str, Any]:
-    """Run the policy of a saved run and collect the episodes.
+    """Run a policy and collect the episodes.
 
     Args:
-        directory: log directory of the run.
+        run: a model, or the log directory or a file of a saved run.
+        env: the environments, in any form that learn takes; None for those of the run.
         episodes: number of episodes.
         deterministic: take the most likely actions instead of sampling.
         seed: seed of the environments and of sampling.
         num_env: number of parallel environments; several favor short episodes, which end first.
         checkpoint: 'last', 'best', or the number of a checkpoint.
-        video: directory for a video of the first episodes; None for none.
+        video: directory for a video of the first episodes; None for none. An environment that is given needs
+            render_mode='rgb_array'.
         trust: import the modules named in config.json, which runs their code.
         video_episodes: number of episodes in the video; rendering them takes most of the time.
 
     Returns:
         'returns' and 'lengths' of the episodes; 'mean', 'std', 'min' and 'max' of the returns, 'mean_length', and
-        'checkpoint', the file that was evaluated; with `video` also 'videos', their paths.
+        'checkpoint', the file that was evaluated, or None for a model; with `video` also 'videos', their paths.
     """
     check_at_least(1, episodes=episodes, num_env=num_env, video_episodes=video_episodes)
-    config, path = find_run(directory, checkpoint, trust)
-    from tfbaselines.envs.vec import VecVideoRecorder
-    from tfbaselines.training.testing import episodes as play
-    from tfbaselines.training.testing import limit_as_trained
+    played: list[dict[str, Any]] = []
+    with acting(run, env, num_env, seed, checkpoint, trust, "rgb_array" if video else None) as (model, venv, path):
+        from tfbaselines.envs.vec import VecVideoRecorder
+        from tfbaselines.training.testing import episodes as play
 
-    env = environments(config, num_env, seed, "rgb_array" if video else None)
-    limit_as_trained(env, get(config["alg"]), config["learn"])
-    videos: list[str] = []
-    if video:
-        name = film_name(path)
-        env = VecVideoRecorder(env, video, lambda step: step == 0, sys.maxsize, name, announce=videos.append)
-    played = []
-    try:
-        model = load_model(config, env, path)
-        model.rng = np.random.default_rng(seed)
-        for episode in itertools.islice(play(model, env, deterministic), episodes):
+        videos: list[str] = []
+        if video:
+            name = "model" if path is None else film_name(Path(path))
+            venv = VecVideoRecorder(venv, video, lambda step: step == 0, sys.maxsize, name, announce=videos.append)
+        for episode in itertools.islice(play(model, venv, deterministic), episodes):
             played.append(episode)
             if video and len(played) == video_episodes:
-                env.end_video()
-    finally:
-        env.close()
-    return _results(played) | {"checkpoint": str(path)} | ({"videos": videos} if video else {})
+                venv.end_video()
+    return _results(played) | {"checkpoint": path} | ({"videos": videos} if video else {})
 
 
 def film_name(saved: Path) -> str:
@@ -91,65 +89,134 @@ def summary(returns: list[float]) -> dict[str, float]:
     return {name: float(getattr(np, name)(returns)) for name in ("mean", "std", "min", "max")}
 
 
+class Saved(NamedTuple):
+    """A saved run: its checked description, the file of its model, and that file's content if it was read."""
+
+    config: dict[str, Any]
+    path: Path
+    tree: dict[str, Any] | None
+
+
 def load(path: str | Path, env: Any = None, checkpoint: str = "last", trust: bool = False) -> Any:
     """Load a saved run; tfbaselines.load documents the arguments."""
-    from tfbaselines.envs.vec import VecNormalize, find_wrapper
-
-    config, path = find_run(path, checkpoint, trust)
-    if env is not None:
-        model = load_model(config, env, path)
-    else:
-        made = environments(config, num_env=1, seed=0)
-        try:
-            model = load_model(config, made, path)
-        finally:
-            made.close()
-    if env is None or find_wrapper(env, VecNormalize) is None:
-        model.take_raw()
-    return model
+    saved = find_run(path, checkpoint, trust)
+    return load_model(saved, None if env is None else _prepared(env, saved.config))
 
 
-def load_model(config: dict[str, Any], env: Any, path: str | Path) -> Any:
+def load_model(saved: Saved, env: Any = None) -> Any:
     """Load the trained model of a run.
 
     Args:
-        config: config.json of the run.
-        env: environments with the run's spaces; they get the run's normalization.
-        path: saved model or checkpoint.
+        saved: the run.
+        env: environments with the run's spaces; they get the run's normalization. None for none.
     """
     from tfbaselines.training.build import saved_model
+    from tfbaselines.training.observations import Spaces
 
+    config = saved.config
     kept = config["learn"].keys() - (set(NOT_KEPT) - set(OF_THE_MODEL))
     learn = {name: value for name, value in config["learn"].items() if name in kept}
-    model = saved_model(get(config["alg"]), config["network"], env, learn)
-    model.attach(env, config)
-    model.load(path)
+    tree = load_tree(saved.path) if saved.tree is None else saved.tree
+    try:
+        made_for = Spaces(tree["spaces"]) if env is None else env
+    except Exception as error:  # A stranger's file may hold anything.
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        raise UsageError(f"cannot load '{saved.path}': it is damaged ({reason})") from None
+    model = saved_model(get(config["alg"]), config["network"], made_for, learn)
+    model.config = config
+    if env is not None:
+        model.attach(env)
+    model.take(tree, saved.path)
     return model
 
 
-def find_run(path: str | Path, checkpoint: str, trust: bool) -> tuple[dict[str, Any], Path]:
-    """Find the checked configuration and the saved file of a run.
+def find_run(path: str | Path, checkpoint: str = "last", trust: bool = False) -> Saved:
+    """Find a saved run.
 
     Args:
         path: log directory of the run, or the saved file.
         checkpoint: 'last', 'best', or the number of a checkpoint in the log directory.
         trust: import the modules named in the configuration.
     """
-    path = Path(path).expanduser()
-    if path.is_file():
-        config = load_tree(path).get("config")
+    path, config, tree = Path(path).expanduser(), None, None
+    if path.is_dir():
+        checkpoints = Checkpoints(path / "checkpoints")
+        # A run of Python has no config.json if its environments are not made from an id.
+        if (path / FILE_NAME).exists() or checkpoints.latest() is None:
+            config = _checked(read_config(path), trust)
+        path = checkpoints.named(checkpoint)
+    elif not path.is_file():
+        read_config(path)
+    if config is None:
+        tree = load_tree(path)
+        config = tree.get("config")
         try:
             check_config(config)
         except ValueError as error:
+            why = config["why"] if isinstance(config, dict) and isinstance(config.get("why"), str) else error
             raise UsageError(
-                f"'{path}' does not hold the configuration of a run ({error}): models saved from Python without one "
-                "are loaded by learn(..., total_timesteps=0, load_path=...)"
+                f"'{path}' does not hold the configuration of a run ({why!s:.300}): "
+                "learn(..., total_timesteps=0, load_path=...) loads it"
             ) from None
-    else:
-        config = read_config(path)
-        path = Checkpoints(path / "checkpoints").named(checkpoint)
+        _checked(config, trust)
+    return Saved(config, path, tree)
+
+
+def _checked(config: dict[str, Any], trust: bool) -> dict[str, Any]:
     check_run(config, get(config["alg"]), trust)
-    return config, path
+    return config
+
+
+@contextlib.contextmanager
+def acting(
+    run: Any,
+    env: Any,
+    num_env: int,
+    seed: int,
+    checkpoint: str,
+    trust: bool,
+    render_mode: str | None = None,
+    around: Callable[[Any], Any] = lambda env: env,
+) -> Iterator[tuple[Any, Any, str | None]]:
+    """Give a model, environments to act in, and the model's file, and close the environments that are made here.
+
+    Args:
+        run, env, num_env, seed, checkpoint, trust: see `evaluate`.
+        render_mode: Gymnasium's render mode of environments that are made here; None for the run's.
+        around: wraps the environments before the algorithm's own wrappers.
+    """
+    saved = find_run(run, checkpoint, trust) if isinstance(run, str | os.PathLike) else None
+    config = run.config if saved is None else saved.config
+    from tfbaselines.envs.vec import VecEnv
+    from tfbaselines.training.testing import limit_as_trained
+
+    if env is None or isinstance(env, str):
+        venv = environments(
+            config if env is None else config | {"env": {"env": env}}, num_env, seed, render_mode, around
+        )
+    else:
+        venv = _prepared(env, config, seed, around)
+    try:
+        if "learn" in config:
+            limit_as_trained(venv, get(config["alg"]), config["learn"])
+        model = run if saved is None else load_model(saved, venv)
+        with model.acting_in(venv, np.random.default_rng(seed)):
+            yield model, venv, None if saved is None else str(saved.path)
+    finally:
+        if not isinstance(env, VecEnv):
+            venv.close()
+
+
+def _prepared(
+    env: Any, config: dict[str, Any], seed: int | None = None, around: Callable[[Any], Any] = lambda env: env
+) -> Any:
+    """Return environments in any form as the run's algorithm takes them."""
+    from tfbaselines.envs.adapt import as_vec_env
+
+    if "alg" not in config:
+        return around(as_vec_env(env, seed))
+    algorithm = get(config["alg"])
+    return algorithm.wrap(around(as_vec_env(env, seed, not algorithm.dict_observations)))
 
 
 def environments(
@@ -170,15 +237,19 @@ def environments(
     """
     from tfbaselines.envs.make import build_env, rendered
 
-    own = config["env"] | {"num_env": num_env, "seed": seed, "worker": None}
-    env = build_env(rendered(own, render_mode) if render_mode else own, training=False)
-    return get(config["alg"]).wrap(around(env))
+    if not config.get("env"):
+        raise UsageError("the run's environments were not made from an id: give them as env in Python")
+    algorithm = get(config["alg"]) if "alg" in config else None
+    own = {"flatten": algorithm is None or not algorithm.dict_observations, "normalize": False} | config["env"]
+    own |= {"num_env": num_env, "seed": seed, "worker": None}
+    env = around(build_env(rendered(own, render_mode) if render_mode else own, training=False))
+    return env if algorithm is None else algorithm.wrap(env)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command and return its exit status."""
     parser = Parser(prog="python -m tfbaselines.evaluate", description="Evaluate a saved run.")
-    parser.add_argument("directory", help="log directory of the run (--log_path)")
+    parser.add_argument("run", metavar="directory", help="log directory of the run (--log_path)")
     parser.add_argument("--episodes", type=int, default=20, help="number of episodes (default %(default)s)")
     parser.add_argument("--deterministic", action="store_true", help="most likely actions instead of sampled ones")
     parser.add_argument("--seed", type=int, default=0, help="seed of environments and sampling (default %(default)s)")

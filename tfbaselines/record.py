@@ -6,16 +6,15 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.algs import get
 from tfbaselines.cli import Parser, exit_status, leave
 from tfbaselines.errors import UsageError, check_at_least
-from tfbaselines.evaluate import environments, find_run, load_model, summary
+from tfbaselines.evaluate import acting, summary
 from tfbaselines.files import check_can_be_written
 from tfbaselines.loading import load_tensorflow
 
 
 def record(
-    directory: str,
+    run: Any,
     out: str,
     episodes: int = 50,
     deterministic: bool = False,
@@ -23,55 +22,41 @@ def record(
     num_env: int = 1,
     checkpoint: str = "last",
     trust: bool = False,
+    env: Any = None,
 ) -> dict[str, Any]:
-    """Run the policy of a saved run, and write the episodes to a file of demonstrations.
+    """Run a policy, and write the episodes to a file (demos/demonstrations.py).
 
     Args:
-        directory: log directory of the run.
+        run: a model, or the log directory or a file of a saved run.
         out: file to write.
         episodes: number of episodes.
         deterministic: take the most likely actions instead of sampling.
-        seed: seed of the environments and of sampling.
-        num_env: number of parallel environments; several favor short episodes, which end first.
-        checkpoint: 'last', 'best', or the number of a checkpoint.
-        trust: import the modules named in config.json, which runs their code.
+        seed, num_env, checkpoint, trust, env: see evaluate.
 
     Returns:
         'episodes', 'steps', 'mean', 'std', 'min' and 'max' of the returns, and 'file'.
     """
     check_at_least(1, episodes=episodes, num_env=num_env)
-    config, path = find_run(directory, checkpoint, trust)
     check_can_be_written("out", out)
-    from tfbaselines.demos import save_demonstrations
-    from tfbaselines.training.testing import limit_as_trained
-
-    env, recorder = _recorded_environments(config, num_env, seed)
-    try:
-        _check_space(recorder.observation_space)
-        limit_as_trained(env, get(config["alg"]), config["learn"])
-        model = load_model(config, env, path)
-        model.rng = np.random.default_rng(seed)
-        returns = _play(model, env, episodes, deterministic)
-        about = {"env": config["env"]["env"], "alg": config["alg"], "deterministic": deterministic, "seed": seed}
-        demonstrations = recorder.demonstrations(about)
-        save_demonstrations(out, demonstrations, recorder.recorded_space, env.action_space)
-    finally:
-        env.close()
-    return {"episodes": len(demonstrations.lengths), "steps": len(demonstrations)} | summary(returns) | {"file": out}
-
-
-def _recorded_environments(config: dict[str, Any], num_env: int, seed: int) -> tuple[Any, Any]:
-    from tfbaselines.demos.recording import record_below_normalization
-
     recorders = []
 
-    def recorded(env: Any) -> Any:
-        env, recorder = record_below_normalization(env)
-        recorders.append(recorder)
-        return env
+    def recorded(venv: Any) -> Any:
+        from tfbaselines.demos.recording import record_below_normalization
 
-    env = environments(config, num_env, seed, around=recorded)
-    return env, recorders[0]
+        venv, recorder = record_below_normalization(venv)
+        _check_space(recorder.observation_space)
+        recorders.append(recorder)
+        return venv
+
+    with acting(run, env, num_env, seed, checkpoint, trust, around=recorded) as (model, venv, _):
+        from tfbaselines.demos import save_demonstrations
+
+        returns = _play(model, venv, episodes, deterministic)
+        (recorder,) = recorders
+        played = {"env": model.config.get("env", {}).get("env"), "alg": model.config.get("alg")}
+        demonstrations = recorder.demonstrations(played | {"deterministic": deterministic, "seed": seed})
+        save_demonstrations(out, demonstrations, recorder.recorded_space, venv.action_space)
+    return {"episodes": len(demonstrations.lengths), "steps": len(demonstrations)} | summary(returns) | {"file": out}
 
 
 def _play(model: Any, env: Any, count: int, deterministic: bool) -> list[float]:
@@ -101,7 +86,7 @@ def _check_space(space: spaces.Space) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run the command and return its exit status."""
     parser = Parser(prog="python -m tfbaselines.record", description="Record demonstrations of a saved run.")
-    parser.add_argument("directory", help="log directory of the run (--log_path)")
+    parser.add_argument("run", metavar="directory", help="log directory of the run (--log_path)")
     parser.add_argument("--out", required=True, metavar="FILE", help="file to write, such as demo.npz")
     parser.add_argument("--episodes", type=int, default=50, help="number of episodes (default %(default)s)")
     parser.add_argument("--deterministic", action="store_true", help="most likely actions instead of sampled ones")

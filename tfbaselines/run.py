@@ -12,7 +12,7 @@ from typing import Any
 from tfbaselines import LEFT_OUT
 from tfbaselines.algs import ALGORITHMS
 from tfbaselines.cli import exit_status, leave
-from tfbaselines.cli.command_line import Arguments, help_text, parse, split
+from tfbaselines.cli.command_line import ENV_KWARGS, FLAGS, Arguments, help_text, parse, split
 from tfbaselines.cli.sections import below, config_text
 from tfbaselines.cli.stored import NOT_KEPT, READ_AGAIN, given_again, make_config, needs_trust, other_owner, read_config
 from tfbaselines.compat import names_of
@@ -25,6 +25,18 @@ from tfbaselines.loading import load_tensorflow
 from tfbaselines.logs.directory import clear, forget, has_checkpoint, holds_checkpoints, holds_run, locked
 from tfbaselines.logs.formats import check_format
 from tfbaselines.parallel import mpi
+
+# Arguments that shape the networks beside the networks' own.
+OF_NETWORKS = (
+    "network",
+    "value_network",
+    "normalize_observations",
+    "memory_size",
+    "vis_encode_type",
+    "hiddens",
+    "noisy",
+)
+OF_NETWORKS += ("dueling", "layer_norm", "distributional", "num_atoms", "v_min", "v_max", "reward_signals", "popart")
 
 # Arguments that end a run before its steps are done.
 ENDING = ("max_total_reward", "stop_max_score", "stop_at", "stop_without_gain")
@@ -73,6 +85,7 @@ def _main(argv: list[str]) -> int:
     # Keep the output of the environment's module out of the printed file.
     with contextlib.redirect_stdout(sys.stderr) if "print_config" in typed else contextlib.nullcontext():
         typed, stored = _resumed(typed)
+        stored |= _network_of(typed)
         added, origins = below(typed, stored)
         given = _expanded({**stored, **added, **typed})
         args = parse(given, ALGORITHMS, {name: origins[name] for name in origins.keys() - typed})
@@ -129,6 +142,24 @@ def _resumed(typed: dict[str, str | bool]) -> tuple[dict[str, str | bool], dict[
             path = stored[name]
             print(f"tfbaselines: the run's {name} is not kept: give --{name}={path!r:.200} again", file=sys.stderr)
     return typed | {"log_path": resume, "resume": resume}, given_again(stored, typed)
+
+
+def _network_of(typed: dict[str, str | bool]) -> dict[str, str | bool]:
+    """Return the arguments of the network in --load_path, if its run is known and of this algorithm."""
+    path = typed.get("load_path")
+    if not isinstance(path, str) or "network" in typed:
+        return {}
+    from tfbaselines.evaluate import find_run
+
+    try:
+        config = find_run(path, trust="trust" in typed).config
+    except (OSError, ValueError):
+        # Loading says what is wrong.
+        return {}
+    own = ALGORITHMS[config["alg"]].config.arguments()
+    given = config["given"] if typed.get("alg", FLAGS["alg"].default) == config["alg"] else {}
+    shaping = {name: value for name, value in given.items() if name in OF_NETWORKS or name not in {*own, *FLAGS}}
+    return {name: value for name, value in shaping.items() if not name.startswith(ENV_KWARGS) and name not in typed}
 
 
 def _run(args: Arguments) -> int:
@@ -250,6 +281,10 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
     from tfbaselines.config.options import RunOptions
 
     learn = args.algorithm.learn
+    if args.play and args.total_timesteps == 0 and args.learn.get("load_path") is not None:
+        model = _saved_model(args)
+        if model is not None:
+            return model
     env = _training_env(args, config, directory)
     options = RunOptions(
         resume=args.resume,
@@ -275,6 +310,17 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
         )
     finally:
         env.close()
+
+
+def _saved_model(args: Arguments) -> Any:
+    """Return the model to play, which needs none of the arguments of training; None if its run is not known."""
+    from tfbaselines.evaluate import find_run, load_model
+
+    try:
+        saved = find_run(args.learn["load_path"], trust=bool(args.trust))
+    except UsageError:
+        return None
+    return load_model(saved) if saved.config["alg"] == args.alg else None
 
 
 def _callbacks(args: Arguments, config: dict[str, Any]) -> list[Any]:

@@ -219,7 +219,7 @@ def test_five_episodes_of_cartpole_are_enough(tmp_path):
     flags = ["--alg=bc", "--env=CartPole-v1", f"--demo_path={DEMONSTRATIONS / 'cartpole.npz'}", "--log_path=log"]
     status, _, err = run("tfbaselines.run", *flags, "--seed=1", cwd=tmp_path)
     assert status == 0, err
-    assert evaluate(str(tmp_path / "log"), 20)["mean"] >= 475
+    assert evaluate(str(tmp_path / "log"), episodes=20)["mean"] >= 475
     curve = read_csv(tmp_path / "log/progress.csv")
     assert {"loss", "held_out_loss", "best_held_out_loss", "test_reward"} <= set(curve.columns)
     assert curve["held_out_loss"].iloc[-1] < 0.5 * curve["held_out_loss"].iloc[0]

@@ -258,7 +258,8 @@ def own_envs(tmp_path, monkeypatch):
 
 def play_all(directory, length=10):
     for deterministic in (True, False):
-        assert evaluate(str(directory), 3, deterministic, num_env=2, trust=True)["lengths"] == [length] * 3
+        options = {"deterministic": deterministic, "num_env": 2, "trust": True}
+        assert evaluate(str(directory), episodes=3, **options)["lengths"] == [length] * 3
 
 
 @pytest.mark.parametrize(

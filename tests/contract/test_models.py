@@ -24,9 +24,7 @@ from small_runs import (
 
 from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.config.bases import ReplayConfig, SearchConfig
-from tfbaselines.envs.make import build_env
-from tfbaselines.envs.vec.observations import ONLY, parts_of
-from tfbaselines.evaluate import evaluate, load_model
+from tfbaselines.evaluate import evaluate
 from tfbaselines.plot.__main__ import main as plot
 from tfbaselines.run import main
 from tfbaselines.training.build import saved_model
@@ -125,11 +123,11 @@ def test_a_run_leaves_its_files(saved):
 
 def test_a_saved_run_is_evaluated(saved):
     directory = str(saved[1] / "log")
-    first, again, other = (evaluate(directory, 2, seed=seed)["returns"] for seed in (1, 1, 2))
+    first, again, other = (evaluate(directory, episodes=2, seed=seed)["returns"] for seed in (1, 1, 2))
     assert first == again
     # An untrained policy reaches none of the goals, for which there is one return.
     assert first != other or get(saved[0]).goals
-    exact, more = (evaluate(directory, 2, seed=1, deterministic=True, num_env=count) for count in (1, 2))
+    exact, more = (evaluate(directory, episodes=2, seed=1, deterministic=True, num_env=count) for count in (1, 2))
     assert len(exact["returns"]) == len(more["returns"]) == 2
 
 
@@ -140,21 +138,6 @@ def test_a_saved_model_is_played(saved, capsys, monkeypatch, tmp_path):
     own = ["--num_timesteps=0", f"--load_path={directory / 'model'}", "--play", f"--log_path={tmp_path / 'log'}"]
     assert main(flags(alg, *own)) == 0
     assert capsys.readouterr().out.count("episode_rew=") == 10
-
-
-def test_a_saved_model_is_exported(saved, tmp_path):
-    directory = saved[1]
-    config = json.loads((directory / "log/config.json").read_text())
-    env = build_env(config["env"], training=False)
-    model = load_model(config, env, directory / "model")
-    model.export(tmp_path / "served")
-    rng, parts = np.random.default_rng(0), parts_of(env.observation_space)
-    drawn = {name: rng.normal(size=(5, *part.shape)).astype(np.float32) for name, part in parts.items()}
-    obs = drawn.get(ONLY, drawn)
-    inputs = {"observations" if name == ONLY else f"observations_{name}": part for name, part in drawn.items()}
-    answers = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"](**inputs)
-    np.testing.assert_allclose(answers["actions"], model.act(obs, deterministic=True)[0], **CLOSE)
-    np.testing.assert_allclose(answers["values"], model.value(obs), **CLOSE)
 
 
 def test_a_saved_run_is_plotted(saved, tmp_path):

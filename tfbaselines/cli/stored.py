@@ -5,6 +5,8 @@ the user trusts the run, and no path in it is ever used.
 """
 
 import datetime
+import functools
+import math
 import os
 import platform
 import re
@@ -16,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from tfbaselines import __version__
-from tfbaselines.cli.command_line import FLAGS, OF_THE_RUN, Arguments, check_arguments
+from tfbaselines.cli.command_line import ENV_KWARGS, FLAGS, OF_THE_RUN, Arguments, check_arguments
 from tfbaselines.config.algorithm import Algorithm
-from tfbaselines.config.groups import network_named, reads_demonstrations
+from tfbaselines.config.argument import shown
+from tfbaselines.config.groups import ACTIVATIONS, network_named, reads_demonstrations
 from tfbaselines.config.options import FILE_NAME, to_jsonable
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.files import read_document
@@ -62,25 +65,140 @@ LARGEST = 2**20
 PACKAGES = ("tensorflow", "tensorflow-probability", "keras", "gymnasium", "numpy", "mpi4py", "ale-py", "mujoco")
 
 
+class CannotBeStored(Exception):
+    """The run cannot be described by config.json."""
+
+
 def make_config(args: Arguments, ranks: int = 1) -> dict[str, Any]:
-    """Describe a run of a checked command line that is about to start on this many MPI ranks."""
-    return to_jsonable(
-        {
-            "alg": args.alg,
-            "network": args.network,
-            "env": env_config(args),
-            "learn": args.learn,
-            "arguments": args.flags,
-            "given": args.given,
-            "command": [sys.executable, *sys.argv],
-            "ranks": ranks,
-            "started": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
-            "versions": {"tfbaselines": __version__, "python": platform.python_version()} | _versions(),
-            "git_commit": {"tfbaselines": _commit(Path(__file__).parent), "working_directory": _commit(Path("."))},
-            "host": platform.node(),
-            "platform": platform.platform(),
-        }
-    )
+    """Describe a run of the command line that is about to start on so many MPI ranks."""
+    own = {"alg": args.alg, "network": args.network, "env": env_config(args), "learn": args.learn}
+    return to_jsonable(own | {"arguments": args.flags, "given": args.given} | circumstances(ranks))
+
+
+def circumstances(ranks: int) -> dict[str, Any]:
+    """Describe the command, the versions and the machine of a run."""
+    return {
+        "command": [sys.executable, *sys.argv],
+        "ranks": ranks,
+        "started": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+        "versions": {"tfbaselines": __version__, "python": platform.python_version()} | _versions(),
+        "git_commit": {"tfbaselines": _commit(Path(__file__).parent), "working_directory": _commit(Path("."))},
+        "host": platform.node(),
+        "platform": platform.platform(),
+    }
+
+
+def describe_learn(algorithm: Algorithm, network: Any, config: Any, env: dict[str, Any]) -> dict[str, Any]:
+    """Describe a run that Python's learn starts, as make_config does, or raise CannotBeStored.
+
+    Args:
+        algorithm: declaration of the algorithm.
+        network: the network that learn was given.
+        config: arguments of the algorithm.
+        env: the environments, as `describe_env` gives them; empty if they cannot be made from an id.
+    """
+    if not isinstance(network, str):
+        raise CannotBeStored("its network is a function")
+    learn: dict[str, Any] = {}
+    # What only Python's learn knows is no argument; resuming asks for it by this text.
+    given = {"alg": algorithm.name, "network": network, "env": env.get("env", "environments given in Python")}
+    given |= {name: str(env[name]) for name in ("num_env", "seed") if env.get(name) is not None}
+    given |= {f"{ENV_KWARGS}{name}": repr(value) for name, value in (env.get("env_kwargs") or {}).items()}
+    arguments = {name: argument for name, argument in config.arguments().items() if argument.settable}
+    values = {name: getattr(config, name) for name in arguments if name not in OF_THE_RUN}
+    for name, value in (values | config.network_kwargs).items():
+        is_function = callable(value) and getattr(value, "__name__", None) not in ACTIVATIONS
+        if is_function and name not in arguments:
+            raise CannotBeStored(f"{name} is a function")
+        value = value.__name__ if callable(value) and not is_function else value
+        if name not in arguments or value != arguments[name].default:
+            given[name] = shown(to_jsonable(value))
+            if not is_function:
+                learn[name] = value
+    if config.total_timesteps is not None:
+        given["num_timesteps"] = shown(config.total_timesteps)
+    described = {"alg": algorithm.name, "network": network, "env": env, "learn": learn, "given": given}
+    try:
+        check_config(described := to_jsonable(described))
+    except ValueError as error:
+        raise CannotBeStored(str(error)) from None
+    return described
+
+
+# Wrappers of environments that the commands put around them as well, or that change no observation.
+KNOWN_WRAPPERS = ("VecNormalize", "VecPacked", "VecActionMask", "VecCheckedMask", "VecVideoRecorder", "_Begun")
+
+
+def describe_env(env: Any, seed: int | None, flatten: bool) -> dict[str, Any]:
+    """Describe vector environments for envs.make.build_env, or raise CannotBeStored."""
+    inner, normalized = env, False
+    while hasattr(inner, "venv"):
+        name = type(inner).__name__
+        if name not in KNOWN_WRAPPERS or not type(inner).__module__.startswith("tfbaselines."):
+            raise _not_from_an_id(f"it is wrapped in {name}")
+        normalized |= name == "VecNormalize"
+        inner = inner.venv
+    one, scale = next(iter(getattr(inner, "envs", ())), None), 1.0
+    while hasattr(one, "env") and type(one).__module__.startswith("tfbaselines."):
+        scale *= getattr(one, "scale", 1.0)
+        one = one.env
+    if flatten and type(one).__name__ == "FlattenObservation":
+        one = one.env
+    kwargs = env_arguments(one)
+    own = {"env": one.spec.id, "num_env": inner.num_envs, "seed": seed, "reward_scale": scale}
+    return own | {"env_kwargs": kwargs or None, "normalize": normalized, "flatten": flatten}
+
+
+# Value of max_episode_steps for gymnasium.make.
+NO_LIMIT = -1
+
+
+def env_arguments(env: Any) -> dict[str, Any]:
+    """Return the arguments with which gymnasium.make repeats an environment, or raise CannotBeStored."""
+    import gymnasium
+    import numpy as np
+
+    from tfbaselines.envs import env_type_of
+
+    spec = getattr(env, "spec", None)
+    registered = gymnasium.registry.get(spec.id) if spec is not None else None
+    if registered is None:
+        raise _not_from_an_id("it has none that is registered")
+    if spec.additional_wrappers != registered.additional_wrappers:
+        raise _not_from_an_id(f"it is wrapped in {', '.join(one.name for one in spec.additional_wrappers)}")
+    if env_type_of(spec.id)[0] == "atari":
+        raise _not_from_an_id("Atari games are made with baselines' wrappers")
+    kwargs = {}
+    for name, value in spec.kwargs.items():
+        usual = name in registered.kwargs and np.array_equal(registered.kwargs[name], value)
+        if name != "render_mode" and not usual:
+            kwargs[name] = _as_json(name, value)
+    limits = []
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, gymnasium.wrappers.TimeLimit):
+            limits.append(env.spec.max_episode_steps)
+        env = env.env
+    limit = min(limits, default=NO_LIMIT)
+    if limit != (registered.max_episode_steps or NO_LIMIT):
+        kwargs["max_episode_steps"] = limit
+    return kwargs
+
+
+def _not_from_an_id(why: str) -> CannotBeStored:
+    return CannotBeStored(f"env_fn's environment cannot be made again from an id: {why}")
+
+
+def _as_json(name: str, value: Any) -> Any:
+    """Convert an argument of the environment to JSON, or raise CannotBeStored."""
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, list | tuple):
+        return [_as_json(name, item) for item in value]
+    if isinstance(value, dict) and all(type(key) is str for key in value):
+        return {key: _as_json(name, item) for key, item in value.items()}
+    if value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value)):
+        return value
+    raise _not_from_an_id(f"its argument '{name}' is not JSON")
 
 
 def env_config(args: Arguments) -> dict[str, Any]:
@@ -91,6 +209,7 @@ def env_config(args: Arguments) -> dict[str, Any]:
     }
 
 
+@functools.cache
 def _versions() -> dict[str, str]:
     versions = {}
     for package in PACKAGES:
@@ -101,6 +220,7 @@ def _versions() -> dict[str, str]:
     return versions
 
 
+@functools.cache
 def _commit(directory: Path) -> str | None:
     """Return the commit of a git checkout, marked if files differ from it; None outside a checkout.
 
@@ -143,7 +263,8 @@ def check_config(config: Any) -> None:
         if not FORM[name](value):
             raise UsageError(f"'{name}' does not have the form that it needs")
     unknown = config["env"].keys() - {*ENV_NAMES, "normalize", "flatten"}
-    if unknown or "env" not in config["env"]:
+    # Environments that Python's learn was given may have no id.
+    if unknown or (config["env"] and "env" not in config["env"]):
         raise UsageError(f"'env' has the unknown entry '{min(unknown):.80}'" if unknown else "'env' does not name one")
     for name in ENV_NAMES:
         if name in config["env"]:

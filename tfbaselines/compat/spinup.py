@@ -6,7 +6,6 @@ A run's config.json describes env_fn's environment by an id and arguments.
 
 import contextlib
 import dataclasses
-import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -18,11 +17,10 @@ import numpy as np
 
 from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.cli.command_line import ENV_KWARGS, OF_THE_RUN, check_arguments, parse
-from tfbaselines.cli.stored import check_config, make_config, read_config
+from tfbaselines.cli.stored import CannotBeStored, check_config, env_arguments, make_config, read_config
 from tfbaselines.config.argument import shown
 from tfbaselines.config.groups import ACTIVATIONS, network_named
 from tfbaselines.config.options import FILE_NAME, write_config
-from tfbaselines.envs import env_type_of
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import forget, holds_checkpoints, holds_run, locked
@@ -34,17 +32,10 @@ SPINNING_UP = ("vpg", "trpo", "ppo", "ddpg", "td3", "sac")
 # Spinning Up's multi-layer perceptrons.
 NETWORK = "dense"
 
-# Value of max_episode_steps for gymnasium.make.
-NO_LIMIT = -1
-
-
-class CannotBeStored(Exception):
-    """The run cannot be described by config.json."""
-
 
 def config_of(name: str, env: gymnasium.Env, arguments: dict[str, Any], exp_name: Any = None) -> dict[str, Any]:
     """Make the config.json of a run with these arguments of learn, as the command line would; or CannotBeStored."""
-    env_kwargs = _env_kwargs(env)
+    env_kwargs = env_arguments(env)
     given = {"alg": name, "env": env.spec.id, "network": NETWORK}
     given |= {f"{ENV_KWARGS}{key}": repr(value) for key, value in env_kwargs.items()}
     for key, value in arguments.items():
@@ -68,52 +59,6 @@ def config_of(name: str, env: gymnasium.Env, arguments: dict[str, Any], exp_name
     except ValueError as error:
         raise CannotBeStored(str(error)) from None
     return config
-
-
-def _env_kwargs(env: gymnasium.Env) -> dict[str, Any]:
-    """Return the arguments with which gymnasium.make repeats the environment, or raise CannotBeStored."""
-    spec = getattr(env, "spec", None)
-    registered = gymnasium.registry.get(spec.id) if spec is not None else None
-    if registered is None:
-        raise _not_from_an_id("it has none that is registered")
-    if spec.additional_wrappers != registered.additional_wrappers:
-        raise _not_from_an_id(f"it is wrapped in {', '.join(one.name for one in spec.additional_wrappers)}")
-    if env_type_of(spec.id)[0] == "atari":
-        raise _not_from_an_id("Atari games are made with baselines' wrappers")
-    kwargs = {}
-    for name, value in spec.kwargs.items():
-        usual = name in registered.kwargs and np.array_equal(registered.kwargs[name], value)
-        if name != "render_mode" and not usual:
-            kwargs[name] = _as_json(name, value)
-    limit = _step_limit(env)
-    if limit != (registered.max_episode_steps or NO_LIMIT):
-        kwargs["max_episode_steps"] = limit
-    return kwargs
-
-
-def _not_from_an_id(why: str) -> CannotBeStored:
-    return CannotBeStored(f"env_fn's environment cannot be made again from an id: {why}")
-
-
-def _step_limit(env: gymnasium.Env) -> int:
-    limits = []
-    while isinstance(env, gymnasium.Wrapper):
-        if isinstance(env, gymnasium.wrappers.TimeLimit):
-            limits.append(env.spec.max_episode_steps)
-        env = env.env
-    return min(limits, default=NO_LIMIT)
-
-
-def _as_json(name: str, value: Any) -> Any:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, list | tuple):
-        return [_as_json(name, item) for item in value]
-    if isinstance(value, dict) and all(type(key) is str for key in value):
-        return {key: _as_json(name, item) for key, item in value.items()}
-    if value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value)):
-        return value
-    raise _not_from_an_id(f"its argument '{name}' is not JSON")
 
 
 # Number of the first positional arguments: env_fn, actor_critic, ac_kwargs and seed.

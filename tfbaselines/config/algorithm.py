@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from tfbaselines.config.config import Config
+from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import UsageError, unknown
 from tfbaselines.loading import load_tensorflow
 
@@ -140,6 +141,9 @@ def takes(algorithm: Algorithm, env: str = ENV) -> Callable[[Callable[..., Any]]
                 network, env = env, network
             made = _environments(algorithm, env, arguments)
             defaults = _defaults_for(env, network, config) if isinstance(env, str) else {}
+            options = arguments.get("run") or RunOptions()
+            if isinstance(options, RunOptions):
+                arguments["run"] = dataclasses.replace(options, network=network)
             return learn(network, **defaults | arguments | made)
 
         with_names.__signature__ = _signature(learn, config)

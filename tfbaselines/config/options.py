@@ -5,7 +5,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,9 @@ class RunOptions:
         make_env: function from a worker's number to its environments, for algorithms with several workers.
         make_eval_env: function from a number of environments to environments for evaluation; they write no files, and
             their statistics are frozen.
-        config: description of the run, stored in each saved file.
+        config: description of the run, stored in each saved file; None describes learn's own arguments, and the
+            environments if they can be made from an id.
+        network: network of the run for its description; learn sets it.
     """
 
     resume: str | None = None
@@ -51,7 +53,8 @@ class RunOptions:
     mpi_exchange: str = "auto"
     make_env: Callable[[int], Any] | None = None
     make_eval_env: Callable[[int], Any] | None = None
-    config: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] | None = None
+    network: Any = None
 
     def __post_init__(self) -> None:
         for name, choices in (("precision", PRECISIONS), ("on_nan", ON_NAN), ("mpi_exchange", EXCHANGES)):

@@ -14,6 +14,7 @@ from gymnasium import spaces
 from tfbaselines.compiling import compiled
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.config import Config, NetworkSpec
+from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.envs.vec.packed import opened
 from tfbaselines.errors import UsageError
 from tfbaselines.files import replace_directory
@@ -130,22 +131,23 @@ class _ServedPolicy(tf.Module):
         if policy.normalizer:
             self.statistics = policy.normalizer.variables
         spec = observation_spec(opened(policy.observation_space))
+        parts = spec if isinstance(spec, dict) else {ONLY: spec}
         if normalization.get("ob"):
             # The policy learned from normalized observations; the served policy takes raw ones.
-            spec = tf.TensorSpec(spec.shape, tf.float32)
+            parts[ONLY] = tf.TensorSpec(parts[ONLY].shape, tf.float32)
         named = isinstance(spec, dict)
-        specs = {_argument(name): part for name, part in spec.items()} if named else {PREFIX: spec}
+        specs = {_argument(name) if named else PREFIX: part for name, part in parts.items()}
         if policy.recurrent:
             specs["states"] = tf.TensorSpec((None, policy.state_size), tf.float32)
             specs["masks"] = tf.TensorSpec((None,), tf.float32)
 
         def serve(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-            if named:
-                obs = {name: inputs[_argument(name)] for name in spec}
-            else:
-                obs = _normalize(inputs[PREFIX], normalization)
+            obs = {name: inputs[_argument(name) if named else PREFIX] for name in parts}
+            if ONLY in obs:
+                obs[ONLY] = _normalize(obs[ONLY], normalization)
+            shown = obs if named else obs[ONLY]
             with one_step():
-                outputs = policy.forward(obs, inputs.get("masks"), inputs.get("states"))
+                outputs = policy.forward(shown, inputs.get("masks"), inputs.get("states"))
             actions = policy.head.distribution(outputs.flat).mode()
             if isinstance(policy.action_space, spaces.Box):
                 kind = actions.dtype.as_numpy_dtype

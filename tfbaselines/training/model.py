@@ -1,26 +1,27 @@
 """Models: learn() returns a policy that acts, and that is saved, loaded and exported with its statistics."""
 
+import contextlib
+import copy
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.envs.vec.observations import MASK, named_parts, parts_of, parts_of_obs
-from tfbaselines.envs.vec.packed import PackedSpace, check_masks, opened, unpacked
-from tfbaselines.envs.wrappers import scaled
-from tfbaselines.errors import NotFiniteError, UsageError, bad_argument
+from tfbaselines.envs.vec import VecEnv
+from tfbaselines.envs.vec.base import find_wrapper
+from tfbaselines.envs.vec.packed import unpacked
+from tfbaselines.envs.wrappers import VecNormalize
+from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.learn.optimizers import AveragedPolicy, Optimizer, restore_slots, slots
 from tfbaselines.logs import logger
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.base import BasePolicy
-from tfbaselines.policy.encoding import observation_dtype
 from tfbaselines.training.checkpoint import load_tree, save_tree, saved_file
+from tfbaselines.training.observations import Observations, alone, length
 
 FORMAT = "tfbaselines-model-1"
-# Advice for Dict and Tuple observations, if the network gets them as one vector.
-FLATTEN = "those of several parts were flattened: gymnasium.spaces.flatten(env.observation_space, obs)"
 
 
 class Part:
@@ -70,32 +71,40 @@ class PolicyModel:
         self.actor = make_actor(policy)
         self.rng = rng if rng is not None else np.random.default_rng()
         self.config: dict[str, Any] = {}
-        self._env: Any = None
-        self._env_state: dict[str, Any] = {}
-        self._takes_raw = False
-
-    def take_raw(self) -> None:
-        """Take raw observations from now on, and scale them as the environments of training did."""
-        self._takes_raw = True
+        self.observations = Observations(policy.observation_space, policy.action_space)
 
     def attach(self, env: Any, config: dict[str, Any] | None = None, rng: np.random.Generator | None = None) -> None:
-        """Attach the model to a run.
+        """Attach the model to environments, for their observations.
 
         A saved file then includes the environments' normalization; the environments take over the normalization of a
-        loaded file, or of the environments that were attached before.
+        loaded file, or of the environments that were attached before. Observations of environments without
+        VecNormalize are scaled by the model, if training normalized them.
 
         Args:
             env: the environments.
-            config: arguments of the run, which saved files include.
+            config: description of the run, which saved files include; None keeps the model's own.
             rng: random generator of the run; None keeps the model's own.
         """
         self.rng = self.rng if rng is None else rng
-        if self._env is not None:
-            self._env_state = self._env.normalization() or self._env_state
-        self._env = env
-        if self._env_state:
-            env.restore_normalization(self._env_state)
-        self.config = dict(config or {})
+        self.config = self.config if config is None else dict(config)
+        self.observations.attach(env)
+
+    @contextlib.contextmanager
+    def acting_in(self, env: VecEnv, rng: np.random.Generator) -> Iterator[None]:
+        """Act in other environments for a while; the statistics of observations stay as they are."""
+        before = self.observations, self.rng
+        self.observations = copy.copy(self.observations)
+        normalized = find_wrapper(env, VecNormalize)
+        trained = normalized is not None and normalized.training
+        try:
+            self.attach(env, rng=rng)
+            if trained:
+                normalized.training = False
+            yield
+        finally:
+            self.observations, self.rng = before
+            if trained:
+                normalized.training = True
 
     def add_parts(self, *parts: Any) -> None:
         """Save further objects with the model, which they needed when they were made; see Part."""
@@ -103,7 +112,7 @@ class PolicyModel:
 
     @property
     def initial_state(self) -> np.ndarray | None:
-        """Recurrent state at the start of an episode [1, S]; None for a feed-forward policy."""
+        """Recurrent state at the start of episodes [1, S], for any number of them; None for a feed-forward policy."""
         return self.policy.initial_state(1)
 
     def step(
@@ -119,8 +128,8 @@ class PolicyModel:
         Returns:
             actions [N, ...], values [N], new states or None, negative log probabilities [N].
         """
-        obs = self._batch(obs)
-        count = _length(obs)
+        obs = self.observations.batch(self.observations.named(obs))
+        count = length(obs)
         noise = self.policy.head.draw_noise(self.rng, (count,))
         return tuple(self.actor.step(obs, *self._memory(count, S, M), noise))
 
@@ -142,10 +151,10 @@ class PolicyModel:
         Returns:
             The action, or a batch, and the new recurrent state (None for a feed-forward policy).
         """
-        obs = self._named(obs)
-        single = self._is_single(obs)
-        batch = self._batch(_alone(obs) if single else obs)
-        count = _length(batch)
+        obs = self.observations.named(obs)
+        single = self.observations.is_single(obs)
+        batch = self.observations.batch(alone(obs) if single else obs)
+        count = length(batch)
         noise = None if deterministic else self.policy.head.draw_noise(self.rng, (count,))
         actions, states = self.actor.choose(batch, *self._memory(count, state, mask), noise)
         space = self.policy.action_space
@@ -178,8 +187,8 @@ class PolicyModel:
 
     def value(self, obs: np.ndarray, S: np.ndarray | None = None, M: np.ndarray | None = None) -> np.ndarray:
         """Return the values [N] of a batch of observations."""
-        obs = self._batch(obs, acted_on=False)
-        return self.actor.value(obs, *self._memory(_length(obs), S, M))
+        obs = self.observations.batch(self.observations.named(obs), acted_on=False)
+        return self.actor.value(obs, *self._memory(length(obs), S, M))
 
     def initial_states(self, count: int) -> np.ndarray | None:
         """Return the recurrent states [count, S] at the start of episodes; None for a feed-forward policy."""
@@ -241,7 +250,9 @@ class PolicyModel:
 
     def tree(self) -> dict[str, Any]:
         """Return the content of a saved model."""
-        return {"format": FORMAT, "config": self.config, "model": self.state(), "normalization": self._normalization}
+        observations = self.observations
+        tree = {"format": FORMAT, "config": self.config, "model": self.state()}
+        return tree | {"normalization": observations.normalization, "spaces": observations.state()}
 
     def take(self, tree: dict[str, Any], path: str | os.PathLike) -> None:
         """Take over the content of a saved model; raise ValueError with the file's name if it does not fit."""
@@ -250,9 +261,7 @@ class PolicyModel:
             raise UsageError(f"'{path}' is not a model saved by tfbaselines")
         try:
             self.restore(tree["model"])
-            self._env_state = tree["normalization"] or {}
-            if self._env is not None and self._env_state:
-                self._env.restore_normalization(self._env_state)
+            self.observations.restore(tree["spaces"], tree["normalization"] or {})
         except ValueError as error:
             raise UsageError(f"cannot load '{path}': {' '.join(str(error).split())[:500]}") from None
         except Exception as error:  # For a stranger's file numpy, Keras and TensorFlow raise almost anything.
@@ -275,50 +284,7 @@ class PolicyModel:
         """Write a TensorFlow SavedModel that serves raw observations; see training/build.py."""
         from tfbaselines.training.build import export_saved_model
 
-        export_saved_model(self.policy, self._normalization, os.path.expanduser(directory))
-
-    def _named(self, obs: Any) -> Any:
-        """Convert observations to arrays; parts of Tuple and nested ones get the names of the policy's space."""
-        space = self.policy.observation_space
-        of_parts = opened(space)
-        if isinstance(of_parts, spaces.Dict) and isinstance(obs, Mapping | tuple):
-            obs = named_parts(obs)
-            missing = of_parts.spaces.keys() - obs.keys()
-            if missing:
-                raise UsageError(f"obs lacks {', '.join(sorted(missing))}: it has {', '.join(obs) or 'nothing'}")
-            return {name: _as_array(obs[name], part) for name, part in of_parts.spaces.items()}
-        if isinstance(space, spaces.Dict):
-            raise bad_argument("obs", obs, f"a dictionary of {', '.join(space.spaces)}")
-        if isinstance(obs, Mapping):
-            raise bad_argument("obs", obs, f"observations have the shape {space.shape}, and no parts; {FLATTEN}")
-        return _as_array(obs, space)
-
-    def _is_single(self, obs: Any) -> bool:
-        """Return whether `obs` is one observation, not a batch."""
-        space = self.policy.observation_space
-        name, part = next(iter(parts_of(opened(space) if isinstance(obs, Mapping) else space).items()))
-        return np.ndim(parts_of_obs(obs)[name]) == len(part.shape)
-
-    def _batch(self, obs: Any, acted_on: bool = True) -> Any:
-        space, obs = self.policy.observation_space, self._named(obs)
-        if not isinstance(obs, Mapping):
-            return _checked(_as_array(self._scaled(obs), space) if self._takes_raw else obs, space)
-        parts = {name: _checked(obs[name], part) for name, part in opened(space).spaces.items()}
-        if MASK in parts and acted_on:
-            check_masks(parts[MASK], self.policy.action_space)
-        return space.pack(parts) if isinstance(space, PackedSpace) else parts
-
-    @property
-    def _normalization(self) -> dict[str, Any]:
-        """The statistics that scale raw observations for the policy."""
-        return self._env_state if self._env is None or self._takes_raw else self._env.normalization()
-
-    def _scaled(self, obs: np.ndarray) -> np.ndarray:
-        statistics = self._env_state.get("ob")
-        if statistics is None:
-            return obs
-        epsilon, clipob = self._env_state["epsilon"], self._env_state["clipob"]
-        return scaled(obs, statistics["mean"], statistics["var"], epsilon, clipob)
+        export_saved_model(self.policy, self.observations.normalization, os.path.expanduser(directory))
 
     def _memory(self, count: int, states: Any, episode_start: Any) -> tuple[Any, Any]:
         if not self.policy.recurrent:
@@ -326,37 +292,9 @@ class PolicyModel:
         first = self.policy.initial_state(count)
         states = first if states is None else np.asarray(states, np.float32)
         if states.shape != first.shape:
-            accepted = f"that of {count} observations is {first.shape}; give what the call before returned, or None"
-            raise bad_argument("state.shape", states.shape, accepted)
+            # An initial state is that of any number of environments.
+            if states.ndim != 2 or not np.array_equal(states, self.policy.initial_state(len(states))):
+                accepted = f"that of {count} observations is {first.shape}; give what the call before returned, or None"
+                raise bad_argument("state.shape", states.shape, accepted)
+            states = first
         return states, np.zeros(count, bool) if episode_start is None else np.atleast_1d(episode_start)
-
-
-def _as_array(obs: Any, space: spaces.Space) -> np.ndarray:
-    try:
-        return np.asarray(obs, observation_dtype(space))
-    except (TypeError, ValueError):
-        accepted = f"one observation of shape {space.shape} or a batch of them; of reset() and step() the first value"
-        if isinstance(obs, tuple):
-            accepted += f"; {FLATTEN}"
-        raise bad_argument("obs", obs, accepted) from None
-
-
-def _checked(obs: np.ndarray, space: spaces.Space) -> np.ndarray:
-    if obs.shape[1:] != space.shape:
-        raise bad_argument("obs.shape", obs.shape, f"a batch of observations has the shape {('N', *space.shape)}")
-    if obs.dtype.kind == "f" and not np.isfinite(obs).all():
-        # The action would be arbitrary, and a recurrent state would stay NaN.
-        raise NotFiniteError(f"obs has a number that is not finite: {obs[~np.isfinite(obs)][0]}")
-    return obs
-
-
-def _alone(obs: Any) -> Any:
-    """Return one observation as a batch of one."""
-    if isinstance(obs, Mapping):
-        return {name: part[None] for name, part in obs.items()}
-    return obs[None]
-
-
-def _length(obs: Any) -> int:
-    """Return the number of observations in a batch."""
-    return len(next(iter(parts_of_obs(obs).values())))

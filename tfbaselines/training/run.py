@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from operator import attrgetter
 from typing import Any, NoReturn, TypeVar
 
+from tfbaselines.cli.stored import CannotBeStored, describe_env, describe_learn
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.config import Config
 from tfbaselines.envs.vec import VecEnv
@@ -96,13 +97,14 @@ class Run:
         self.envs = [algorithm.wrap(one) for one in (env if several else [env])]
         self.normalized = self.envs[0]
         self.env = joined(self.envs) if several else self.normalized
+        self.options = config.options
+        self._description = self._describe(config)
         limit = getattr(config, "max_ep_len", None)
         if limit is not None:
             self.env.limit_episodes(limit)
         self.plan = plan
         self.clock = clock or Clock(plan)
         self.scores = scores or Scores()
-        self.options = config.options
         self.comm = mpi.wrap(config.comm)
         self._rates = Rates(self.name, config, ends=self.clock.end is not None)
         set_precision(available(self.options.precision, warns=self.is_root))
@@ -145,11 +147,11 @@ class Run:
             self.environments = Together([self.env, self.eval_env])
             self.scores.judge_by_tests(getattr(self.config, "num_test_episodes", 0) or EPISODES_IN_MEAN)
         state = RunState(self.clock, self.scores, self.rng, self.environments, self._callbacks, self.comm)
-        self._saving = Saving(model, state, self.options, replay, self.plan.replay_interval)
+        self._saving = Saving(model, state, self.options, self._description, replay, self.plan.replay_interval)
         if self._saving.directory and self.is_root:
             self._closing.enter_context(locked(self._saving.directory))
         self._saving.remove_leftovers()
-        model.attach(self.normalized, self.options.config, self.rng)
+        model.attach(self.normalized, self._description, self.rng)
         if self.config.load_path is not None:
             model.load(self.config.load_path)
         if self.options.resume:
@@ -159,6 +161,19 @@ class Run:
         if self.comm.size > 1:
             logger.info(ranks_text(self.comm, getattr(self.env, "num_envs", 0)))
         self._begin()
+
+    def _describe(self, config: Config) -> dict[str, Any]:
+        """Describe the run for its files; what Python's learn was given may have no description."""
+        if self.options.config is not None:
+            return self.options.config
+        try:
+            env = describe_env(self.normalized, config.seed, not self.algorithm.dict_observations)
+        except CannotBeStored:
+            env = {}
+        try:
+            return describe_learn(self.algorithm, self.options.network, config, env)
+        except CannotBeStored as why:
+            return {"alg": self.name, "why": str(why)}
 
     def acts(self, *parts: Any) -> None:
         """Save the state of runners and collectors in every checkpoint; a resumed run restores it here.

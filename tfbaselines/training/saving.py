@@ -1,5 +1,6 @@
 """Checkpoints of a run: their content, the replay beside them, and how a run resumes from one."""
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.config.options import FILE_NAME, RunOptions, write_config
+from tfbaselines.cli.stored import circumstances
+from tfbaselines.config.options import FILE_NAME, RunOptions, to_jsonable, write_config
 from tfbaselines.errors import InUseError, UsageError
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import cut_back, lock_again, positions
@@ -85,16 +87,24 @@ class Saving:
         model: model of the run.
         state: the other state of the run.
         options: options of the run.
+        description: content of config.json, which is written if it names environments; saved files have all of it.
         replay: experience that is saved beside the checkpoints, by save(path) and load(path); None for none.
         replay_interval: updates between two saves of the replay.
     """
 
     def __init__(
-        self, model: PolicyModel, state: RunState, options: RunOptions, replay: Any, replay_interval: int
+        self,
+        model: PolicyModel,
+        state: RunState,
+        options: RunOptions,
+        description: dict[str, Any],
+        replay: Any,
+        replay_interval: int,
     ) -> None:
         self._model = model
         self._state = state
         self._options = options
+        self._description = description if description.get("env") else {}
         self.directory = logger.configured_dir()
         self.saved = 0
         self._checkpoints = self._of(self.directory) if self.directory else None
@@ -114,8 +124,20 @@ class Saving:
             self._checkpoints.remove_leftovers()
 
     def begin(self) -> None:
-        """Count from the present update."""
-        self.saved = self._state.clock.update
+        """Count from the present update; the description of a run of Python replaces that of an earlier run."""
+        clock = self._state.clock
+        self.saved = clock.update
+        begins = self._options.config is None and self._options.resume is None and clock.update < clock.num_updates
+        if begins and self.directory and self._is_root:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(os.path.join(self.directory, FILE_NAME))
+            self._describe()
+
+    def _describe(self) -> None:
+        """Write config.json."""
+        if self._description:
+            about = {} if self._options.config else to_jsonable(circumstances(self._state.comm.size))
+            write_config(self.directory, about | self._description)
 
     def acts(self, parts: tuple[Any, ...]) -> None:
         """Restore runners and collectors of a resumed run, and save them from now on; see Run.acts."""
@@ -162,9 +184,9 @@ class Saving:
         if self._replay is not None:
             self._replay.load(checkpoints, self._state.clock.update, environments.restored)
         self._warn(warning)
-        if self._is_root and self.directory and self._options.config:
+        if self._is_root and self.directory:
             # Only now: arguments that do not fit the checkpoint must not replace the directory's.
-            write_config(self.directory, self._options.config)
+            self._describe()
 
     def _warn(self, warning: str) -> None:
         clock = self._state.clock
@@ -205,9 +227,9 @@ class Saving:
         tree["training"] = self._state.tree(ranks) | {"best": best, "files": files}
         path = self._checkpoints.save(update, tree)
         self.saved = update
-        if self._options.config and not os.path.exists(os.path.join(self.directory, FILE_NAME)):
+        if not os.path.exists(os.path.join(self.directory, FILE_NAME)):
             # The directory was deleted meanwhile; without this file it could not be evaluated.
-            write_config(self.directory, self._options.config)
+            self._describe()
         mean_reward = self._state.scores.mean_reward
         if mean_reward > self._best:
             self._best = mean_reward
