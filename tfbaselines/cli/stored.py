@@ -91,11 +91,7 @@ def circumstances(ranks: int) -> dict[str, Any]:
 def describe_learn(algorithm: Algorithm, network: Any, config: Any, env: dict[str, Any]) -> dict[str, Any]:
     """Describe a run that Python's learn starts, as make_config does, or raise CannotBeStored.
 
-    Args:
-        algorithm: declaration of the algorithm.
-        network: the network that learn was given.
-        config: arguments of the algorithm.
-        env: the environments, as `describe_env` gives them; empty if they cannot be made from an id.
+    `env` are the environments, as `describe_env` gives them; empty if they cannot be made from an id.
     """
     if not isinstance(network, str):
         raise CannotBeStored("its network is a function")
@@ -173,12 +169,12 @@ def env_arguments(env: Any) -> dict[str, Any]:
         usual = name in registered.kwargs and np.array_equal(registered.kwargs[name], value)
         if name != "render_mode" and not usual:
             kwargs[name] = _as_json(name, value)
-    limits = []
+    limit = math.inf
     while isinstance(env, gymnasium.Wrapper):
         if isinstance(env, gymnasium.wrappers.TimeLimit):
-            limits.append(env.spec.max_episode_steps)
+            limit = min(limit, env.spec.max_episode_steps)
         env = env.env
-    limit = min(limits, default=NO_LIMIT)
+    limit = NO_LIMIT if limit == math.inf else limit
     if limit != (registered.max_episode_steps or NO_LIMIT):
         kwargs["max_episode_steps"] = limit
     return kwargs

@@ -164,8 +164,8 @@ class Run:
 
     def _describe(self, config: Config) -> dict[str, Any]:
         """Describe the run for its files; what Python's learn was given may have no description."""
-        if self.options.config is not None:
-            return self.options.config
+        if self.options.config is not None or self.options.network is None:
+            return self.options.config or {}
         try:
             env = describe_env(self.normalized, config.seed, not self.algorithm.dict_observations)
         except CannotBeStored:
