@@ -34,6 +34,9 @@ def test_the_numbers_are_those_of_the_episodes(saved, capsys):
     assert main([str(saved), "--episodes", "7"]) == 0
     out = capsys.readouterr().out
     assert f"mean {result['mean']:.4f}  std {result['std']:.4f}  min {result['min']:.4f}" in out
+    assert "7 episodes, sampled actions\n" in out and result["deterministic"] is False
+    assert main([str(saved), "--episodes", "1", "--deterministic"]) == 0
+    assert "1 episodes, most likely actions\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", [["evaluate", ".", "--episodes=1"], ["plot", "."], ["run", "--resume=."]])

@@ -52,7 +52,8 @@ def evaluate(
 
     Returns:
         'returns' and 'lengths' of the episodes; 'mean', 'std', 'min' and 'max' of the returns, 'mean_length', and
-        'checkpoint', the file that was evaluated, or None for a model; with `video` also 'videos', their paths.
+        'checkpoint', the file that was evaluated, or None for a model, and 'deterministic'; with `video` also
+        'videos', their paths.
     """
     check_at_least(1, episodes=episodes, num_env=num_env, video_episodes=video_episodes)
     played: list[dict[str, Any]] = []
@@ -68,7 +69,8 @@ def evaluate(
             played.append(episode)
             if video and len(played) == video_episodes:
                 venv.end_video()
-    return _results(played) | {"checkpoint": path} | ({"videos": videos} if video else {})
+    about = {"checkpoint": path, "deterministic": deterministic} | ({"videos": videos} if video else {})
+    return _results(played) | about
 
 
 def film_name(saved: Path) -> str:
@@ -280,7 +282,8 @@ def in_words(result: dict[str, Any]) -> str:
     """Format the results of `evaluate` as text."""
     numbers = "mean {mean:.4f}  std {std:.4f}  min {min:.4f}  max {max:.4f}  mean length {mean_length:.1f}"
     videos = "".join(f"\nvideo: {path}" for path in result.get("videos", ()))
-    return f"{result['checkpoint']}: {len(result['returns'])} episodes\n{numbers.format(**result)}{videos}"
+    actions = "most likely actions" if result["deterministic"] else "sampled actions"
+    return f"{result['checkpoint']}: {len(result['returns'])} episodes, {actions}\n{numbers.format(**result)}{videos}"
 
 
 if __name__ == "__main__":

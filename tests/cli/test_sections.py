@@ -1,5 +1,6 @@
 """Arguments from YAML files, below those that are typed."""
 
+import json
 import sys
 
 import pytest
@@ -289,3 +290,29 @@ def test_sections_that_no_environment_has_are_named(tmp_path, capsys, name, warn
 def test_wrong_arguments_of_an_environment_are_one_line(capsys):
     assert "use arguments of CartPole-v1" in mistake(capsys, "--env_kwargs.colour=red", "--num_timesteps=0")
     assert "write --env_kwargs.NAME=VALUE" in mistake(capsys, "--env_kwargs={}", "--num_timesteps=0")
+
+
+def test_like_another_run_but_for_what_is_typed(tmp_path, capsys):
+    first = tmp_path / "first"
+    words = ["--env=Pendulum-v1", "--nsteps=32", "--lr=1e-3", "--env_kwargs.g=9", "--num_timesteps=0", "--seed=1"]
+    assert main([*words, f"--log_path={first}"]) == 0
+    for place in (first, first / "config.json"):
+        again = parsed(f"--config={place}", "--lr=2e-3", f"--log_path={tmp_path / 'second'}")
+        assert (again.env, again.learn["nsteps"], again.learn["lr"]) == ("Pendulum-v1", 32, 2e-3)
+        assert (again.env_kwargs, again.log_path) == ({"g": 9}, str(tmp_path / "second"))
+    other = parsed(f"--config={first}", "--alg=a2c", "--env=CartPole-v1", "--env_kwargs.g=None")
+    assert (other.algorithm.name, other.learn["nsteps"], other.env) == ("a2c", 32, "CartPole-v1")
+    capsys.readouterr()
+    assert f"'{tmp_path}' has no config.json" in mistake(capsys, f"--config={tmp_path}")
+    line = mistake(capsys, f"--config={first}", "--alg=vpg")
+    assert "unknown argument --nsteps of vpg" in line and line.count("\n") == 1
+
+
+def test_like_the_run_of_a_stranger_imports_nothing(tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["--num_timesteps=0", f"--log_path={run}"]) == 0
+    config = read_config(run)
+    (run / "config.json").write_text(json.dumps(config | {"given": {"env": "antigravity:Robot-v0"}}))
+    capsys.readouterr()
+    assert "add --trust" in mistake(capsys, f"--config={run}", "--num_timesteps=0")
+    assert "antigravity" not in sys.modules

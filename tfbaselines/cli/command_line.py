@@ -38,7 +38,9 @@ class Flags(Declared):
         "use the tuned hyper-parameters for the environment, unless others are given; or a named set, such as rainbow",
     )
     config: str | None = arg(
-        None, "YAML file of arguments: a section 'default', and sections of types of environments and of environments"
+        None,
+        "YAML file of arguments: a section 'default', and sections of types of environments and of environments; or "
+        "the log directory of a run, whose arguments count unless others are typed",
     )
     print_config: bool = arg(False, "print every argument and the source of its value, without training")
     num_timesteps: float = arg(1e6, "environment steps of training; 0 trains nothing", at_least=0, limit=TIMESTEPS)

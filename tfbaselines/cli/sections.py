@@ -1,4 +1,6 @@
-"""Arguments from YAML files: ``--config=FILE.yaml`` and ``--tuned``; and ``--print_config``, which prints such a file.
+"""Arguments from files: ``--config=FILE.yaml`` and ``--tuned``; and ``--print_config``, which prints such a file.
+
+``--config=LOGDIR`` takes those that another run was given: like that run, but for what is typed.
 
 Typed arguments take precedence over the files. A file has a section `default`, and sections named after a type of
 environment (`atari`) or an environment (`CartPole-v1`); the more specific section takes precedence. Values are written
@@ -15,8 +17,10 @@ from typing import Any
 import gymnasium
 
 from tfbaselines.cli.command_line import ENV_KWARGS, FLAGS, OF_THE_RUN, Arguments
+from tfbaselines.cli.stored import given_again, read_config
 from tfbaselines.config.argument import shown
 from tfbaselines.config.groups import network_named
+from tfbaselines.config.options import FILE_NAME
 from tfbaselines.envs import ENV_TYPES, VERSION, env_type_of
 from tfbaselines.errors import UsageError, bad_argument, nearest, warn
 from tfbaselines.files import open_regular
@@ -35,7 +39,7 @@ COMMENT_COLUMN = 44
 TYPED_ONLY = ("config", "tuned", "print_config", "help", "resume", "trust", "overwrite")
 
 # Arguments as they would be typed, by the section's name.
-Sections = dict[str, dict[str, str]]
+Sections = dict[str, dict[str, str | bool]]
 
 
 def read_sections(path: Path) -> Sections:
@@ -141,7 +145,10 @@ def below(typed: Mapping[str, str | bool], stored: Mapping[str, str | bool]) -> 
     if path is True:
         raise UsageError("--config needs a value: --config=FILE.yaml")
     if path is not None:
-        sections = read_sections(Path(path).expanduser())
+        path = Path(path).expanduser()
+        # A run's own arguments, or a file of sections.
+        of_run = path.is_dir() or path.name == FILE_NAME
+        sections = {DEFAULT: _given_to(path, typed)} if of_run else read_sections(path)
     given = {**stored, **sections.get(DEFAULT, {}), **typed}
     values: dict[str, str] = {}
     origins: dict[str, str] = {}
@@ -159,6 +166,13 @@ def below(typed: Mapping[str, str | bool], stored: Mapping[str, str | bool]) -> 
     _warn_of_unknown(sections, given, str(path))
     _add(sections, given, str(path), values, origins)
     return values, origins
+
+
+def _given_to(path: Path, typed: Mapping[str, str | bool]) -> dict[str, str | bool]:
+    """Return the arguments that a run was given, from its log directory or its config.json, without its paths."""
+    given = read_config(path if path.is_dir() else path.parent)["given"]
+    own = {name: value for name, value in typed.items() if name != "config"}
+    return {name: value for name, value in given_again(given, own).items() if name not in own}
 
 
 def tuned_sections(alg: str) -> Sections:
