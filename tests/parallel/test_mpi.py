@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -101,6 +102,28 @@ def test_an_exception_on_one_rank_ends_the_whole_job_at_once(tmp_path):
     assert status != 0
     assert "KeyError: 'lost'" in err and "rank 1 failed: ending the job" in err
     assert "waited in vain" not in out
+
+
+KILLED = """
+import os, re, signal, sys
+from tfbaselines.parallel import mpi
+comm = mpi.world()
+print(mpi.describe_ranks(comm) + f", this is {os.getpid()}")
+print(*re.findall(r"/dev/shm/mpich_shm_\\w+", open("/proc/self/maps").read()))
+sys.stdout.flush()
+comm.barrier()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_ranks_that_are_killed_leave_no_shared_memory_and_were_named(tmp_path):
+    status, out, _ = mpirun(tmp_path, KILLED)
+    assert status != 0
+    segments = [word for word in out.split() if word.startswith("/dev/shm")]
+    assert not [path for path in segments if os.path.exists(path)]
+    (named,) = {line.rpartition(",")[0] for line in out.splitlines() if line.startswith("processes of the ranks: ")}
+    numbers = re.findall(r"this is (\d+)", out)
+    assert sorted(re.findall(r"[01] is (\d+) on", named)) == sorted(numbers) and len(numbers) == 2
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import socket
 import sys
@@ -16,6 +17,7 @@ import time
 import traceback
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -156,7 +158,25 @@ def world() -> Communicator:
     if comm.size > 1:
         # Scripts do not run the command, which does this too.
         abort_on_exception()
+        comm.barrier()
+        _unlink_shared_memory()
     return comm
+
+
+def _unlink_shared_memory() -> None:
+    """Remove the name of MPICH's shared memory, which every rank has mapped: a killed job leaves nothing behind."""
+    with contextlib.suppress(OSError):
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+        for path in set(re.findall(r"/dev/shm/mpich_shm_\w+$", maps, re.MULTILINE)):
+            # Other ranks on this machine remove the same name.
+            Path(path).unlink(missing_ok=True)
+
+
+def describe_ranks(comm: Communicator) -> str:
+    """Return a line with the process and the machine of each rank; every rank must call this."""
+    places = comm.gather((os.getpid(), socket.gethostname()))
+    shown = ", ".join(f"{rank} is {pid} on {host}" for rank, (pid, host) in enumerate(places))
+    return f"processes of the ranks: {shown}"
 
 
 def wrap(comm: Any) -> Communicator:

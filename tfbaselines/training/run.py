@@ -254,6 +254,9 @@ class Run:
     def _begin(self) -> None:
         """Catch signals, show progress, and start the clock."""
         self._signals.catch()
+        if self.comm.size > 1:
+            # The launcher names a rank that was killed by its process alone.
+            logger.info(mpi.describe_ranks(self.comm))
         clock = self.clock
         show = bool(self.options.progress) and self.is_root and clock.end is not None
         self._progress = make_progress(show, self.name, clock.done, clock.end or 0, clock.unit)
