@@ -3,8 +3,10 @@
 The shortcuts have no public names. If a version of TensorFlow lacks one, the public way gives the same numbers, later.
 """
 
+import hashlib
 import threading
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -68,6 +70,10 @@ class _Traces:
 
 _traces = _Traces()
 
+# Functions that XLA has compiled, by their fingerprints; the latest are kept.
+MOST_PROGRAMS = 32
+_programs: OrderedDict[bytes, Any] = OrderedDict()
+
 
 def _traced_once(function: Callable, *arguments: Any, **named: Any) -> Any:
     with _traces:
@@ -104,14 +110,72 @@ def _traced(function: Any, arguments: Sequence[Any]) -> Callable:
     if not hasattr(found, "_call_flat"):
         return function
     captured, types = found.captured_inputs, [tensor.dtype for tensor in found.inputs]
+    program = _program(found)
 
     def call(*arguments: Any) -> Any:
         if not all(isinstance(x, tf.Tensor) for x in arguments):
             flat = zip(tf.nest.flatten(arguments), types, strict=False)
             arguments = [tf.convert_to_tensor(x, dtype) for x, dtype in flat]
-        return found._call_flat(list(arguments), captured)
+        return program._call_flat(list(arguments), captured)
 
     return call
+
+
+def _program(found: Any) -> Any:
+    """Return an equal function that was compiled before, if XLA compiles it; it serves with other captured variables.
+
+    XLA keeps the program of each function, some 10 MB, until the process ends. Runs of equal settings share one, and
+    need not wait for the compiler.
+    """
+    if not found.function_def.attr["_XlaMustCompile"].b:
+        return found
+    key = fingerprint(found)
+    program = _programs.setdefault(key, found)
+    _programs.move_to_end(key)
+    if len(_programs) > MOST_PROGRAMS:
+        _programs.popitem(last=False)
+    return program
+
+
+def fingerprint(found: Any) -> bytes:
+    """Compute a hash of what a concrete function computes, whatever its nodes and captured variables are called."""
+    graph = found.graph.as_graph_def()
+    library = {function.signature.name: function for function in graph.library.function}
+    results = tf.nest.map_structure(lambda x: getattr(x, "dtype", x), found.structured_outputs)
+    captured = sorted(f"{variable.shape} {variable.dtype}" for variable in found.variables)
+    content = [repr((results, captured, [(x.shape, x.dtype) for x in found.inputs]))]
+    names = {node.name: number for number, node in enumerate(graph.node)}
+    content += _described(graph.node, names, library)
+    content += [_renamed(x.name, names) for x in (*found.inputs, *found.outputs)]
+    return hashlib.sha256("\n".join(content).encode()).digest()
+
+
+def _described(nodes: Sequence[Any], names: dict[str, int], library: dict[str, Any]) -> Iterator[str]:
+    """Describe nodes by the numbers of the nodes before them; functions by their content."""
+    for node in nodes:
+        yield f"{node.op} {node.device} {[_renamed(name, names) for name in node.input]}"
+        for key, value in sorted(node.attr.items()):
+            if key in ("_gradient_op_type", "_class"):
+                continue
+            functions = [function for function in (value.func, *value.list.func) if function.name]
+            for function in functions:
+                yield from _described_function(library[function.name], library)
+            if not functions:
+                yield f"{key} {value.SerializeToString(deterministic=True).hex()}"
+
+
+def _described_function(function: Any, library: dict[str, Any]) -> Iterator[str]:
+    arguments = [argument.name for argument in function.signature.input_arg]
+    names = {name: number for number, name in enumerate([*arguments, *(node.name for node in function.node_def)])}
+    yield from _described(function.node_def, names, library)
+    yield repr([argument.type for argument in function.signature.input_arg])
+    yield repr([_renamed(function.ret[result.name], names) for result in function.signature.output_arg])
+
+
+def _renamed(name: str, names: dict[str, int]) -> str:
+    """Replace the node in the name of one of its outputs, or of a control input, by its number."""
+    node, *output = name.removeprefix("^").split(":")
+    return ":".join(["^" * name.startswith("^") + str(names[node]), *output])
 
 
 class Reading:

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from tfbaselines.logs.logger import read_csv
-from tfbaselines.logs.statistics import EpochLogger, EpochTable, Moments
+from tfbaselines.logs.statistics import EpochLogger, EpochTable
 from tfbaselines.parallel.mpi import Communicator
 
 
 def moments_of(values):
     values = np.asarray(values, dtype=float)
-    return Moments(values.size, values.mean(), np.square(values - values.mean()).sum(), values.min(), values.max())
+    return [values.size, values.mean(), np.square(values - values.mean()).sum(), values.min(), values.max()]
 
 
 class Ranks(Communicator):

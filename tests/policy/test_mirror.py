@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from tfbaselines.policy.actor import Mirror, NumpyCopies, takes_rows
+from tfbaselines.policy.actor import NumpyCopies, repeatable, takes_rows
+from tfbaselines.policy.base import Mirror
 from tfbaselines.policy.networks import get_network_builder, mlp
 
 
@@ -56,16 +57,16 @@ def test_a_network_whose_output_is_not_flat_gives_rows():
 
 @pytest.mark.parametrize("name", ["cnn", "cnn_small", "cnn_simple", "conv_only"])
 def test_convolutions_are_not_repeatable(name):
-    assert not Mirror([get_network_builder(name)()((84, 84, 4))]).repeatable
+    assert not repeatable(Mirror([get_network_builder(name)()((84, 84, 4))]))
 
 
 def test_one_network_that_numpy_does_not_know_makes_a_mirror_unrepeatable():
     x = keras.Input((3,))
     known, unknown = mlp()((3,)), keras.Model(x, keras.layers.LeakyReLU()(x))
-    assert Mirror([known], [known, layer(1, 64)]).repeatable
-    assert not Mirror([unknown], [known]).repeatable
-    assert not Mirror([known], [unknown]).repeatable
-    assert not Mirror([known, keras.layers.Dense(2, activation="elu")]).repeatable
+    assert repeatable(Mirror([known], [known, layer(1, 64)]))
+    assert not repeatable(Mirror([unknown], [known]))
+    assert not repeatable(Mirror([known], [unknown]))
+    assert not repeatable(Mirror([known, keras.layers.Dense(2, activation="elu")]))
 
 
 def test_a_chain_takes_rows_unless_its_network_has_another_shape():

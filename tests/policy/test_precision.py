@@ -36,7 +36,7 @@ SWITCHES = ("TF_ENABLE_ONEDNN_OPTS", "ONEDNN_MAX_CPU_ISA")
 
 @pytest.fixture(autouse=True)
 def seeded_and_back_to_float32(monkeypatch):
-    monkeypatch.setattr(precision, "_amx", lambda: False)
+    monkeypatch.setattr(precision, "_flags", lambda: frozenset({"avx512_bf16"}))
     keras.utils.set_random_seed(0)
     yield
     set_precision("float32")
@@ -253,7 +253,7 @@ def test_small_batches_of_wide_layers_are_compiled_with_xla():
 
 
 def test_tile_products_pay_from_fewer_units(monkeypatch):
-    monkeypatch.setattr(precision, "_amx", lambda: True)
+    monkeypatch.setattr(precision, "_flags", lambda: frozenset({"amx_bf16"}))
     assert compile_with_xla(dense_policy(256))
     set_precision("bfloat16")
     assert [compile_with_xla(dense_policy(units), 1) for units in (127, 128)] == [True, False]

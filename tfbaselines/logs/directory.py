@@ -84,7 +84,6 @@ def _is_there(path: str, handle: int) -> bool:
 
 
 def _lock(path: str, shown: str) -> int:
-    """Lock the directory's lock file, and return its descriptor."""
     name = os.path.join(path, LOCK_NAME)
     while True:
         try:
@@ -201,7 +200,6 @@ def _line_count(path: Path) -> int:
 
 
 def _keep_lines(path: Path, count: int) -> None:
-    """Truncate a file after this many lines."""
     with open(path, "rb+") as file:
         for _ in range(count):
             if not file.readline():
@@ -210,7 +208,6 @@ def _keep_lines(path: Path, count: int) -> None:
 
 
 def _keep_bytes(path: Path, count: int) -> None:
-    """Truncate a file after this many bytes."""
     if path.stat().st_size > count:
         os.truncate(path, count)
 

@@ -72,13 +72,11 @@ class FileWriter(KVWriter):
         return self.path is not None and not self.path.exists()
 
     def reopen(self) -> None:
-        """Open the file again, and its directory if that was removed."""
         if self.path is None:
             return
         with contextlib.suppress(OSError, ValueError):
             self.file.close()
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        drop_torn_line(self.path)
         self.file = _open(self.path, append=True)
 
 
@@ -135,8 +133,6 @@ class JSONOutputFormat(FileWriter):
 
     def __init__(self, filename: str | os.PathLike, append: bool = False):
         self.path = Path(filename)
-        if append:
-            drop_torn_line(self.path)
         self.file = _open(self.path, append)
 
     def writekvs(self, kvs: dict[str, Any]) -> None:
@@ -166,8 +162,6 @@ class CSVOutputFormat(FileWriter):
         self.path = Path(filename)
         self._separator = separator
         self._sort_keys = sort_keys
-        if append:
-            drop_torn_line(self.path)
         self.file = _open(self.path, append)
         self.keys = next(iter(self._rows()), [])
 
@@ -215,6 +209,8 @@ STEPS = (
 
 
 def _open(path: str | os.PathLike, append: bool) -> TextIO:
+    if append:
+        drop_torn_line(path)
     return open(path, "a" if append else "w", encoding="utf-8", newline="")
 
 

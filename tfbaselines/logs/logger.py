@@ -10,7 +10,6 @@ Parts of the library take a `Logger` as an argument; the functions of this modul
 
 import contextlib
 import datetime
-import functools
 import os
 import tempfile
 import time
@@ -85,18 +84,16 @@ class Logger:
         if self.comm is not None and self.comm.size > 1:
             row = _averaged(self.comm, row, self.name2cnt)
         written = dict(row)
-        for output in self.output_formats:
-            if isinstance(output, KVWriter):
-                self._write(output, lambda output=output: output.writekvs(written))
+        for output in self._tables:
+            self._write(output, output.writekvs, written)
         self.name2val.clear()
         self.name2cnt.clear()
         return row
 
     def describe(self, parameters: Mapping[str, Any]) -> None:
         """Record a run's arguments in the outputs that have a place for them."""
-        for output in self.output_formats:
-            if isinstance(output, KVWriter):
-                self._write(output, lambda output=output: output.describe(parameters))
+        for output in self._tables:
+            self._write(output, output.describe, parameters)
 
     def log(self, *args: Any, level: int = INFO) -> None:
         """Write the words `args` as a message if `level` is at or above the logger's.
@@ -106,11 +103,11 @@ class Logger:
         if self.level <= level:
             words, outputs = list(map(str, args)), [one for one in self.output_formats if isinstance(one, SeqWriter)]
             for output in outputs:
-                self._write(output, lambda output=output: output.writeseq(words))
+                self._write(output, output.writeseq, words)
             if not outputs and level >= WARN:
                 errors.warn(" ".join(words))
 
-    def _write(self, output: Any, write: Callable[[], None]) -> None:
+    def _write(self, output: Any, write: Callable[[Any], None], content: Any) -> None:
         """Write to one output; report a failure once and try again at the next write, since no log may end a run."""
         try:
             if isinstance(output, KVWriter) and (output in self._failed or output.lost()):
@@ -120,7 +117,7 @@ class Logger:
                     # If the directory was removed too, another run may have locked it since.
                     lock_again(self.dir)
                 output.reopen()
-            write()
+            write(content)
             if output in self._failed:
                 self._failed.remove(output)
         except (OSError, ValueError) as error:
@@ -137,14 +134,16 @@ class Logger:
         self.comm = None if comm is None else mpi.wrap(comm)
 
     def get_dir(self) -> str | None:
-        """Return the log directory."""
         return self.dir
 
     def close(self) -> None:
         """Close the files of all outputs."""
-        for output in self.output_formats:
-            if isinstance(output, KVWriter):
-                output.close()
+        for output in self._tables:
+            output.close()
+
+    @property
+    def _tables(self) -> list[KVWriter]:
+        return [output for output in self.output_formats if isinstance(output, KVWriter)]
 
 
 def _scalar(key: str, value: Any) -> Any:
@@ -263,16 +262,10 @@ def reset() -> None:
 
 
 @contextlib.contextmanager
-def scoped_configure(
-    dir: str | os.PathLike | None = None,
-    format_strs: Sequence[str] | str | None = None,
-    comm: Any = None,
-    log_suffix: str = "",
-    resume: bool = False,
-) -> Iterator[None]:
+def scoped_configure(*args: Any, **kwargs: Any) -> Iterator[None]:
     """Configure a logger for a `with` block, and restore the previous logger after it; arguments as in `configure`."""
     before = Logger.CURRENT
-    configure(dir, format_strs, comm, log_suffix, resume)
+    configure(*args, **kwargs)
     inside = Logger.CURRENT
     try:
         yield
@@ -360,15 +353,5 @@ def profile_kv(scopename: str) -> Iterator[None]:
         get_current().name2val[f"wait_{scopename}"] += time.perf_counter() - start
 
 
-def profile(n: str) -> Callable[[Callable], Callable]:
-    """Make a decorator that adds the seconds spent in a function to the value `wait_<n>`."""
-
-    def decorate(function: Callable) -> Callable:
-        @functools.wraps(function)
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            with profile_kv(n):
-                return function(*args, **kwargs)
-
-        return timed
-
-    return decorate
+# The same, as a decorator of functions.
+profile = profile_kv

@@ -186,16 +186,9 @@ def _value(tag: str, value: float | str) -> bytes:
     if isinstance(value, str):
         text = _field(8, STRING_DTYPE + _field(8, value.encode()))
         return _field(1, name + text + _field(9, TEXT_METADATA))
-    return _field(1, name + bytes([2 << 3 | FIXED32]) + struct.pack("<f", _as_float32(value)))
-
-
-def _as_float32(value: float) -> float:
-    """Replace a value that overflows a float32 by an infinity: `struct` raises an error for it."""
-    try:
-        struct.pack("<f", value)
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
-    return value
+    with np.errstate(over="ignore"):
+        number = np.array(value, "<f4").tobytes()
+    return _field(1, name + bytes([2 << 3 | FIXED32]) + number)
 
 
 def _event(body: bytes) -> bytes:
@@ -227,7 +220,6 @@ class EventWriter:
         self._record(_event(bytes([2 << 3 | VARINT]) + _varint(step) + _field(5, summary)))
 
     def close(self) -> None:
-        """Close the file; a second call does nothing."""
         self._file.close()
 
     def _record(self, data: bytes) -> None:
@@ -336,10 +328,13 @@ class TensorBoardOutputFormat(KVWriter):
         return 1 + max((_last_step(path) for path in self.path.glob("events.*")), default=0)
 
     def writekvs(self, kvs: dict[str, Any]) -> None:
-        drawn = {key: _drawn(value) for key, value in kvs.items() if _drawable(value)}
+        texts = {key: value for key, value in kvs.items() if isinstance(value, str)}
+        drawn = texts | {key: float(value) for key, value in kvs.items() if hasattr(value, "__float__")}
         steps = next((drawn[name] for name in STEPS if name in drawn), self.step)
         if self._writer is None:
-            self._begin()
+            self._writer = EventWriter(self.path)
+            if self._description:
+                self._writer.write(0, {"hyper-parameters": self._description})
         self._writer.write(int(steps), drawn)
         self.step += 1
 
@@ -361,28 +356,12 @@ class TensorBoardOutputFormat(KVWriter):
             self.close()
         self._writer = None
 
-    def _begin(self) -> None:
-        """Begin a file with the arguments of the run."""
-        self._writer = EventWriter(self.path)
-        if self._description:
-            self._writer.write(0, {"hyper-parameters": self._description})
-
-
-def _drawable(value: Any) -> bool:
-    return isinstance(value, str) or hasattr(value, "__float__")
-
-
-def _drawn(value: Any) -> float | str:
-    return value if isinstance(value, str) else float(value)
-
 
 def _last_step(path: Path) -> int:
     """Read the last step of an event file, up to a damaged record."""
     last = 0
-    try:
+    # A damaged file must not prevent a run from being resumed.
+    with contextlib.suppress(ValueError):
         for step, _ in read_events(path):
             last = max(last, step)
-    except ValueError:
-        # A damaged file must not prevent a run from being resumed.
-        pass
     return last

@@ -44,16 +44,6 @@ class Statistics(NamedTuple):
     max: float
 
 
-class Moments(NamedTuple):
-    """Moments of some values; `square` is the sum of squared deviations from the mean."""
-
-    count: int
-    mean: float
-    square: float
-    min: float
-    max: float
-
-
 def safe_mean(values: Any) -> float:
     """Return the mean, or NaN if there are no values."""
     return float(np.mean(values)) if len(values) else float("nan")
@@ -106,17 +96,27 @@ class Store:
 
         Values may be stored one by one, or as statistics of equal batches with the suffixes of SPREAD.
         """
-        own = _spread(*(self.values(f"{name}{suffix}") for suffix in SPREAD)) if self.count(f"{name}:std") else []
-        gathered = self.comm.gather(own or [_moments(self.values(name))])
-        parts = [part for of_rank in gathered for part in of_rank if part.count > 0]
-        if not parts:
+        count, mean, square, low, high = np.concatenate(self.comm.gather(self._moments(name))).T
+        if not count.size:
             return Statistics(*[float("nan")] * 4)
-        count = sum(part.count for part in parts)
-        mean = sum(part.count * part.mean for part in parts) / count
-        square = sum(part.square + part.count * (part.mean - mean) ** 2 for part in parts)
-        lowest = min(part.min for part in parts)
-        highest = max(part.max for part in parts)
-        return Statistics(mean, float(np.sqrt(square / count)), lowest, highest)
+        total = count.sum()
+        mean_of_all = (count * mean).sum() / total
+        variance = (square + count * (mean - mean_of_all) ** 2).sum() / total
+        return Statistics(float(mean_of_all), float(np.sqrt(variance)), float(low.min()), float(high.max()))
+
+    def _moments(self, name: str) -> np.ndarray:
+        """Return rows [K, 5]: count, mean, sum of squared deviations from the mean, minimum and maximum of some values.
+
+        Statistics of batches, which count alike, have a row each.
+        """
+        values = self.values(name)
+        if self.count(f"{name}:std"):
+            std, low, high = (self.values(f"{name}{suffix}") for suffix in SPREAD[1:])
+            return np.stack([np.ones_like(values), values, std * std, low, high], axis=1)
+        if not values.size:
+            return np.empty((0, 5))
+        mean = values.mean()
+        return np.array([[values.size, mean, np.square(values - mean).sum(), values.min(), values.max()]])
 
     def forget(self, *names: str) -> None:
         """Drop the values of these names, or all values."""
@@ -129,22 +129,7 @@ class Store:
         return {"values": {name: np.concatenate(arrays) for name, arrays in self._values.items()}}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over values that `state` returned."""
         self._values = {name: [array] for name, array in state["values"].items()}
-
-
-def _moments(values: np.ndarray) -> Moments:
-    if not values.size:
-        return Moments(0, 0.0, 0.0, 0.0, 0.0)
-    mean = float(values.mean())
-    square = float(np.square(values - mean).sum())
-    return Moments(values.size, mean, square, float(values.min()), float(values.max()))
-
-
-def _spread(mean: np.ndarray, std: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[Moments]:
-    """Return the moments of batches, which count alike."""
-    rows = zip(mean.tolist(), std.tolist(), low.tolist(), high.tolist(), strict=True)
-    return [Moments(1, row[0], row[1] * row[1], row[2], row[3]) for row in rows]
 
 
 def mean_over_ranks(row: Mapping[str, float], comm: mpi.Communicator) -> dict[str, float]:
@@ -208,7 +193,6 @@ class Episodes:
         return {"latest": np.asarray(self._latest, np.float64).reshape(-1, 2), "count": self.count}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over episodes that `state` returned."""
         self._mean_reward = None
         self._latest.clear()
         self._latest.extend(tuple(row) for row in state["latest"].tolist())
@@ -364,12 +348,10 @@ class EpochLogger(EpochTable):
             write_whole(os.path.join(self.output_dir, "config.json"), text + "\n")
 
     def close(self) -> None:
-        """Close the files."""
         self.logger.close()
         atexit.unregister(self.logger.close)
 
     def _open(self, fname: str, format_strs: Sequence[str], resume: bool) -> tuple[CSVOutputFormat, list[KVWriter]]:
-        """Open the table and all outputs of rank 0."""
         try:
             os.makedirs(self.output_dir, exist_ok=True)
             table = CSVOutputFormat(

@@ -6,81 +6,23 @@ through one compiled function (`GraphActor`). All compute the same numbers, and 
 """
 
 import abc
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
-from gymnasium import spaces
 
 from tfbaselines.compiling import Reading, compiled, prompt
 from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of_obs
 from tfbaselines.envs.vec.packed import unpacked
-from tfbaselines.policy.base import BasePolicy, SamplingActor, Step
+from tfbaselines.policy.base import BasePolicy, Chain, Mirror, SamplingActor, Step
 from tfbaselines.policy.encoding import FORBIDDEN, encode_numpy, observation_spec
 from tfbaselines.policy.layers import RoundedKernels
 from tfbaselines.policy.recurrent import cell_of, normalized_in_numpy
 
 ArrayFunction = Callable[[np.ndarray], np.ndarray]
-
-
-class Repeating(Protocol):
-    """Part of a policy that is neither a network nor a layer and defines its own numpy function.
-
-    Attributes:
-        repeatable: whether numpy can compute it.
-    """
-
-    repeatable: bool
-
-    def in_numpy(self, copies: "NumpyCopies") -> ArrayFunction:
-        """Make the function of arrays, which uses the copies' arrays in place of variables."""
-
-
-# Networks and layers in a row; each takes the rows that the one before it returns.
-Chain = Sequence[keras.Model | keras.layers.Layer | Repeating]
-
-
-class Mirror(NamedTuple):
-    """Description of a policy's computation for numpy.
-
-    Modules at the start of both chains are computed once if both chains are needed.
-
-    Attributes:
-        actor: chain from encoded observations to the head's parameters. For a Q-network these are the values of all
-            actions; for a dueling one the advantages suffice, which have the same order.
-        value: chain from encoded observations to values; None to compute values through the graph.
-        logstd: [1, n] appended to every row of the actor's output, or None.
-        value_per_action: values are [B, A], one for each action or each reward signal, not [B].
-        seen: observation space without the action mask, the input of both chains; None if there is no mask.
-    """
-
-    actor: Chain
-    value: Chain | None = None
-    logstd: keras.Variable | None = None
-    value_per_action: bool = False
-    seen: spaces.Space | None = None
-
-    @property
-    def repeatable(self) -> bool:
-        """True if numpy can compute every layer of the chains."""
-        return all(_repeatable(module) for module in (*self.actor, *(self.value or ())))
-
-    @property
-    def remembers(self) -> bool:
-        """True if both chains begin with an LSTM, and numpy can compute every layer above it."""
-        chains = (self.actor, self.value or ())
-        return all(chain and cell_of(chain[0]) and all(map(_repeatable, chain[1:])) for chain in chains)
-
-    def split(self) -> tuple[Chain, Chain, Chain]:
-        """Split the chains into their common start, the rest of the actor's and the rest of the values'."""
-        actor, value = list(self.actor), list(self.value or ())
-        count = 0
-        while count < min(len(actor), len(value)) and actor[count] is value[count]:
-            count += 1
-        return actor[:count], actor[count:], value[count:]
 
 
 class NumpyCopies:
@@ -152,7 +94,6 @@ class NumpyCopies:
         return dense
 
     def _product(self, kernel: np.ndarray) -> ArrayFunction:
-        """Make the function that multiplies rows [B, inputs] with a kernel [inputs, outputs]."""
         return lambda x: np.dot(x, kernel)
 
     def _layer_norm(self, layer: keras.layers.LayerNormalization) -> ArrayFunction:
@@ -185,23 +126,22 @@ def _layers(module: keras.Model | keras.layers.Layer) -> list[keras.layers.Layer
 
 
 def _repeatable(module: Any) -> bool:
-    """Check whether numpy can compute a module: known layers, each used once and in a row, or its own function."""
-    if hasattr(module, "repeatable"):
-        return module.repeatable
-    if getattr(module, "state_size", None):
-        return False
-    kinds = keras.layers
-    known = kinds.InputLayer | kinds.Flatten | kinds.Dense | kinds.LayerNormalization | kinds.Activation
+    """Check whether numpy can compute a module: known layers in a row, or its own function."""
+    if hasattr(module, "in_numpy"):
+        return True
     layers = _layers(module)
-    if not layers or any(not isinstance(layer, known) for layer in layers):
+    return not getattr(module, "state_size", None) and bool(layers) and all(map(_known, layers))
+
+
+def _known(layer: keras.layers.Layer) -> bool:
+    used_again = len(getattr(layer, "_inbound_nodes", [None])) > 1
+    if used_again:
         return False
-    if any(len(getattr(layer, "_inbound_nodes", [None])) > 1 for layer in layers):
-        return False
-    norms = [layer for layer in layers if isinstance(layer, kinds.LayerNormalization)]
-    if any(layer.axis != [-1] or layer.gamma is None or layer.beta is None for layer in norms):
-        return False
-    activated = [layer for layer in layers if isinstance(layer, kinds.Dense | kinds.Activation)]
-    return all(_activation_name(layer) in _ACTIVATIONS for layer in activated)
+    if isinstance(layer, keras.layers.Dense | keras.layers.Activation):
+        return _activation_name(layer) in _ACTIVATIONS
+    if isinstance(layer, keras.layers.LayerNormalization):
+        return layer.axis == [-1] and layer.gamma is not None and layer.beta is not None
+    return isinstance(layer, keras.layers.InputLayer | keras.layers.Flatten)
 
 
 def make_actor(policy: BasePolicy) -> SamplingActor:
@@ -209,20 +149,31 @@ def make_actor(policy: BasePolicy) -> SamplingActor:
     own = getattr(policy, "make_actor", None)
     if own is not None:
         return own()
-    if acts_in_numpy(policy):
-        return NumpyActor(policy)
     mirror = policy.mirror()
-    return MemoryActor(policy) if mirror is not None and mirror.remembers else GraphActor(policy)
+    if mirror is not None and repeatable(mirror):
+        return NumpyActor(policy)
+    return MemoryActor(policy) if mirror is not None and remembers(mirror) else GraphActor(policy)
 
 
 def acts_in_numpy(policy: BasePolicy) -> bool:
     """Check whether numpy can compute the policy's networks."""
     mirror = policy.mirror()
-    return mirror is not None and mirror.repeatable
+    return mirror is not None and repeatable(mirror)
+
+
+def repeatable(mirror: Mirror) -> bool:
+    """Check whether numpy can compute every layer of the chains."""
+    return all(map(_repeatable, (*mirror.actor, *(mirror.value or ()))))
+
+
+def remembers(mirror: Mirror) -> bool:
+    """Check whether both chains begin with an LSTM, and numpy can compute every layer above it."""
+    chains = (mirror.actor, mirror.value or ())
+    return all(chain and cell_of(chain[0]) and all(map(_repeatable, chain[1:])) for chain in chains)
 
 
 class ActsInNumpy(abc.ABC):
-    """Base of actors with numpy copies of weights.
+    """Base of actors with numpy copies of weights; see SamplingActor in policy/base.py.
 
     A subclass defines `_run`, and sets `_value_rest`, the function from its second result to values.
 
@@ -245,7 +196,6 @@ class ActsInNumpy(abc.ABC):
         self._seen = mirror.seen
 
     def refresh(self) -> None:
-        """Copy the policy's weights; called after every update."""
         self._copies.refresh()
         normalizer = self._policy.normalizer
         if normalizer:
@@ -253,7 +203,6 @@ class ActsInNumpy(abc.ABC):
             self._std = normalizer.std
 
     def step(self, obs: Any, states: Any, episode_start: Any, noise: np.ndarray | None) -> Step:
-        """Compute actions, values, new states and negative log probabilities; see Actor."""
         flat, latent, states = self._run(obs, states, episode_start)
         actions = self._chosen(flat, noise)
         return Step(actions, self._value_of(latent, obs), states, self._head.neglogp_numpy(flat, actions))
@@ -261,14 +210,12 @@ class ActsInNumpy(abc.ABC):
     def choose(
         self, obs: Any, states: Any, episode_start: Any, noise: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Compute actions [N, ...] and new states; see Actor."""
         flat, _, states = self._run(obs, states, episode_start)
         return self._chosen(flat, noise), states
 
     def behave(
         self, obs: Any, states: Any, episode_start: Any, noise: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Compute actions [N, ...], the parameters [N, P] of their distributions, and new states."""
         flat, _, states = self._run(obs, states, episode_start)
         return self._head.sample_numpy(flat, noise), flat, states
 
@@ -298,7 +245,6 @@ class ActsInNumpy(abc.ABC):
         return x.reshape(len(x), -1) if self._takes_rows else x, forbidden
 
     def _flat(self, pi: np.ndarray, forbidden: np.ndarray | None) -> np.ndarray:
-        """Compute the head's parameters [B, P] from the actor's outputs."""
         if forbidden is not None:
             return pi + forbidden
         if self._logstd is None:
@@ -334,16 +280,13 @@ class NumpyActor(ActsInNumpy):
             self._graph.refresh()
 
     def act(self, obs: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
-        """Compute actions [N, ...]; noise comes from the head's draw_noise, None chooses the mode."""
         return self._chosen(self._run(obs)[0], noise)
 
     def evaluate(self, obs: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Compute values [B] and negative log probabilities [B] of a block of observations and the actions taken."""
         flat, latent, _ = self._run(obs)
         return self._value_of(latent, obs), self._head.neglogp_numpy(flat, actions)
 
     def value(self, obs: np.ndarray, states: Any = None, episode_start: Any = None) -> np.ndarray:
-        """Compute values [B]; states and episode_start are ignored."""
         return self._value_of(self._shared(self._encode(obs)[0]) if self._has_values else None, obs)
 
     def _run(self, obs: Any, states: Any = None, episode_start: Any = None) -> tuple[np.ndarray, np.ndarray, None]:
@@ -381,7 +324,6 @@ class MemoryActor(ActsInNumpy):
         self.refresh()
 
     def value(self, obs: np.ndarray, states: np.ndarray, episode_start: np.ndarray) -> np.ndarray:
-        """Compute values [N]."""
         return self._value_of(self._run(obs, states, episode_start)[1], obs)
 
     def _run(
@@ -408,12 +350,9 @@ class GraphActor:
         head = self._head = policy.head
         self._recurrent = policy.recurrent
         kernels = self._kernels = RoundedKernels(policy.modules)
-        signature = [
-            observation_spec(policy.observation_space),
-            tf.TensorSpec((None, *head.noise_shape), tf.float32),
-        ]
-        if self._recurrent:
-            signature += [tf.TensorSpec((None,), tf.float32), tf.TensorSpec((None, policy.state_size), tf.float32)]
+        obs_spec = observation_spec(policy.observation_space)
+        noise_spec = tf.TensorSpec((None, *head.noise_shape))
+        memory_specs = [tf.TensorSpec((None,)), tf.TensorSpec((None, policy.state_size))] if self._recurrent else []
 
         def step(obs: tf.Tensor, noise: tf.Tensor, episode_start: Any = None, states: Any = None) -> tuple:
             with kernels.in_use():
@@ -428,17 +367,17 @@ class GraphActor:
             with kernels.in_use():
                 return policy.forward(obs, episode_start, states).value
 
-        self._step = kernels.up_to_date(prompt(compiled(step, signature=signature)))
-        self._value = kernels.up_to_date(prompt(compiled(value, signature=[signature[0], *signature[2:]])))
+        self._step = kernels.up_to_date(prompt(compiled(step, signature=[obs_spec, noise_spec, *memory_specs])))
+        self._value = kernels.up_to_date(prompt(compiled(value, signature=[obs_spec, *memory_specs])))
 
     def refresh(self) -> None:
-        """Round the kernels again that are used rounded; the compiled function reads all other variables itself."""
+        # The compiled function itself reads all variables that are not rounded.
         self._kernels.refresh()
 
     def step(self, obs: Any, states: Any, episode_start: Any, noise: np.ndarray | None) -> Step:
-        """Compute actions, values, new states and negative log probabilities; see Actor."""
         if noise is None:
-            noise = np.full((_count(obs), *self._head.noise_shape), self._head.mode_noise, np.float32)
+            count = len(next(iter(parts_of_obs(obs).values())))
+            noise = np.full((count, *self._head.noise_shape), self._head.mode_noise, np.float32)
         actions, values, neglogps, _, *new_states = self._step(obs, noise, *self._memory(episode_start, states))
         states = new_states[0].numpy() if new_states else None
         return Step(actions.numpy(), values.numpy(), states, neglogps.numpy())
@@ -446,24 +385,17 @@ class GraphActor:
     def choose(
         self, obs: Any, states: Any, episode_start: Any, noise: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Compute actions [N, ...] and new states; see Actor."""
         step = self.step(obs, states, episode_start, noise)
         return step.actions, step.states
 
     def behave(
         self, obs: Any, states: Any, episode_start: Any, noise: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Compute actions [N, ...], the parameters [N, P] of their distributions, and new states."""
         actions, _, _, flat, *new_states = self._step(obs, noise, *self._memory(episode_start, states))
         return actions.numpy(), flat.numpy(), new_states[0].numpy() if new_states else None
 
     def value(self, obs: Any, states: Any = None, episode_start: Any = None) -> np.ndarray:
-        """Compute values [B]."""
         return self._value(obs, *self._memory(episode_start, states)).numpy()
 
     def _memory(self, episode_start: Any, states: Any) -> tuple:
         return (np.asarray(episode_start, np.float32), states) if self._recurrent else ()
-
-
-def _count(obs: Any) -> int:
-    return len(next(iter(parts_of_obs(obs).values())))

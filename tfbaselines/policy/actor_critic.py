@@ -4,15 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import keras
-import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.errors import bad_argument
-from tfbaselines.policy.actor import Mirror
-from tfbaselines.policy.base import BasePolicy, Head, Outputs, memory_tensors
+from tfbaselines.policy.base import BasePolicy, Head, Mirror, Outputs, memory_tensors
 from tfbaselines.policy.distributions import make_pdtype
-from tfbaselines.policy.encoding import seen_in_numpy, without_mask
+from tfbaselines.policy.encoding import encode, seen_in_numpy, without_mask
 from tfbaselines.policy.layers import flat_width, in_full, run_network
 from tfbaselines.policy.networks import NetworkFn, NetworkSpec, get_network_builder
 from tfbaselines.policy.trunk import NetworkTrunk, Trunk, takes_observations, trunk_maker
@@ -77,19 +75,15 @@ class ActorCritic(BasePolicy):
     and the values of simultaneous choices (MultiDiscrete) are added.
 
     Args:
-        observation_space: of one environment.
-        action_space: a bounded Box, Discrete or MultiDiscrete.
         network_fn: builds the dense layers of the actor and of each critic from the width of a row; None for no layers.
         head: builds the actor's head from the action space.
         critics: number of critics; with several reward signals, number for each signal.
         streams: number of reward signals, each with its own critics; None for the environment's rewards alone.
         make_trunk: builds the trunk of the actor and the trunk that all critics share; None for a plain Trunk.
         initializer: makes the initializer of an output layer.
-        normalize_observations: see BasePolicy.
-        clip_observations: see BasePolicy.
         unit_actions: critics take actions scaled to -1..1.
         returns: statistics of returns that normalize the critics' outputs, as in algs/ddpg/loss.py; None for none.
-        comm: see BasePolicy.
+        base: normalize_observations, clip_observations and comm of BasePolicy.
     """
 
     def __init__(
@@ -103,20 +97,11 @@ class ActorCritic(BasePolicy):
         streams: int | None = None,
         make_trunk: Callable[[spaces.Space], Trunk | NetworkTrunk] | None = None,
         initializer: Callable[[], Any] = keras.initializers.GlorotUniform,
-        normalize_observations: bool = False,
-        clip_observations: float | None = None,
         unit_actions: bool = False,
         returns: Any = None,
-        comm: Any = None,
+        **base: Any,
     ) -> None:
-        super().__init__(
-            observation_space,
-            action_space,
-            head(action_space),
-            normalize_observations=normalize_observations,
-            clip_observations=clip_observations,
-            comm=comm,
-        )
+        super().__init__(observation_space, action_space, head(action_space), **base)
         self._unit_actions = unit_actions
         self.streams = streams
         self.returns = returns
@@ -143,7 +128,6 @@ class ActorCritic(BasePolicy):
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """Variables of the actor, then of the critics."""
         return [*self.acting_variables, *self.critic_variables]
 
     @property
@@ -213,15 +197,7 @@ class ActorCritic(BasePolicy):
 
     def choices(self, actions: tf.Tensor) -> tf.Tensor:
         """Encode discrete actions [B, ...] as rows of one-hots [B, P], one for each part of an action."""
-        space = self.action_space
-        if isinstance(space, spaces.Discrete):
-            return tf.one_hot(tf.cast(actions, tf.int32) - int(space.start), int(space.n))
-        starts = np.ravel(space.start)
-        columns = tf.unstack(tf.reshape(tf.cast(actions, tf.int32), (-1, len(starts))), axis=-1)
-        widths = space.nvec.ravel()
-        return tf.concat(
-            [tf.one_hot(column - int(s), int(n)) for column, s, n in zip(columns, starts, widths, strict=True)], axis=-1
-        )
+        return encode(actions, self.action_space)
 
     def log_probabilities(self, flat: tf.Tensor) -> tf.Tensor:
         """Compute log probabilities [B, P] of all choices of a discrete action."""
@@ -284,23 +260,18 @@ def build_actor_critic(
     vis_encode_type: str = "simple",
     normalize_observations: bool = False,
     comm: Any = None,
-    kind: dict[str, Any] | None = None,
+    kind: Mapping[str, Any] | None = None,
     **network_kwargs: Any,
 ) -> ActorCritic:
-    """Build an actor with critics from names.
+    """Build an actor with critics from names; head, critics and streams are those of ActorCritic.
 
     A network with convolutions or memory takes the observation itself; any other takes a Trunk's features.
 
     Args:
         env: anything with observation_space and action_space.
         network: a registered network's name, or a builder.
-        head: see ActorCritic.
-        critics: see ActorCritic.
-        streams: see ActorCritic.
         memory_size: numbers in the actor's state and in the critics' state, two per unit of an LSTM; None for no LSTM.
         vis_encode_type: encoder of images: simple, nature_cnn or resnet.
-        normalize_observations: see BasePolicy.
-        comm: see BasePolicy.
         kind: further arguments of ActorCritic.
         network_kwargs: the network builder's own arguments.
     """

@@ -4,7 +4,9 @@ Rollouts, models, --play and export are written against the protocols and `BaseP
 """
 
 import abc
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import keras
 import numpy as np
@@ -26,9 +28,6 @@ from tfbaselines.policy.encoding import (
     without_mask,
 )
 from tfbaselines.policy.layers import has_convolutions, layers_of
-
-if TYPE_CHECKING:
-    from tfbaselines.policy.actor import Mirror
 
 
 class Step(NamedTuple):
@@ -154,6 +153,39 @@ class BlockActor(SamplingActor, Protocol):
         """Compute values [B] and negative log probabilities [B] of observations [B, ...] and the actions taken."""
 
 
+# Networks and layers in a row; each takes the rows that the one before it returns. A part that is neither has a method
+# `in_numpy(copies)`, which makes its function of arrays.
+Chain = Sequence[Any]
+
+
+class Mirror(NamedTuple):
+    """Description of a policy's computation for numpy.
+
+    Modules at the start of both chains are computed once if both chains are needed.
+
+    Attributes:
+        actor: chain from encoded observations to the head's parameters. For a Q-network these are the values of all
+            actions; for a dueling one the advantages suffice, which have the same order.
+        value: chain from encoded observations to values; None to compute values through the graph.
+        logstd: [1, n] appended to every row of the actor's output, or None.
+        value_per_action: values are [B, A], one for each action or each reward signal, not [B].
+        seen: observation space without the action mask, the input of both chains; None if there is no mask.
+    """
+
+    actor: Chain
+    value: Chain | None = None
+    logstd: keras.Variable | None = None
+    value_per_action: bool = False
+    seen: spaces.Space | None = None
+
+    def split(self) -> tuple[Chain, Chain, Chain]:
+        """Split the chains into their common start, the rest of the actor's and the rest of the values'."""
+        value = self.value or []
+        pairs = zip(self.actor, value, strict=False)
+        count = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] is pair[1], pairs))
+        return self.actor[:count], self.actor[count:], value[count:]
+
+
 # Normalized observations are clipped to this many standard deviations.
 CLIP_NORMALIZED = 5.0
 
@@ -224,7 +256,7 @@ class BasePolicy(abc.ABC):
             states: [num_envs, S] before the first step (recurrent only).
         """
 
-    def mirror(self) -> "Mirror | None":
+    def mirror(self) -> Mirror | None:
         """Describe the policy's computation for numpy; None to act through the graph."""
         return None
 

@@ -6,8 +6,10 @@ which the seed and the checkpoint own, and a sample is a function of flat parame
 fast acting, in numpy.
 """
 
+import itertools
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -41,7 +43,6 @@ class Distribution:
         return self._distribution.log_prob(actions if self._prepared is None else self._prepared(actions))
 
     def neglogp(self, actions: tf.Tensor) -> tf.Tensor:
-        """Compute -log p(a), [B]."""
         return -self.logp(actions)
 
     def entropy(self) -> tf.Tensor:
@@ -53,11 +54,9 @@ class Distribution:
         return tfp.distributions.kl_divergence(self._distribution, other._distribution)
 
     def sample(self, noise: tf.Tensor) -> tf.Tensor:
-        """Compute actions [B, ...] from the head's noise."""
         return self._sample(noise)
 
     def mode(self) -> tf.Tensor:
-        """Compute the most likely actions [B, ...]."""
         return self._mode()
 
     @property
@@ -73,22 +72,35 @@ class Distribution:
         return self._distribution.stddev()
 
 
-class CategoricalHead:
-    """Discrete(n): parameters are logits [B, n], noise is Gumbel [B, n].
+class ShapedHead:
+    """Base of heads of an action space: shapes of parameters, actions and noise; see Head in policy/base.py.
 
     Args:
-        space: the action space.
+        width: numbers that the network computes, and that the noise of an action has.
+        action_shape: shape of one action.
+        dtype: type of actions.
+        param_size: parameters of a distribution; None for as many as the network computes.
     """
 
-    # The noise component that makes a sample the mode.
     mode_noise = 0.0
 
+    def __init__(self, width: int, action_shape: tuple[int, ...], dtype: type, param_size: int | None = None) -> None:
+        self.width = width
+        self.param_size = param_size or width
+        self.action_shape = action_shape
+        self.action_dtype = np.dtype(dtype)
+        self.noise_shape = (width,)
+
+    def draw_noise(self, rng: np.random.Generator, batch: tuple[int, ...]) -> np.ndarray:
+        return rng.standard_normal(size=(*batch, self.width), dtype=np.float32)
+
+
+class CategoricalHead(ShapedHead):
+    """Discrete(n): parameters are logits [B, n], noise is Gumbel [B, n]."""
+
     def __init__(self, space: spaces.Discrete) -> None:
-        self.width = self.param_size = int(space.n)
+        super().__init__(int(space.n), (), np.int64)
         self._start = int(space.start)
-        self.action_shape: tuple[int, ...] = ()
-        self.action_dtype = np.dtype(np.int64)
-        self.noise_shape = (self.width,)
 
     def distribution(self, flat: tf.Tensor) -> Distribution:
         return Distribution(
@@ -115,29 +127,17 @@ class CategoricalHead:
         return log_sum - flat[rows, np.asarray(actions, np.int64) - self._start]
 
 
-class MultiCategoricalHead:
-    """MultiDiscrete(nvec): logits of all parts side by side [B, sum(nvec)], Gumbel noise of the same shape.
-
-    Args:
-        space: the action space, with nvec of rank 1.
-    """
-
-    mode_noise = 0.0
+class MultiCategoricalHead(ShapedHead):
+    """MultiDiscrete(nvec): logits of all parts side by side [B, sum(nvec)], Gumbel noise of the same shape."""
 
     def __init__(self, space: spaces.MultiDiscrete) -> None:
         if space.nvec.ndim != 1:
             raise UsageError(f"action space {space} is not supported: MultiDiscrete needs nvec of rank 1")
         self._parts = space.nvec.tolist()
+        super().__init__(sum(self._parts), (len(self._parts),), np.int64)
         self._starts = np.asarray(space.start, np.int64)
-        self.width = self.param_size = int(sum(self._parts))
-        self.action_shape = (len(self._parts),)
-        self.action_dtype = np.dtype(np.int64)
-        self.noise_shape = (self.width,)
-        self._slices = []
-        begin = 0
-        for part in self._parts:
-            self._slices.append(slice(begin, begin + part))
-            begin += part
+        bounds = [0, *np.cumsum(self._parts).tolist()]
+        self._slices = [slice(begin, end) for begin, end in itertools.pairwise(bounds)]
 
     def distribution(self, flat: tf.Tensor) -> "_MultiCategorical":
         return _MultiCategorical(flat, self._parts, self._starts)
@@ -163,10 +163,10 @@ class _MultiCategorical(Distribution):
     """Independent categorical parts of different sizes, which TensorFlow Probability lacks."""
 
     def __init__(self, flat: tf.Tensor, parts: list[int], starts: np.ndarray) -> None:
-        self._logits = tf.split(flat, parts, axis=-1)
-        self._starts = starts
-        self._parts = [tfp.distributions.Categorical(logits=logits) for logits in self._logits]
+        self._flat = flat
         self._sizes = parts
+        self._starts = starts
+        self._parts = [tfp.distributions.Categorical(logits=part) for part in tf.split(flat, parts, axis=-1)]
 
     def logp(self, actions: tf.Tensor) -> tf.Tensor:
         columns = tf.unstack(tf.cast(actions, tf.int64) - self._starts, axis=-1)
@@ -179,31 +179,22 @@ class _MultiCategorical(Distribution):
         return tf.add_n([tfp.distributions.kl_divergence(p, q) for p, q in zip(self._parts, other._parts, strict=True)])
 
     def sample(self, noise: tf.Tensor) -> tf.Tensor:
-        noises = tf.split(noise, self._sizes, axis=-1)
-        return self._argmax([logits + gumbel for logits, gumbel in zip(self._logits, noises, strict=True)])
+        return self._argmax(self._flat + noise)
 
     def mode(self) -> tf.Tensor:
-        return self._argmax(self._logits)
+        return self._argmax(self._flat)
 
-    def _argmax(self, rows: list[tf.Tensor]) -> tf.Tensor:
+    def _argmax(self, flat: tf.Tensor) -> tf.Tensor:
+        rows = tf.split(flat, self._sizes, axis=-1)
         return tf.stack([tf.argmax(row, axis=-1) for row in rows], axis=-1) + self._starts
 
 
-class GaussianHead:
-    """Box: a diagonal Gaussian; parameters [mean, logstd] [B, 2 n], standard normal noise [B, n].
-
-    Args:
-        space: the action space; n is its number of elements.
-    """
-
-    mode_noise = 0.0
+class GaussianHead(ShapedHead):
+    """Box of n numbers: a diagonal Gaussian; parameters [mean, logstd] [B, 2 n], standard normal noise [B, n]."""
 
     def __init__(self, space: spaces.Box) -> None:
-        self.width = int(np.prod(space.shape))
-        self.param_size = 2 * self.width
-        self.action_shape = tuple(space.shape)
-        self.action_dtype = np.dtype(np.float32)
-        self.noise_shape = (self.width,)
+        width = math.prod(space.shape)
+        super().__init__(width, tuple(space.shape), np.float32, 2 * width)
 
     def distribution(self, flat: tf.Tensor) -> Distribution:
         mean, logstd = tf.split(flat, 2, axis=-1)
@@ -218,9 +209,6 @@ class GaussianHead:
             lambda actions: tf.reshape(actions, (-1, self.width)),
         )
 
-    def draw_noise(self, rng: np.random.Generator, batch: tuple[int, ...]) -> np.ndarray:
-        return rng.standard_normal(size=(*batch, self.width), dtype=np.float32)
-
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
         n = self.width
         return (flat[:, :n] + np.exp(flat[:, n:]) * noise).reshape(-1, *self.action_shape)
@@ -234,20 +222,13 @@ class GaussianHead:
         return (0.5 * np.square(scaled) + logstd).sum(axis=-1) + np.float32(0.5 * LOG_2PI * self.width)
 
 
-class BernoulliHead:
-    """MultiBinary: logits [B, n], uniform noise [B, n].
-
-    Args:
-        space: the action space; n is its number of elements.
-    """
+class BernoulliHead(ShapedHead):
+    """MultiBinary of n numbers: logits [B, n], uniform noise [B, n]."""
 
     mode_noise = 0.5
 
     def __init__(self, space: spaces.MultiBinary) -> None:
-        self.width = self.param_size = int(np.prod(space.shape))
-        self.action_shape = tuple(space.shape)
-        self.action_dtype = np.dtype(np.int8)
-        self.noise_shape = (self.width,)
+        super().__init__(math.prod(space.shape), tuple(space.shape), np.int8)
 
     def distribution(self, flat: tf.Tensor) -> Distribution:
         probabilities, shape = tf.sigmoid(flat), (-1, *self.action_shape)
@@ -305,56 +286,43 @@ EPSILON = 1e-8
 LARGEST_TANH = 1.0 - 1e-6
 
 
-class Bounded:
+class Bounded(NamedTuple):
     """A batch of distributions over bounded actions; see ActionDistribution in policy/base.py.
 
-    Args:
-        mode: the most likely actions [B, ...].
-        sample: function from noise to actions.
-        neglogp: function from actions to the negative log densities [B] of actions scaled to -1..1.
+    Densities are those of actions scaled to -1..1.
     """
 
-    def __init__(self, mode: tf.Tensor, sample: Callable, neglogp: Callable) -> None:
-        self._mode = mode
-        self.sample = sample
-        self.neglogp = neglogp
-
-    def mode(self) -> tf.Tensor:
-        return self._mode
+    mode: Callable[[], tf.Tensor]
+    sample: Callable[[tf.Tensor], tf.Tensor]
+    neglogp: Callable[[tf.Tensor], tf.Tensor]
 
 
-class BoundedHead:
+class BoundedHead(ShapedHead):
     """Base of the heads of a bounded Box: an action is the center of its bounds plus half their width times x.
 
     Args:
         space: the action space.
+        params: parameters of a distribution for each number of an action.
     """
 
-    def __init__(self, space: spaces.Box) -> None:
+    def __init__(self, space: spaces.Box, params: int) -> None:
         if not (isinstance(space, spaces.Box) and space.is_bounded()):
             fitting = next((name for kind, name in FOR_OTHERS.items() if isinstance(space, kind)), None)
             advice = f"an algorithm for it is {fitting}" if fitting else "no algorithm takes it"
             if isinstance(space, spaces.Box):
                 advice = "wrap it so that they are finite"
             raise UsageError(f"continuous actions need bounds, {space} has none: {advice}")
-        self.width = int(np.prod(space.shape))
-        self.action_shape = tuple(space.shape)
-        self.action_dtype = np.dtype(np.float32)
-        self.noise_shape = (self.width,)
-        self.mode_noise = 0.0
+        width = math.prod(space.shape)
+        super().__init__(width, tuple(space.shape), np.float32, params * width)
         low, high = (np.asarray(bound, np.float32).ravel() for bound in (space.low, space.high))
         self.center = (high + low) / 2
         self.limit = (high - low) / 2
-
-    def draw_noise(self, rng: np.random.Generator, batch: tuple[int, ...]) -> np.ndarray:
-        return rng.standard_normal(size=(*batch, self.width), dtype=np.float32)
 
     def unit(self, actions: tf.Tensor) -> tf.Tensor:
         """Scale actions [B, ...] to -1..1 [B, n]."""
         return (tf.reshape(actions, (-1, self.width)) - self.center) / self.limit
 
     def unit_numpy(self, actions: np.ndarray) -> np.ndarray:
-        """Compute `unit` in numpy."""
         return (actions.reshape(-1, self.width) - self.center) / self.limit
 
     def scaled(self, x: tf.Tensor) -> tf.Tensor:
@@ -367,7 +335,6 @@ class BoundedHead:
         return np.clip(moved, self.center - self.limit, self.center + self.limit).reshape(actions.shape)
 
     def scaled_numpy(self, x: np.ndarray) -> np.ndarray:
-        """Compute `scaled` in numpy."""
         return (self.center + self.limit * x).reshape(-1, *self.action_shape)
 
 
@@ -375,15 +342,14 @@ class DeterministicHead(BoundedHead):
     """The tanh of the network's output; the exploration noise belongs to the algorithms."""
 
     def __init__(self, space: spaces.Box) -> None:
-        super().__init__(space)
-        self.param_size = self.width
+        super().__init__(space, params=1)
 
     def mode(self, flat: tf.Tensor) -> tf.Tensor:
-        """Compute actions [B, ...] from outputs [B, n]."""
         return self.scaled(tf.tanh(flat))
 
     def distribution(self, flat: tf.Tensor) -> Bounded:
-        return Bounded(self.mode(flat), lambda noise: self.mode(flat), lambda actions: tf.zeros_like(flat[:, 0]))
+        mode = self.mode(flat)
+        return Bounded(lambda: mode, lambda noise: mode, lambda actions: tf.zeros_like(flat[:, 0]))
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
         return self.scaled_numpy(np.tanh(flat))
@@ -400,8 +366,7 @@ class SquashedGaussianHead(BoundedHead):
     """The tanh of a Gaussian; parameters [mean, logstd] [B, 2 n], standard normal noise [B, n]."""
 
     def __init__(self, space: spaces.Box) -> None:
-        super().__init__(space)
-        self.param_size = 2 * self.width
+        super().__init__(space, params=2)
 
     def sample(self, flat: tf.Tensor, noise: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Compute actions [B, ...], and the log density [B] of the actions scaled to -1..1."""
@@ -412,7 +377,6 @@ class SquashedGaussianHead(BoundedHead):
         return self.scaled(tf.tanh(u)), _squashed_logp(u, mean, logstd, std)
 
     def mode(self, flat: tf.Tensor) -> tf.Tensor:
-        """Compute the tanh of the means [B, ...]."""
         return self.scaled(tf.tanh(flat[:, : self.width]))
 
     def distribution(self, flat: tf.Tensor) -> Bounded:
@@ -422,7 +386,7 @@ class SquashedGaussianHead(BoundedHead):
             u = tf.atanh(tf.clip_by_value(self.unit(actions), -LARGEST_TANH, LARGEST_TANH))
             return -_squashed_logp(u, mean, logstd, tf.exp(logstd))
 
-        return Bounded(self.mode(flat), lambda noise: self.sample(flat, noise)[0], neglogp)
+        return Bounded(lambda: self.mode(flat), lambda noise: self.sample(flat, noise)[0], neglogp)
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
         n = self.width

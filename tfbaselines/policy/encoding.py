@@ -179,7 +179,6 @@ class Normalizer:
 
     @property
     def variables(self) -> list[tf.Variable]:
-        """Mean and standard deviation."""
         return [self._mean, self._std]
 
     @property
@@ -198,7 +197,6 @@ class Normalizer:
         return {ONLY: self.mean.shape}
 
     def apply(self, x: tf.Tensor) -> tf.Tensor:
-        """Normalize a batch [B, ...]."""
         return (tf.cast(x, tf.float32) - self._mean) / self._std
 
     def update(self, observations: np.ndarray) -> None:
@@ -252,12 +250,10 @@ class DictNormalizer:
 
     @property
     def variables(self) -> list[tf.Variable]:
-        """Means and standard deviations of all parts."""
         return [variable for part in self._parts.values() for variable in part.variables]
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of each part of an observation that has statistics."""
         return {name: part.mean.shape for name, part in self._parts.items()}
 
     def apply(self, obs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -265,21 +261,17 @@ class DictNormalizer:
         return obs | {name: part.apply(obs[name]) for name, part in self._parts.items()}
 
     def add(self, total: dict[str, np.ndarray], squares: dict[str, np.ndarray], count: float) -> None:
-        """Add sums by part that are equal on every rank."""
         for name, part in self._parts.items():
             part.add({ONLY: total[name]}, {ONLY: squares[name]}, count)
 
     def update(self, observations: dict[str, np.ndarray]) -> None:
-        """Merge a batch into the statistics of every part."""
         for name, part in self._parts.items():
             part.update(observations[name])
 
     def state(self) -> dict[str, Any]:
-        """Save the statistics by part."""
         return {name: part.state() for name, part in self._parts.items()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load a state that `state` returned."""
         for name, part in self._parts.items():
             part.restore(state[name])
 

@@ -91,6 +91,16 @@ def run_network(network: keras.Model, x: tf.Tensor) -> tf.Tensor:
     return latent if len(latent.shape) == 2 else tf.reshape(latent, (-1, flat_width(network)))
 
 
+def run_with_memory(network: keras.Model, x: tf.Tensor, episode_start: Any, states: Any) -> tuple[tf.Tensor, Any]:
+    """Compute the output of any network as rows [B, width], and new states [num_envs, S] or None."""
+    return tuple(network([x, episode_start, states])) if state_size_of(network) else (run_network(network, x), None)
+
+
+def state_size_of(network: keras.Model | None) -> int:
+    """Count the numbers in one environment's recurrent state; 0 for a feed-forward network."""
+    return getattr(network, "state_size", None) or 0
+
+
 def flat_width(network: keras.Model) -> int:
     """Count the numbers in one row of a network's output."""
     shape = network.output_shape
@@ -264,16 +274,12 @@ def compile_with_xla(policy: Any, rows: int = 256) -> bool:
     if not in_bfloat16():
         return True
     width = policy.widest_dense
-    return width < AMX_UNITS if _amx() else rows * width**2 < BFLOAT16_WORK
+    return width < AMX_UNITS if "amx_bf16" in _flags() else rows * width**2 < BFLOAT16_WORK
 
 
 def in_bfloat16() -> bool:
     """Check whether networks compute in bfloat16."""
     return bool(tf.config.optimizer.get_experimental_options().get(OPTION))
-
-
-def _amx() -> bool:
-    return "amx_bf16" in _flags()
 
 
 def _switched_off_by() -> str:

@@ -141,20 +141,14 @@ def mlp(
     check_sizes(UNITS, num_hidden=num_hidden)
     activation = _activation(activation)
 
-    @_of_shape_or_tensor
-    def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
-        require_weights("num_hidden", input_shape, [num_hidden] * num_layers)
-        x = inputs = keras.Input(input_shape)
-        if len(input_shape) != 1:
-            x = keras.layers.Flatten()(x)
-        for k in range(num_layers):
-            x = dense_layer(num_hidden, None if layer_norm else activation, f"mlp_fc{k}")(x)
-            if layer_norm:
-                x = keras.layers.LayerNormalization(epsilon=MLP_LAYER_NORM_EPSILON)(x)
-                x = keras.layers.Activation(activation)(x)
-        return keras.Model(inputs, x)
+    def layer(x: Any, size: int, k: int) -> Any:
+        x = dense_layer(size, None if layer_norm else activation, f"mlp_fc{k}")(x)
+        if not layer_norm:
+            return x
+        x = keras.layers.LayerNormalization(epsilon=MLP_LAYER_NORM_EPSILON)(x)
+        return keras.layers.Activation(activation)(x)
 
-    return network_fn
+    return _dense_network("num_hidden", [num_hidden] * num_layers, layer)
 
 
 @register("dense")
@@ -166,20 +160,10 @@ def dense(hidden_sizes: Sequence[int] = (256, 256), activation: str | Callable =
         activation: a Keras activation's name, or a function.
     """
     check_sizes(UNITS, hidden_sizes=hidden_sizes)
-    sizes = tuple(hidden_sizes)
     activation = _activation(activation)
-
-    @_of_shape_or_tensor
-    def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
-        require_weights("hidden_sizes", input_shape, sizes)
-        x = inputs = keras.Input(input_shape)
-        if len(input_shape) != 1:
-            x = keras.layers.Flatten()(x)
-        for k, size in enumerate(sizes):
-            x = Dense(size, activation, name=f"dense_{k}")(x)
-        return keras.Model(inputs, x)
-
-    return network_fn
+    return _dense_network(
+        "hidden_sizes", tuple(hidden_sizes), lambda x, size, k: Dense(size, activation, name=f"dense_{k}")(x)
+    )
 
 
 @register("cnn")
@@ -287,6 +271,28 @@ def table() -> NetworkFn:
 
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
         raise bad_argument("network", "table", "a table is for --alg=qlearning")
+
+    return network_fn
+
+
+def _dense_network(argument: str, sizes: Sequence[int], layer: Callable[[Any, int, int], Any]) -> NetworkFn:
+    """Make a network of dense layers.
+
+    Args:
+        argument: name of the argument that sets the sizes.
+        sizes: units in each layer.
+        layer: applies a layer of a size, with its number, to rows.
+    """
+
+    @_of_shape_or_tensor
+    def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
+        require_weights(argument, input_shape, sizes)
+        x = inputs = keras.Input(input_shape)
+        if len(input_shape) != 1:
+            x = keras.layers.Flatten()(x)
+        for k, size in enumerate(sizes):
+            x = layer(x, size, k)
+        return keras.Model(inputs, x)
 
     return network_fn
 

@@ -36,17 +36,17 @@ class NormalActionNoise:
         return self._rng.normal(self._mu, self._sigma)
 
     def reset(self, which: Any = slice(None)) -> None:
-        """Begin a new episode; independent noise has no memory."""
+        """Begin a new episode in all rows, or in the rows of an index."""
 
     def state(self) -> dict[str, Any]:
-        """Return an empty state: independent noise has no memory."""
+        """Return what the noise remembers."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load what `state` returned."""
+        """Load what `state` returned, unless the shapes differ."""
 
 
-class OrnsteinUhlenbeckActionNoise:
+class OrnsteinUhlenbeckActionNoise(NormalActionNoise):
     """Correlated noise: x <- x + theta (mu - x) dt + sigma sqrt(dt) N(0, 1).
 
     Args:
@@ -54,7 +54,7 @@ class OrnsteinUhlenbeckActionNoise:
         sigma: scales of the random steps.
         theta: rate of return to the mean.
         dt: length of a step.
-        x0: initial values; None for 0.
+        x0: values at the start of an episode; None for 0.
         rng: numpy generator.
     """
 
@@ -67,31 +67,25 @@ class OrnsteinUhlenbeckActionNoise:
         x0: np.ndarray | None = None,
         rng: Any = None,
     ) -> None:
-        self._mu = np.asarray(mu, np.float64)
-        self._sigma = sigma
+        super().__init__(mu, sigma, rng)
         self._theta = theta
         self._dt = dt
         self._x0 = np.zeros_like(self._mu) if x0 is None else np.asarray(x0, np.float64)
-        self._rng = rng if rng is not None else np.random.default_rng()
         self._x = self._x0.copy()
 
     def __call__(self) -> np.ndarray:
-        """Take a step and return the new values."""
         drift = self._theta * (self._mu - self._x) * self._dt
         self._x = self._x + drift + self._sigma * np.sqrt(self._dt) * self._rng.normal(size=self._mu.shape)
         return self._x
 
     def reset(self, which: Any = slice(None)) -> None:
-        """Return to the initial values, in all rows or in the rows of an index."""
         self._x = self._x.copy()
         self._x[which] = self._x0[which]
 
     def state(self) -> dict[str, Any]:
-        """Return the current values."""
         return {"x": self._x}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Load what `state` returned, unless the shapes differ."""
         if state["x"].shape == self._x.shape:
             self._x = np.array(state["x"])
 
@@ -134,7 +128,7 @@ class Noise(NamedTuple):
     """
 
     parameters: AdaptiveParamNoiseSpec | None
-    actions: NormalActionNoise | OrnsteinUhlenbeckActionNoise | None
+    actions: NormalActionNoise | None
 
 
 def parse_noise(noise_type: str | None, shape: tuple[int, ...], rng: np.random.Generator) -> Noise:
@@ -147,24 +141,22 @@ def parse_noise(noise_type: str | None, shape: tuple[int, ...], rng: np.random.G
     """
     parameters = actions = None
     for part in (noise_type or "none").split(","):
-        kind, _, size = part.strip().rpartition("_")
         if part.strip() == "none":
             continue
+        kind, _, size = part.strip().rpartition("_")
         try:
             stddev = float(size)
         except ValueError:
-            raise bad_argument("noise_type", noise_type, KINDS) from None
-        if not stddev >= 0:
+            stddev = -1.0
+        if kind not in ("adaptive-param", "normal", "ou") or not stddev >= 0:
             raise bad_argument("noise_type", noise_type, KINDS)
         zeros, sigma = np.zeros(shape), np.full(shape, stddev)
         if kind == "adaptive-param":
             parameters = AdaptiveParamNoiseSpec(stddev, stddev)
         elif kind == "normal":
             actions = NormalActionNoise(zeros, sigma, rng)
-        elif kind == "ou":
-            actions = OrnsteinUhlenbeckActionNoise(zeros, sigma, rng=rng)
         else:
-            raise bad_argument("noise_type", noise_type, KINDS)
+            actions = OrnsteinUhlenbeckActionNoise(zeros, sigma, rng=rng)
     return Noise(parameters, actions)
 
 
@@ -237,11 +229,9 @@ class PerturbedActor:
         return self.actor
 
     def state(self) -> dict[str, Any]:
-        """Return the parameters with noise."""
         return self.policy.state()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore what `state` returned."""
         self.policy.restore(state)
         self.actor.refresh()
         self._outdated = False

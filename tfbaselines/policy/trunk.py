@@ -11,7 +11,7 @@ from gymnasium import spaces
 from tfbaselines.envs.vec.observations import ONLY, is_image, parts_of, parts_of_obs
 from tfbaselines.errors import UsageError, bad_argument, unknown
 from tfbaselines.policy.encoding import encoded_shape
-from tfbaselines.policy.layers import flat_width, has_convolutions, run_network
+from tfbaselines.policy.layers import flat_width, has_convolutions, run_network, run_with_memory, state_size_of
 from tfbaselines.policy.networks import NetworkFn, NetworkSpec, get_network_builder
 from tfbaselines.policy.recurrent import MaskedLSTM
 
@@ -57,12 +57,10 @@ class Trunk:
 
     @property
     def modules(self) -> list[Any]:
-        """Encoders and LSTM."""
         return [*self._encoders.values(), *([] if self._cell is None else [self._cell])]
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """Variables of the encoders, then of the LSTM."""
         return [variable for module in self.modules for variable in module.trainable_variables]
 
     def __call__(
@@ -98,21 +96,18 @@ class NetworkTrunk:
     def __init__(self, network: keras.Model) -> None:
         self._network = network
         self.width = flat_width(network)
-        self.state_size = getattr(network, "state_size", None) or 0
+        self.state_size = state_size_of(network)
         self.modules = [network]
         self.chained = not self.state_size
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
-        """Variables of the network."""
         return self._network.trainable_variables
 
     def __call__(
         self, encoded: Any, episode_start: tf.Tensor | None, states: tf.Tensor | None
     ) -> tuple[tf.Tensor, Any]:
-        if not self.state_size:
-            return run_network(self._network, parts_of_obs(encoded)[ONLY]), None
-        return tuple(self._network([parts_of_obs(encoded)[ONLY], episode_start, states]))
+        return run_with_memory(self._network, parts_of_obs(encoded)[ONLY], episode_start, states)
 
 
 def trunk_maker(
@@ -133,7 +128,8 @@ def trunk_maker(
 
     def make(space: spaces.Space) -> Trunk:
         parts = parts_of(space).values()
-        if vis_encode_type != DEFAULT_ENCODER and not any(map(is_image, parts)) and any(map(_may_be_image, parts)):
+        floats = any(len(part.shape or ()) == 3 for part in parts) and not any(map(is_image, parts))
+        if vis_encode_type != DEFAULT_ENCODER and floats:
             accepted = "images are uint8 [H, W, C]; those of floats go through --network=cnn"
             raise bad_argument("vis_encode_type", vis_encode_type, accepted)
         return Trunk(space, get_network_builder(ENCODERS[vis_encode_type])(), memory)
@@ -141,15 +137,11 @@ def trunk_maker(
     return make
 
 
-def _may_be_image(space: spaces.Space) -> bool:
-    return len(space.shape or ()) == 3
-
-
 def takes_observations(network_fn: NetworkFn, space: spaces.Space) -> bool:
     """Check whether a network has convolutions or memory: it then takes observations, not features."""
     try:
         network = network_fn((1,) if isinstance(space, spaces.Dict) else encoded_shape(space))
-        whole = has_convolutions(network) or bool(getattr(network, "state_size", None))
+        whole = has_convolutions(network) or state_size_of(network) > 0
     except ValueError:
         if not isinstance(space, spaces.Dict):
             raise
@@ -209,7 +201,7 @@ def network_over(network_fn: NetworkFn, space: spaces.Space) -> keras.Model:
     if convolves:
         return keras.Model(inputs, features)
     network = network_fn((features.shape[-1],))
-    state_size = getattr(network, "state_size", None)
+    state_size = state_size_of(network)
     if not state_size:
         return keras.Model(inputs, _flat(network(features), network))
     memory = [keras.Input(()), keras.Input((state_size,))]
@@ -222,7 +214,7 @@ def _row(part: keras.KerasTensor, encoder_fn: Callable | None) -> keras.KerasTen
     if encoder_fn is None:
         return part if len(part.shape) == 2 else keras.layers.Reshape((int(np.prod(part.shape[1:])),))(part)
     encoder = encoder_fn(tuple(part.shape[1:]))
-    if getattr(encoder, "state_size", None):
+    if state_size_of(encoder):
         raise UsageError("Dict observations with images and memory need network='lstm', which encodes images itself")
     return _flat(encoder(part), encoder)
 

@@ -20,8 +20,8 @@ from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import parts_of
 from tfbaselines.errors import bad_argument
 from tfbaselines.limits import UNITS
-from tfbaselines.policy.actor import ArrayFunction, Mirror, NumpyCopies
-from tfbaselines.policy.base import ActionDistribution, BasePolicy, Outputs
+from tfbaselines.policy.actor import ArrayFunction, NumpyCopies
+from tfbaselines.policy.base import ActionDistribution, BasePolicy, Mirror, Outputs
 from tfbaselines.policy.encoding import FORBIDDEN, seen_in_numpy, without_mask
 from tfbaselines.policy.layers import flat_width, in_full, run_network
 from tfbaselines.policy.networks import (
@@ -136,8 +136,6 @@ class QHead:
 
 class ValuesInNumpy:
     """Computes the values [B, actions] of a head, with the noise of its noisy layers or None, in a Mirror's chain."""
-
-    repeatable = True
 
     def __init__(self, head: QHead, noise: keras.Variable | None = None) -> None:
         self._head = head

@@ -11,9 +11,9 @@ from tfbaselines.algs.her import Config
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.wrappers import ACHIEVED, DESIRED, OBSERVATION, check_goals
 from tfbaselines.errors import bad_argument
-from tfbaselines.policy.actor import GraphActor, Mirror, NumpyActor, acts_in_numpy
+from tfbaselines.policy.actor import GraphActor, NumpyActor, acts_in_numpy
 from tfbaselines.policy.actor_critic import ActorCritic
-from tfbaselines.policy.base import SamplingActor
+from tfbaselines.policy.base import Mirror, SamplingActor
 from tfbaselines.policy.distributions import DeterministicHead
 from tfbaselines.policy.encoding import DictNormalizer, encode, encode_numpy
 from tfbaselines.policy.networks import NetworkFn, get_network_builder
