@@ -4,13 +4,19 @@ import json
 import shutil
 
 import gymnasium
+import keras
 import numpy as np
 import pytest
 from commands import SMALL
+from helpers import vec
 
 import tfbaselines
+from tfbaselines.algs import ppo2
+from tfbaselines.envs.tiny import BoxIdentityEnv
 from tfbaselines.errors import NotFiniteError, UsageError
 from tfbaselines.evaluate import evaluate
+from tfbaselines.logs import logger
+from tfbaselines.record import record
 from tfbaselines.run import main as train
 from tfbaselines.training.checkpoint import Checkpoints, load_tree, save_tree, saved_file
 
@@ -172,6 +178,78 @@ def test_evaluating_a_changed_run_is_one_line_or_works(saved, tmp_path):
             assert evaluate(tmp_path / "log", episodes=1)["lengths"]
         except (UsageError, NotFiniteError):
             assert name != "num_env"
+
+
+SHORT = {"nsteps": 32, "nminibatches": 1, "noptepochs": 1, "num_hidden": 8, "seed": 0}
+
+
+def test_a_run_of_python_is_a_run_of_the_command_line(tmp_path, eager):
+    """It is described by its config.json: loaded, evaluated with a video, recorded and resumed."""
+    logger.configure(str(tmp_path / "log"), ["csv"])
+    env = vec(lambda: gymnasium.make("CartPole-v1", render_mode="rgb_array"))
+    model = ppo2.learn("mlp", env, 96, lr=lambda left: 3e-4 * left, **SHORT)
+    logger.reset()
+    loaded = tfbaselines.load(tmp_path / "log")
+    np.testing.assert_array_equal(loaded.value(observations()), model.value(observations()))
+    options = {"episodes": 2, "seed": 5}
+    returns = evaluate(tmp_path / "log", **options)["returns"]
+    assert returns == evaluate(model, **options)["returns"] == evaluate(loaded, "CartPole-v1", **options)["returns"]
+    for env in (lambda: gymnasium.make("CartPole-v1"), vec(lambda: gymnasium.make("CartPole-v1"), seed=5)):
+        assert len(evaluate(model, env, **options)["returns"]) == 2
+    filmed = gymnasium.make("CartPole-v1", render_mode="rgb_array")
+    (video,) = evaluate(model, filmed, episodes=1, video=str(tmp_path / "videos"))["videos"]
+    assert video.endswith("mp4")
+    assert record(model, str(tmp_path / "demo.npz"), episodes=2)["episodes"] == 2
+    # Its function is no text: the command asks for it.
+    resume = [f"--resume={tmp_path / 'log'}", "--num_timesteps=160"]
+    assert train(resume) == 2 and train([*resume, "--lr=1e-3"]) == 0
+    assert Checkpoints(tmp_path / "log/checkpoints").latest().name == "00005"
+
+
+def test_a_model_of_an_environment_without_an_id_is_loaded_by_its_spaces(tmp_path, eager, capsys):
+    model = ppo2.learn("mlp", vec(lambda: BoxIdentityEnv((2,), episode_len=5)), 64, **SHORT)
+    model.save(tmp_path / "model")
+    loaded, obs = tfbaselines.load(tmp_path / "model"), np.random.default_rng(0).normal(size=(4, 2))
+    np.testing.assert_array_equal(loaded.predict(obs, deterministic=True)[0], model.act(obs, deterministic=True)[0])
+    space, other = loaded.policy.action_space, model.policy.action_space
+    np.testing.assert_array_equal([space.low, space.high], [other.low, other.high])
+    with pytest.raises(UsageError, match="were not made from an id: give them as env"):
+        evaluate(tmp_path / "model")
+    assert evaluate(tmp_path / "model", lambda: BoxIdentityEnv((2,), episode_len=5), episodes=3)["lengths"] == [5] * 3
+    with pytest.raises(UsageError, match="another observation space"):
+        evaluate(tmp_path / "model", "CartPole-v1")
+
+
+def test_a_network_that_is_a_function_is_loaded_by_learn(tmp_path, eager):
+    def network():
+        return lambda shape: keras.Sequential([keras.Input(shape), keras.layers.Dense(3)])
+
+    arguments = {name: value for name, value in SHORT.items() if name != "num_hidden"}
+    model = ppo2.learn(network, vec(lambda: gymnasium.make("CartPole-v1")), 64, **arguments)
+    model.save(tmp_path / "model")
+    with pytest.raises(UsageError, match=r"its network is a function\): learn\(.*load_path=.* loads it"):
+        tfbaselines.load(tmp_path / "model")
+
+
+def test_a_saved_network_is_played_and_trained_further_without_naming_it_again(tmp_path, eager, capsys):
+    """A recurrent one of four environments, in one, which has no minibatches of its own."""
+    run = ["--env=CartPole-v1", "--nsteps=16", "--noptepochs=1", "--seed=0"]
+    memory = ["--network=lstm", "--nlstm=6", "--num_env=4", "--nminibatches=4", "--value_network=copy"]
+    assert train([*run, *memory, "--num_timesteps=128", f"--log_path={tmp_path / 'log'}"]) == 0
+    for name in ("log", "log/checkpoints/00002"):
+        played = [f"--load_path={tmp_path / name}", f"--log_path={tmp_path / 'play'}", "--overwrite", "--play"]
+        assert train([*run[:1], "--num_timesteps=0", *played]) == 0
+        assert capsys.readouterr().out.count("episode_rew=") == 10
+    further = [f"--load_path={tmp_path / 'log'}", f"--log_path={tmp_path / 'further'}", "--num_timesteps=128"]
+    assert train([*run, *further, "--num_env=4", "--nminibatches=4"]) == 0
+    assert tfbaselines.load(tmp_path / "further").policy.state_size == 24
+    model, states = tfbaselines.load(tmp_path / "log"), []
+    for count in (1, 4):
+        # The loop of baselines.
+        states.append(model.step(np.zeros((count, 4)), S=model.initial_state, M=np.zeros(count))[2])
+    assert [state.shape for state in states] == [(1, 24), (4, 24)]
+    with pytest.raises(UsageError, match=r"state\.shape"):
+        model.step(np.zeros((2, 4)), S=states[1], M=np.zeros(2))
 
 
 def test_checkpoints_of_a_run_are_found(saved):

@@ -65,9 +65,13 @@ def evaluate(
         if video:
             name = "model" if path is None else film_name(Path(path))
             venv = VecVideoRecorder(venv, video, lambda step: step == 0, sys.maxsize, name, announce=videos.append)
-        for episode in itertools.islice(play(model, venv, deterministic), episodes):
-            played.append(episode)
-            if video and len(played) == video_episodes:
+        try:
+            for episode in itertools.islice(play(model, venv, deterministic), episodes):
+                played.append(episode)
+                if video and len(played) == video_episodes:
+                    venv.end_video()
+        finally:
+            if video:
                 venv.end_video()
     about = {"checkpoint": path, "deterministic": deterministic} | ({"videos": videos} if video else {})
     return _results(played) | about

@@ -11,6 +11,7 @@ from tfbaselines import ALGORITHMS
 from tfbaselines.algs import get
 from tfbaselines.config.algorithm import Algorithm, takes
 from tfbaselines.config.config import Config
+from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import UsageError
 from tfbaselines.policy.networks import NETWORKS
 
@@ -27,7 +28,8 @@ def decorated(config, **texts):
         Returns:
             The trained model.
         """
-        return network, env, kwargs
+        # The options of the run have the network for the description.
+        return network, env, {name: value for name, value in kwargs.items() if not isinstance(value, RunOptions)}
 
     return learn
 
