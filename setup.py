@@ -51,5 +51,5 @@ setup(
         "pyyaml>=6",
     ],
     extras_require=extras | services,
-    entry_points={"console_scripts": ["tfbaselines = tfbaselines.run:console"]},
+    entry_points={"console_scripts": ["tfbaselines = tfbaselines.__main__:start"]},
 )

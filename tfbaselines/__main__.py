@@ -1,5 +1,87 @@
-"""`python -m tfbaselines` is `python -m tfbaselines.run`."""
+"""The command `tfbaselines`, or `python -m tfbaselines`: one name for every command.
 
+Flags, and an algorithm as the first word, are those of `tfbaselines run`.
+"""
+
+import importlib
+import sys
+
+from tfbaselines import __version__
+from tfbaselines.algs import NAMES
+from tfbaselines.cli import Parser, exit_status
+from tfbaselines.errors import unknown
 from tfbaselines.run import console
+from tfbaselines.run import main as run
 
-console()
+# Modules of the commands, and what they do.
+COMMANDS = {
+    "run": ("run", "train an agent, save it, play it"),
+    "evaluate": ("evaluate", "returns of a saved run, and videos of it"),
+    "plot": ("plot.__main__", "learning curves of runs as a PNG"),
+    "record": ("record", "demonstrations by a saved run"),
+    "check_env": ("check_env", "faults of an environment, and the algorithms for it"),
+    "export": ("", "a saved run as a TensorFlow SavedModel"),
+    "bench": ("bench.__main__", "speed, scores and tables of results"),
+}
+# First words of Spinning Up's form of `run`.
+FIRST_WORDS = {*NAMES, "test_policy"}
+
+HELP = f"""usage: tfbaselines COMMAND ... (or python -m tfbaselines COMMAND ...)
+
+{chr(10).join(f"  {name.ljust(10)} {purpose}" for name, (_, purpose) in COMMANDS.items())}
+
+tfbaselines COMMAND --help describes a command, tfbaselines --version prints the version. The first run:
+
+  tfbaselines run --alg=ppo2 --env=CartPole-v1 --tuned --log_path=logs/cartpole
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command and return its exit status; without words, list the commands."""
+    words = sys.argv[1:] if argv is None else argv
+    if words in ([], ["help"], ["-h"], ["--help"]):
+        sys.stdout.write(HELP)
+        return 0
+    if words in (["--version"], ["-V"]):
+        print(f"tfbaselines {__version__}")
+        return 0
+    name = words[0].replace("-", "_")
+    if name == "export":
+        return export(words[1:])
+    if name in COMMANDS:
+        return importlib.import_module(f"tfbaselines.{COMMANDS[name][0]}").main(words[1:])
+    if name.isidentifier() and name.removesuffix("_tf1").removesuffix("_pytorch") not in FIRST_WORDS:
+
+        def refuse() -> int:
+            raise unknown("command", words[0], [*COMMANDS, *FIRST_WORDS])
+
+        return exit_status("tfbaselines", refuse)
+    return run(words)
+
+
+def export(argv: list[str]) -> int:
+    """Write a saved run as a SavedModel; return the exit status."""
+    parser = Parser(prog="tfbaselines export", description="Write a saved run as a TensorFlow SavedModel.")
+    parser.add_argument("directory", help="log directory of the run (--log_path), or a saved model")
+    parser.add_argument("out", help="directory of the SavedModel")
+    parser.add_argument("--checkpoint", default="last", help="last, best, or a number (default %(default)s)")
+    parser.add_argument("--trust", action="store_true", help="import the modules named in config.json")
+    args = parser.parse_args(argv)
+
+    def command() -> int:
+        from tfbaselines.evaluate import load
+
+        load(args.directory, checkpoint=args.checkpoint, trust=args.trust).export(args.out)
+        print(f"Wrote {args.out}")
+        return 0
+
+    return exit_status(parser.prog, command)
+
+
+def start() -> None:
+    """Run the command of the process's words and leave the process."""
+    console(main)
+
+
+if __name__ == "__main__":
+    start()

@@ -7,6 +7,7 @@ import os
 import random
 import shlex
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from tfbaselines import LEFT_OUT
@@ -226,11 +227,12 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
         raise
     if save_path is not None and comm.rank == 0:
         model.save(save_path)
-    trained = directory and args.total_timesteps != 0
+    trained = args.total_timesteps != 0
+    place = args.log_path or directory or logger.get_dir()
     # A warning has named the checkpoint that could not be written. Only the model in save_path is left.
-    lost = comm.broadcast_object(bool(trained) and not has_checkpoint(directory))
+    lost = comm.broadcast_object(trained and not has_checkpoint(place))
     if trained and not lost and comm.rank == 0:
-        _name_what_is_next(args, args.log_path or directory)
+        _name_what_is_next(args, place)
     if args.play and comm.rank == 0:
         _play(model, args, config)
     return 1 if lost else 0
@@ -248,6 +250,8 @@ def _name_what_is_next(args: Arguments, directory: str) -> None:
     further = " ".join([f"--{name}={2 * value:g}" for name, value in lengths.items()])
     further += "".join(f" --{name}=None" for name in bounds)
     with contextlib.suppress(OSError):
+        if args.log_path is None:
+            print(f"\nthe run is in:  {run} (--log_path=DIR chooses another place)", end="")
         print(
             f"\nplot it:        python -m tfbaselines.plot {run}"
             f"\nsee it:         python -m tfbaselines.evaluate {trusted} --episodes 5 --video videos"
@@ -388,15 +392,15 @@ def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
         env.close()
 
 
-def console() -> None:
-    """Run the `tfbaselines` command and leave the process."""
+def console(command: Callable[[], int] | None = None) -> None:
+    """Run a command, by default `main`, and leave the process."""
     if not LEFT_OUT and not getattr(sys.flags, "safe_path", False):
         # The installed command, like python -m, finds the module of --env=my_module:Robot-v0 in the working directory.
         LEFT_OUT.append("")
     if sys.stderr is not None:
         # Show the Python stack when a C++ library ends the process.
         faulthandler.enable()
-    status = main()
+    status = (command or main)()
     mpi.finalize()
     leave(status)
 
