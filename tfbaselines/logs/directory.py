@@ -149,7 +149,6 @@ def forget(directory: str | os.PathLike, whole: bool = False) -> None:
     """Remove the files of a run that failed to start; keep everything if it has checkpoints or rows.
 
     Args:
-        directory: the log directory.
         whole: remove the directory, which was made for this run.
     """
     here = Path(directory)

@@ -85,7 +85,6 @@ class HumanOutputFormat(FileWriter, SeqWriter):
 
     Args:
         filename_or_file: path of a text file, or an open stream such as sys.stdout (which stays open on close()).
-        append: continue an existing file.
     """
 
     def __init__(self, filename_or_file: str | os.PathLike | TextIO, append: bool = False):
@@ -124,12 +123,7 @@ def _cell(text: str) -> str:
 
 
 class JSONOutputFormat(FileWriter):
-    """Writes a JSON object per dump, one a line.
-
-    Args:
-        filename: path of the file.
-        append: continue an existing file.
-    """
+    """Writes a JSON object per dump, one a line."""
 
     def __init__(self, filename: str | os.PathLike, append: bool = False):
         self.path = Path(filename)
@@ -152,7 +146,6 @@ class CSVOutputFormat(FileWriter):
     truncated row can be found and dropped); all other values are written unchanged.
 
     Args:
-        filename: path of the file.
         append: continue an existing file with the columns of its header.
         separator: ',' or '\\t'.
         sort_keys: new columns in sorted order (baselines) or in the order given (Spinning Up).
@@ -227,10 +220,7 @@ def make_output_format(name: str, directory: str | os.PathLike, log_suffix: str 
     """Make an output with its file in a directory, which is made if missing.
 
     Args:
-        name: one of FORMATS.
-        directory: log directory.
         log_suffix: text put before the file's extension, e.g. '-rank001'.
-        append: continue existing files.
     """
     check_format(name)
     directory = Path(directory)

@@ -196,11 +196,7 @@ def _event(body: bytes) -> bytes:
 
 
 class EventWriter:
-    """Appends events to a new file `events.out.tfevents.<time>.<host>.<pid>` of a directory.
-
-    Args:
-        directory: where the file goes; made if missing.
-    """
+    """Appends events to a new file `events.out.tfevents.<time>.<host>.<pid>` of a directory."""
 
     def __init__(self, directory: str | os.PathLike):
         os.makedirs(directory, exist_ok=True)
@@ -308,7 +304,6 @@ class TensorBoardOutputFormat(KVWriter):
     Texts go to TensorBoard's text tab.
 
     Args:
-        directory: directory of the event files; the first dump begins a new one.
         append: continue counting after the last step in the directory.
     """
 

@@ -66,12 +66,7 @@ class Store:
             self._values.setdefault(name, []).append(np.ravel(np.asarray(value, dtype=np.float64)))
 
     def store_episodes(self, episodes: list[dict[str, Any]], prefix: str = "") -> None:
-        """Store the returns and lengths of episodes.
-
-        Args:
-            episodes: the infos' 'episode' entries.
-            prefix: begins the names EpRet and EpLen.
-        """
+        """Store the returns and lengths of episodes."""
         for episode in episodes:
             self.store(**{f"{prefix}EpRet": episode["r"], f"{prefix}EpLen": episode["l"]})
 
@@ -143,9 +138,6 @@ class Episodes:
 
     Attributes:
         count: number of all episodes so far.
-
-    Args:
-        in_mean: number of episodes to keep.
     """
 
     def __init__(self, in_mean: int = EPISODES_IN_MEAN) -> None:
@@ -217,9 +209,7 @@ def colorize(string: str, color: str, bold: bool = False, highlight: bool = Fals
     """Color a text for terminals.
 
     Args:
-        string: the text.
         color: one of COLORS.
-        bold: use bold letters.
         highlight: color the background instead of the letters.
     """
     if color not in COLORS:
@@ -229,11 +219,7 @@ def colorize(string: str, color: str, bold: bool = False, highlight: bool = Fals
 
 
 class EpochTable(Store):
-    """Stores values during an epoch, and makes the row of their statistics.
-
-    Args:
-        comm: communicator; statistics are over its ranks. None for all ranks of the MPI run.
-    """
+    """Stores values during an epoch, and makes the row of their statistics."""
 
     def __init__(self, comm: Any = None) -> None:
         super().__init__(comm)

@@ -176,10 +176,6 @@ class ActsInNumpy(abc.ABC):
     """Base of actors with numpy copies of weights; see SamplingActor in policy/base.py.
 
     A subclass defines `_run`, and sets `_value_rest`, the function from its second result to values.
-
-    Args:
-        policy: with a mirror.
-        copies: numpy copies of its weights.
     """
 
     def __init__(self, policy: BasePolicy, copies: NumpyCopies) -> None:
@@ -262,7 +258,6 @@ class NumpyActor(ActsInNumpy):
     all of its values and probabilities: one large matrix product instead of many tiny ones.
 
     Args:
-        policy: with a repeatable mirror.
         copies: numpy copies of other weights; None for the policy's own weights.
     """
 
@@ -302,11 +297,7 @@ class NumpyActor(ActsInNumpy):
 
 
 class MemoryActor(ActsInNumpy):
-    """Acts through numpy copies of the weights of a policy with LSTMs.
-
-    Args:
-        policy: with a mirror that begins with LSTMs.
-    """
+    """Acts through numpy copies of the weights of a policy with LSTMs."""
 
     def __init__(self, policy: BasePolicy) -> None:
         super().__init__(policy, NumpyCopies())
@@ -340,11 +331,7 @@ class MemoryActor(ActsInNumpy):
 
 
 class GraphActor:
-    """Acts through one compiled function with a fixed signature: for convolutional, recurrent and unusual networks.
-
-    Args:
-        policy: of any kind; the compiled function reads its variables.
-    """
+    """Acts through one compiled function with a fixed signature: for convolutional, recurrent and unusual networks."""
 
     def __init__(self, policy: BasePolicy) -> None:
         head = self._head = policy.head

@@ -37,10 +37,8 @@ class Critic:
     """Dense layers over features, or over features and an action.
 
     Args:
-        inputs: numbers in a row.
         outputs: 1, or the number of choices of a discrete action.
         network_fn: builds the hidden layers; None for no hidden layers.
-        initializer: of the output layer.
     """
 
     def __init__(self, inputs: int, outputs: int, network_fn: NetworkFn | None, initializer: Any) -> None:
@@ -76,11 +74,9 @@ class ActorCritic(BasePolicy):
 
     Args:
         network_fn: builds the dense layers of the actor and of each critic from the width of a row; None for no layers.
-        head: builds the actor's head from the action space.
         critics: number of critics; with several reward signals, number for each signal.
         streams: number of reward signals, each with its own critics; None for the environment's rewards alone.
         make_trunk: builds the trunk of the actor and the trunk that all critics share; None for a plain Trunk.
-        initializer: makes the initializer of an output layer.
         unit_actions: critics take actions scaled to -1..1.
         returns: statistics of returns that normalize the critics' outputs, as in algs/ddpg/loss.py; None for none.
         base: normalize_observations, clip_observations and comm of BasePolicy.
@@ -268,12 +264,8 @@ def build_actor_critic(
     A network with convolutions or memory takes the observation itself; any other takes a Trunk's features.
 
     Args:
-        env: anything with observation_space and action_space.
-        network: a registered network's name, or a builder.
         memory_size: numbers in the actor's state and in the critics' state, two per unit of an LSTM; None for no LSTM.
         vis_encode_type: encoder of images: simple, nature_cnn or resnet.
-        kind: further arguments of ActorCritic.
-        network_kwargs: the network builder's own arguments.
     """
     if memory_size is not None and (memory_size < 2 or memory_size % 2):
         raise bad_argument("memory_size", memory_size, "an even number: two for every unit of the LSTM")

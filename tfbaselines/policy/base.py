@@ -76,9 +76,6 @@ class Head(Protocol):
 
     Attributes:
         param_size: P, numbers in a row of parameters.
-        action_shape: shape of one action.
-        action_dtype: type of actions.
-        noise_shape: shape of the noise of one action.
         mode_noise: the noise component that makes a sample the mode.
     """
 
@@ -202,13 +199,9 @@ class BasePolicy(abc.ABC):
         clip: bound of every observed number after normalization, or None.
 
     Args:
-        observation_space: of one environment.
-        action_space: of one environment.
-        head: computes actions from the network's output.
         normalize_observations: scale Box observations by the policy's running mean and standard deviation.
         clip_observations: bound of every observed number, normalized or not; None clips only normalized numbers, to
             CLIP_NORMALIZED.
-        comm: communicator over which the running mean is merged.
     """
 
     # Numbers in one environment's recurrent state.

@@ -27,15 +27,13 @@ class Distribution:
 
     Args:
         distribution: the TensorFlow Probability distribution of one row's action.
-        sample: function from noise to actions.
-        mode: function that returns the most likely actions.
         prepared: function from actions to the values [B, ...] of `distribution`; None if they are equal.
     """
 
     def __init__(self, distribution: Any, sample: Callable, mode: Callable, prepared: Callable | None = None) -> None:
         self._distribution = distribution
-        self._sample = sample
-        self._mode = mode
+        self.sample = sample
+        self.mode = mode
         self._prepared = prepared
 
     def logp(self, actions: tf.Tensor) -> tf.Tensor:
@@ -52,12 +50,6 @@ class Distribution:
     def kl(self, other: "Distribution") -> tf.Tensor:
         """Compute KL(self || other), [B]."""
         return tfp.distributions.kl_divergence(self._distribution, other._distribution)
-
-    def sample(self, noise: tf.Tensor) -> tf.Tensor:
-        return self._sample(noise)
-
-    def mode(self) -> tf.Tensor:
-        return self._mode()
 
     @property
     def mean(self) -> tf.Tensor:
@@ -77,8 +69,6 @@ class ShapedHead:
 
     Args:
         width: numbers that the network computes, and that the noise of an action has.
-        action_shape: shape of one action.
-        dtype: type of actions.
         param_size: parameters of a distribution; None for as many as the network computes.
     """
 
@@ -301,7 +291,6 @@ class BoundedHead(ShapedHead):
     """Base of the heads of a bounded Box: an action is the center of its bounds plus half their width times x.
 
     Args:
-        space: the action space.
         params: parameters of a distribution for each number of an action.
     """
 

@@ -133,12 +133,7 @@ def without_mask(space: spaces.Space) -> spaces.Space:
 
 
 def networks_part(encoded: Any, seen: spaces.Space) -> Any:
-    """Remove the action mask from encoded observations; the networks take the rest.
-
-    Args:
-        encoded: [B, ...], or a dictionary.
-        seen: the observation space from `without_mask`.
-    """
+    """Remove the action mask from encoded observations; the networks take the rest."""
     if not isinstance(encoded, dict):
         return encoded
     rest = {name: part for name, part in encoded.items() if name != ACTION_MASK}
@@ -146,11 +141,7 @@ def networks_part(encoded: Any, seen: spaces.Space) -> Any:
 
 
 def seen_in_numpy(policy: Any) -> tuple[bool, spaces.Space | None]:
-    """Check whether numpy can process a policy's observations, and return their space without the mask, if any.
-
-    Args:
-        policy: with observation_space, masked and normalizer.
-    """
+    """Check whether numpy can process a policy's observations, and return their space without the mask, if any."""
     space = opened(policy.observation_space)
     if not policy.masked:
         return not isinstance(space, spaces.Dict), None
@@ -164,13 +155,7 @@ ADDED_STD = 1e-3
 
 
 class Normalizer:
-    """Running mean and standard deviation of observations, copied to variables that compiled functions read.
-
-    Args:
-        shape: of one encoded observation.
-        comm: communicator over which batches are merged.
-        start: initial statistics; see MpiRunningMeanStd.
-    """
+    """Running mean and standard deviation of observations, copied to variables that compiled functions read."""
 
     def __init__(self, shape: tuple[int, ...], comm: mpi.Communicator | None, **start: float) -> None:
         self._statistics = MpiRunningMeanStd(shape=shape, comm=mpi.wrap(comm), **start)
@@ -229,13 +214,7 @@ class Normalizer:
 
 
 class DictNormalizer:
-    """A Normalizer for each numeric part of Dict observations.
-
-    Args:
-        space: of observations.
-        comm: communicator over which batches are merged.
-        start: initial statistics; see MpiRunningMeanStd.
-    """
+    """A Normalizer for each numeric part of Dict observations."""
 
     def __init__(self, space: spaces.Dict, comm: mpi.Communicator | None, **start: float) -> None:
         self._parts = {

@@ -101,6 +101,20 @@ def state_size_of(network: keras.Model | None) -> int:
     return getattr(network, "state_size", None) or 0
 
 
+def model_with_memory(inputs: Any, state_size: int, outputs: Callable[[list[Any]], list[Any]]) -> keras.Model:
+    """Make a recurrent model of inputs, episode_start and states.
+
+    Args:
+        inputs: Keras inputs of the observations.
+        state_size: numbers in one environment's state.
+        outputs: function from episode_start and states to the latent and new states.
+    """
+    memory = [keras.Input(()), keras.Input((state_size,))]
+    model = keras.Model([inputs, *memory], outputs(memory))
+    model.state_size = state_size
+    return model
+
+
 def flat_width(network: keras.Model) -> int:
     """Count the numbers in one row of a network's output."""
     shape = network.output_shape
@@ -167,7 +181,6 @@ def scaled(x: Any, min_size: int = 1) -> Any:
     """Scale pixels from 0..255 to 0..1.
 
     Args:
-        x: a Keras tensor [B, rows, columns, channels].
         min_size: the smallest number of rows and columns that the network accepts.
     """
     shape = tuple(x.shape[1:])
@@ -217,12 +230,7 @@ T = TypeVar("T")
 
 
 def available(precision: str, warns: bool = True) -> str:
-    """Return a precision, or float32 with a warning where bfloat16 is imitated, at half the speed, or not computed.
-
-    Args:
-        precision: requested precision.
-        warns: whether this rank shows the warning.
-    """
+    """Return a precision, or float32 with a warning where bfloat16 is imitated, at half the speed, or not computed."""
     flags, switch = _flags(), _switched_off_by()
     if precision == "float32" or (not switch and (not flags or flags & BFLOAT16_FLAGS)):
         return precision
@@ -266,7 +274,6 @@ def compile_with_xla(policy: Any, rows: int = 256) -> bool:
     XLA halves the speed of convolutions on a CPU, and has no bfloat16 matrix products there.
 
     Args:
-        policy: the policy to update.
         rows: batch size of one gradient step.
     """
     if policy.convolutional:
@@ -308,9 +315,6 @@ class RoundedKernels:
     """bfloat16 copies of the kernels of wide Dense layers; there are none in float32.
 
     TensorFlow would round a kernel in every call, which takes a quarter of the time of the cnn with eight images.
-
-    Args:
-        modules: built networks and layers.
     """
 
     def __init__(self, modules: Sequence[Any]) -> None:

@@ -32,6 +32,7 @@ from tfbaselines.policy.layers import (
     convolved,
     dense_layer,
     impala_features,
+    model_with_memory,
     nature_cnn,
     simple_cnn,
     small_cnn,
@@ -276,13 +277,7 @@ def table() -> NetworkFn:
 
 
 def _dense_network(argument: str, sizes: Sequence[int], layer: Callable[[Any, int, int], Any]) -> NetworkFn:
-    """Make a network of dense layers.
-
-    Args:
-        argument: name of the argument that sets the sizes.
-        sizes: units in each layer.
-        layer: applies a layer of a size, with its number, to rows.
-    """
+    """Make a network of dense layers."""
 
     @_of_shape_or_tensor
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
@@ -311,11 +306,9 @@ def _recurrent_network(features: Callable[[Any], Any], nlstm: int, layer_norm: b
 
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
         require_weights("nlstm", (), [nlstm, 4 * nlstm])
-        inputs = [keras.Input(input_shape), keras.Input(()), keras.Input((2 * nlstm,))]
+        inputs = keras.Input(input_shape)
         cell = MaskedLSTM(nlstm, layer_norm, name="lnlstm" if layer_norm else "lstm")
-        model = keras.Model(inputs, cell([features(inputs[0]), *inputs[1:]]))
-        model.state_size = 2 * nlstm
-        return model
+        return model_with_memory(inputs, 2 * nlstm, lambda memory: cell([features(inputs), *memory]))
 
     return network_fn
 

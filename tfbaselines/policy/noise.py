@@ -18,13 +18,7 @@ KINDS = "'adaptive-param_X', 'ou_X', 'normal_X' or 'none', several with commas b
 
 
 class NormalActionNoise:
-    """Independent Gaussian noise.
-
-    Args:
-        mu: means, in the shape of the noise.
-        sigma: standard deviations.
-        rng: numpy generator.
-    """
+    """Independent Gaussian noise."""
 
     def __init__(self, mu: np.ndarray, sigma: np.ndarray, rng: Any = None) -> None:
         self._mu = np.asarray(mu, np.float64)
@@ -50,12 +44,8 @@ class OrnsteinUhlenbeckActionNoise(NormalActionNoise):
     """Correlated noise: x <- x + theta (mu - x) dt + sigma sqrt(dt) N(0, 1).
 
     Args:
-        mu: means, in the shape of the noise.
-        sigma: scales of the random steps.
         theta: rate of return to the mean.
-        dt: length of a step.
         x0: values at the start of an episode; None for 0.
-        rng: numpy generator.
     """
 
     def __init__(
@@ -94,9 +84,7 @@ class AdaptiveParamNoiseSpec:
     """The standard deviation of parameter noise, adapted until actions move by a desired distance.
 
     Args:
-        initial_stddev: first standard deviation of the noise.
         desired_action_stddev: desired distance between actions with and without noise.
-        adoption_coefficient: factor of each adaptation.
     """
 
     def __init__(
@@ -120,12 +108,7 @@ class AdaptiveParamNoiseSpec:
 
 
 class Noise(NamedTuple):
-    """The noise that a noise_type describes.
-
-    Attributes:
-        parameters: size of the noise in the actor's parameters, or None.
-        actions: noise on actions, or None.
-    """
+    """The noise that a noise_type describes."""
 
     parameters: AdaptiveParamNoiseSpec | None
     actions: NormalActionNoise | None
@@ -136,8 +119,6 @@ def parse_noise(noise_type: str | None, shape: tuple[int, ...], rng: np.random.G
 
     Args:
         noise_type: description such as 'adaptive-param_0.2', 'ou_0.1', 'normal_0.1', 'none', or several with commas.
-        shape: shape of a batch of actions.
-        rng: the run's generator.
     """
     parameters = actions = None
     for part in (noise_type or "none").split(","):
@@ -178,17 +159,8 @@ class PerturbedActor:
 
     Every rank draws its own noise, so `state` is saved for each rank.
 
-    Attributes:
-        policy: the copy with noise.
-        actor: actor of the copy.
-        spec: size of the noise.
-
     Args:
-        policy: policy without noise.
         copies: two policies with the same actor: one acts, the other measures distances.
-        spec: size of the noise.
-        rng: numpy generator of the noise.
-        comm: ranks over which distances are averaged.
         distance: measure of how far noise moves behavior.
     """
 

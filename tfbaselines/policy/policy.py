@@ -175,12 +175,9 @@ def build_policy(
     """Build the policy of an environment from names; other arguments are those of Policy and BasePolicy.
 
     Args:
-        env: anything with observation_space and action_space.
-        policy_network: a registered network's name, or a builder.
         value_network: None or 'shared' to share the policy's latent, 'copy' for a second network of the same kind,
             another network's name, or a builder.
         policy_class: Policy, or a subclass with the same arguments.
-        policy_kwargs: arguments of the network's builder.
     """
     network_fn = network_for(policy_network, env.observation_space, **policy_kwargs)
     if value_network in (None, "shared"):

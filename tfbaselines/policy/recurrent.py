@@ -38,10 +38,7 @@ class MaskedLSTM(keras.layers.Layer):
     With layer_norm, x Wx, h Wh (each over all four gates together) and the c inside the last tanh are normalized.
 
     Args:
-        width: number of units.
-        layer_norm: normalize as above.
         gain: of the orthogonal initialization.
-        name: of the layer.
     """
 
     def __init__(self, width: int, layer_norm: bool = False, gain: float = 1.0, name: str = "lstm") -> None:
@@ -164,7 +161,6 @@ def _sequence(z: tf.Tensor, keep: tf.Tensor, c: tf.Tensor, h: tf.Tensor, wh: tf.
         z: [T, N, 4 * width] x Wx + b.
         keep: [T, N, 1].
         c: [N, width] before the first step.
-        h: [N, width] before the first step.
         wh: [width, 4 * width].
     """
 

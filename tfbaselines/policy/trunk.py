@@ -11,7 +11,14 @@ from gymnasium import spaces
 from tfbaselines.envs.vec.observations import ONLY, is_image, parts_of, parts_of_obs
 from tfbaselines.errors import UsageError, bad_argument, unknown
 from tfbaselines.policy.encoding import encoded_shape
-from tfbaselines.policy.layers import flat_width, has_convolutions, run_network, run_with_memory, state_size_of
+from tfbaselines.policy.layers import (
+    flat_width,
+    has_convolutions,
+    model_with_memory,
+    run_network,
+    run_with_memory,
+    state_size_of,
+)
 from tfbaselines.policy.networks import NetworkFn, NetworkSpec, get_network_builder
 from tfbaselines.policy.recurrent import MaskedLSTM
 
@@ -28,9 +35,7 @@ class Trunk:
     an LSTM if the trunk has memory.
 
     Args:
-        space: of observations.
         encoder_fn: builds the encoder of an image from its shape; None without images.
-        memory: units of the LSTM; 0 for none.
     """
 
     def __init__(self, space: spaces.Space, encoder_fn: NetworkFn | None, memory: int = 0) -> None:
@@ -66,13 +71,7 @@ class Trunk:
     def __call__(
         self, encoded: Any, episode_start: tf.Tensor | None, states: tf.Tensor | None
     ) -> tuple[tf.Tensor, Any]:
-        """Compute features [B, width] and new states [num_envs, state_size] (None without memory).
-
-        Args:
-            encoded: observations [B, ...], or a dictionary of observations.
-            episode_start: [B] 1 where the observation is an episode's first; None without memory.
-            states: [num_envs, state_size] before the first row; None without memory.
-        """
+        """Compute features [B, width] and new states [num_envs, state_size] (None without memory)."""
         parts = parts_of_obs(encoded)
         rows = [
             run_network(self._encoders[name], parts[name])
@@ -87,11 +86,7 @@ class Trunk:
 
 
 class NetworkTrunk:
-    """A registered network with its own convolutions or memory, used as a trunk.
-
-    Args:
-        network: takes the whole encoded observation.
-    """
+    """A registered network with its own convolutions or memory, used as a trunk."""
 
     def __init__(self, network: keras.Model) -> None:
         self._network = network
@@ -116,10 +111,8 @@ def trunk_maker(
     """Make a function that builds the trunk below a network's layers from a space without action mask.
 
     Args:
-        network_fn: builds the network.
         whole: the network takes observations (see takes_observations) and is a trunk itself.
         vis_encode_type: encoder of images below a dense network: simple, nature_cnn or resnet.
-        memory: units of an LSTM below a dense network; 0 for none.
     """
     if vis_encode_type not in ENCODERS:
         raise unknown("vis_encode_type", vis_encode_type, ENCODERS)
@@ -166,13 +159,10 @@ def network_for(network: NetworkSpec, space: spaces.Space, **kwargs: Any) -> Net
     def encoded(input_shape: tuple[int, ...]) -> keras.Model:
         inputs = keras.Input(input_shape)
         network = network_over(network_fn, spaces.Dict({ONLY: space}))
-        state_size = getattr(network, "state_size", None)
+        state_size = state_size_of(network)
         if not state_size:
             return keras.Model(inputs, network({ONLY: inputs}))
-        memory = [keras.Input(()), keras.Input((state_size,))]
-        model = keras.Model([inputs, *memory], network([{ONLY: inputs}, *memory]))
-        model.state_size = state_size
-        return model
+        return model_with_memory(inputs, state_size, lambda memory: network([{ONLY: inputs}, *memory]))
 
     return encoded
 
@@ -182,10 +172,6 @@ def network_over(network_fn: NetworkFn, space: spaces.Space) -> keras.Model:
 
     Each image of a Dict passes through an encoder: the network itself if it has convolutions, the default encoder
     otherwise. In the second case the network takes the features and the other parts side by side.
-
-    Args:
-        network_fn: builds the network.
-        space: of observations, without an action mask.
     """
     if not isinstance(space, spaces.Dict):
         return network_fn(encoded_shape(space))
@@ -204,10 +190,7 @@ def network_over(network_fn: NetworkFn, space: spaces.Space) -> keras.Model:
     state_size = state_size_of(network)
     if not state_size:
         return keras.Model(inputs, _flat(network(features), network))
-    memory = [keras.Input(()), keras.Input((state_size,))]
-    model = keras.Model([inputs, *memory], network([features, *memory]))
-    model.state_size = state_size
-    return model
+    return model_with_memory(inputs, state_size, lambda memory: network([features, *memory]))
 
 
 def _row(part: keras.KerasTensor, encoder_fn: Callable | None) -> keras.KerasTensor:
