@@ -1,5 +1,7 @@
 """Learning curves of runs become one table and one picture."""
 
+import json
+
 import pytest
 
 from tfbaselines.bench import table as scores
@@ -33,6 +35,23 @@ def test_a_panel_for_each_environment_with_a_curve_for_each_seed(tmp_path, monke
     assert [(panel.title, panel.ylabel) for panel in drawn] == [("Cheetah", "mean return"), ("Reach", "success rate")]
     assert [curve.label for curve in drawn[1].curves] == ["her seed 0", "her seed 1"]
     assert drawn[0].curves[0].x.tolist() == [10, 20] and drawn[0].curves[0].y.tolist() == [7, 8]
+
+
+def test_runs_with_other_settings_are_other_curves(tmp_path):
+    for number, (lr, seed) in enumerate([(0.1, 0), (0.1, 1), (0.2, 0), (0.2, 1), (0.2, 1)]):
+        run = tmp_path / str(number)
+        run.mkdir()
+        config = {"alg": "a2c", "env": {"env": "CartPole-v1", "seed": seed}, "learn": {"lr": lr}}
+        (run / "config.json").write_text(json.dumps(config))
+        (run / "progress.csv").write_text(f"misc/total_timesteps,eprewmean\n10,{number}\n20,{number + 1}\n")
+    curves = scores.collect([str(tmp_path)])
+    final = scores.final_scores(curves)
+    assert final["settings"].tolist() == ["lr=0.1", "lr=0.1", "lr=0.2", "lr=0.2", "lr=0.2 run 2"]
+    assert final["eprewmean"].tolist() == [1, 2, 3, 4, 5] and final["mean_of_seeds"].tolist() == [1.5, 1.5, 3.5, 3.5, 5]
+    table, _ = scores.write_curves(curves, str(tmp_path / "out"))
+    assert scores.collect([str(table)]).equals(curves)
+    labels = [curve.label for curve in scores._panel("CartPole-v1", curves).curves]
+    assert labels[0] == "a2c lr=0.1 seed 0" and len(set(labels)) == 5
 
 
 def test_no_runs_is_an_error(tmp_path, capsys):

@@ -17,6 +17,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -288,38 +289,59 @@ def write(suite: str, wanted: list[Cell], logs: str, out: str) -> list[Path]:
 
 
 CURVE_COLUMNS = ("alg", "env", "seed", "total_timesteps", "eprewmean")
+# Column of tables with runs of one algorithm, environment and seed: the arguments that differ.
+SETTINGS = "settings"
 # Rows kept of each run: a curve needs no more, and the files stay small.
 POINTS = 200
 
 
 def collect(directories: list[str]) -> Any:
-    """Read the learning curves of all runs below some directories into a data frame with CURVE_COLUMNS.
+    """Read the learning curves of all runs below some directories into a data frame with CURVE_COLUMNS and SETTINGS.
 
     Args:
         directories: log directories, directories above them, or tables of `write_curves` to add to.
     """
     import pandas as pd
 
-    tables = []
+    tables, configs, curves = [], [], []
     for top in directories:
         if Path(top).is_file():
             tables.append(_table(top))
         for path in sorted(Path(top).rglob("config.json")):
-            config, progress = json.loads(path.read_text(encoding="utf-8")), path.parent / "progress.csv"
+            progress = path.parent / "progress.csv"
             if progress.exists():
-                tables.append(_curve(config, pd.read_csv(progress, float_precision="round_trip")))
+                configs.append(json.loads(path.read_text(encoding="utf-8")))
+                curves.append(_curve(configs[-1], pd.read_csv(progress, float_precision="round_trip")))
+    for curve, label in zip(curves, _told_apart(configs), strict=True):
+        tables.append(curve.assign(**{SETTINGS: label}))
     if not tables:
         raise UsageError(f"no runs (config.json and progress.csv) under {', '.join(directories)}")
     return pd.concat(tables, ignore_index=True)
+
+
+def _told_apart(configs: list[dict[str, Any]]) -> list[str]:
+    """Name the settings of each run that not all runs of its algorithm and environment have; number equal runs."""
+    from tfbaselines.plot.results import differing_settings, settings_of, settings_shown
+
+    settings = [settings_of(config) for config in configs]
+    cells = [(config["alg"], config["env"]["env"]) for config in configs]
+    labels, seen = [], Counter()
+    for cell, config, own in zip(cells, configs, settings, strict=True):
+        differing = differing_settings({other for place, other in zip(cells, settings, strict=True) if place == cell})
+        run = (cell, config["env"]["seed"], own)
+        seen[run] += 1
+        words = settings_shown(own, differing) + ([f"run {seen[run]}"] if seen[run] > 1 else [])
+        labels.append(" ".join(words))
+    return labels
 
 
 def _table(path: str) -> Any:
     import pandas as pd
 
     table = pd.read_csv(path, float_precision="round_trip")
-    if tuple(table) != CURVE_COLUMNS:
+    if tuple(table)[: len(CURVE_COLUMNS)] != CURVE_COLUMNS:
         raise UsageError(f"'{path}' is not a table of scores: its columns are not {', '.join(CURVE_COLUMNS)}")
-    return table
+    return table.assign(**{SETTINGS: table[SETTINGS].fillna("") if SETTINGS in table else ""})
 
 
 def _curve(config: dict[str, Any], progress: Any) -> Any:
@@ -335,9 +357,13 @@ def _curve(config: dict[str, Any], progress: Any) -> Any:
 
 def final_scores(curves: Any) -> Any:
     """Compute the last mean return of every run, and its mean over the seeds."""
-    last = curves.groupby(["alg", "env", "seed"], as_index=False).last()
-    last["mean_of_seeds"] = last.groupby(["alg", "env"])["eprewmean"].transform("mean")
-    return last
+    last = curves.groupby(["alg", "env", SETTINGS, "seed"], as_index=False).last()
+    last["mean_of_seeds"] = last.groupby(["alg", "env", SETTINGS])["eprewmean"].transform("mean")
+    return _without_empty_settings(last)
+
+
+def _without_empty_settings(table: Any) -> Any:
+    return table if table[SETTINGS].any() else table.drop(columns=SETTINGS)
 
 
 def write_curves(curves: Any, out: str) -> list[Path]:
@@ -346,7 +372,7 @@ def write_curves(curves: Any, out: str) -> list[Path]:
 
     table, picture = Path(f"{out}.csv"), Path(f"{out}.png")
     table.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(table, curves.to_csv(index=False))
+    write_whole(table, _without_empty_settings(curves).to_csv(index=False))
     draw([_panel(env, of_env) for env, of_env in curves.groupby("env")], str(picture))
     return [table, picture]
 
@@ -358,7 +384,8 @@ def _panel(env: str, curves: Any) -> Any:
     # Her's logs have no returns, but how many goals were reached.
     ylabel = "success rate" if set(curves["alg"]) == {"her"} else "mean return"
     lines = []
-    for (alg, seed), curve in curves.groupby(["alg", "seed"]):
+    for (alg, settings, seed), curve in curves.groupby(["alg", SETTINGS, "seed"]):
         steps, returns = curve["total_timesteps"].to_numpy(), curve["eprewmean"].to_numpy()
-        lines.append(Curve(f"{alg} seed {seed}", steps, returns, returns, returns))
+        label = " ".join(filter(None, (alg, settings, f"seed {seed}")))
+        lines.append(Curve(label, steps, returns, returns, returns))
     return Panel("environment steps", ylabel, lines, title=env)

@@ -148,7 +148,7 @@ def find_runs(root: str, legend: str | None = None) -> list[Run]:
             config = _config(dirname)
             group = (legend,) if legend else group_of(dirname)
             env = _environment(config, tables)
-            runs.append(Run(dirname, group, tables, env, settings=_settings(config), problems=tuple(problems)))
+            runs.append(Run(dirname, group, tables, env, settings=settings_of(config), problems=tuple(problems)))
     return runs
 
 
@@ -179,7 +179,7 @@ def _config(dirname: str) -> dict[str, Any]:
     return config if isinstance(config, dict) else {}
 
 
-def _settings(config: dict[str, Any], prefix: str = "") -> frozenset[tuple[str, str]]:
+def settings_of(config: dict[str, Any], prefix: str = "") -> frozenset[tuple[str, str]]:
     """Return the names and values that are equal for all seeds of an experiment."""
     found: set[tuple[str, str]] = set()
     for name, value in config.items():
@@ -187,7 +187,7 @@ def _settings(config: dict[str, Any], prefix: str = "") -> frozenset[tuple[str, 
         if path in OF_ONE_RUN:
             continue
         if isinstance(value, dict):
-            found |= _settings(value, f"{path}.")
+            found |= settings_of(value, f"{path}.")
         elif " at 0x" not in str(value):
             found.add((path, str(value)))
     return frozenset(found)
@@ -219,17 +219,19 @@ def group_of(dirname: str) -> tuple[str, ...]:
 def labelled(runs: Sequence[Run]) -> list[Run]:
     """Label runs by the shortest end of their group's path that no other group has, and by settings that differ."""
     labels = _told_apart({run.group for run in runs})
-    differing = {group: _differing({run.settings for run in runs if run.group == group}) for group in labels}
-    return [
-        run._replace(label=" ".join([labels[run.group], *_shown(run.settings, differing[run.group])])) for run in runs
-    ]
+    settings = {group: {run.settings for run in runs if run.group == group} for group in labels}
+    differing = {group: differing_settings(of_group) for group, of_group in settings.items()}
+    words = [[labels[run.group], *settings_shown(run.settings, differing[run.group])] for run in runs]
+    return [run._replace(label=" ".join(own)) for run, own in zip(runs, words, strict=True)]
 
 
-def _differing(settings: set[frozenset[tuple[str, str]]]) -> frozenset[tuple[str, str]]:
+def differing_settings(settings: set[frozenset[tuple[str, str]]]) -> frozenset[tuple[str, str]]:
+    """Return the settings that not all of several runs have."""
     return frozenset.union(*settings) - frozenset.intersection(*settings)
 
 
-def _shown(settings: frozenset[tuple[str, str]], differing: frozenset[tuple[str, str]]) -> list[str]:
+def settings_shown(settings: frozenset[tuple[str, str]], differing: frozenset[tuple[str, str]]) -> list[str]:
+    """Return a run's values of the settings that differ."""
     return [f"{name.removeprefix('learn.')}={value}" for name, value in sorted(settings & differing)]
 
 
