@@ -146,7 +146,7 @@ def _resumed(typed: dict[str, str | bool]) -> tuple[dict[str, str | bool], dict[
 
 
 def _network_of(typed: dict[str, str | bool]) -> dict[str, str | bool]:
-    """Return the arguments of the network in --load_path, if its run is known and of this algorithm."""
+    """Return the arguments of the network in --load_path, if its run is known (else loading says what is wrong)."""
     path = typed.get("load_path")
     if not isinstance(path, str) or "network" in typed:
         return {}
@@ -155,7 +155,6 @@ def _network_of(typed: dict[str, str | bool]) -> dict[str, str | bool]:
     try:
         config = find_run(path, trust="trust" in typed).config
     except (OSError, ValueError):
-        # Loading says what is wrong.
         return {}
     own = ALGORITHMS[config["alg"]].config.arguments()
     given = config["given"] if typed.get("alg", FLAGS["alg"].default) == config["alg"] else {}
@@ -235,7 +234,9 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
         _name_what_is_next(args, place)
     if args.play and comm.rank == 0:
         _play(model, args, config)
-    return 1 if lost else 0
+    for failure in model.failures:
+        print(f"tfbaselines: error: {' '.join(failure.split())}", file=sys.stderr)
+    return 1 if lost or model.failures else 0
 
 
 def _name_what_is_next(args: Arguments, directory: str) -> None:
@@ -286,9 +287,13 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
 
     learn = args.algorithm.learn
     if args.play and args.total_timesteps == 0 and args.learn.get("load_path") is not None:
-        model = _saved_model(args)
-        if model is not None:
-            return model
+        from tfbaselines.evaluate import find_run, load_model
+
+        # Playing needs none of the arguments of training. If the run is not known, learn says what is missing.
+        with contextlib.suppress(UsageError):
+            saved = find_run(args.learn["load_path"], trust=bool(args.trust))
+            if saved.config["alg"] == args.alg:
+                return load_model(saved)
     env = _training_env(args, config, directory)
     options = RunOptions(
         resume=args.resume,
@@ -303,28 +308,19 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
         make_eval_env=lambda count: _test_env(args, config, count),
         config=config,
     )
+    given = {"network": args.network, "env": env, "total_timesteps": args.total_timesteps, "seed": args.seed}
     try:
-        return learn(
-            network=args.network,
-            env=env,
-            total_timesteps=args.total_timesteps,
-            seed=args.seed,
-            run=options,
-            **args.learn,
-        )
-    finally:
+        model = learn(**given, run=options, **args.learn)
+    except BaseException:
+        # The exception that ended the run is the one to report.
+        with contextlib.suppress(Exception):
+            env.close()
+        raise
+    try:
         env.close()
-
-
-def _saved_model(args: Arguments) -> Any:
-    """Return the model to play, which needs none of the arguments of training; None if its run is not known."""
-    from tfbaselines.evaluate import find_run, load_model
-
-    try:
-        saved = find_run(args.learn["load_path"], trust=bool(args.trust))
-    except UsageError:
-        return None
-    return load_model(saved) if saved.config["alg"] == args.alg else None
+    except Exception as error:  # An environment may raise anything, a monitor OSError where its disk is full.
+        model.failures.append(f"the environments could not be closed: {type(error).__name__}: {error}")
+    return model
 
 
 def _callbacks(args: Arguments, config: dict[str, Any]) -> list[Any]:
@@ -383,13 +379,9 @@ def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
     limit_as_trained(env, args.algorithm, args.learn)
     env = args.algorithm.wrap(env)
     model.attach(env, config)
-    try:
+    with contextlib.closing(env), contextlib.suppress(KeyboardInterrupt):
         for episode in itertools.islice(episodes(model, env), None if shown else EPISODES_WITHOUT_DISPLAY):
             print(f"episode_rew={episode['r']}", flush=True)
-    except KeyboardInterrupt:
-        pass
-    finally:
-        env.close()
 
 
 def console(command: Callable[[], int] | None = None) -> None:

@@ -13,17 +13,20 @@ import numpy as np
 import pytest
 from helpers import vec
 
+import tfbaselines
 from tfbaselines.algs import ppo2
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.monitor import Monitor
-from tfbaselines.envs.vec import SubprocVecEnv
+from tfbaselines.envs.vec import DummyVecEnv, SubprocVecEnv
 from tfbaselines.errors import InUseError, NotFiniteError, WorkerError
 from tfbaselines.logs import directory, logger
 from tfbaselines.parallel import mpi
+from tfbaselines.run import main
 from tfbaselines.training import saving
 from tfbaselines.training.checkpoint import Checkpoints, load_tree
 from tfbaselines.training.guards import Interrupted
+from tfbaselines.training.saving import Saving
 
 # Updates are few, and are not what is tested.
 pytestmark = pytest.mark.usefixtures("eager")
@@ -305,3 +308,30 @@ def test_a_saved_model_is_no_checkpoint(tmp_path):
     with pytest.raises(ValueError, match=r"cannot resume: .*00009' is no checkpoint of a run") as error:
         train(tmp_path, resume=str(tmp_path))
     assert "\n" not in str(error.value)
+
+
+def test_nothing_at_the_end_keeps_the_model_from_being_saved(tmp_path, monkeypatch, capsys):
+    """The environments, those of tests, a callback and the last checkpoint fail; the status says so."""
+    small = ["--alg=ppo", "--env=CartPole-v1", "--steps_per_epoch=20", "--num_test_episodes=1", "--hidden_sizes=[4]"]
+    small += ["--epochs=2", "--train_pi_iters=1", "--train_v_iters=1", f"--log_path={tmp_path / 'log'}"]
+
+    class Faulty:
+        def __call__(self, run):
+            if run.update == 2:
+                monkeypatch.setattr(Saving, "save", lambda *_: 1 / 0)
+
+        def close(self):
+            raise RuntimeError("no end")
+
+    def close(self):
+        # As a monitor does where its disk is full.
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tfbaselines.run._callbacks", lambda *_: Faulty())
+    monkeypatch.setattr(DummyVecEnv, "close", close)
+    assert main([*small, f"--save_path={tmp_path / 'model'}"]) == 1
+    assert tfbaselines.load(tmp_path / "model").act(np.zeros(4))[0] in (0, 1)
+    said = capsys.readouterr().err
+    for words in ("ZeroDivisionError", "RuntimeError: no end", "environments could not be closed: OSError"):
+        assert words in said
+    assert said.count("No space left") == 2

@@ -44,6 +44,10 @@ class Part:
 class PolicyModel:
     """Act with a policy, and save, load and export it.
 
+    Attributes:
+        config: description of the run.
+        failures: what failed at the end of the run, when training was over.
+
     Args:
         policy: the policy.
         optimizer: optimizer of the policy; its slots are saved with the weights.
@@ -71,6 +75,7 @@ class PolicyModel:
         self.actor = make_actor(policy)
         self.rng = rng if rng is not None else np.random.default_rng()
         self.config: dict[str, Any] = {}
+        self.failures: list[str] = []
         self.observations = Observations(policy.observation_space, policy.action_space)
 
     def attach(self, env: Any, config: dict[str, Any] | None = None, rng: np.random.Generator | None = None) -> None:

@@ -37,6 +37,7 @@ class Observations:
     Attributes:
         raw_space: Dict or Tuple space of observations that training flattened; None for others.
         frames: number of frames that VecFrameStack put together in training; None without it.
+        scales: training normalized observations, which the present environments do not.
 
     Args:
         space: observation space of the policy.
@@ -51,8 +52,7 @@ class Observations:
         # Statistics of VecNormalize in a saved model.
         self._saved: dict[str, Any] = {}
         self._env: VecEnv | None = None
-        # Training normalized observations, which the present environments do not.
-        self._scales = False
+        self.scales = False
 
     def attach(self, env: VecEnv) -> None:
         """Take the observations of these environments, which take over the normalization of those before."""
@@ -67,13 +67,13 @@ class Observations:
 
     def _compare(self) -> None:
         present = {} if self._env is None else self._env.normalization()
-        self._scales = bool(self._saved.get("ob") and not present.get("ob"))
+        self.scales = bool(self._saved.get("ob") and not present.get("ob"))
 
     @property
     def normalization(self) -> dict[str, Any]:
         """Statistics that scale raw observations for the policy; empty without VecNormalize."""
         present = {} if self._env is None else self._env.normalization()
-        return self._saved if self._scales else present or self._saved
+        return self._saved if self.scales else present or self._saved
 
     def state(self) -> dict[str, Any]:
         """Return the spaces and what is known of the environments of training."""
@@ -130,7 +130,7 @@ class Observations:
 
     def _scaled_array(self, obs: Any, name: str) -> np.ndarray:
         space = parts_of(opened(self._space)).get(name, self._space)
-        if self._scales and name == ONLY:
+        if self.scales and name == ONLY:
             statistics = self._saved["ob"]
             limits = self._saved["epsilon"], self._saved["clipob"]
             obs = scaled(_as_array(obs, space, np.float64), statistics["mean"], statistics["var"], *limits)

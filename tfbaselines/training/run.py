@@ -14,14 +14,14 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from operator import attrgetter
 from typing import Any, NoReturn, TypeVar
 
-from tfbaselines.cli.stored import CannotBeStored, describe_env, describe_learn
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.config import Config
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.errors import InUseError, NotFiniteError
+from tfbaselines.errors import InUseError, NotFiniteError, bad_argument
 from tfbaselines.learn import exchange
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import locked
@@ -40,7 +40,7 @@ from tfbaselines.training.guards import (
     seed_everything,
 )
 from tfbaselines.training.model import PolicyModel
-from tfbaselines.training.saving import RunState, Saving
+from tfbaselines.training.saving import RunState, Saving, describe_run
 from tfbaselines.training.testing import Scores, Tester, make_tester
 
 R = TypeVar("R", bound="Run")
@@ -98,7 +98,7 @@ class Run:
         self.normalized = self.envs[0]
         self.env = joined(self.envs) if several else self.normalized
         self.options = config.options
-        self._description = self._describe(config)
+        self._description = describe_run(algorithm, config, self.normalized)
         limit = getattr(config, "max_ep_len", None)
         if limit is not None:
             self.env.limit_episodes(limit)
@@ -154,6 +154,9 @@ class Run:
         model.attach(self.normalized, self._description, self.rng)
         if self.config.load_path is not None:
             model.load(self.config.load_path)
+            if model.observations.scales and self.num_updates > 0:
+                accepted = "it learned from normalized observations: wrap env in VecNormalize to train it further"
+                raise bad_argument("load_path", self.config.load_path, accepted)
         if self.options.resume:
             self._saving.resume(self.options.resume)
         mpi.share(model.variables(), self.comm)
@@ -161,19 +164,6 @@ class Run:
         if self.comm.size > 1:
             logger.info(ranks_text(self.comm, getattr(self.env, "num_envs", 0)))
         self._begin()
-
-    def _describe(self, config: Config) -> dict[str, Any]:
-        """Describe the run for its files; what Python's learn was given may have no description."""
-        if self.options.config is not None or self.options.network is None:
-            return self.options.config or {}
-        try:
-            env = describe_env(self.normalized, config.seed, not self.algorithm.dict_observations)
-        except CannotBeStored:
-            env = {}
-        try:
-            return describe_learn(self.algorithm, self.options.network, config, env)
-        except CannotBeStored as why:
-            return {"alg": self.name, "why": str(why)}
 
     def acts(self, *parts: Any) -> None:
         """Save the state of runners and collectors in every checkpoint; a resumed run restores it here.
@@ -184,8 +174,20 @@ class Run:
         self._saving.acts(parts)
 
     def at_end(self, call: Callable[[], None]) -> None:
-        """Call a function when the run ends, also after an exception."""
-        self._closing.callback(call)
+        """Call a function when the run ends, also after an exception; its own failure does not lose the model."""
+        self._closing.callback(self._tried, call)
+
+    def _tried(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except NotFiniteError:
+            raise
+        except Exception as error:  # Environments and callbacks of users raise anything.
+            what = f"the run has ended, but then {type(error).__name__}: {' '.join(str(error).split())}"
+            logger.warn(what)
+            if self.model is not None:
+                self.model.failures.append(what)
+            return None
 
     def test(self, model: Any = None) -> list[dict[str, Any]]:
         """Run the deterministic policy, and return the episodes' infos.
@@ -237,14 +239,14 @@ class Run:
 
     def __exit__(self, kind: type | None, error: BaseException | None, *_: Any) -> None:
         if self._tester is not None:
-            self._closing.callback(self._tester.close)
+            self.at_end(self._tester.close)
         # After any exception, release the directory, the environments and numpy's threads.
         with self._closing:
             if self._progress is None:
                 return
             # The last checkpoint needs the callbacks, and a second signal must not prevent it: both end later.
             self._closing.callback(self._signals.release)
-            self._closing.callback(self._callbacks.close)
+            self.at_end(self._callbacks.close)
             self._progress.close()
             if kind is None:
                 self._end_well()
@@ -272,7 +274,9 @@ class Run:
         path = None
         if self.update > self._first:
             check_in_step(self.model.variables(), self.comm)
-            path = self.comm.broadcast_object(self.save(last=True))
+            save = partial(self.save, last=True)
+            # A rank that fails alone must not let the others wait.
+            path = self._tried(save) if self.comm.size == 1 else self.comm.broadcast_object(save())
             # Other ranks may resume it at once.
             self.comm.barrier()
         if self._signals.number:

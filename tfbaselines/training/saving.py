@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.cli.stored import circumstances
+from tfbaselines.cli.stored import CannotBeStored, circumstances, describe_env, describe_learn
+from tfbaselines.config.algorithm import Algorithm
+from tfbaselines.config.config import Config
 from tfbaselines.config.options import FILE_NAME, RunOptions, to_jsonable, write_config
+from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import InUseError, UsageError
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import cut_back, lock_again, positions
@@ -74,6 +77,21 @@ class RunState:
 
 def _numbered(states: list[dict[str, Any]]) -> dict[str, Any]:
     return {str(number): state for number, state in enumerate(states)}
+
+
+def describe_run(algorithm: Algorithm, config: Config, env: VecEnv) -> dict[str, Any]:
+    """Describe a run for its files; what Python's learn was given may have no description."""
+    options = config.options
+    if options.config is not None or options.network is None:
+        return options.config or {}
+    try:
+        described = describe_env(env, config.seed, not algorithm.dict_observations)
+    except CannotBeStored:
+        described = {}
+    try:
+        return describe_learn(algorithm, options.network, config, described)
+    except CannotBeStored as why:
+        return {"alg": algorithm.name, "why": str(why)}
 
 
 class Saving:
