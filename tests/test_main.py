@@ -67,3 +67,22 @@ def test_a_run_without_a_directory_of_its_own_can_be_found_and_exported(tmp_path
     status, out, err = run("tfbaselines", "export", place, "served", cwd=tmp_path)
     assert status == 0 and out.endswith("Wrote served\n"), err
     assert (tmp_path / "served/saved_model.pb").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["evaluate", "nowhere"], "directory='nowhere' is not valid: the log directory of a run"),
+        (["record", "nowhere", "--out=demo.npz"], "directory='nowhere' is not valid"),
+        (["export", "nowhere", "served"], "directory='nowhere' is not valid"),
+        (["run", "--load_path=nowhere"], "there is no file 'nowhere'"),
+        (["run", "--resume=nowhere"], "directory='nowhere' is not valid"),
+        (["run", "--alg=bc", "--demo_path=nowhere.npz"], "demo_path='nowhere.npz' is not valid: there is no such file"),
+        (["run", "--alg=td3", "--env=Pendulum-v1", "--offline=nowhere.npz"], "offline='nowhere.npz' is not valid"),
+    ],
+)
+def test_what_is_not_there_is_found_missing_before_tensorflow_is_loaded(words, says, capsys, monkeypatch):
+    for module in ("tfbaselines.run", "tfbaselines.evaluate", "tfbaselines.record"):
+        monkeypatch.setattr(f"{module}.load_tensorflow", lambda: pytest.fail("TensorFlow is loaded"))
+    assert main(words) == 2
+    assert says in capsys.readouterr().err

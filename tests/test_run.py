@@ -49,7 +49,7 @@ def test_a_run_leaves_its_files(tmp_path):
 def test_a_mistake_leaves_no_directory(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.delenv("OPENAI_LOGDIR", raising=False)
-    assert main([*SMALL, "--num_timesteps=64", "--load_path=nothere"]) == 2
+    assert main([*SMALL, "--num_timesteps=64", "--nminibatches=7"]) == 2
     assert "Logging to" in capsys.readouterr().out and not list(tmp_path.glob("openai-*"))
 
 

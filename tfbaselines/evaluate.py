@@ -16,7 +16,7 @@ import numpy as np
 
 from tfbaselines.algs import get
 from tfbaselines.cli import Parser, exit_status, leave
-from tfbaselines.cli.stored import NOT_KEPT, OF_THE_MODEL, check_config, check_run, read_config
+from tfbaselines.cli.stored import NOT_KEPT, OF_THE_MODEL, check_config, check_is_run, check_run, read_config
 from tfbaselines.config.options import FILE_NAME
 from tfbaselines.errors import UsageError, check_at_least
 from tfbaselines.loading import load_tensorflow
@@ -274,6 +274,7 @@ def main(argv: list[str] | None = None) -> int:
     as_json = args.pop("json")
 
     def command() -> int:
+        check_is_run(args["run"])
         load_tensorflow()
         result = evaluate(**args)
         print(json.dumps(result) if as_json else in_words(result))

@@ -7,6 +7,7 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.cli import Parser, exit_status, leave
+from tfbaselines.cli.stored import check_is_run
 from tfbaselines.errors import UsageError, check_at_least
 from tfbaselines.evaluate import acting, summary
 from tfbaselines.files import check_can_be_written
@@ -97,6 +98,7 @@ def main(argv: list[str] | None = None) -> int:
     args = vars(parser.parse_args(argv))
 
     def command() -> int:
+        check_is_run(args["run"])
         load_tensorflow()
         print(in_words(record(**args)))
         return 0

@@ -20,7 +20,7 @@ from tfbaselines.compat import names_of
 from tfbaselines.config.algorithm import EVAL_SEEDS_APART
 from tfbaselines.config.groups import reads_demonstrations
 from tfbaselines.config.options import write_config
-from tfbaselines.errors import UsageError
+from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.files import check_can_be_written
 from tfbaselines.loading import load_tensorflow
 from tfbaselines.logs.directory import clear, forget, has_checkpoint, holds_checkpoints, holds_run, locked
@@ -96,6 +96,7 @@ def _main(argv: list[str]) -> int:
         return 0
     if args.save_path is not None:
         check_can_be_written("save_path", args.save_path)
+    _check_files(args)
     if args.log_format is not None:
         # Without a format a run would leave no trace.
         for name in list(filter(None, args.log_format.split(","))) or [""]:
@@ -103,6 +104,16 @@ def _main(argv: list[str]) -> int:
     if args.cpu is not None and args.cpu > 1 and not mpi.launched():
         return mpi.start_ranks(args.cpu, ["-m", "tfbaselines.run", *argv])
     return _run(args)
+
+
+def _check_files(args: Arguments) -> None:
+    """Raise a UsageError for files to read that are not there, before anything is loaded or written."""
+    if args.learn.get("load_path") and not os.path.exists(os.path.expanduser(args.learn["load_path"])):
+        raise UsageError(f"there is no file {args.learn['load_path']!r:.300}")
+    for name in READ_AGAIN:
+        path = args.learn.get(name)
+        if path and not path.startswith("minari:") and not os.path.exists(os.path.expanduser(path)):
+            raise bad_argument(name, path, "there is no such file")
 
 
 def _expanded(given: dict[str, str | bool]) -> dict[str, str | bool]:

@@ -249,6 +249,13 @@ def read_config(directory: str | os.PathLike) -> dict[str, Any]:
     return config
 
 
+def check_is_run(path: str | os.PathLike) -> None:
+    """Raise a UsageError for a path that is neither a file nor a log directory, before TensorFlow is loaded."""
+    path = Path(path).expanduser()
+    if not path.is_file():
+        read_config(path)
+
+
 def check_config(config: Any) -> None:
     """Raise a UsageError unless a document has the form of a config.json."""
     if not isinstance(config, dict) or not set(REQUIRED) <= config.keys():

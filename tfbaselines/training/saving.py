@@ -213,7 +213,13 @@ class Saving:
         if not self._state.environments.restored:
             logger.warn("the episodes under way begin anew: the checkpoint lacks the state of their environments")
         if clock.update >= clock.num_updates:
-            logger.warn(f"nothing left to train: {clock.timesteps} steps are done; a larger total goes on from there")
+            by_steps = clock.unit == "step"
+            total = clock.plan.total_timesteps if by_steps else clock.end
+            least = clock.done + (clock.plan.steps_per_update if by_steps else 1)
+            logger.warn(
+                f"nothing left to train: {clock.done} of {total} {clock.unit}s are done, and the next update needs a "
+                f"total of at least {least}"
+            )
 
     def _of(self, directory: str) -> Checkpoints:
         return Checkpoints(os.path.join(directory, "checkpoints"), keep=self._options.keep_checkpoints)
