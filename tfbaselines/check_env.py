@@ -14,7 +14,7 @@ from tfbaselines.cli.command_line import ENV_KWARGS, own_arguments, split
 from tfbaselines.envs import env_type_of
 from tfbaselines.envs.check import ADVICE, MISTAKE, check
 from tfbaselines.envs.make import making
-from tfbaselines.envs.vec.observations import MASK, is_image, named_parts_of
+from tfbaselines.envs.vec.observations import MASK, array_parts, is_image, named_parts_of
 from tfbaselines.envs.wrappers import GOALS
 from tfbaselines.errors import check_at_least
 
@@ -72,7 +72,7 @@ def _algorithms(env: gymnasium.Env) -> list[str]:
     """Return the algorithms that accept the actions and observations."""
     actions, parts = env.action_space, {}
     if isinstance(env.observation_space, spaces.Dict | spaces.Tuple):
-        parts = named_parts_of(env.observation_space).spaces
+        parts = array_parts(named_parts_of(env.observation_space).spaces)
     spaces_of = parts.values() or [env.observation_space]
     kinds = {type(actions).__name__}
     if isinstance(actions, spaces.Box) and actions.is_bounded():

@@ -66,7 +66,7 @@ def test_an_environment_may_be_right():
         ({"observation_space": spaces.Dict()}, "An empty Dict observation space is not allowed"),
         (
             {"observation_space": spaces.Tuple((spaces.Sequence(spaces.Discrete(2)),)), "obs": ((1,),)},
-            "an unknown length",
+            "is not supported: Box, Discrete",
         ),
         ({"action_space": spaces.MultiDiscrete([[2, 3], [4, 2]])}, "nvec must be of rank 1"),
         ({"reset": np.zeros(2)}, "The result returned by `env.reset()` was not a tuple"),

@@ -178,8 +178,29 @@ class Raising(Masked):
         raise AttributeError(f"nothing here at {self._time}")
 
 
+class Foreign(Unknown):
+    """Draws from a generator of its own, of the given class of numpy, behind `np_random`, as dm_control's do."""
+
+    def __init__(self, kind):
+        self._drawing = np.random.RandomState() if kind == "RandomState" else np.random.default_rng()
+        super().__init__()
+
+    @property
+    def np_random(self):
+        return self._drawing
+
+    def _draw(self):
+        return int(self._drawing.uniform() * 1e6) % 10
+
+
 @pytest.mark.parametrize(
-    "make", [Unknown, Unsavable, Playing, Raising, lambda: Remembering(tiny.DiscreteIdentityEnv())]
+    "make",
+    [
+        *(Unknown, Unsavable, Playing, Raising),
+        lambda: Remembering(tiny.DiscreteIdentityEnv()),
+        lambda: Foreign("RandomState"),
+        lambda: Foreign("Generator"),
+    ],
 )
 def test_where_the_state_cannot_be_taken_the_random_generators_are_restored_all_the_same(make, tmp_path):
     env, again = DummyVecEnv([make]), DummyVecEnv([make])

@@ -19,14 +19,18 @@ from tfbaselines.envs.vec.observations import (
     MASK,
     Fit,
     Misfit,
+    array_parts,
+    fault_of_space,
     is_image,
     named_parts,
     named_parts_of,
     parts_of,
     parts_of_obs,
+    without_arrays,
 )
 from tfbaselines.envs.vec.packed import read_mask
 from tfbaselines.envs.vec.worker import EXAMINE, why
+from tfbaselines.errors import UsageError
 
 MISTAKE, ADVICE, RIGHT = "change", "advice", "right"
 
@@ -128,7 +132,7 @@ def _misfit(space: spaces.Space, obs: Any) -> str | None:
     parts, named = _parts(space), parts_of_obs(named_parts(obs))
     several = isinstance(space, spaces.Dict | spaces.Tuple)
     try:
-        Fit(named_parts_of(space) if several else space)(named if several else obs)
+        Fit(spaces.Dict(parts) if several else space)(named if several else obs)
     except Misfit as misfit:
         return str(misfit)
     for name, part in parts.items():
@@ -217,8 +221,15 @@ def _spaces(env: gymnasium.Env) -> Iterator[Finding]:
         if not isinstance(space, accepted):
             names = ", ".join(kind.__name__ for kind in accepted)
             raise _Wrong(f"{name}_space is {type(space).__name__}: it must be one of {names}")
-    if not seen.is_np_flattenable:
-        raise _Wrong(f"observation_space {seen!s:.100}: no part may have an unknown length")
+    try:
+        dropped = without_arrays(seen)
+    except UsageError as error:
+        raise _Wrong(str(error)) from None
+    if dropped:
+        yield Finding(ADVICE, dropped)
+    for name, space in (("observation", seen), ("action", actions)):
+        if fault := fault_of_space(space):
+            raise _Wrong(f"{name}_space {space!s:.100} is not valid: {fault}")
     if isinstance(actions, spaces.MultiDiscrete) and len(actions.shape) != 1:
         raise _Wrong(f"action_space {' '.join(str(actions).split())}: nvec must be of rank 1")
     yield Finding(RIGHT, f"observations {_shown(seen)}, actions {_shown(actions)}")
@@ -232,7 +243,9 @@ def _spaces(env: gymnasium.Env) -> Iterator[Finding]:
 
 
 def _parts(space: spaces.Space) -> dict[str, spaces.Space]:
-    return parts_of(named_parts_of(space) if isinstance(space, spaces.Dict | spaces.Tuple) else space)
+    if not isinstance(space, spaces.Dict | spaces.Tuple):
+        return parts_of(space)
+    return array_parts(named_parts_of(space).spaces)
 
 
 def _walk(env: _Watched, steps: int) -> tuple[list[Step], float]:

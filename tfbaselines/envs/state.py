@@ -1,7 +1,7 @@
 """Save and restore an environment in the middle of an episode, with its wrappers, as arrays and JSON.
 
 A user's environment or wrapper supports this by two methods: `get_state()` returns a dict of arrays and JSON values,
-and `set_state(state)` restores it. vec/worker.py saves the random generators. Some environments have other methods by
+and `set_state(state)` restores it. Random generators are saved in any case. Some environments have other methods by
 these names: if they fail, the episode is not saved and the run continues.
 """
 
@@ -90,6 +90,62 @@ def restore_episode(env: gymnasium.Env, state: dict[str, Any], failed: Failed = 
             failed(*_failure("set_state", layer, error))
             return False
     return True
+
+
+def random_state(env: gymnasium.Env) -> dict[str, Any]:
+    """Return the states of the random generators of an environment and of its action space."""
+    inner = env.unwrapped
+    # Some environments have a generator of their own behind `np_random`, also one of numpy's older class.
+    rng = inner._np_random if type(inner).np_random is gymnasium.Env.np_random else inner.np_random
+    generators = {"env": rng, "actions": env.action_space._np_random}
+    states = {name: _state_of(rng) for name, rng in generators.items()}
+    return {name: state for name, state in states.items() if state is not None}
+
+
+def _state_of(rng: Any) -> dict[str, Any] | None:
+    if isinstance(rng, np.random.RandomState):
+        return rng.get_state(legacy=False)
+    return rng.bit_generator.state if isinstance(rng, np.random.Generator) else None
+
+
+def _give_state(rng: Any, state: dict[str, Any]) -> None:
+    if isinstance(rng, np.random.RandomState):
+        rng.set_state(state)
+    elif isinstance(rng, np.random.Generator):
+        rng.bit_generator.state = state
+
+
+def restore_random_state(env: gymnasium.Env, state: dict[str, Any]) -> None:
+    """Restore the result of `random_state`."""
+    if "env" in state:
+        _give_state(env.unwrapped.np_random, state["env"])
+    if "actions" in state:
+        _give_state(env.action_space.np_random, state["actions"])
+
+
+def full_state(env: gymnasium.Env) -> dict[str, Any]:
+    """Return the random generators and the current episode of an environment; an episode without state is None."""
+    return {"random": random_state(env), "episode": episode_state(env)}
+
+
+def restore_full_state(env: gymnasium.Env, state: dict[str, Any]) -> bool:
+    """Restore the result of `full_state`; return whether the episode continues."""
+    restore_random_state(env, state.get("random", {}))
+    return state.get("episode") is not None and restore_episode(env, state["episode"])
+
+
+def joined_states(states: list[dict[str, Any]], steps: int) -> dict[str, Any]:
+    """Return the state of a vector environment from its environments' states and the number of steps taken."""
+    return {"random": [one["random"] for one in states], "episodes": [one["episode"] for one in states], "steps": steps}
+
+
+def separate_states(state: dict[str, Any], num_envs: int) -> list[dict[str, Any]]:
+    """Undo `joined_states`; a state of another number of environments leaves out the episodes."""
+    random, episodes = (state.get(name, []) for name in ("random", "episodes"))
+    return [
+        {"random": random[i] if i < len(random) else {}, "episode": episodes[i] if len(episodes) == num_envs else None}
+        for i in range(num_envs)
+    ]
 
 
 def _failure(method: str, layer: gymnasium.Env, error: Exception) -> tuple[str, str]:

@@ -103,3 +103,20 @@ def test_bad_grids(arguments, words):
 
 def test_more_cells_than_numbers_are_counted():
     assert Cells(spaces.Box(0, 255, (36, 36, 1), np.uint8)).count == 20**1296
+
+
+def test_the_cells_of_a_large_picture_are_counted_at_once():
+    """Each dimension's stride is the next one's times its size, not a product over all that follow."""
+    assert Cells(spaces.Box(0, 255, (84, 84, 4), np.uint8), 2).count == 2 ** (84 * 84 * 4)
+
+
+def test_numbers_beyond_those_of_float32_have_a_cell():
+    cells = Cells(spaces.Box(-1e308, 1e308, (2,), np.float64), 4)
+    cells.bound(np.full(2, -1e307), np.full(2, 1e307))
+    obs = np.array([[-1e307, -1e307], [1e307, 1e307], [-1.0, 1.0]])
+    with np.errstate(over="ignore"):
+        found = cells.of(obs)
+    assert found.tolist() == cells.in_graph(tf.constant(obs)).numpy().tolist() and found[:2].tolist() == [0, 15]
+    assert 0 < found[2] < 15
+    wide = Cells(spaces.Box(-1.0, 1.0, (1,)), 4, low=-3e38, high=3e38)
+    assert wide.of(np.float32([[-1e38], [0], [1e38]])).tolist() == [0, 2, 3]

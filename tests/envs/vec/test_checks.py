@@ -11,6 +11,7 @@ from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv
 from tfbaselines.envs.vec.worker import EnvironmentFault, begin
 from tfbaselines.errors import NotFiniteError, ObservationError, WorkerError
 
+BOX_OF_ONE = spaces.Box(-1, 1, (1,), np.float32)
 KINDS = [DummyVecEnv, SubprocVecEnv, ShmemVecEnv]
 
 
@@ -372,3 +373,53 @@ def test_one_environment_given_twice_is_refused():
     for make in (DummyVecEnv, as_vec_env):
         with pytest.raises(ValueError, match="several functions return the same environment"):
             make([lambda: env] * 4)
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        ((np.zeros(1, np.float32), 0.0, False, False, None), r"\(its info is no dict\)"),
+        ((np.zeros(1, np.float32), 0.0, True, False, None), r"\(its info is no dict\)"),
+        ((np.zeros(1, np.float32), 0.0, False, False, "none"), r"\(its info is no dict\)"),
+        ((np.zeros(1, np.float32), 0.0, "False", False, {}), r"\('False' is neither True nor False\)"),
+        ((np.zeros(1, np.float32), 0.0, False, "no", {}), r"\('no' is neither True nor False\)"),
+    ],
+)
+@pytest.mark.parametrize("adapted", [DummyVecEnv, as_vec_env])
+def test_values_of_a_step_that_are_of_another_kind_are_named(result, words, adapted):
+    class Stepping(ConstantRewardEnv):
+        def step(self, action):
+            return result
+
+    env = adapted([Stepping])
+    env.reset()
+    with pytest.raises(WorkerError, match=rf"^environment 0 \(Stepping\) failed: step must return .* {words}: python"):
+        env.step(np.zeros(1, np.int64))
+
+
+def box(low, high):
+    """A Box whose bounds were changed after Gymnasium had checked them."""
+    space = spaces.Box(-1, 1, (1,), np.float32)
+    space.low, space.high = np.full(1, low, np.float32), np.full(1, high, np.float32)
+    return space
+
+
+@pytest.mark.parametrize("name", ["observation_space", "action_space"])
+@pytest.mark.parametrize(
+    ("space", "words"),
+    [
+        (spaces.Box(-1, 1, (0, 3), np.float32), "it has no elements"),
+        (box(np.nan, 1), "it has NaN as a bound"),
+        (box(1, -1), "it has a low above its high"),
+        (spaces.Dict(a=BOX_OF_ONE, b=box(1, -1)), "its part 'b' has a low above its high"),
+    ],
+)
+@pytest.mark.parametrize("adapted", [DummyVecEnv, as_vec_env])
+def test_spaces_without_elements_or_with_impossible_bounds_are_named(name, space, words, adapted):
+    class Bounded(ConstantRewardEnv):
+        def __init__(self):
+            super().__init__()
+            setattr(self, name, space)
+
+    with pytest.raises(EnvironmentFault, match=rf"^{name} .* is not valid: {words}: python -m tfbaselines.check_env"):
+        adapted([Bounded])

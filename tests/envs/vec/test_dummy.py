@@ -5,9 +5,10 @@ from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit
 
 from tfbaselines.envs.monitor import Monitor
+from tfbaselines.envs.state import random_state, restore_random_state
 from tfbaselines.envs.tiny import ConstantRewardEnv, CrashingEnv, DiscreteIdentityEnv
 from tfbaselines.envs.vec import DummyVecEnv
-from tfbaselines.envs.vec.worker import limited, random_state, restore_random_state, step_same
+from tfbaselines.envs.vec.worker import limited, step_same
 from tfbaselines.envs.wrappers import RewardScaler
 
 

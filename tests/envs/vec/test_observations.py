@@ -5,7 +5,7 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfbaselines.envs.vec.observations import ONLY, Observations, flattened, parts_of, parts_of_obs
+from tfbaselines.envs.vec.observations import ONLY, Observations, flattened, parts_of, parts_of_obs, with_named_parts
 from tfbaselines.policy.encoding import encode
 
 BOX = spaces.Box(-np.inf, np.inf, (2,), np.float32)
@@ -149,3 +149,26 @@ def test_one_part_stays_as_it_is():
 def test_what_cannot_be_flattened_is_refused(space):
     with pytest.raises(ValueError, match=r"^observation space Dict\(.*\) is not supported: Box, "):
         flattened(Showing(space))
+
+
+class Mission(spaces.Space):
+    """As MiniGrid's: a text that cannot be flattened."""
+
+    @property
+    def is_np_flattenable(self):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("text", [spaces.Text(9), Mission((), str), spaces.Sequence(spaces.Discrete(2))])
+def test_parts_that_no_network_takes_are_dropped_with_one_line(text, capsys):
+    picture = spaces.Box(0, 255, (7, 7, 3), np.uint8)
+    for image in (picture, spaces.Box(-1, 1, (2,), np.float32)):
+        space = spaces.Dict(image=image, mission=text, direction=spaces.Discrete(4))
+        obs = {"direction": 1, "image": image.sample(), "mission": ("go", "on")}
+        flat = flattened(Showing(space, obs))
+        assert flat.observation_space.contains(flat.reset()[0])
+        assert (set(flat.observation_space.spaces) == {"image", "direction"}) if image is picture else flat
+        named = with_named_parts(Showing(space, obs))
+        assert named.observation_space.contains(named.reset()[0]) and len(named.reset()[0]) == 2
+    shown = capsys.readouterr().err
+    assert shown.count(f"warning: observations are used without 'mission' ({type(text).__name__}), which no net") == 1

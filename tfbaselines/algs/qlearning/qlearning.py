@@ -191,7 +191,7 @@ def merge_tables(table: np.ndarray, before: np.ndarray, tried: np.ndarray, comm:
 def set_bounds(cells: Cells, seen: tuple[np.ndarray, np.ndarray], comm: mpi.Communicator) -> None:
     """Bound the unbounded dimensions by the observations of all ranks, and log the bounds."""
     missing = np.flatnonzero(cells.unbounded)
-    low, high = -comm.max(-seen[0].astype(np.float32)), comm.max(seen[1].astype(np.float32))
+    low, high = -comm.max(-seen[0].astype(np.float64)), comm.max(seen[1].astype(np.float64))
     cells.bound(low, high)
     ranges = ", ".join(f"{cells.low[d]:.3g} to {cells.high[d]:.3g} in dimension {d}" for d in missing)
     logger.info(f"the observation space is unbounded; bounds of the grid from random steps: {ranges}")

@@ -1,5 +1,6 @@
 """A table of values as a policy: the cells of the observations, in numpy and in the graph, and a value per action."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from tfbaselines.policy.policy import CertainHead
 
 # A larger bound counts as no bound.
 LARGEST_BOUND = 1e6
+LARGEST_NUMBER = float(np.finfo(np.float32).max) / 2
 
 
 class Cells:
@@ -62,7 +64,8 @@ class Cells:
         sizes = self.sizes.tolist()
         self.count = math.prod(sizes)
         # The remainder avoids overflow; a table of that many cells does not fit into memory anyway.
-        self._strides = np.array([math.prod(sizes[k + 1 :]) % 2**62 for k in range(len(sizes))])
+        strides = [*itertools.accumulate(sizes[:0:-1], lambda total, size: total * size % 2**62, initial=1)]
+        self._strides = np.array(strides[::-1])
         self._fit()
 
     @property
@@ -72,8 +75,8 @@ class Cells:
 
     def bound(self, low: np.ndarray, high: np.ndarray) -> None:
         """Set missing bounds [D]; a number that never changes gets a grid of width 1."""
-        self.low = np.where(np.isfinite(self.low), self.low, low)
-        self.high = np.where(np.isfinite(self.high), self.high, high)
+        self.low = np.where(np.isfinite(self.low), self.low, _within(low))
+        self.high = np.where(np.isfinite(self.high), self.high, _within(high))
         self.high = np.where(self.high > self.low, self.high, self.low + 1).astype(np.float32)
         self._fit()
 
@@ -110,7 +113,8 @@ class Cells:
 
     def _fit(self) -> None:
         with np.errstate(invalid="ignore"):
-            self._scale = (self.sizes / (self.high - self.low)).astype(np.float32) if self._box else None
+            width = self.high.astype(np.float64) - self.low
+            self._scale = (self.sizes / width).astype(np.float32) if self._box else None
         self._first = np.zeros(len(self.sizes), np.float32)
         self._last = (self.sizes - 1).astype(np.float32)
 
@@ -130,9 +134,14 @@ def _values(space: spaces.Space) -> tuple[np.ndarray, np.ndarray]:
 def _bounds(given: float | Sequence[float] | None, own: np.ndarray, name: str) -> np.ndarray:
     """Return a grid's bounds [D], float32: the given ones, else the space's; infinite where these are too large."""
     if given is not None:
-        return _each(given, own.size, name).astype(np.float32)
-    bounds = own.ravel().astype(np.float32)
+        return _within(_each(given, own.size, name)).astype(np.float32)
+    bounds = own.ravel().astype(np.float64)
     return np.where(np.abs(bounds) < LARGEST_BOUND, bounds, np.inf if name == "high" else -np.inf).astype(np.float32)
+
+
+def _within(numbers: np.ndarray) -> np.ndarray:
+    """Clip numbers so that float32 can hold them and their differences."""
+    return np.clip(numbers, -LARGEST_NUMBER, LARGEST_NUMBER)
 
 
 def _each(given: Any, dimensions: int, name: str) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Observations of any space: batches as arrays, checks of their values, and nested spaces as one Dict or array."""
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -8,7 +9,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.errors import NotFiniteError, UsageError
+from tfbaselines.errors import NotFiniteError, UsageError, warn
 
 # Name of the action mask, in Dict observations and in infos.
 MASK = "action_mask"
@@ -38,6 +39,19 @@ def unsupported(space: spaces.Space) -> UsageError:
 def parts_of(space: spaces.Space) -> dict[str, spaces.Space]:
     """Return the spaces of a Dict by name, and any other space by the name ONLY."""
     return dict(space.spaces) if isinstance(space, spaces.Dict) else {ONLY: space}
+
+
+def fault_of_space(space: spaces.Space) -> str | None:
+    """Return why no algorithm can use a space; None if nothing is wrong."""
+    parts = dict(_leaves(space, spaces.Dict | spaces.Tuple))
+    arrays = {name: part for name, part in parts.items() if isinstance(part, ARRAYS)}
+    if arrays and not any(math.prod(part.shape) for part in arrays.values()):
+        return "it has no elements"
+    for name, part in arrays.items():
+        if isinstance(part, spaces.Box) and not (part.low <= part.high).all():
+            reason = "NaN as a bound" if np.isnan([part.low, part.high]).any() else "a low above its high"
+            return f"its part '{name}' has {reason}" if name else f"it has {reason}"
+    return None
 
 
 def is_image(space: spaces.Space) -> bool:
@@ -247,14 +261,23 @@ class NumberChecks:
 
 
 class NamedParts(gymnasium.ObservationWrapper):
-    """Turn Tuple and nested observations into one Dict; the parts' names are their paths: '0', '1', 'camera.left'."""
+    """Turn Tuple and nested observations into one Dict; the parts' names are their paths: '0', '1', 'camera.left'.
+
+    Parts that no network takes are dropped.
+    """
 
     def __init__(self, env: gymnasium.Env) -> None:
         super().__init__(env)
-        self.observation_space = named_parts_of(env.observation_space)
+        parts = named_parts_of(env.observation_space).spaces
+        self._dropped = tuple(parts.keys() - array_parts(parts).keys())
+        self.observation_space = spaces.Dict(array_parts(parts))
 
     def observation(self, observation: Any) -> dict[str, Any]:
-        return named_parts(observation)
+        parts = named_parts(observation)
+        if self._dropped:
+            # A text, graph or sequence may itself be a tuple of parts.
+            return {name: parts[name] for name in self.observation_space.spaces if name in parts}
+        return parts
 
 
 def named_parts(observation: Any) -> Any:
@@ -282,13 +305,40 @@ def _leaves(value: Any, kinds: Any, name: str = "") -> Iterator[tuple[str, Any]]
         yield from _leaves(inner, kinds, f"{name}.{key}" if name else str(key))
 
 
+def array_parts(parts: Mapping[str, spaces.Space]) -> dict[str, spaces.Space]:
+    """Select the parts that are arrays of a known size."""
+    return {name: part for name, part in parts.items() if isinstance(part, ARRAYS)}
+
+
+def without_arrays(space: spaces.Space) -> str | None:
+    """Explain which parts of a Dict or Tuple are dropped, since no network takes them; None if all are arrays."""
+    if not isinstance(space, spaces.Dict | spaces.Tuple):
+        return None
+    parts = named_parts_of(space).spaces
+    others = [f"'{name}' ({type(part).__name__})" for name, part in parts.items() if not isinstance(part, ARRAYS)]
+    if not others:
+        return None
+    if len(others) == len(parts):
+        raise unsupported(space)
+    advice = "gymnasium.wrappers.TransformObservation can make numbers of them"
+    return f"observations are used without {', '.join(others)}, which no network takes: {advice}"
+
+
+@functools.cache
+def _warn_once(text: str) -> None:
+    warn(text)
+
+
 def with_named_parts(env: gymnasium.Env) -> gymnasium.Env:
-    """Wrap an environment in NamedParts if its observations are a Tuple or nested."""
+    """Wrap an environment in NamedParts if its observations are a Tuple or nested, or have parts without arrays."""
     space = env.observation_space
+    dropped = without_arrays(space)
+    if dropped:
+        _warn_once(dropped)
     nested = isinstance(space, spaces.Dict) and any(
         isinstance(part, spaces.Dict | spaces.Tuple) for part in space.spaces.values()
     )
-    return NamedParts(env) if nested or isinstance(space, spaces.Tuple) else env
+    return NamedParts(env) if dropped or nested or isinstance(space, spaces.Tuple) else env
 
 
 class DiscreteParts(gymnasium.ObservationWrapper):
@@ -319,9 +369,11 @@ def flattened(env: gymnasium.Env) -> gymnasium.Env:
     """
     if not isinstance(env.observation_space, spaces.Dict | spaces.Tuple):
         return env
-    parts = named_parts_of(env.observation_space).spaces
-    if not parts or not env.observation_space.is_np_flattenable:
+    if not named_parts_of(env.observation_space).spaces:
         raise unsupported(env.observation_space)
+    if without_arrays(env.observation_space):
+        env = with_named_parts(env)
+    parts = named_parts_of(env.observation_space).spaces
     if MASK in parts or any(map(is_image, parts.values())):
         return with_named_parts(env)
     if all(isinstance(part, spaces.Discrete | spaces.MultiDiscrete) for part in parts.values()):

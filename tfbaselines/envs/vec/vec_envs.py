@@ -6,6 +6,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from tfbaselines.envs.state import full_state, joined_states, restore_full_state, separate_states
 from tfbaselines.envs.vec.base import StepResult, VecEnv
 from tfbaselines.envs.vec.observations import AFTER_RESET, Fit, NumberChecks, Observations
 from tfbaselines.envs.vec.processes import Workers
@@ -14,14 +15,10 @@ from tfbaselines.envs.vec.worker import (
     close,
     environment_name,
     failure,
-    full_state,
     id_of,
-    joined_states,
     limited,
     picture,
     prepared,
-    restore_full_state,
-    separate_states,
     step_same,
 )
 from tfbaselines.errors import NotFiniteError, UsageError

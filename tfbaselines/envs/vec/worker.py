@@ -27,9 +27,9 @@ from gymnasium.wrappers import TimeLimit
 
 import tfbaselines
 from tfbaselines.envs.monitor import Monitor
-from tfbaselines.envs.state import episode_state, restore_episode
+from tfbaselines.envs.state import full_state, restore_full_state
 from tfbaselines.envs.vec.base import CloudpickleWrapper
-from tfbaselines.envs.vec.observations import AFTER_RESET, Fit, Misfit, Observations, with_named_parts
+from tfbaselines.envs.vec.observations import AFTER_RESET, Fit, Misfit, Observations, fault_of_space, with_named_parts
 from tfbaselines.errors import ObservationError, UsageError, WorkerError, warn
 
 SECONDS_TO_END = 5.0
@@ -48,6 +48,7 @@ LEFT_TO_PARENT = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 EXAMINE = "python -m tfbaselines.check_env ID examines an environment"
 RESET = "reset must be Gymnasium's, reset(*, seed=None, options=None), and return (obs, info), info being a dict"
 STEP = "step must return Gymnasium's five values (obs, reward, terminated, truncated, info)"
+NO_DICT = f"{STEP} (its info is no dict): {EXAMINE}"
 
 PACKAGE = os.path.dirname(tfbaselines.__file__) + os.sep
 # Modules that call environments.
@@ -92,15 +93,20 @@ def fault_of(error: BaseException) -> str | None:
         return f"{RESET if 'reset' in frame.f_code.co_name else STEP} ({text}): {EXAMINE}"
     if "reward" in frame.f_locals and not _is_number(frame.f_locals["reward"]):
         return f"the reward {frame.f_locals['reward']!r:.60} is not a number"
+    if "info" in frame.f_locals and not isinstance(frame.f_locals["info"], dict):
+        return NO_DICT
     return None
 
 
 def check_spaces(env: gymnasium.Env) -> None:
     """Raise an EnvironmentFault unless an environment has spaces of observations and actions."""
     for name in ("observation_space", "action_space"):
-        if not isinstance(getattr(env, name, None), spaces.Space):
+        space = getattr(env, name, None)
+        if not isinstance(space, spaces.Space):
             text = f"environment {type(env.unwrapped).__name__} has no {name}: give it one of gymnasium.spaces"
             raise EnvironmentFault(f"{text}: {EXAMINE}")
+        if fault := fault_of_space(space):
+            raise EnvironmentFault(f"{name} {space!s:.100} is not valid: {fault}: {EXAMINE}")
 
 
 def begin(env: gymnasium.Env, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
@@ -165,9 +171,14 @@ def step_same(env: gymnasium.Env, action: Any) -> tuple[Any, float, bool, dict[s
     """
     try:
         obs, reward, terminated, truncated, info = env.step(action)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise_fault(error)
+    if info.__class__ is not dict and not isinstance(info, dict):
+        raise EnvironmentFault(NO_DICT)
     if terminated or truncated:
+        for flag in (terminated, truncated):
+            if np.asarray(flag).dtype.kind not in "biuf":
+                raise EnvironmentFault(f"{STEP} ({flag!r:.60} is neither True nor False): {EXAMINE}")
         # Some environments return an array that reset() changes, or the same dictionary in every step.
         info = dict(info)
         info["final_observation"] = copy.deepcopy(obs)
@@ -213,45 +224,6 @@ def picture(env: gymnasium.Env) -> np.ndarray:
         else:
             raise
     raise EnvironmentFault(f"no pictures of {env.unwrapped}: {reason}")
-
-
-def random_state(env: gymnasium.Env) -> dict[str, Any]:
-    """Return the states of the random generators of an environment and of its action space."""
-    generators = {"env": getattr(env.unwrapped, "_np_random", None), "actions": env.action_space._np_random}
-    return {name: rng.bit_generator.state for name, rng in generators.items() if isinstance(rng, np.random.Generator)}
-
-
-def restore_random_state(env: gymnasium.Env, state: dict[str, Any]) -> None:
-    """Restore the result of `random_state`."""
-    if "env" in state:
-        env.unwrapped.np_random.bit_generator.state = state["env"]
-    if "actions" in state:
-        env.action_space.np_random.bit_generator.state = state["actions"]
-
-
-def full_state(env: gymnasium.Env) -> dict[str, Any]:
-    """Return the random generators and the current episode of an environment; an episode without state is None."""
-    return {"random": random_state(env), "episode": episode_state(env)}
-
-
-def restore_full_state(env: gymnasium.Env, state: dict[str, Any]) -> bool:
-    """Restore the result of `full_state`; return whether the episode continues."""
-    restore_random_state(env, state.get("random", {}))
-    return state.get("episode") is not None and restore_episode(env, state["episode"])
-
-
-def joined_states(states: list[dict[str, Any]], steps: int) -> dict[str, Any]:
-    """Return the state of a vector environment from its environments' states and the number of steps taken."""
-    return {"random": [one["random"] for one in states], "episodes": [one["episode"] for one in states], "steps": steps}
-
-
-def separate_states(state: dict[str, Any], num_envs: int) -> list[dict[str, Any]]:
-    """Undo `joined_states`; a state of another number of environments leaves out the episodes."""
-    random, episodes = (state.get(name, []) for name in ("random", "episodes"))
-    return [
-        {"random": random[i] if i < len(random) else {}, "episode": episodes[i] if len(episodes) == num_envs else None}
-        for i in range(num_envs)
-    ]
 
 
 def serve(pipe: Connection, parents_end: Connection, makers: CloudpickleWrapper, first: int) -> None:
