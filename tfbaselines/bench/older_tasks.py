@@ -27,11 +27,7 @@ TASKS = {
 
 
 class CylinderInertia(gymnasium.Wrapper):
-    """Capsules, each the only one of its body, with the mass and inertia that MuJoCo gave them until 2.1.
-
-    Args:
-        env: a MuJoCo task.
-    """
+    """Capsules, each the only one of its body, with the mass and inertia that MuJoCo gave them until 2.1."""
 
     def __init__(self, env: gymnasium.Env) -> None:
         super().__init__(env)
@@ -47,11 +43,7 @@ class CylinderInertia(gymnasium.Wrapper):
 
 
 class UnboundedActions(gymnasium.Wrapper):
-    """Actions as the policy draws them: MuJoCo bounds its forces by itself, and the reward counts what they cost.
-
-    Args:
-        env: a MuJoCo task.
-    """
+    """Actions as the policy draws them: MuJoCo bounds its forces by itself, and the reward counts what they cost."""
 
     def __init__(self, env: gymnasium.Env) -> None:
         super().__init__(env)
@@ -59,14 +51,9 @@ class UnboundedActions(gymnasium.Wrapper):
 
 
 class LimitsFail(gymnasium.Wrapper):
-    """Time limits that end an episode as failures do.
-
-    Args:
-        env: the environment.
-    """
+    """Time limits that end an episode as failures do."""
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Step the environment; arguments and results as in gymnasium.Env."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         return obs, reward, terminated or truncated, False, info
 

@@ -243,10 +243,8 @@ def measure(
 
 def _programs(case: str, steps: int, precisions: list[str], peer_python: str | None) -> dict[str, list[str]]:
     """Make the commands that measure our side in each precision, and the peer."""
-    programs = {}
-    for precision in precisions:
-        if precision == "float32" or sides.of_pixels(CASES[case]):
-            programs[f"tfbaselines {precision}"] = _ours(case, steps, precision)
+    own = [one for one in precisions if one == "float32" or sides.of_pixels(CASES[case])]
+    programs = {f"tfbaselines {precision}": _ours(case, steps, precision) for precision in own}
     peer = None if "original" in CASES[case] else CASES[case].get("peer", "stable_baselines3:PPO")
     if peer_python and peer:
         program = PEERS[peer.split(":")[0]]
@@ -289,29 +287,24 @@ def _result(command: list[str]) -> dict[str, float]:
 
 def summary(rows: list[dict[str, object]]) -> str:
     """Format medians, peak memory and the ratios to the peer, or to one rank, as a table."""
+    import pandas as pd
+
+    table = pd.DataFrame(rows)
     lines = [f"{'case':<{WIDTH}} {'program':<22} {'steps/s':>10} {'ratio':>7} {'peak MiB':>9}"]
-    for case in dict.fromkeys(row["case"] for row in rows):
-        of_case = [row for row in rows if row["case"] == case]
-        programs = dict.fromkeys(row["program"] for row in of_case)
-        speeds = {p: statistics.median(r["steps_per_second"] for r in of_case if r["program"] == p) for p in programs}
-        compared = next((speeds[program] for program in (*PEERS.values(), ONE_RANK) if program in speeds), None)
-        basis = compared or _speed_of_original(case, of_case)
+    for case, of_case in table.groupby("case", sort=False):
+        by_program = of_case.groupby("program", sort=False)
+        speeds, peaks = by_program["steps_per_second"].median(), by_program["peak_mib"].max()
+        basis = next((speeds[program] for program in (*PEERS.values(), ONE_RANK) if program in speeds), None)
+        if basis is None and (original := CASES.get(case, {}).get("original")):
+            # Its speed on this machine, by the ratio of the matrix products.
+            own, here = original["matmul_seconds"], of_case["matmul_seconds"].median()
+            basis = original["steps_per_second"] * own / here
         for program, speed in speeds.items():
             ratio = f"{speed / basis:.2f}x" if basis else ""
-            peak = max(row["peak_mib"] for row in of_case if row["program"] == program)
-            lines.append(f"{case:<{WIDTH}} {program:<22} {speed:>10,.0f} {ratio:>7} {peak:>9,.0f}")
-    seconds = statistics.median(row["matmul_seconds"] for row in rows)
+            lines.append(f"{case:<{WIDTH}} {program:<22} {speed:>10,.0f} {ratio:>7} {peaks[program]:>9,.0f}")
+    seconds = table["matmul_seconds"].median()
     lines.append(f"float32 matrix product {YARDSTICK_SIZE}x{YARDSTICK_SIZE} in the same run: {seconds:.4f} s")
     return "\n".join(lines)
-
-
-def _speed_of_original(case: str, rows: list[dict[str, object]]) -> float | None:
-    """Estimate the original's speed on this machine by the ratio of the matrix products."""
-    original = CASES[case].get("original")
-    if original is None:
-        return None
-    here = statistics.median(row["matmul_seconds"] for row in rows)
-    return original["steps_per_second"] * original["matmul_seconds"] / here
 
 
 def write_rows(rows: list[dict[str, object]], path: str) -> None:

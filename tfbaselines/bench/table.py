@@ -1,17 +1,12 @@
-"""Scores of a suite: run the missing cells, and compare each with the published score.
+"""Scores: run the missing cells of a suite and compare them with published ones, or collect learning curves of runs.
 
 A cell is an algorithm on an environment. Each of its seeds is one run of the command line in LOGS/ALG/ENV/SEED, with
 default arguments or, in the suite 'tuned', with --tuned. A stopped run is resumed; a finished run is not repeated.
-Published scores are those of OpenAI baselines: means over the last 100 episodes of several seeds.
-
-Learning results: the runs under some directories as one CSV, one PNG and a table of their last mean returns.
-
-These are of 100 episodes, or of a test of the deterministic policy where the run has them.
+Published scores are those of OpenAI baselines: means over the last 100 episodes of several seeds. Learning curves are
+mean returns of 100 episodes, or of a test of the deterministic policy where the run has them.
 """
 
 import contextlib
-import csv
-import io
 import json
 import os
 import signal
@@ -109,12 +104,7 @@ class Cell:
 def cells(suite: str, algs: Iterable[str], seeds: int, envs: Iterable[str] | None, steps: float | None) -> list[Cell]:
     """List the runs of a suite, the first seed of all cells before the second.
 
-    Args:
-        suite: name of the suite.
-        algs: names of the algorithms.
-        seeds: number of seeds: 0, 1, ...
-        envs: ids of the environments; None for all of the suite.
-        steps: environment steps of a run; None for the suite's number.
+    The seeds are 0 to `seeds` - 1. None stands for all environments of the suite, and for its number of steps.
     """
     if suite not in (*SUITES, TUNED_SUITE):
         raise unknown("suite", suite, (*SUITES, TUNED_SUITE))
@@ -217,19 +207,17 @@ def _row(cell: Cell, directory: Path) -> dict[str, object]:
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     # Minutes of all parts of an interrupted run.
     minutes = load_tree(Checkpoints(directory / "checkpoints").latest())["training"]["elapsed"] / 60
-    score = (_evaluated if cell.tuned else _last_of_training)(directory)
-    values = (cell.alg, cell.env, cell.seed, cell.steps, score, round(minutes, 2), config["git_commit"]["tfbaselines"])
-    return dict(zip(COLUMNS, values, strict=True))
+    run = {"alg": cell.alg, "env": cell.env, "seed": cell.seed, "num_timesteps": cell.steps}
+    found = {"score": _score(cell, directory), "minutes": round(minutes, 2)}
+    return run | found | {"commit": config["git_commit"]["tfbaselines"]}
 
 
-def _last_of_training(directory: Path) -> float:
-    from tfbaselines.envs.monitor import load_results
+def _score(cell: Cell, directory: Path) -> float:
+    if not cell.tuned:
+        from tfbaselines.envs.monitor import load_results
 
-    return float(load_results(str(directory))["r"].tail(EPISODES).mean())
-
-
-def _evaluated(directory: Path) -> float:
-    """Evaluate the trained policy without exploration: many runs have too few episodes for a mean."""
+        return float(load_results(str(directory))["r"].tail(EPISODES).mean())
+    # Many runs with tuned settings have too few episodes for a mean.
     command = [sys.executable, "-m", "tfbaselines.evaluate", str(directory), "--deterministic", "--json"]
     command += [f"--episodes={EPISODES}", "--num_env=10", "--seed=1000"]
     result = subprocess.run(command, stdout=subprocess.PIPE, check=True, start_new_session=True)
@@ -250,7 +238,7 @@ def interval(scores: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def page(suite: str, rows: list[dict]) -> str:
+def page(suite: str, rows: Any) -> str:
     """Format a Markdown table with a line for each cell."""
     which = "after training" if suite == TUNED_SUITE else "the last ones"
     lines = [
@@ -259,31 +247,27 @@ def page(suite: str, rows: list[dict]) -> str:
         f"| {' | '.join(PAGE_COLUMNS)} |",
         f"|{'---|' * len(PAGE_COLUMNS)}",
     ]
-    keys = sorted({(row["alg"], row["env"], row["num_timesteps"]) for row in rows})
-    for alg, env, steps in keys:
-        own = [row for row in rows if (row["alg"], row["env"], row["num_timesteps"]) == (alg, env, steps)]
-        scores = np.array([row["score"] for row in own])
+    for (alg, env, steps), own in rows.groupby(["alg", "env", "num_timesteps"]):
+        scores = own["score"].to_numpy()
         low, high = interval(scores)
         published = SUITES[suite].published.get(alg, {}).get(env) if suite in SUITES else None
-        commits = ", ".join(sorted({str(row["commit"])[:7] for row in own}))
-        minutes = np.mean([row["minutes"] for row in own])
+        commits = ", ".join(sorted(own["commit"].astype(str).str[:7].unique()))
         cells = (alg, env, f"{steps:,.0f}", len(own), f"{scores.mean():,.1f}", f"{scores.std():,.1f}")
         cells += (f"{interquartile_mean(scores):,.1f} ({low:,.1f} to {high:,.1f})",)
-        cells += ("-" if published is None else f"{published:,.1f}", f"{minutes:.1f}", commits)
+        cells += ("-" if published is None else f"{published:,.1f}", f"{own['minutes'].mean():.1f}", commits)
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"
 
 
 def write(suite: str, wanted: list[Cell], logs: str, out: str) -> list[Path]:
     """Write OUT.csv and OUT.md from the finished runs."""
-    rows = [row for row in (cell.result(logs) for cell in wanted) if row is not None]
-    text = io.StringIO()
-    table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    table.writeheader()
-    table.writerows(sorted(rows, key=lambda row: (row["alg"], row["env"], row["seed"])))
+    import pandas as pd
+
+    finished = [row for row in (cell.result(logs) for cell in wanted) if row is not None]
+    rows = pd.DataFrame(finished, columns=COLUMNS).sort_values(["alg", "env", "seed"])
     paths = [Path(f"{out}.csv"), Path(f"{out}.md")]
     paths[0].parent.mkdir(parents=True, exist_ok=True)
-    for path, content in zip(paths, (text.getvalue(), page(suite, rows)), strict=True):
+    for path, content in zip(paths, (rows.to_csv(index=False), page(suite, rows)), strict=True):
         write_whole(path, content)
     return paths
 

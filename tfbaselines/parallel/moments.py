@@ -65,12 +65,9 @@ class RunningMeanStd:
         if comm.size == 1:
             return
         added = [now - before for now, before in zip(self._sums(), self._shared, strict=True)]
-        flat = comm.sum(np.concatenate([np.ravel(part) for part in added]))
-        parts = np.split(flat, [self.mean.size, 2 * self.mean.size])
-        sums, squares, self.count = (
-            before + part.reshape(np.shape(before)) for before, part in zip(self._shared, parts, strict=True)
-        )
-        self.count = float(self.count)
+        total = _summed(comm, added)
+        sums, squares, count = (before + part for before, part in zip(self._shared, total, strict=True))
+        self.count = float(count)
         self.mean = sums / self.count
         self.var = np.maximum(squares / self.count - np.square(self.mean), 0.0)
         self._shared = self._sums()
@@ -118,10 +115,8 @@ class MpiRunningMeanStd:
     def update(self, x: np.ndarray) -> None:
         """Merge the batches [B, ...] of all ranks; every rank must call this."""
         x = np.asarray(x, np.float64)
-        parts = [x.sum(axis=0).ravel(), np.square(x).sum(axis=0).ravel(), np.array([len(x)], np.float64)]
-        total = self._comm.sum(np.concatenate(parts))
-        size, shape = self._sum.size, self._sum.shape
-        self.add(total[:size].reshape(shape), total[size : 2 * size].reshape(shape), float(total[-1]))
+        total, squares, count = _summed(self._comm, [x.sum(axis=0), np.square(x).sum(axis=0), float(len(x))])
+        self.add(total, squares, float(count))
 
     def add(self, total: np.ndarray, squares: np.ndarray, count: float) -> None:
         """Add the sums of `count` observations and of their squares; they are equal on all ranks."""
@@ -152,6 +147,13 @@ class MpiRunningMeanStd:
         self._count = float(state["count"])
         if state.get("fitted"):
             self._least_variance = np.float32(0.0)
+
+
+def _summed(comm: mpi.Communicator, arrays: list[Any]) -> list[np.ndarray]:
+    """Return the sums over ranks of several arrays, in one message."""
+    flat = comm.sum(np.concatenate([np.ravel(array) for array in arrays]))
+    parts = np.split(flat, np.cumsum([np.size(array) for array in arrays])[:-1])
+    return [part.reshape(np.shape(array)) for part, array in zip(parts, arrays, strict=True)]
 
 
 def mpi_moments(

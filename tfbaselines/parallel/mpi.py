@@ -212,9 +212,9 @@ def sync_check(parameters: np.ndarray, comm: Communicator) -> None:
 
 
 def threads_for_rank(comm: Communicator | None = None) -> int:
-    """Return the number of threads for this process: its share of the machine's cores.
+    """Return the number of threads for this process: its share of the machine's cores, or those it is bound to.
 
-    A rank only uses the cores that its launcher bound it to. Every rank of `comm` must call this.
+    Every rank of `comm` must call this.
     """
     host = socket.gethostname()
     usable = usable_cores()

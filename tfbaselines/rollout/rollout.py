@@ -243,8 +243,7 @@ class Runner:
     def run(self) -> Rollout:
         """Step every environment nsteps times."""
         rollout, noise = self._begin()
-        collect = self._collect_then_evaluate if self._in_blocks else self._collect
-        collect(rollout, noise)
+        (self._collect_then_evaluate if self._in_blocks else self._collect)(rollout, noise)
         rollout.last_values = self._actor.value(self._obs, self._states, self._episode_start)
         rollout.last_episode_start = self._episode_start
         return rollout

@@ -155,7 +155,6 @@ class _Game:
         self.episode: dict[str, Any] = {}
 
     def send(self, action: int) -> None:
-        """Start a step in the game's thread."""
         self._actions.append(action)
         self._action[0] = action
         self._ale.send(self._action, self._strength)
@@ -193,7 +192,6 @@ class _Game:
         return self._play_start(frames[0, 0, :, :, None])
 
     def state(self) -> dict[str, Any]:
-        """Return the game's seed and actions, and the counts of its episode."""
         return {
             "seed": self._seed,
             "actions": None if self._actions is None else np.frombuffer(self._actions, np.uint8).copy(),
@@ -234,7 +232,6 @@ class _Game:
         return frame
 
     def close(self) -> None:
-        """Close the game and its file."""
         self._env.close()
         if self._writer is not None:
             self._writer.close()

@@ -22,14 +22,7 @@ from gymnasium import spaces
 from tfbaselines import LEFT_OUT
 from tfbaselines.envs.vec.base import CloudpickleWrapper
 from tfbaselines.envs.vec.observations import observation_bytes
-from tfbaselines.envs.vec.worker import (
-    BY_PARENT,
-    SAFE_PATH,
-    SECONDS_TO_END,
-    environment_name,
-    send_quietly,
-    serve,
-)
+from tfbaselines.envs.vec.worker import BY_PARENT, SAFE_PATH, SECONDS_TO_END, environment_name, send_quietly, serve
 from tfbaselines.errors import ObservationError, UsageError, WorkerError, warn
 from tfbaselines.files import MIB, require_memory
 from tfbaselines.loading import GL, WORKERS_GL
@@ -112,9 +105,8 @@ class Workers:
                 process.start()
         except OSError as error:
             self.end()
-            raise UsageError(
-                f"worker process {number} of {len(self)} does not start ({error}): lower num_env"
-            ) from None
+            reason = f"worker process {number} of {len(self)} does not start ({error})"
+            raise UsageError(f"{reason}: lower num_env") from None
         self._pipes[number] = ours
         self._processes[number] = process
         theirs.close()
@@ -172,7 +164,6 @@ class Workers:
         return [answer for share in answers for answer in (share or [])]
 
     def limit(self, steps: int) -> None:
-        """Truncate episodes after `steps` steps."""
         self._limit = [steps] * self._in_series
         self.ask_all("limit", [self._limit] * len(self))
 
@@ -191,12 +182,11 @@ class Workers:
         try:
             return self._answer(number)
         except WorkerError as error:
-            begun = self._replace(number, error)
-            first = number * self._in_series
-            return [
-                (obs, 0.0, True, _end_of_episode(last_seen(first + i), info, str(error)))
-                for i, (obs, info) in enumerate(begun)
-            ]
+            ends = []
+            for i, (obs, info) in enumerate(self._replace(number, error), number * self._in_series):
+                end = {"final_observation": last_seen(i), "TimeLimit.truncated": True}
+                ends.append((obs, 0.0, True, end | {"worker_replaced": str(error), "reset_info": info}))
+            return ends
 
     def _answer(self, number: int) -> Any:
         pipe = self._pipe(number)
@@ -295,15 +285,15 @@ def _shared_file(nbytes: int) -> int | None:
 
 
 def _end(pipes: list[Any], processes: list[Any], memory: list[int]) -> None:
-    started = [number for number, process in enumerate(processes) if process is not None]
-    for number in started:
-        send_quietly(pipes[number], ("close", None))
+    started = [process for process in processes if process is not None]
+    for pipe in filter(None, pipes):
+        send_quietly(pipe, ("close", None))
         # A worker must not wait for a reader of its answer any longer.
-        pipes[number].close()
+        pipe.close()
     until = time.monotonic() + SECONDS_TO_END
-    for number in started:
-        processes[number].join(max(0.0, until - time.monotonic()))
-    hanging = [processes[number] for number in started if processes[number].is_alive()]
+    for process in started:
+        process.join(max(0.0, until - time.monotonic()))
+    hanging = [process for process in started if process.is_alive()]
     for process in hanging:
         process.kill()
     for process in hanging:
@@ -345,12 +335,3 @@ def _without_a_missing_script() -> Iterator[None]:
         yield
     finally:
         main.__file__ = path
-
-
-def _end_of_episode(last: Any, reset_info: dict[str, Any], reason: str) -> dict[str, Any]:
-    return {
-        "final_observation": last,
-        "TimeLimit.truncated": True,
-        "worker_replaced": reason,
-        "reset_info": reset_info,
-    }

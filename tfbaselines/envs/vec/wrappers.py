@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.envs.monitor import ResultsWriter
-from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvObservationWrapper, VecEnvWrapper, change_last
+from tfbaselines.envs.vec.base import LAST, StepResult, VecEnv, VecEnvObservationWrapper, VecEnvWrapper
 from tfbaselines.errors import UsageError, unknown, warn
 
 
@@ -44,7 +44,11 @@ class VecFrameStack(VecEnvWrapper):
 
     def step_wait(self) -> StepResult:
         frames, rewards, dones, infos = self.venv.step_wait()
-        self._move(frames)
+        if self._packed is not None:
+            self._packed >>= 8
+        else:
+            self.stackedobs[..., :-1] = self.stackedobs[..., 1:]
+        self.stackedobs[..., -self._channels :] = frames
         if dones.any():
             for i in np.flatnonzero(dones):
                 self._end_episode(i, infos[i], frames[i])
@@ -58,22 +62,13 @@ class VecFrameStack(VecEnvWrapper):
         if self.restored:
             self.stackedobs[...] = state["frames"]
 
-    def _move(self, frames: np.ndarray) -> None:
-        if self._packed is not None:
-            self._packed >>= 8
-        else:
-            self.stackedobs[..., :-1] = self.stackedobs[..., 1:]
-        self.stackedobs[..., -self._channels :] = frames
-
     def _end_episode(self, i: int, info: dict[str, Any], first_frame: np.ndarray) -> None:
-        change_last(info, lambda last_frame: self._with_newest(i, last_frame))
+        last = self.stackedobs[i].copy()
+        if LAST in info:
+            last[..., -self._channels :] = info[LAST]
+            info[LAST] = last
         self.stackedobs[i] = 0
         self.stackedobs[i, ..., -self._channels :] = first_frame
-
-    def _with_newest(self, i: int, frame: np.ndarray) -> np.ndarray:
-        stack = self.stackedobs[i].copy()
-        stack[..., -self._channels :] = frame
-        return stack
 
 
 def shared_frames(env: VecEnv) -> int:
@@ -121,11 +116,8 @@ class VecMonitor(VecEnvWrapper):
         super().__init__(venv)
         self.tstart = time.time()
         self.info_keywords = tuple(info_keywords)
-        self.results_writer = (
-            ResultsWriter(filename, header={"t_start": self.tstart}, extra_keys=self.info_keywords)
-            if filename
-            else None
-        )
+        header = {"t_start": self.tstart}
+        self.results_writer = ResultsWriter(filename, header, extra_keys=self.info_keywords) if filename else None
         self.keep_buf = keep_buf
         self.epret_buf: deque[float] = deque(maxlen=keep_buf)
         self.eplen_buf: deque[int] = deque(maxlen=keep_buf)
@@ -168,11 +160,8 @@ class VecMonitor(VecEnvWrapper):
         self._lengths = np.zeros(self.num_envs, np.int64)
 
     def _end_episode(self, i: int, info: dict[str, Any]) -> None:
-        episode = {
-            "r": round(float(self._returns[i]), 6),
-            "l": int(self._lengths[i]),
-            "t": round(time.time() - self.tstart, 6),
-        }
+        total, seconds = round(float(self._returns[i]), 6), round(time.time() - self.tstart, 6)
+        episode = {"r": total, "l": int(self._lengths[i]), "t": seconds}
         episode |= {key: info[key] for key in self.info_keywords}
         info["episode"] = episode
         self.epret_buf.append(episode["r"])
