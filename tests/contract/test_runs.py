@@ -1,5 +1,8 @@
 """Every algorithm's runs: seeds, callbacks, resuming, and what they cost."""
 
+import shutil
+from functools import partial
+
 import gymnasium
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from small_runs import (
     ACTIONS,
     ALGORITHMS,
     EVERY,
+    WITH_GOALS,
     WITH_MEMORY,
     Steady,
     first_kind,
@@ -93,6 +97,56 @@ def assert_as_uninterrupted(directory, alg, updates=8, **kwargs):
 def test_a_resumed_run_equals_an_uninterrupted_one(alg, eager, tmp_path):
     rates = {name: "linear_1e-2" for name, one in get(alg).config.arguments().items() if "schedule" in one.kinds}
     assert_as_uninterrupted(tmp_path, alg, **rates)
+
+
+class Walk(Still):
+    """Shows where the actions led, as far as they counted, and ends in both ways; an episode can be saved."""
+
+    def reset(self, **kwargs):
+        self.episodes = getattr(self, "episodes", 0) + 1
+        self.place, info = super().reset(**kwargs)
+        return self.place, info
+
+    def step(self, action):
+        _, _, over, _, info = super().step(action)
+        self.place = np.sin(3.0 * self.place + np.sum(action)).astype(np.float32)
+        cut = self.episodes % 2 == 0
+        return self.place, float(self.place[0]), over and not cut, over and cut, info
+
+    def get_state(self):
+        return {"time": self.time, "place": self.place, "episodes": self.episodes}
+
+    def set_state(self, state):
+        self.time, self.place, self.episodes = state["time"], state["place"], state["episodes"]
+
+
+REPLAYS = [(alg, {}) for alg in ALGORITHMS if "save_replay_buffer" in get(alg).config.arguments()]
+REPLAYS += [("acer", {}), ("acer", {"buffer_len": 6, "trace_length": 4}), ("deepq", {"prioritized_replay": True})]
+REPLAYS += [("sac", {"memory_size": 4, "sequence_length": 5}), ("td3", {"n_step": 3})]
+
+
+@pytest.mark.parametrize(("alg", "own"), REPLAYS)
+def test_a_killed_run_resumes_as_if_nothing_had_happened(alg, own, eager, tmp_path):
+    """Killed: another run begins with the files as they were between two checkpoints."""
+
+    def env():
+        make = partial(gymnasium.make, WITH_GOALS) if get(alg).goals else partial(Walk, ACTIONS[first_kind(alg)], 7)
+        return vec(make, 2)
+
+    def kill(run):
+        if run.update == 9:
+            shutil.copytree(tmp_path / "whole", tmp_path / "killed", symlinks=True)
+        return True
+
+    # Its rows are replaced twice.
+    own = {"replay_size": 40, "buffer_size": 40, "replay_start": 10} | own
+    own = {name: value for name, value in own.items() if name in get(alg).config.arguments()}
+    whole = train(tmp_path / "whole", alg, env(), 12, run=RunOptions(callback=kill, save_minutes=1e-9), **own)
+    again = RunOptions(resume=str(tmp_path / "killed"), save_minutes=1e-9)
+    resumed = train(tmp_path / "killed", alg, env(), 12, run=again, **own | {"seed": 99})
+    np.testing.assert_equal(resumed.state(), whole.state())
+    assert rows(tmp_path / "killed").equals(rows(tmp_path / "whole"))
+    assert "the replay" not in (tmp_path / "killed/log.txt").read_text().replace("the replay:", "")
 
 
 @pytest.mark.parametrize(("alg", "env_id"), [("ppo2", "CartPole-v1"), ("a2c", "CartPole-v1"), ("ddpg", "Pendulum-v1")])

@@ -106,13 +106,23 @@ def samples(replay, count=20):
     return [replay.sample(rng) for _ in range(count)]
 
 
+def saved(replay):
+    """Everything that is kept of a replay."""
+    return {"state": replay.state(), "items": replay.items(*replay.span())}
+
+
 def saved_and_loaded(replay, path):
-    save_tree(path, {"update": 3, **replay.state()})
+    save_tree(path, saved(replay))
     return load_tree(path)
 
 
+def restore(replay, tree, episodes_continue=True):
+    """Restore what was kept of another replay."""
+    replay.rebuild(tree["state"], [(0, tree["items"])], episodes_continue)
+
+
 def bytes_of(replay):
-    return sum(array.nbytes for array in replay.state()["arrays"].values())
+    return sum(array.nbytes for array in saved(replay)["items"]["arrays"].values())
 
 
 def recorded(over):

@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 
 import tfbaselines
 from tfbaselines.training import checkpoint
-from tfbaselines.training.checkpoint import Checkpoints, TreeFile, load_tree, save_tree
+from tfbaselines.training.checkpoint import Checkpoints, load_tree, save_tree
 
 ARRAYS = hnp.arrays(hnp.scalar_dtypes(), hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3))
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | ARRAYS
@@ -279,45 +279,3 @@ def test_checkpoints_by_name(tmp_path):
     for name in ("4", "lst", "-3", ""):
         with pytest.raises(ValueError, match=f"has no checkpoint '{name}'"):
             checkpoints.named(name)
-
-
-class Remembering:
-    """Has a state of numbers, and takes no other."""
-
-    def __init__(self, numbers):
-        self.numbers = np.asarray(numbers, np.float32)
-
-    def state(self):
-        return {"numbers": self.numbers, "count": len(self.numbers)}
-
-    def restore(self, state):
-        if state.keys() != {"numbers", "count"}:
-            raise ValueError("of something else")
-        self.numbers = state["numbers"]
-
-
-def test_what_something_remembers_has_a_file_of_its_own(tmp_path):
-    owner, other = Remembering([1, 2, 3]), Remembering([])
-    TreeFile(owner).save(tmp_path / "replays" / "memory")
-    assert same(load_tree(tmp_path / "replays/memory"), owner.state())
-    TreeFile(other).load(tmp_path / "replays/memory")
-    assert same(other.state(), owner.state()) and names(tmp_path / "replays") == ["memory"]
-    # It is its state at the time.
-    file = TreeFile(owner)
-    owner.numbers = owner.numbers + 1
-    file.save(tmp_path / "replays/memory")
-    file.load(tmp_path / "replays/memory")
-    assert owner.numbers.tolist() == [2, 3, 4]
-
-
-def test_files_that_something_does_not_remember_by_are_named(tmp_path):
-    owner = Remembering([1])
-    with pytest.raises(ValueError, match="there is no file"):
-        TreeFile(owner).load(tmp_path / "none")
-    save_tree(tmp_path / "else", TREE)
-    with pytest.raises(ValueError, match="of something else"):
-        TreeFile(owner).load(tmp_path / "else")
-    cut(tmp_path / "else")
-    with pytest.raises(ValueError, match="cannot be read as a saved model"):
-        TreeFile(owner).load(tmp_path / "else")
-    assert owner.numbers.tolist() == [1]

@@ -12,7 +12,7 @@ from small_runs import learn, own_identity, rows, train
 
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.wrappers import VecNormalize
-from tfbaselines.training import off_policy
+from tfbaselines.training import kept_replay, off_policy
 from tfbaselines.training.checkpoint import Checkpoints
 from tfbaselines.training.guards import Interrupted
 
@@ -101,12 +101,12 @@ def test_the_replay_can_be_left_out(alg, seen, tmp_path):
 
 
 @ALGORITHMS
-def test_the_saved_replay_is_mapped_into_memory_without_pickle(alg, seen, tmp_path):
-    train(tmp_path, alg, counting(length=7))
-    parts = list((tmp_path / "replay/000").glob("*.npy"))
+def test_a_saved_replay_is_mapped_into_memory_without_pickle(alg, seen, tmp_path):
+    learn(alg, counting(length=7)).save_replay_buffer(tmp_path / "replay")
+    parts = list((tmp_path / "replay").glob("*.npy"))
     arrays = {path.stem: np.load(path, mmap_mode="r", allow_pickle=False) for path in parts}
     assert all(isinstance(array, np.memmap) for array in arrays.values() if array.size)
-    assert json.loads((tmp_path / "replay/000/replay.json").read_text())["steps"] == 40
+    assert json.loads((tmp_path / "replay/replay.json").read_text())["steps"] == 40
     np.testing.assert_array_equal(arrays["rewards"][:40, 0], np.arange(40))
     np.testing.assert_array_equal(np.abs(arrays["obs.all"][:, 0, 0]), np.arange(41))
 
@@ -122,12 +122,13 @@ def test_the_model_saves_its_replay(alg, seen, tmp_path):
     assert set(drawn.ravel()) == set(range(40))
 
 
-def test_the_replay_is_not_written_with_each_of_many_checkpoints(seen, tmp_path, monkeypatch):
-    """A crash loses at most a tenth of it."""
+def test_each_checkpoint_adds_the_new_rows_to_the_replay(seen, tmp_path, monkeypatch):
     written = []
-    monkeypatch.setattr(off_policy.Replay, "save", lambda replay, path: written.append(len(replay)))
-    train(tmp_path, "td3", counting(), 40, replay_size=1000, update_every=CYCLE, steps_per_epoch=CYCLE)
-    assert written[:4] == [100, 200, 300, 400]
+    items = off_policy.Replay.items
+    monkeypatch.setattr(off_policy.Replay, "items", lambda replay, *span: written.append(span) or items(replay, *span))
+    monkeypatch.setattr(kept_replay, "SMALL", 0)
+    train(tmp_path, "td3", counting(), 6, update_every=CYCLE, steps_per_epoch=CYCLE)
+    assert written == [(CYCLE * k, CYCLE * (k + 1)) for k in range(6)]
 
 
 @pytest.mark.parametrize("alg", ["ddpg", "td3"])

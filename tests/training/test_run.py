@@ -316,25 +316,3 @@ def test_rates_are_of_the_present_update():
             found.append(run.rates()["lr"])
             run.finish_update(dict)
     assert found == [2.0, 1.5, 1.0, 0.5]
-
-
-def test_experience_is_saved_less_often_than_the_model(tmp_path):
-    class Kept:
-        saved, loaded = [], []
-
-        def save(self, path):
-            self.saved.append(run.update)
-
-        def load(self, path, episodes_continue=False):
-            self.loaded.append(os.path.relpath(path, tmp_path / "checkpoints"))
-
-    logger.configure(str(tmp_path), ["csv"])
-    kept = Kept()
-    plan = Plan(total_timesteps=90, steps_per_update=10, save_interval=1, replay_interval=4)
-    run = Run(ALGORITHM, Place(), Config(seed=0), plan)
-    go(run, Remembering(), replay=kept)
-    assert kept.saved == [4, 8, 9] and kept.loaded == []
-    logger.configure(str(tmp_path), ["csv"], resume=True)
-    again = make_run(9, options=RunOptions(resume=str(tmp_path)))
-    go(again, Remembering(), replay=kept)
-    assert kept.loaded == ["../replay/000"]

@@ -3,7 +3,6 @@
 The strategy is 'future': the new goal is one that the same episode achieved after this step or a later one.
 """
 
-import os
 from typing import Any
 
 import numpy as np
@@ -97,12 +96,12 @@ class HindsightReplay(Replay):
         batch["rewards"][chosen] = self._compute_reward(achieved, goals, {})
         return batch
 
-    def load(self, directory: str | os.PathLike, episodes_continue: bool = False) -> None:
-        super().load(directory, episodes_continue)
-        steps = np.arange(self.steps)
-        over = self._arrays["terminated"] | self._arrays["truncated"]
+    def _restore_about(self, about: dict[str, Any]) -> None:
+        steps = np.arange(*self.span())
+        slots = steps % self._slots
+        over = self._arrays["terminated"][slots] | self._arrays["truncated"][slots]
         for i in range(self.num_envs):
-            ends = np.flatnonzero(over[: self.steps, i])
+            ends = steps[over[:, i]]
             # Steps after the last end belong to an open episode.
-            self._episode_end[: self.steps, i] = np.append(ends, OPEN)[np.searchsorted(ends, steps)]
+            self._episode_end[slots, i] = np.append(ends, OPEN)[np.searchsorted(ends, steps)]
             self._episode_begin[i] = ends[-1] + 1 if len(ends) else 0

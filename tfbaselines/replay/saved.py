@@ -94,37 +94,45 @@ def read_replay(
             raise UsageError("replay.json does not have the number of steps")
     except (OSError, ValueError) as error:
         raise UsageError(f"'{source}' is not a saved replay: {error}") from None
-    _check_arrays(source, steps, arrays, wanted)
-    _check_last(source, needs_last(arrays), keys, last, parts)
+    what = f"the replay in '{source}'"
+    check_arrays(what, steps + 1, arrays, wanted)
+    ends = needs_last(arrays)
+    ends[-1] = False
+    check_last(what, ends, keys, last, parts)
     observations = {
         (int(t), int(i)): {name: np.array(part[k]) for name, part in last.items()} for k, (t, i) in enumerate(keys)
     }
     return SavedReplay(arrays, observations, about)
 
 
-def _check_arrays(source: Path, steps: int, saved: Arrays, wanted: Arrays) -> None:
+def check_arrays(what: str, rows: int, saved: Arrays, wanted: Arrays) -> None:
+    """Raise UsageError unless saved arrays [rows, ...] have the names, shapes and types that are wanted."""
+    if saved.keys() != wanted.keys():
+        raise UsageError(f"{what} is damaged or of other environments: it has {sorted(saved)!s:.100}")
     for name, array in saved.items():
         dtype = wanted[name].dtype
         try:
-            check_array(name, array, (steps + 1, *wanted[name].shape[1:]))
+            check_array(name, array, (rows, *wanted[name].shape[1:]))
         except ArrayError as error:
-            raise UsageError(f"the replay in '{source}' is damaged or of other environments: {error}") from None
+            raise UsageError(f"{what} is damaged or of other environments: {error}") from None
         if not np.can_cast(array.dtype, dtype, "same_kind"):
-            raise UsageError(f"the replay in '{source}' is damaged: {name} has the type {array.dtype}, not {dtype}")
+            raise UsageError(f"{what} is damaged: {name} has the type {array.dtype}, not {dtype}")
 
 
-def _check_last(source: Path, ends: np.ndarray, keys: np.ndarray, last: Arrays, parts: dict[str, spaces.Space]) -> None:
-    """Raise UsageError unless every step in `ends` [steps + 1, N], but for the last row, has its last observation."""
-    damaged = UsageError(f"the replay in '{source}' is damaged: last observations do not fit the ends of its episodes")
+def check_last(what: str, ends: np.ndarray, keys: np.ndarray, last: Arrays, parts: dict[str, spaces.Space]) -> None:
+    """Raise UsageError unless `keys` are steps of `ends` [T, N], all that are True, each with its last observation."""
+    damaged = UsageError(f"{what} is damaged: last observations do not fit the ends of its episodes")
     if keys.ndim != 2 or keys.shape[1] != 2 or not np.issubdtype(keys.dtype, np.integer):
         raise damaged
     if len(keys) and not np.all((keys >= 0) & (keys < ends.shape)):
+        raise damaged
+    if last.keys() != parts.keys():
         raise damaged
     if any(len(keys) and last[name].shape != (len(keys), *space.shape) for name, space in parts.items()):
         raise damaged
     missing = np.array(ends)
     missing[tuple(keys.T)] = False
-    if missing[:-1].any():
+    if missing.any():
         raise damaged
 
 

@@ -1,9 +1,8 @@
 """Files of models and checkpoints: arrays and JSON in one npz, without pickle, written whole or not at all.
 
-Each rank saves its replay beside the checkpoints.
+kept_replay.py saves each rank's replay beside the checkpoints.
 """
 
-import contextlib
 import json
 import os
 import shutil
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.errors import UsageError
-from tfbaselines.files import check_replaceable, parse_document, read_archive, write_whole
+from tfbaselines.files import check_replaceable, parse_document, read_archive
 from tfbaselines.logs import logger
 
 # Entry of the archive with the tree; references replace its arrays.
@@ -104,7 +103,7 @@ class Checkpoints:
 
     def __init__(self, directory: str | os.PathLike, keep: int = 5) -> None:
         self.directory = Path(directory)
-        self._keep = keep
+        self.keep = keep
 
     def remove_leftovers(self) -> None:
         """Remove files that a killed run left half written; no other run may write here meanwhile."""
@@ -116,7 +115,7 @@ class Checkpoints:
         """Write checkpoint `number`; remove the oldest ones, and any with a larger number from an earlier run."""
         path = self.directory / f"{number:05d}"
         save_tree(path, tree)
-        kept = [old for old in self._numbered() if int(old.name) <= number][-self._keep :]
+        kept = [old for old in self._numbered() if int(old.name) <= number][-self.keep :]
         for old in self._numbered():
             if old not in kept:
                 old.unlink(missing_ok=True)
@@ -220,71 +219,3 @@ def _sync_directory(directory: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-class TreeFile:
-    """Save the state of an object to a file.
-
-    Args:
-        owner: object with state() and restore().
-    """
-
-    def __init__(self, owner: Any) -> None:
-        self._owner = owner
-
-    def save(self, path: str | os.PathLike) -> None:
-        """Write the file, whole or not at all."""
-        save_tree(path, self._owner.state())
-
-    def load(self, path: str | os.PathLike, episodes_continue: bool = False) -> None:
-        """Read a file of `save`; raise ValueError if it is missing, damaged or another file.
-
-        Args:
-            path: path of the file.
-            episodes_continue: has no effect: the state has no unfinished episodes.
-        """
-        self._owner.restore(load_tree(path))
-
-
-class KeptReplay:
-    """Save a replay beside the checkpoints, and read it again.
-
-    Attributes:
-        saved: update of the latest save.
-
-    Args:
-        replay: experience with save(path) and load(path, episodes_continue=...).
-        rank: rank of the replay.
-    """
-
-    def __init__(self, replay: Any, rank: int) -> None:
-        self._replay = replay
-        self._rank = rank
-        self.saved = 0
-
-    def save(self, checkpoints: Checkpoints, update: int) -> None:
-        """Write the replay after an update."""
-        path = self._path(checkpoints)
-        self._replay.save(path)
-        self.saved = update
-        write_whole(f"{path}.update", f"{update}\n")
-
-    def load(self, checkpoints: Checkpoints, update: int, episodes_restored: bool) -> None:
-        """Read the replay; if it is missing or damaged, warn and start with an empty one.
-
-        Args:
-            checkpoints: checkpoints of the run that saved it.
-            update: update of the checkpoint that the run resumes from.
-            episodes_restored: the environments continue their episodes.
-        """
-        path, same = self._path(checkpoints), False
-        try:
-            # A replay that an earlier checkpoint saved ends before the environments' present step.
-            with contextlib.suppress(OSError), open(f"{path}.update", encoding="ascii") as file:
-                same = file.read().strip() == str(update)
-            self._replay.load(path, episodes_continue=same and episodes_restored)
-        except ValueError as error:
-            logger.warn(f"the replay starts empty: {error}")
-
-    def _path(self, checkpoints: Checkpoints) -> str:
-        return os.path.join(checkpoints.directory, os.pardir, "replay", f"{self._rank:03d}")

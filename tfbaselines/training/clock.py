@@ -31,8 +31,6 @@ class Plan:
         log_episodes: episodes between rows of the logs, in place of log_interval; a run with fewer episodes logs one
             row at its end.
         save_interval: updates between checkpoints; 0 saves only the last one, and one on a signal.
-        replay_interval: updates between two saves of the replay; 0 saves it with every checkpoint. The last checkpoint
-            always includes the replay.
     """
 
     total_timesteps: int
@@ -41,7 +39,6 @@ class Plan:
     log_first: bool = True
     log_episodes: int | None = None
     save_interval: int = 0
-    replay_interval: int = 0
 
     def __post_init__(self) -> None:
         if 0 < self.total_timesteps < self.steps_per_update:

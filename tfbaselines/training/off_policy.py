@@ -42,9 +42,6 @@ LEAST_ROW = 2**12
 # Hindsight replay: transitions with a new goal for each transition with its own goal.
 REPLAY_K = 4
 
-# Largest part of the replay that a crash may lose.
-UNSAVED_PART = 0.1
-
 
 @dataclass(frozen=True, kw_only=True)
 class Course:
@@ -168,7 +165,6 @@ class OffPolicyRun(Run):
             log_first=False,
             log_episodes=course.log_episodes,
             save_interval=course.save_freq * course.cycles_per_epoch,
-            replay_interval=int(UNSAVED_PART * config.replay_size / steps_per_cycle),
         )
         super().__init__(algorithm, env, config, plan, eval_env=eval_env)
         self.course = course

@@ -137,7 +137,7 @@ class Run:
 
         Args:
             model: model that learns.
-            replay: experience that is saved beside the checkpoints, by save(path) and load(path); None for none.
+            replay: experience that is saved beside the checkpoints, see kept_replay.py; a list of several, or None.
             paused: returns a context that stops all threads from changing the model and the environments.
         """
         self.model = model
@@ -147,7 +147,7 @@ class Run:
             self.environments = Together([self.env, self.eval_env])
             self.scores.judge_by_tests(getattr(self.config, "num_test_episodes", 0) or EPISODES_IN_MEAN)
         state = RunState(self.clock, self.scores, self.rng, self.environments, self._callbacks, self.comm)
-        self._saving = Saving(model, state, self.options, self._description, replay, self.plan.replay_interval)
+        self._saving = Saving(model, state, self.options, self._description, replay)
         if self._saving.directory and self.is_root:
             self._closing.enter_context(locked(self._saving.directory))
         self._saving.remove_leftovers()
@@ -386,7 +386,7 @@ class Run:
         with self._paused():
             # A checkpoint of parameters that are not finite would replace good ones.
             self._finite.parameters(self.model.variables(), self.update)
-            return self._saving.save(last)
+            return self._saving.save()
 
     def _where(self) -> str:
         last_good = self._saving.saved if self._saving is not None else 0

@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from tfbaselines.logs import logger
 from tfbaselines.logs.directory import cut_back, lock_again, positions
 from tfbaselines.parallel import mpi
 from tfbaselines.training.callbacks import Callbacks
-from tfbaselines.training.checkpoint import Checkpoints, KeptReplay
+from tfbaselines.training.checkpoint import Checkpoints
 from tfbaselines.training.clock import Clock
+from tfbaselines.training.kept_replay import Growing, KeptReplay
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.testing import Scores
 
@@ -106,8 +108,7 @@ class Saving:
         state: the other state of the run.
         options: options of the run.
         description: content of config.json, which is written if it names environments; saved files have all of it.
-        replay: experience that is saved beside the checkpoints, by save(path) and load(path); None for none.
-        replay_interval: updates between two saves of the replay.
+        replay: experience that is saved beside the checkpoints, see kept_replay.py; a list of several, or None.
     """
 
     def __init__(
@@ -116,8 +117,7 @@ class Saving:
         state: RunState,
         options: RunOptions,
         description: dict[str, Any],
-        replay: Any,
-        replay_interval: int,
+        replay: Growing | list[Growing] | None,
     ) -> None:
         self._model = model
         self._state = state
@@ -126,8 +126,9 @@ class Saving:
         self.directory = logger.configured_dir()
         self.saved = 0
         self._checkpoints = self._of(self.directory) if self.directory else None
-        self._replay = None if replay is None else KeptReplay(replay, state.comm.rank)
-        self._replay_interval = replay_interval
+        replays = replay if isinstance(replay, list) else [] if replay is None else [replay]
+        name = f"{state.comm.rank:03d}"
+        self._replays = [KeptReplay(one, f"{name}.{number}" if number else name) for number, one in enumerate(replays)]
         self._best = -np.inf
         # States of runners and collectors that a resumed run has not made yet.
         self._to_restore: list[dict[str, Any]] = []
@@ -164,22 +165,18 @@ class Saving:
         self._to_restore = self._to_restore[len(parts) :]
         self._state.acting.extend(parts)
 
-    def save(self, last: bool) -> str | None:
-        """Write a checkpoint, and the replay if it is due; return the checkpoint's path on rank 0.
+    def save(self) -> str | None:
+        """Write a checkpoint and, before it, its replay; return the checkpoint's path on rank 0.
 
         A failure is a warning, and the checkpoint before it stays.
-
-        Args:
-            last: the run ends, so that the replay is due.
         """
-        update = self._state.clock.update
-        replay = self._replay
-        path = self._try("checkpoint", self._write)
-        kept = replay is not None and self._checkpoints is not None
-        if kept and (last or update - replay.saved >= self._replay_interval):
-            # After the checkpoint, which is written even if the replay fails.
-            self._try("replay", lambda: replay.save(self._checkpoints, update))
-        return path
+        if self._checkpoints is not None:
+            if self._is_root:
+                # If the directory was deleted and another run now owns it, do not overwrite that run.
+                self._try("checkpoint", partial(lock_again, self.directory))
+            for replay in self._replays:
+                self._try("replay", partial(replay.save, self._checkpoints, self._state.clock.update))
+        return self._try("checkpoint", self._write)
 
     def resume(self, directory: str) -> None:
         """Continue from the newest checkpoint of a log directory that can be read; ValueError if there is none."""
@@ -199,8 +196,8 @@ class Saving:
             # Before this run logs its first warning.
             cut_back(self.directory, saved["files"] or positions(self.directory))
         environments = self._state.environments
-        if self._replay is not None:
-            self._replay.load(checkpoints, self._state.clock.update, environments.restored)
+        for replay in self._replays:
+            replay.load(checkpoints, self._state.clock.update, environments.restored)
         self._warn(warning)
         if self._is_root and self.directory:
             # Only now: arguments that do not fit the checkpoint must not replace the directory's.
@@ -243,8 +240,6 @@ class Saving:
             self._state.comm.barrier()
         if not writes:
             return None
-        # If the directory was deleted and another run now owns it, do not overwrite that run.
-        lock_again(self.directory)
         update = self._state.clock.update
         tree = self._model.tree()
         best = self._best if np.isfinite(self._best) else None

@@ -18,11 +18,10 @@ from acer_small import (
 )
 from commands import interrupt, run, start
 from helpers import mean_return, vec
+from trace_replays import restore, saved_and_loaded
 
 from tfbaselines.algs import acer
-from tfbaselines.algs.acer.replay import ReplayFile
 from tfbaselines.algs.acer.traces import TraceReplay
-from tfbaselines.algs.acer.workers import Team
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.parallel import mpi
@@ -113,9 +112,10 @@ def test_a_replay_goes_on_with_episodes_if_the_environments_do(continues, tmp_pa
     steps = dict.fromkeys(("actions", "rewards", "terminated", "truncated"), np.zeros(3, np.int64))
     piece = steps | {"obs": np.zeros((4, 1)), "episode_start": np.zeros(4), "mus": np.zeros((3, 2))}
     workers = [replay_of([]), replay_of([])]
-    ReplayFile(Team([replay_of([piece]), replay_of([piece, piece])])).save(tmp_path / "replay")
-    ReplayFile(Team(workers)).load(tmp_path / "replay", episodes_continue=continues)
-    assert [replay.state()["open"].tolist() for replay in workers] == ([[1], [2]] if continues else [[0], [0]])
+    for replay, kept in zip(workers, [replay_of([piece]), replay_of([piece, piece])], strict=True):
+        restore(replay, saved_and_loaded(kept, tmp_path / "replay"), continues)
+    counts = [replay.state()["open"]["counts"].tolist() for replay in workers]
+    assert counts == ([[1], [2]] if continues else [[0], [0]])
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,13 @@ from trace_replays import (
     filled,
     make,
     recorded,
+    restore,
     rollout,
     rollouts_of,
     run_of,
     runs,
     samples,
+    saved,
     saved_and_loaded,
     spaces_of,
 )
@@ -56,7 +58,7 @@ def test_replayed_traces_are_the_steps_that_happened(run, length):
     replay, episodes = TraceReplay(spaces_of(count=len(over)), 100, 16, length), episodes_of(batch)
     for one in rollouts_of(batch, nsteps):
         replay.put(one)
-    assert len(replay.state()["pieces"]) == len(episodes)
+    assert len(saved(replay)["items"]["counts"]) == len(episodes)
     assert replay.has_atleast(0) == replay.has_atleast(over.shape[1]) == bool(episodes)
     assert not replay.has_atleast(over.shape[1] + 1)
     if not episodes:
@@ -89,7 +91,7 @@ def test_what_is_refused_leaves_a_replay_as_it_was():
     for replay, other in ((rollouts, episodes), (episodes, rollouts)):
         before = samples(replay, 3)
         with pytest.raises(ValueError, match="the saved replay holds"):
-            replay.restore(other.state())
+            restore(replay, saved(other))
         np.testing.assert_equal(samples(replay, 3), before)
 
 
@@ -145,7 +147,7 @@ def test_the_memory_of_so_many_episodes_like_the_first_is_announced_once(monkeyp
 def test_a_restored_replay_of_episodes_draws_the_same(tmp_path):
     replay, _ = run_of((3, 12, 1, 5, 4), nsteps=10, length=3)
     other = TraceReplay(spaces_of(count=1), 100, 200, 3)
-    other.restore(saved_and_loaded(replay, tmp_path / "replay"))
+    restore(other, saved_and_loaded(replay, tmp_path / "replay"))
     np.testing.assert_equal(samples(other, 3), samples(replay, 3))
     assert other.has_atleast(30) and not other.has_atleast(31)
 
@@ -153,7 +155,7 @@ def test_a_restored_replay_of_episodes_draws_the_same(tmp_path):
 def test_a_replay_of_episodes_restored_into_another_size_keeps_the_latest():
     replay, episodes = run_of((3, 12, 1, 5, 4), nsteps=10)
     other = TraceReplay(spaces_of(count=1), 2, 200)
-    other.restore(replay.state())
+    restore(other, saved(replay))
     first = set(other.sample(np.random.default_rng(0))["rewards"][:, 0])
     assert first == {episode["rewards"][0] for episode in episodes[3:]}
 
@@ -170,9 +172,7 @@ def test_episodes_under_way_are_kept_where_they_go_on(continues, wanted, tmp_pat
     """Three steps of one are saved, and two follow."""
     replay, _ = run_of((3, 4), nsteps=5)
     other = TraceReplay(spaces_of(count=1), 10, 200)
-    other.restore(saved_and_loaded(replay, tmp_path / "replay"))
-    if not continues:
-        other.forget_unfinished()
+    restore(other, saved_and_loaded(replay, tmp_path / "replay"), continues)
     other.put(rest_of_an_episode())
     lengths = {(row == 0).sum() for row in other.sample(np.random.default_rng(0))["truncated"]}
     assert lengths == wanted
@@ -182,10 +182,12 @@ def test_replays_without_episodes_under_way_load():
     """Replays of another number of environments."""
     replay, _ = run_of((3, 4), nsteps=7)
     other = TraceReplay(spaces_of(count=1), 10, 200)
-    other.restore(replay.state() | {"open": np.zeros(3, np.int64)})
+    tree = saved(replay)
+    tree["state"]["open"] = {"arrays": {}, "lengths": {}, "counts": np.zeros(3, np.int64)}
+    restore(other, tree)
     np.testing.assert_equal(samples(other, 3), samples(replay, 3))
     other.put(rest_of_an_episode())
-    assert other.state()["pieces"].tolist() == [1, 1, 1]
+    assert saved(other)["items"]["counts"].tolist() == [1, 1, 1]
 
 
 class LongerElsewhere(Communicator):
@@ -235,8 +237,8 @@ def test_episodes_of_a_real_run_are_those_in_the_environments_diaries(network, s
     for _ in range(8):
         collected.put(made.runner.run())
     replay = TraceReplay(made.env, 50, 64, length)
-    replay.restore(saved_and_loaded(collected, tmp_path / "replay"))
-    assert len(replay.state()["pieces"]) == sum(len(diary.episodes) - 1 for diary in diaries)
+    restore(replay, saved_and_loaded(collected, tmp_path / "replay"))
+    assert len(saved(replay)["items"]["counts"]) == sum(len(diary.episodes) - 1 for diary in diaries)
     sample = replay.sample(np.random.default_rng(0))
     for i in range(64):
         trace = part_of(sample, i)

@@ -5,10 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from gymnasium import spaces
+from trace_replays import restore, saved
 
 from tfbaselines.algs.acer.replay import FENCES, FramePacker, RolloutReplay
 from tfbaselines.algs.acer.traces import TraceReplay
-from tfbaselines.training.checkpoint import TreeFile, save_tree
+from tfbaselines.training.checkpoint import load_tree, save_tree
 
 BOX = spaces.Box(-np.inf, np.inf, (2,), np.float32)
 
@@ -56,21 +57,21 @@ WRONG += [np.zeros((3, 2), np.float32), np.zeros(10**6, np.int64), np.full(32, 7
 
 @pytest.mark.parametrize("kind", ["rollouts", "episodes"])
 def test_wrong_parts_are_refused_and_leave_the_replay_as_it_was(kind, tmp_path):
-    state, refused = filled(kind).state(), 0
+    state, refused = saved(filled(kind)), 0
     other, rng = filled(kind), lambda: np.random.default_rng(1)
     before = other.sample(rng())
     for path in paths(state):
         for wrong in WRONG:
             save_tree(tmp_path / "replay", with_part(state, path, wrong))
             try:
-                TreeFile(other).load(tmp_path / "replay")
+                restore(other, load_tree(tmp_path / "replay"))
             except ValueError as error:
                 refused += 1
                 assert len(str(error).splitlines()) == 1
                 np.testing.assert_equal(other.sample(rng()), before)
             else:
                 assert other.sample(rng()).keys() == before.keys()
-                other.restore(state)
+                restore(other, state)
     assert refused > 200
 
 
@@ -88,10 +89,11 @@ def test_wrong_parts_are_refused_and_leave_the_replay_as_it_was(kind, tmp_path):
     ],
 )
 def test_arrays_of_other_environments_are_refused(name, change):
-    state = filled("episodes").state()
-    state["arrays"][name] = change(state["arrays"][name])
+    state = saved(filled("episodes"))
+    arrays = state["items"]["arrays"]
+    arrays[name] = change(arrays[name])
     with pytest.raises(ValueError, match="the saved replay is damaged"):
-        filled("episodes").restore(state)
+        restore(filled("episodes"), state)
 
 
 @pytest.mark.parametrize("nstack", [1, 4])

@@ -15,8 +15,10 @@ from trace_replays import (
     filled,
     make,
     numbers_drawn,
+    restore,
     rollout,
     samples,
+    saved,
     saved_and_loaded,
     spaces_of,
 )
@@ -211,7 +213,7 @@ def test_available_memory_is_a_number_or_unknown(monkeypatch):
 @pytest.mark.parametrize("rollouts", [1, 2, 5])
 def test_a_restored_replay_draws_the_same(tmp_path, rollouts, states):
     replay, other = filled(rollouts=rollouts, states=states), RolloutReplay(spaces_of(), 12, 4)
-    other.restore(saved_and_loaded(replay, tmp_path / "replay"))
+    restore(other, saved_and_loaded(replay, tmp_path / "replay"))
     np.testing.assert_equal(samples(other), samples(replay))
     for one in (replay, other):
         one.put(rollout(9, states=states))
@@ -221,17 +223,17 @@ def test_a_restored_replay_draws_the_same(tmp_path, rollouts, states):
 @pytest.mark.parametrize(("size", "kept"), [(4, {2}), (8, {1, 2}), (40, {0, 1, 2})])
 def test_a_replay_restored_into_another_size_keeps_the_latest(size, kept):
     other = RolloutReplay(spaces_of(), size, 4)
-    other.restore(filled().state())
+    restore(other, saved(filled()))
     assert set(numbers_drawn(other).ravel()) == kept
 
 
 @pytest.mark.parametrize("full", [False, True])
 def test_restoring_an_empty_replay_empties(tmp_path, full):
     replay = filled(rollouts=3 if full else 0)
-    replay.restore(saved_and_loaded(RolloutReplay(spaces_of(), 12, 4), tmp_path / "replay"))
+    restore(replay, saved_and_loaded(RolloutReplay(spaces_of(), 12, 4), tmp_path / "replay"))
     assert not replay.has_atleast(0)
     episodes = TraceReplay(spaces_of(), 4, 2)
-    episodes.restore(saved_and_loaded(TraceReplay(spaces_of(), 4, 2), tmp_path / "episodes"))
+    restore(episodes, saved_and_loaded(TraceReplay(spaces_of(), 4, 2), tmp_path / "episodes"))
     assert not episodes.has_atleast(0)
 
 
@@ -247,7 +249,7 @@ def test_restoring_an_empty_replay_empties(tmp_path, full):
 def test_what_does_not_fit_into_a_replay_is_refused(other):
     """By a ValueError, after which a resumed run starts with an empty replay."""
     with pytest.raises(ValueError):
-        other.restore(filled(rollouts=2).state())
+        restore(other, saved(filled(rollouts=2)))
 
 
 @pytest.mark.parametrize(("space", "nstack"), [(PIXELS, 1), (PIXELS, 3), (NUMBERS, 1)])
@@ -258,7 +260,7 @@ def test_a_replay_of_a_real_run_gives_what_was_collected(tmp_path, space, nstack
     for batch in batches:
         replay.put(batch)
     other = RolloutReplay(made.env, 20, 5)
-    other.restore(saved_and_loaded(replay, tmp_path / "replay"))
+    restore(other, saved_and_loaded(replay, tmp_path / "replay"))
     collected = [part_of(batch, i) for batch in batches for i in range(2)]
     for sample in samples(other):
         for i in range(2):

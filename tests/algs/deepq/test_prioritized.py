@@ -119,13 +119,10 @@ def test_rows_are_those_that_uniform_replays_have():
 
 
 def test_stacks_of_frames_that_are_no_longer_stored_are_not_drawn():
-    class Pixels(VecFrameStack):
-        def __init__(self):
-            self.num_envs, self.nstack, self.venv, self.action_space = 1, 4, None, spaces.Discrete(2)
-            self.observation_space = spaces.Box(0, 255, (1, 1, 4), np.uint8)
-
-    Pixels.__abstractmethods__ = frozenset()
-    replay, frames = PrioritizedReplay(Pixels(), 10), np.zeros((1, 1, 1, 4), np.uint8)
+    pixels = object.__new__(VecFrameStack)
+    pixels.num_envs, pixels.nstack, pixels.action_space = 1, 4, spaces.Discrete(2)
+    pixels.observation_space = spaces.Box(0, 255, (1, 1, 4), np.uint8)
+    replay, frames = PrioritizedReplay(pixels, 10), np.zeros((1, 1, 1, 4), np.uint8)
     for t in range(1, 60):
         following = np.concatenate([frames[..., 1:], np.full((1, 1, 1, 1), t, np.uint8)], -1)
         replay.put(frames, np.zeros(1), np.zeros(1), following, np.array([False]), [{}])

@@ -28,7 +28,6 @@ from tfbaselines.algs.acer.loss import (
     without_last,
 )
 from tfbaselines.algs.acer.replay import (
-    ReplayFile,
     RolloutReplay,
     Trajectory,
     TrajectoryRunner,
@@ -234,7 +233,7 @@ def learn(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], **kwargs: Any) -
     with Run(ALGORITHM, env, config, Plan.of(config, env.num_envs)) as run:
         model = Model(network, run.env, config, run.comm, run.rng)
         replay = make_replay(run.env, config)
-        run.start(model, replay=None if replay is None else ReplayFile(replay))
+        run.start(model, replay=replay)
         runner = TrajectoryRunner(
             run.env, model.policy, model.actor, config.nsteps, run.rng, reward_clip=config.reward_clip
         )

@@ -9,10 +9,11 @@ In memory each frame of stacked images is kept once, compressed. A file has few 
 stranger.
 """
 
+import itertools
 import math
-import os
 import zlib
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,6 @@ from tfbaselines.errors import UsageError
 from tfbaselines.files import check_array, check_size, in_units, require_memory
 from tfbaselines.logs import logger
 from tfbaselines.rollout.rollout import Runner
-from tfbaselines.training.checkpoint import TreeFile
 
 Trajectory = dict[str, np.ndarray]
 
@@ -41,8 +41,17 @@ DAMAGED = "the saved replay is damaged"
 
 def check_layout(state: dict[str, Any], wanted: str) -> None:
     """Raise UsageError unless a saved replay has the layout wanted."""
-    if state.get("layout") != wanted:
-        raise UsageError(f"the saved replay holds {state.get('layout')!s:.80}, this run needs {wanted}")
+    layout = state.get("layout") if isinstance(state, dict) else None
+    if layout != wanted:
+        raise UsageError(f"the saved replay holds {layout!s:.80}, this run needs {wanted}")
+
+
+def counter(state: dict[str, Any], name: str) -> int:
+    """Return a number of a saved replay; UsageError if it is missing."""
+    number = state.get(name)
+    if type(number) is not int or number < 0:
+        raise UsageError(f"{DAMAGED}: '{name}' is missing")
+    return number
 
 
 def flatten(sequences: list[Trajectory]) -> dict[str, Any]:
@@ -79,23 +88,16 @@ def unflatten(state: dict[str, Any], observation: spaces.Space, action: spaces.S
     return [{name: pieces[i].copy() for name, pieces in parts.items()} for i in range(count)]
 
 
-def counts_of(state: dict[str, Any], total: int) -> tuple[list[int], list[int]]:
-    """Return the number of pieces of each finished episode, and of the unfinished one of each environment.
-
-    UsageError unless there are `total` pieces in all.
-    """
-    finished, unfinished = state.get("pieces"), state.get("open")
-    fits = all(
-        _is_vector(counts) and not np.any((counts < least) | (counts > total))
-        for counts, least in ((finished, 1), (unfinished, 0))
-    )
-    if not fits or finished.sum() + unfinished.sum() != total:
+def counts_of(state: dict[str, Any], total: int, least: int) -> list[int]:
+    """Return the number of pieces of each episode, at least `least`; UsageError unless there are `total` in all."""
+    counts = state.get("counts")
+    if not _is_vector(counts) or np.any((counts < least) | (counts > total)) or counts.sum() != total:
         raise UsageError(f"{DAMAGED}: its episodes do not consist of its {total} pieces")
-    return finished.tolist(), unfinished.tolist()
+    return counts.tolist()
 
 
 def _arrays(state: dict[str, Any], key: str) -> dict[str, Any]:
-    part = state.get(key)
+    part = state.get(key) if isinstance(state, dict) else None
     if not isinstance(part, dict) or not all(isinstance(array, np.ndarray) and array.ndim for array in part.values()):
         raise UsageError(f"{DAMAGED}: its {key} are missing")
     return part
@@ -272,6 +274,8 @@ class TrajectoryRunner(Runner):
 class RolloutReplay:
     """The latest rollouts of every environment; a batch has one of each environment, drawn independently.
 
+    It is kept beside checkpoints by training/kept_replay.py, which describes `span`, `items`, `state` and `rebuild`.
+
     Args:
         env: the environments.
         size: steps of each environment to keep.
@@ -286,17 +290,19 @@ class RolloutReplay:
         self._spaces = env.observation_space, env.action_space
         self._rollouts: deque[list[Trajectory]] = deque(maxlen=self._slots)
         self._layout = f"rollouts of {nsteps} steps of {env.num_envs} environments"
-        self._announced = False
+        self._stored = 0
+        self.item_nbytes = 0
 
     def put(self, batch: Trajectory) -> None:
         """Store a rollout of all environments, and log the memory of the full replay after the first one."""
         if "states" in batch:
             batch = batch | {"states": batch["states"][:, :1]}
         self._rollouts.append([pack(part_of(batch, i), self._packer) for i in range(self._count)])
-        if self._announced:
+        self._stored += 1
+        if self.item_nbytes:
             return
-        self._announced = True
-        nbytes = sum(map(size_of, self._rollouts[-1])) * self._slots
+        self.item_nbytes = sum(map(size_of, self._rollouts[-1]))
+        nbytes = self.item_nbytes * self._slots
         require_memory(nbytes, "buffer_size")
         steps = self._slots * self._nsteps
         logger.info(f"replay: about {in_units(nbytes)} when full, {steps} steps of each environment")
@@ -310,32 +316,32 @@ class RolloutReplay:
         slots = rng.integers(len(self._rollouts), size=self._count)
         return stack([unpack(self._rollouts[slot][i], self._packer) for i, slot in enumerate(slots)])
 
+    def span(self) -> tuple[int, int]:
+        return self._stored - len(self._rollouts), self._stored
+
+    def items(self, first: int, last: int) -> dict[str, Any]:
+        begin, _ = self.span()
+        rollouts = itertools.islice(self._rollouts, first - begin, last - begin)
+        return flatten([sequence for rollout in rollouts for sequence in rollout])
+
     def state(self) -> dict[str, Any]:
-        """Return all trajectories."""
-        return flatten([sequence for rollout in self._rollouts for sequence in rollout]) | {"layout": self._layout}
+        return {"layout": self._layout, "stored": self._stored}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Load the result of `state`; UsageError when it holds other rollouts."""
+    def rebuild(
+        self, state: dict[str, Any], pieces: Iterable[tuple[int, dict[str, Any]]], episodes_continue: bool
+    ) -> None:
+        # Rollouts do not depend on how their episodes continue.
         check_layout(state, self._layout)
-        sequences = unflatten(state, *self._spaces, packed=isinstance(self._packer, FramePacker))
-        count = self._count
-        if len(sequences) % count or any(len(one["rewards"]) != self._nsteps for one in sequences):
-            raise UsageError(f"the saved replay is damaged: not {self._layout}")
+        stored, count = counter(state, "stored"), self._count
+        rollouts = []
+        for _, piece in pieces:
+            sequences = unflatten(piece, *self._spaces, packed=isinstance(self._packer, FramePacker))
+            if len(sequences) % count or any(len(one["rewards"]) != self._nsteps for one in sequences):
+                raise UsageError(f"the saved replay is damaged: not {self._layout}")
+            rollouts += [sequences[start : start + count] for start in range(0, len(sequences), count)]
+        self._stored = stored
         self._rollouts.clear()
-        self._rollouts.extend(sequences[start : start + count] for start in range(0, len(sequences), count))
-
-    def forget_unfinished(self) -> None:
-        """Do nothing: rollouts do not depend on how their episodes continue."""
-
-
-class ReplayFile(TreeFile):
-    """Saves a replay beside the checkpoints."""
-
-    def load(self, path: str | os.PathLike, episodes_continue: bool = False) -> None:
-        """Read a saved replay; keep its unfinished episodes only if the environments continue them."""
-        super().load(path)
-        if not episodes_continue:
-            self._owner.forget_unfinished()
+        self._rollouts.extend(rollouts)
 
 
 def part_of(batch: Trajectory, number: int) -> Trajectory:

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from tfbaselines.algs.acer.replay import (
     FramePacker,
     Trajectory,
     check_layout,
+    counter,
     counts_of,
     flatten,
     make_packer,
@@ -25,7 +26,6 @@ from tfbaselines.algs.acer.replay import (
     valid_steps,
 )
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.errors import UsageError
 from tfbaselines.files import in_units, require_memory
 from tfbaselines.logs import logger
 from tfbaselines.parallel import mpi
@@ -47,6 +47,12 @@ class Trace(NamedTuple):
     episode: list[Trajectory]
     start: int
     length: int
+
+
+def _flattened(episodes: Sequence[list[Trajectory]]) -> dict[str, Any]:
+    """Concatenate the arrays of all pieces of episodes, and count the pieces of each."""
+    counts = np.array([len(episode) for episode in episodes], np.int64)
+    return flatten([piece for episode in episodes for piece in episode]) | {"counts": counts}
 
 
 class Parts:
@@ -100,7 +106,9 @@ class TraceReplay:
         # Pieces of the unfinished episodes, by environment.
         self._open: list[list[Trajectory]] = [[] for _ in range(self._count)]
         self._seen = 0
-        self._announced = False
+        # Finished episodes so far.
+        self._stored = 0
+        self.item_nbytes = 0
 
     def put(self, batch: Trajectory) -> None:
         """Store a rollout of all environments, and log the memory of the full replay after the first episode."""
@@ -115,13 +123,14 @@ class TraceReplay:
                 if number < len(ends):
                     self._episodes.append(self._open[i])
                     self._open[i] = []
-        if self._episodes and not self._announced:
-            self._announced = True
+                    self._stored += 1
+        if self._episodes and not self.item_nbytes:
+            self.item_nbytes = sum(map(size_of, self._episodes[0]))
             logger.info(self._announcement(self._episodes[0]))
 
     def _announcement(self, episode: list[Trajectory]) -> str:
         """Describe the memory of the replay and of a batch; UsageError when there is not enough."""
-        kept = sum(map(size_of, episode)) * self._episodes.maxlen
+        kept = self.item_nbytes * self._episodes.maxlen
         steps = sum(len(piece["rewards"]) for piece in episode)
         trace = self._nbytes(self._padded_length(min(steps, self._length or steps)))
         batch = trace * self._batch_size
@@ -173,33 +182,37 @@ class TraceReplay:
         length = length or self._padded_length(max(trace.length for trace in traces))
         return stack([padded(self._unpacked(trace), length) for trace in traces])
 
+    # A replay that is kept: see training/kept_replay.py.
+
+    def span(self) -> tuple[int, int]:
+        return self._stored - len(self._episodes), self._stored
+
+    def items(self, first: int, last: int) -> dict[str, Any]:
+        begin, _ = self.span()
+        return _flattened(list(itertools.islice(self._episodes, first - begin, last - begin)))
+
     def state(self) -> dict[str, Any]:
-        """Return all episodes, the unfinished ones last."""
-        pieces = [piece for episode in (*self._episodes, *self._open) for piece in episode]
-        finished, unfinished = (
-            np.array([len(episode) for episode in episodes], np.int64) for episodes in (self._episodes, self._open)
-        )
-        return flatten(pieces) | {"pieces": finished, "open": unfinished, "seen": self._seen, "layout": EPISODES}
+        return {"layout": EPISODES, "stored": self._stored, "seen": self._seen, "open": _flattened(self._open)}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Load the result of `state`; UsageError when it does not hold episodes."""
+    def rebuild(
+        self, state: dict[str, Any], pieces: Iterable[tuple[int, dict[str, Any]]], episodes_continue: bool
+    ) -> None:
         check_layout(state, EPISODES)
-        pieces = unflatten(state, *self._spaces, packed=isinstance(self._packer, FramePacker))
-        finished, unfinished = counts_of(state, len(pieces))
-        seen = state.get("seen")
-        if type(seen) is not int or seen < 0:
-            raise UsageError("the saved replay is damaged: the number of steps is missing")
-        rest = iter(pieces)
+        stored, seen = counter(state, "stored"), counter(state, "seen")
+        unfinished = self._episodes_of(state.get("open"), 0)
+        episodes = [episode for _, piece in pieces for episode in self._episodes_of(piece, 1)]
+        self._stored, self._seen = stored, seen
         self._episodes.clear()
-        self._episodes.extend([next(rest) for _ in range(count)] for count in finished)
-        self.forget_unfinished()
-        if len(unfinished) == self._count:
-            self._open = [[next(rest) for _ in range(count)] for count in unfinished]
-        self._seen = seen
+        self._episodes.extend(episodes)
+        # Environments that begin anew do not finish them.
+        continues = episodes_continue and len(unfinished) == self._count
+        self._open = unfinished if continues else [[] for _ in range(self._count)]
 
-    def forget_unfinished(self) -> None:
-        """Drop the unfinished episodes, for environments that do not continue them."""
-        self._open = [[] for _ in range(self._count)]
+    def _episodes_of(self, state: dict[str, Any], least: int) -> list[list[Trajectory]]:
+        """Restore what `_flattened` was given: episodes of at least so many pieces."""
+        sequences = unflatten(state, *self._spaces, packed=isinstance(self._packer, FramePacker))
+        rest = iter(sequences)
+        return [[next(rest) for _ in range(count)] for count in counts_of(state, len(sequences), least)]
 
     def _drawn(self, episode: list[Trajectory], rng: np.random.Generator) -> Trace:
         total = sum(len(piece["rewards"]) for piece in episode)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tfbaselines.algs.acer import ALGORITHM, Config
 from tfbaselines.algs.acer.acer import Model, make_replay, row, times_to_replay
-from tfbaselines.algs.acer.replay import ReplayFile, Trajectory, TrajectoryRunner, observations_of
+from tfbaselines.algs.acer.replay import Trajectory, TrajectoryRunner, observations_of
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.vec import VecEnv
@@ -35,7 +35,7 @@ def learn_with_workers(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], con
         workers = make_workers(run, model, run.envs)
         replays = [worker.replay for worker in workers]
         with Crew([worker.turn for worker in workers]) as crew:
-            run.start(model, replay=ReplayFile(Team(replays)) if config.replay_ratio else None, paused=crew.paused)
+            run.start(model, replay=replays if config.replay_ratio else None, paused=crew.paused)
             run.acts(*workers)
             rows = WorkerRows(run, len(workers))
             turns = crew.results(run.num_updates - run.update)
@@ -134,7 +134,7 @@ def make_workers(run: Run, model: Model, envs: list[VecEnv]) -> list[Worker]:
 
 
 class Team(Together):
-    """The environments or the replays of all workers, saved and restored as one.
+    """The environments of all workers, saved and restored as one.
 
     The state is the first part's, as in a run with one worker, and holds the other states by number.
     """
@@ -145,11 +145,6 @@ class Team(Together):
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore({"0": state} | state)
-
-    def forget_unfinished(self) -> None:
-        """Drop the unfinished episodes of every replay."""
-        for replay in self._parts:
-            replay.forget_unfinished()
 
 
 class WorkerRows:

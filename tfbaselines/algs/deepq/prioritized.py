@@ -29,6 +29,8 @@ class PrioritizedReplay(Replay):
         epsilon: added to the magnitude of errors, so that every row keeps a chance.
     """
 
+    changing = ("priorities",)
+
     def __init__(
         self,
         env: VecEnv,
@@ -95,6 +97,10 @@ class PrioritizedReplay(Replay):
         self._enter_new_rows()
         super().save(directory)
 
+    def state(self) -> dict[str, Any]:
+        self._enter_new_rows()
+        return super().state()
+
     def _about(self) -> dict[str, Any]:
         return super()._about() | {"largest_priority": self._largest}
 
@@ -104,8 +110,8 @@ class PrioritizedReplay(Replay):
             largest = 1.0
         self._largest = float(largest)
         self._entered = self.steps
-        for rows in (slice(self.steps - self.reach), slice(self.steps, None)):
-            self._arrays["priorities"][rows] = 0.0
+        drawn = np.arange(max(0, self.steps - self.reach), self.steps) % self._slots
+        self._arrays["priorities"][np.isin(np.arange(self._slots), drawn, invert=True)] = 0.0
         leaves = self._sums.leaves
         # A damaged file may hold other numbers.
         leaves[~np.isfinite(leaves) | (leaves < 0.0)] = 0.0
