@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from gymnasium import spaces
 from mutations import mutations, refused_or_read
 
@@ -77,6 +78,16 @@ def test_replays(tmp_path):
     assert len(files) > 4
     for file in files:
         try_all(file, lambda _: Replay(PLACE, 40, 0.9).load(directory), -(-COUNT // len(files)))
+    # As it lies beside a checkpoint.
+    state, items = replay.state(), replay.items(*replay.span())
+    Replay(PLACE, 40, 0.9).rebuild(state, [(0, items)], True)
+    for number in range(COUNT):
+        arrays = items["arrays"] | {name: items[name] for name in ("ends", "last")}
+        name = sorted(arrays)[number % len(arrays)]
+        wrong = VALUES[rng.integers(len(VALUES))]
+        changed = items | {name: wrong} if name in items else items | {"arrays": items["arrays"] | {name: wrong}}
+        with pytest.raises((ValueError, LookupError, TypeError, AttributeError)):
+            Replay(PLACE, 40, 0.9).rebuild(state, [(0, changed)], True)
 
 
 def test_configurations(tmp_path):

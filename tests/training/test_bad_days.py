@@ -12,6 +12,7 @@ import gymnasium
 import numpy as np
 import pytest
 from helpers import vec
+from small_runs import flags, rows
 
 import tfbaselines
 from tfbaselines.algs import ppo2
@@ -167,6 +168,26 @@ def test_leftovers_of_a_kill_are_removed(tmp_path):
     (tmp_path / "checkpoints" / ".00007.123.tmp").write_bytes(b"half")
     train(tmp_path, total=16)
     assert saved(tmp_path) == ["00001", "best"]
+
+
+def test_a_run_killed_with_its_replay_equals_the_uninterrupted_one(tmp_path):
+    """SIGKILL comes somewhere between two checkpoints, or while one is written."""
+    own = flags("sac", seed=1, num_timesteps=2000, replay_size=300, batch_size=4, hidden_sizes=4, save_freq=2)
+    progress, files = tmp_path / "killed/progress.csv", {"cwd": tmp_path, "OPENAI_LOG_FORMAT": "csv,log"}
+    process = commands.start("tfbaselines.run", *own, "--log_path=killed", **files)
+    try:
+        commands.wait_for(lambda: progress.exists() and progress.read_text().count("\n") > 30, process)
+    finally:
+        process.kill()
+    process.communicate()
+    for arguments in ([*own, "--log_path=whole"], ["--resume=killed"]):
+        status, _, err = commands.run("tfbaselines.run", *arguments, **files)
+        assert status == 0, err
+    killed, whole = (rows(tmp_path / name) for name in ("killed", "whole"))
+    assert len(whole) == 100 and killed.equals(whole)
+    killed, whole = (load_tree(tmp_path / name / "checkpoints/00200") for name in ("killed", "whole"))
+    np.testing.assert_equal(killed["model"], whole["model"])
+    assert "starts empty" not in (tmp_path / "killed/log.txt").read_text()
 
 
 def test_a_damaged_checkpoint_falls_back_with_a_warning(tmp_path):
