@@ -80,14 +80,14 @@ def test_replays(tmp_path):
         try_all(file, lambda _: Replay(PLACE, 40, 0.9).load(directory), -(-COUNT // len(files)))
     # As it lies beside a checkpoint.
     state, items = replay.state(), replay.items(*replay.span())
-    Replay(PLACE, 40, 0.9).rebuild(state, [(0, items)], True)
+    Replay(PLACE, 40, 0.9).rebuild(state, [(10, items)], True)
     for number in range(COUNT):
         arrays = items["arrays"] | {name: items[name] for name in ("ends", "last")}
         name = sorted(arrays)[number % len(arrays)]
         wrong = VALUES[rng.integers(len(VALUES))]
         changed = items | {name: wrong} if name in items else items | {"arrays": items["arrays"] | {name: wrong}}
         with pytest.raises((ValueError, LookupError, TypeError, AttributeError)):
-            Replay(PLACE, 40, 0.9).rebuild(state, [(0, changed)], True)
+            Replay(PLACE, 40, 0.9).rebuild(state, [(10, changed)], True)
 
 
 def test_configurations(tmp_path):
