@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import TimeLimit
 from small_runs import network_of, small, steps_of_update
 
@@ -90,10 +91,6 @@ def test_wrappers_that_are_there_are_not_added_again():
     assert env.envs[0] is monitored
 
 
-class Foreign(gymnasium.vector.VectorEnv):
-    """One of gymnasium's that does not keep the functions that made its environments."""
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -102,11 +99,6 @@ class Foreign(gymnasium.vector.VectorEnv):
         ([], r"env=\[\] is not valid"),
         ([cartpole, 3], r"env=\[...\] has int where it needs functions that make environments"),
         (["CartPole-v1"] * 2, r"env=\[...\] has str where it needs functions that make environments"),
-        (Foreign(), "env='Foreign' is not valid: gymnasium.vector's SyncVectorEnv and AsyncVectorEnv"),
-        (
-            gymnasium.wrappers.vector.RecordEpisodeStatistics(gymnasium.vector.SyncVectorEnv([cartpole])),
-            "env='RecordEpisodeStatistics' is not valid: .* without wrappers",
-        ),
         (lambda: 3, "env='int' is not valid: a function that makes a Gymnasium environment"),
         ("CartPol-v1", "did you mean 'CartPole-v1'"),
     ],
@@ -151,7 +143,7 @@ def test_an_id_gets_what_the_command_line_gives_it(alg):
     @takes(get(alg))
     def learn(network, env, **arguments):
         """Return what arrives."""
-        return env, arguments
+        return env, {name: value for name, value in arguments.items() if name != "run"}
 
     args = parse({"alg": alg, "env": "InvertedPendulum-v5", "network": "mlp"}, ALGORITHMS)
     env, arguments = learn("mlp", "InvertedPendulum-v5", gamma=0.5, eval_env="InvertedPendulum-v5")
@@ -161,3 +153,79 @@ def test_an_id_gets_what_the_command_line_gives_it(alg):
     assert alg == "sac" or (env.training and not tests.training)
     made = learn("mlp", lambda: gymnasium.make("InvertedPendulum-v5"), gamma=0.5)
     assert not isinstance(made[0], VecNormalize) and made[1] == {"gamma": 0.5}
+
+
+class Clock(gymnasium.Env):
+    """Shows and pays the time; environment i ends its episodes after i + 2 steps, by itself or by a time limit."""
+
+    observation_space = spaces.Dict(time=spaces.Box(0, 99, (1,), np.float32), kind=spaces.Discrete(3))
+    action_space = spaces.Box(-1, 1, (1,), np.float32)
+
+    def __init__(self, i):
+        self.i = i
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return self.show(), {"begun": self.i}
+
+    def step(self, action):
+        assert action in self.action_space
+        self.time += 1
+        over = self.time == self.i + 2
+        return self.show(), float(self.time), over and self.i != 1, over and self.i == 1, {"time": self.time}
+
+    def show(self):
+        return {"time": np.full(1, self.time, np.float32), "kind": self.i}
+
+
+CLOCKS = [lambda i=i: Clock(i) for i in range(3)]
+
+
+def course(env, steps=12):
+    """What comes of some steps, without the clock of the episodes."""
+    course = [(env.reset(), env.reset_infos)]
+    for _ in range(steps):
+        obs, rewards, dones, infos = env.step(np.full((3, 1), 1.5, np.float32))
+        infos = [info | {"episode": info["episode"] | {"t": 0}} if "episode" in info else info for info in infos]
+        course.append((obs, rewards, dones, infos))
+    return course
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+@pytest.mark.parametrize("kind", [gymnasium.vector.SyncVectorEnv, gymnasium.vector.AsyncVectorEnv])
+@pytest.mark.parametrize("flatten", [True, False])
+def test_a_wrapped_vector_environment_has_the_course_of_its_environments(mode, kind, flatten):
+    wrapped = gymnasium.wrappers.vector.TransformReward(kind(CLOCKS, autoreset_mode=mode), lambda reward: reward)
+    env = as_vec_env(wrapped, flatten=flatten)
+    np.testing.assert_equal(course(env), course(as_vec_env(CLOCKS, flatten=flatten)))
+    env.close()
+
+
+def test_where_a_step_begins_the_episode_it_is_one_of_a_step_that_does_not_count():
+    env = as_vec_env(gymnasium.make_vec("CartPole-v1", num_envs=2), seed=1)
+    obs, before = env.reset(), np.zeros(2, bool)
+    ended = 0
+    for _ in range(60):
+        old = obs
+        obs, rewards, dones, infos = env.step(np.zeros(2, np.int64))
+        for i in range(2):
+            if before[i]:
+                assert dones[i] and rewards[i] == 0.0 and "episode" not in infos[i]
+                assert infos[i]["TimeLimit.truncated"] and np.array_equal(infos[i]["final_observation"], old[i])
+                assert np.abs(obs[i]).max() < 0.05
+            elif dones[i]:
+                ended += 1
+                assert infos[i]["episode"]["r"] == infos[i]["episode"]["l"] > 5 and rewards[i] == 1.0
+                assert np.array_equal(infos[i]["final_observation"], obs[i]) and not infos[i]["TimeLimit.truncated"]
+        before = dones & ~before
+    assert ended > 8
+
+
+@pytest.mark.parametrize("alg", ["ppo2", "sac"])
+def test_learn_takes_a_native_vector_environment(alg, eager, capsys):
+    env = gymnasium.make_vec("CartPole-v1", num_envs=2)
+    steps = 2 * steps_of_update(alg, 2, small(alg))
+    model = get(alg).learn(network_of(alg), env, **small(alg) | {"total_timesteps": steps})
+    assert model.act(env.reset()[0])[0].shape == (2,)
+    assert capsys.readouterr().err.count("cannot be saved: a resumed run begins other episodes") == 1

@@ -137,9 +137,7 @@ def test_what_can_be_cast_is_taken(space, obs):
 )
 def test_integers_that_would_wrap_are_refused(kind, space, obs, words):
     env = kind([showing(obs, space)])
-    with pytest.raises(
-        ObservationError, match=rf"^environment 0 \(CartPole-v1\): .* has {words} of -?\d+ to \d+$"
-    ):
+    with pytest.raises(ObservationError, match=rf"^environment 0 \(CartPole-v1\): .* has {words} of -?\d+ to \d+$"):
         env.reset()
     env.close()
 
