@@ -56,6 +56,18 @@ def test_an_unknown_command_names_the_nearest(capsys):
     assert capsys.readouterr().err == "tfbaselines: error: unknown command 'evalute': did you mean 'evaluate'?\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["ppo2", "--env", "CartPole-v1"], "only vpg, trpo, ppo, ddpg, td3, sac take several values of an argument: "),
+        (["--alg=deepq", "--env=Pendulum-v1"], "deepq needs Discrete actions, not Box(-2.0, 2.0, (1,), float32): ppo2"),
+    ],
+)
+def test_what_an_algorithm_does_not_do_names_what_does(words, says, capsys):
+    assert main(words) == 2
+    assert says in capsys.readouterr().err
+
+
 def test_a_run_without_a_directory_of_its_own_can_be_found_and_exported(tmp_path):
     """From the first command to the last, each as it was printed."""
     status, out, err = run("tfbaselines", *SMALL, "--num_timesteps=128", cwd=tmp_path, TMPDIR=tmp_path)

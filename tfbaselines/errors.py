@@ -41,10 +41,10 @@ def warn(message: str) -> None:
         sys.stderr.flush()
 
 
-def nearest(name: str, choices: Iterable[str]) -> str | None:
-    """Return the choice that `name` most likely meant, or None when nothing resembles it."""
+def nearest(name: str, choices: Iterable[str], cutoff: float = 0.5) -> str | None:
+    """Return the choice that `name` most likely meant, or None when none is as similar as `cutoff` (1: equal)."""
     by_lower = {choice.lower(): choice for choice in choices}
-    matches = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.5)
+    matches = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=cutoff)
     return by_lower[matches[0]] if matches else None
 
 

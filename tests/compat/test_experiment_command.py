@@ -133,7 +133,7 @@ def test_no_experiments_inside_of_an_mpirun(calls, monkeypatch):
         ("--hid=[8]", "ALG --hid VALUE"),
         ("--num_cpu=2", "did you mean --cpu?"),
         ("--env_name=CartPole-v1", "did you mean --env?"),
-        ("--seed 0 10", "'10' is not an argument: write --name=value (several values of one: python -m"),
+        ("--seed 0 10", "'10' is not an argument: write --name=value (several values of one argument, with an"),
     ],
 )
 def test_the_ordinary_form_names_the_other_one(words, line, capsys):

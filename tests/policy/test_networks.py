@@ -292,8 +292,8 @@ def test_networks_that_are_neither_are_one_line():
         (lambda: lambda x, nenv: x, "recurrent networks have names"),
         (lambda x, nenv: x, "recurrent networks have names"),
         (lambda x: (x, {}), "not tuple"),
-        (lambda input_shape: keras.layers.Dense(3), "it returns a Keras model, not Dense"),
-        (lambda input_shape: None, "it returns a Keras model, not NoneType"),
+        (lambda input_shape: keras.layers.Dense(3), r"it returns keras.Model\(inputs, outputs\), not Dense"),
+        (lambda input_shape: None, r"it returns keras.Model\(inputs, outputs\), not NoneType"),
         (lambda: None, "network=None is not valid: a function of one tensor, or a builder"),
     ):
         with pytest.raises(ValueError, match=words) as error:

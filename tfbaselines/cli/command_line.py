@@ -168,7 +168,8 @@ def split(argv: list[str]) -> dict[str, str | bool]:
     while rest:
         word = rest.pop(0)
         if not word.startswith("--") or word == "--":
-            several = f" (several values of one: {EXPERIMENTS} --seed 0 10)" if given else ""
+            several = f" (several values of one argument, with an algorithm of Spinning Up: {EXPERIMENTS} --seed 0 10)"
+            several = several if given else ""
             raise UsageError(f"'{word}' is not an argument: write --name=value{several}")
         key, equals, value = word[2:].partition("=")
         key = key.replace("-", "_")

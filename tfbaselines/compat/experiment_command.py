@@ -91,7 +91,8 @@ def run(name: str, words: list[str]) -> int:
     alg = re.sub("_(tf1|pytorch)$", "", name)
     if alg not in SPINNING_UP:
         if name in ALGORITHMS:
-            raise UsageError(f"'{name}' is not of Spinning Up: write {COMMAND} --alg={name} --name=value ...")
+            accepted = f"write {COMMAND} --alg={name} --name=value, once for each value"
+            raise UsageError(f"only {', '.join(SPINNING_UP)} take several values of an argument: {accepted}")
         raise unknown("algorithm", name, (*SPINNING_UP, *TOOLS))
     if {"--help", "-h", "help"} & set(words):
         sys.stdout.write(f"{HELP}\n{_arguments_page(alg)}\n")

@@ -40,6 +40,8 @@ class PolicyConfig(RolloutConfig):
     log_interval: int = arg(1, "updates between rows of the logs", at_least=1, after="gamma")
     save_interval: int = arg(0, "updates between checkpoints; 0 for only the last", at_least=0, after="load_path")
 
+    update_arguments: ClassVar = ("nsteps",)
+
 
 @dataclass(kw_only=True)
 class OnPolicyConfig(Declared):
@@ -130,6 +132,8 @@ class TrustRegionConfig(BatchConfig):
     vf_stepsize: Coefficient = arg(3e-4, "learning rate of the value function", at_least=0, after="lam")
     vf_iters: int = arg(3, "epochs of value function training on each batch", at_least=0, limit=COUNT)
 
+    update_arguments: ClassVar = ("timesteps_per_batch",)
+
     @property
     def batch_steps(self) -> int:
         return self.timesteps_per_batch
@@ -185,6 +189,7 @@ class EpochConfig(SpinupConfig, RolloutConfig):
     save_freq: int = 10
     value_network: NetworkSpec | None = "copy"
 
+    update_arguments: ClassVar = ("steps_per_epoch",)
     moved: ClassVar = {
         "epochs": "gamma",
         "save_freq": "total_timesteps eval_env num_test_episodes value_network normalize_observations",
@@ -291,6 +296,7 @@ class OffPolicyConfig(SpinupConfig, SpinupReplayConfig):
         "`python -m tfbaselines.record`, baselines' expert npz, or minari:ID",
     )
 
+    update_arguments: ClassVar = ("update_every",)
     moved: ClassVar = {"replay_size": "gamma polyak batch_size", "update_after": "update_every num_test_episodes"}
     env_defaults: ClassVar = {"all": {"network": "dense"}}
 

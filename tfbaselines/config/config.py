@@ -134,6 +134,8 @@ class Config(Declared):
     own_names: ClassVar[tuple[str, ...]] = ()
     # Arguments of the algorithm set the sizes of networks, in place of the networks' own defaults.
     sizes_networks: ClassVar[bool] = False
+    # Arguments that set the environment steps of an update.
+    update_arguments: ClassVar[tuple[str, ...]] = ()
     # Arguments that set the length of training in place of total_timesteps.
     length_arguments: ClassVar[tuple[str, ...]] = ()
     # Hints for arguments of the original that have another form here, for the error.

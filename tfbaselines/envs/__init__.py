@@ -9,7 +9,7 @@ from typing import Any
 
 import gymnasium
 
-from tfbaselines.errors import UsageError, bad_argument, unknown
+from tfbaselines.errors import UsageError, bad_argument, nearest, unknown
 from tfbaselines.loading import import_named
 
 ENV_TYPES = ("atari", "box2d", "classic_control", "mujoco", "retro", "robotics", "toy_text")
@@ -26,6 +26,9 @@ PACKAGES = {
     "robotics": "gymnasium-robotics",
     "toy_text": '"gymnasium[toy-text]"',
 }
+
+# Least similarity of an unknown id and the one that its error suggests.
+SIMILAR = 0.75
 
 # Packages that are imported for an unknown id, the type of their environments, and a pattern of their ids.
 _PROVIDERS = {
@@ -82,7 +85,10 @@ def spec_of(env_id: str) -> Any:
         if re.search(ids, env_id) and not _installed(package):
             raise UsageError(f"environment '{env_id:.80}' needs {PACKAGES[env_type]}: pip install {PACKAGES[env_type]}")
     module = f"if your module registers it, write 'module:{env_id:.80}'"
-    raise UsageError(f"{unknown('environment', env_id, gymnasium.registry)}; {module}")
+    # Names of environments resemble each other: 'MiniGrid-Empty-5x5-v0' and 'FishingDerby-v0' by a half.
+    guess = nearest(env_id, gymnasium.registry, SIMILAR)
+    hint = f": did you mean '{guess}'?" if guess else ""
+    raise UsageError(f"unknown environment '{env_id:.80}'{hint}; {module}")
 
 
 def layers_of(env: gymnasium.Env) -> Iterator[gymnasium.Env]:

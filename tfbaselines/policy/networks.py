@@ -354,7 +354,9 @@ def _network_function(function: Callable[[Any], Any]) -> NetworkFn:
         def checked(input_shape: tuple[int, ...]) -> keras.Model:
             made = function(input_shape)
             if not callable(made) or not hasattr(made, "output_shape"):
-                raise bad_argument("network", name, f"it returns a Keras model, not {type(made).__name__}")
+                raise bad_argument(
+                    "network", name, f"it returns keras.Model(inputs, outputs), not {type(made).__name__}"
+                )
             return made
 
         return checked

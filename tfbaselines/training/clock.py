@@ -40,11 +40,14 @@ class Plan:
     log_episodes: int | None = None
     save_interval: int = 0
 
-    def __post_init__(self) -> None:
+    def check(self, config: Config) -> None:
+        """Raise a UsageError when the steps of the run are less than one update."""
         if 0 < self.total_timesteps < self.steps_per_update:
+            given = {name: getattr(config, name) for name in config.update_arguments}
+            flags = [f"--{name}={value}" for name, value in given.items() if value is not None]
             raise UsageError(
                 f"nothing to train: {self.total_timesteps} steps are less than one update of {self.steps_per_update}; "
-                "raise them, or lower the steps of an update (num_env, and the argument for the steps between updates)"
+                f"raise --num_timesteps (total_timesteps), or lower {', '.join(flags)} or the number of environments"
             )
 
     @classmethod

@@ -91,6 +91,7 @@ class Run:
         scores: Scores | None = None,
         eval_env: VecEnv | None = None,
     ) -> None:
+        plan.check(config)
         self.algorithm = algorithm
         self.name = algorithm.name
         several = isinstance(env, list | tuple)

@@ -78,6 +78,7 @@ class Config(SpinupReplayConfig):
     )
     noise_clip: Coefficient = arg(0.5, "clip range of the target policy's smoothing noise", at_least=0)
 
+    update_arguments: ClassVar = ("nb_rollout_steps", "update_every")
     moved: ClassVar = {"popart": "gamma"}
     length_arguments: ClassVar = ("nb_epochs",)
 

@@ -120,6 +120,7 @@ class Config(BufferConfig):
         after="save_replay_buffer",
     )
 
+    update_arguments: ClassVar = ("train_freq",)
     moved: ClassVar = {"callback": "load_path"}
     env_defaults: ClassVar = {"atari": ATARI, "retro": ATARI}
     own_names: ClassVar = ("layer_norm",)

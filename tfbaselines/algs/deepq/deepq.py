@@ -119,7 +119,7 @@ def make_replay(run: OffPolicyRun, policy: QNetwork) -> Replay:
 def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None) -> QNetwork:
     """Make the Q-network; its sampled actions use the final epsilon of training."""
     if not isinstance(env.action_space, spaces.Discrete):
-        raise UsageError(f"deepq needs Discrete actions, not {env.action_space}: use ppo2 for others")
+        raise UsageError(f"deepq needs Discrete actions, not {env.action_space}: ppo2 takes every kind of actions")
     check_network(network, config)
     kind = {
         "returns": make_returns(config.distributional, config.num_atoms, config.v_min, config.v_max),

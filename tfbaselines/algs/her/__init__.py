@@ -75,6 +75,7 @@ class Config(BufferConfig):
     aux_loss_weight: float = arg(0.0078, "weight of the cloning loss", at_least=0)
     clip_pos_returns: bool = arg(True, "the critic's targets are at most 0, for rewards of -1 and 0")
 
+    update_arguments: ClassVar = ("max_ep_len",)
     moved: ClassVar = {
         "": "total_timesteps seed eval_env",
         "override_params": "load_path save_path comm run gamma batch_size max_ep_len save_replay_buffer",

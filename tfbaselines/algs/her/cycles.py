@@ -109,7 +109,7 @@ def completed(config: Config, env: VecEnv) -> tuple[Config, int]:
         raise bad_argument("bc_loss", config.bc_loss, "True with a demo_file, False without one")
     limits = [limit for limit in (config.max_ep_len, episode_limit(env)) if limit is not None]
     if not limits:
-        raise bad_argument("max_ep_len", None, "a number of steps: the environment has no time limit of its own")
+        raise bad_argument("max_ep_len", None, "give a number of steps: the environment has no time limit of its own")
     spec = env.unwrapped.example().spec
     cycles = [CYCLES[name] for name in CYCLES if spec is not None and spec.id.startswith(name)] or [USUAL_CYCLES]
     filled = {

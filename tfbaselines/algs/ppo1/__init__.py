@@ -37,6 +37,7 @@ class Config(BatchConfig):
         choices=("linear", "constant"),
     )
 
+    update_arguments: ClassVar = ("timesteps_per_actorbatch",)
     moved: ClassVar = {"schedule": "total_timesteps seed"}
     length_arguments: ClassVar = ("max_timesteps", "max_episodes", "max_iters", "max_seconds")
 
