@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from commands import SMALL
 
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 from tfbaselines.training.checkpoint import load_tree, save_tree
 
 ONE_STEP = [*SMALL, "--num_timesteps=64"]

@@ -12,7 +12,7 @@ from commands import SMALL, run
 
 import tfbaselines
 from tfbaselines.evaluate import evaluate, main
-from tfbaselines.run import main as train
+from tfbaselines.run import command as train
 
 
 @pytest.fixture(scope="module")

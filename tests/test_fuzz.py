@@ -180,12 +180,12 @@ FLAGS = (
 def test_command_lines(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     # All that a command line asks for is read and checked; nothing is trained.
-    monkeypatch.setattr(run, "_run", lambda args: args.algorithm.config.of(args.learn) and 0)
+    monkeypatch.setattr(run, "_run", lambda args: args.algorithm.config.of(args.learn) and run.Ended(0))
     rng = np.random.default_rng(0)
     good = 0
     for _ in range(max(COUNT // 5, 200)):
         words = random_command(rng)
-        status = run.main(words)
+        status = run.command(words)
         err = capsys.readouterr().err
         assert status in (0, 2), shlex.join(words)
         if status == 2:

@@ -17,7 +17,7 @@ from tfbaselines.errors import NotFiniteError, UsageError
 from tfbaselines.evaluate import evaluate
 from tfbaselines.logs import logger
 from tfbaselines.record import record
-from tfbaselines.run import main as train
+from tfbaselines.run import command as train
 from tfbaselines.training.checkpoint import Checkpoints, load_tree, save_tree, saved_file
 
 

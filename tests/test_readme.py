@@ -15,7 +15,7 @@ from readme import README, ROOT, blocks, commands_of, example, shortened
 
 import tfbaselines
 from tfbaselines.logs.logger import read_csv
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 
 # Commands that are one file; others are packages with a __main__.
 ONE_FILE = ("tfbaselines.run", "tfbaselines.evaluate", "tfbaselines.check_env", "tfbaselines.record")

@@ -17,7 +17,7 @@ from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.errors import UsageError
 from tfbaselines.evaluate import evaluate
 from tfbaselines.record import main, record
-from tfbaselines.run import main as train
+from tfbaselines.run import command as train
 
 IN_PARTS = """
 import gymnasium

@@ -19,7 +19,8 @@ from tfbaselines.config.options import write_config
 from tfbaselines.errors import NotFiniteError, UsageError
 from tfbaselines.logs.directory import LOCK_NAME
 from tfbaselines.logs.logger import read_csv
-from tfbaselines.run import _make_room, main
+from tfbaselines.run import Ended, _make_room
+from tfbaselines.run import command as main
 from tfbaselines.training.checkpoint import Checkpoints, load_tree
 
 RUN = "tfbaselines.run"
@@ -168,7 +169,7 @@ def test_the_script_at_the_top_is_the_same_command(tmp_path):
 
 
 def test_a_crash_of_a_library_shows_where_python_was(tmp_path):
-    script = "import os; from tfbaselines import run; run.main = lambda: os.abort(); run.console()"
+    script = "import os; from tfbaselines import run; run.console(os.abort)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == -signal.SIGABRT
     assert "Fatal Python error: Aborted" in done.stderr and "in console" in done.stderr
@@ -209,7 +210,7 @@ def stored(tmp_path, monkeypatch):
     del config["given"]["seed"]
     write_config(tmp_path / "run", config)
     seen = []
-    monkeypatch.setattr("tfbaselines.run._run", lambda args: seen.append(args) or 0)
+    monkeypatch.setattr("tfbaselines.run._run", lambda args: seen.append(args) or Ended(0))
     return seen
 
 
@@ -260,7 +261,7 @@ def test_a_resumed_run_keeps_the_number_of_games_that_its_machine_gave_it(stored
 def test_the_variables_directory_is_protected_too(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("OPENAI_LOGDIR", str(tmp_path))
     seen = []
-    monkeypatch.setattr("tfbaselines.run._logged", lambda *_: seen.append((tmp_path / LOCK_NAME).exists()) or 0)
+    monkeypatch.setattr("tfbaselines.run._logged", lambda *_: seen.append((tmp_path / LOCK_NAME).exists()) or Ended(0))
     assert main(["--num_timesteps=0"]) == 0
     assert seen == [True]
     (tmp_path / "config.json").write_text("{}")
@@ -302,7 +303,7 @@ def test_an_error_of_one_rank_ends_all(monkeypatch, error, status):
     def one_rank(argv):
         if error:
             raise error
-        return status
+        return Ended(status)
 
     aborted = []
     monkeypatch.setattr("tfbaselines.run._main", one_rank)
@@ -321,7 +322,7 @@ def test_a_rank_says_which_it_is(monkeypatch, capsys):
 
 
 def test_ranks_that_were_stopped_together_take_leave_of_each_other(monkeypatch):
-    monkeypatch.setattr("tfbaselines.run._main", lambda argv: 130)
+    monkeypatch.setattr("tfbaselines.run._main", lambda argv: Ended(130))
     monkeypatch.setattr("tfbaselines.parallel.mpi.abort_job", lambda status: pytest.fail("aborted"))
     assert main([]) == 130
 

@@ -10,12 +10,12 @@ from tfbaselines import __version__
 from tfbaselines.algs import NAMES
 from tfbaselines.cli import Parser, exit_status
 from tfbaselines.errors import unknown
+from tfbaselines.run import command as run
 from tfbaselines.run import console
-from tfbaselines.run import main as run
 
 # Modules of the commands, and what they do.
 COMMANDS = {
-    "run": ("run", "train an agent, save it, play it"),
+    "run": ("", "train an agent, save it, play it"),
     "evaluate": ("evaluate", "returns of a saved run, and videos of it"),
     "plot": ("plot.__main__", "learning curves of runs as a PNG"),
     "record": ("record", "demonstrations by a saved run"),
@@ -48,6 +48,8 @@ def main(argv: list[str] | None = None) -> int:
     name = words[0].replace("-", "_")
     if name == "export":
         return export(words[1:])
+    if name == "run":
+        return run(words[1:])
     if name in COMMANDS:
         return importlib.import_module(f"tfbaselines.{COMMANDS[name][0]}").main(words[1:])
     if name.isidentifier() and name.removesuffix("_tf1").removesuffix("_pytorch") not in FIRST_WORDS:

@@ -8,17 +8,16 @@ import random
 import shlex
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from tfbaselines import LEFT_OUT
 from tfbaselines.algs import ALGORITHMS
 from tfbaselines.cli import exit_status, leave
 from tfbaselines.cli.command_line import ENV_KWARGS, FLAGS, Arguments, help_text, parse, split
-from tfbaselines.cli.sections import below, config_text
-from tfbaselines.cli.stored import NOT_KEPT, READ_AGAIN, given_again, make_config, needs_trust, other_owner, read_config
+from tfbaselines.cli.sections import below, config_text, given_again_flags, next_commands
+from tfbaselines.cli.stored import NOT_KEPT, READ_AGAIN, given_again, make_config, other_owner, read_config
 from tfbaselines.compat import names_of
 from tfbaselines.config.algorithm import EVAL_SEEDS_APART
-from tfbaselines.config.groups import reads_demonstrations
 from tfbaselines.config.options import write_config
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.files import check_can_be_written
@@ -29,19 +28,12 @@ from tfbaselines.parallel import mpi
 
 # Arguments that shape the networks beside the networks' own.
 OF_NETWORKS = (
-    "network",
-    "value_network",
-    "normalize_observations",
-    "memory_size",
-    "vis_encode_type",
-    "hiddens",
-    "noisy",
+    *("network", "value_network", "normalize_observations", "memory_size", "vis_encode_type", "hiddens", "noisy"),
+    *("dueling", "layer_norm", "distributional", "num_atoms", "v_min", "v_max", "reward_signals", "popart"),
 )
-OF_NETWORKS += ("dueling", "layer_norm", "distributional", "num_atoms", "v_min", "v_max", "reward_signals", "popart")
 
-# Arguments that end a run before its steps are done.
-ENDING = ("max_total_reward", "stop_max_score", "stop_at", "stop_without_gain")
-
+# Flags that learn takes as they are, in its RunOptions.
+OF_RUN_OPTIONS = ("resume", "keep_checkpoints", "save_minutes", "precision", "on_nan", "mpi_exchange")
 # Number of episodes of --play without a display.
 EPISODES_WITHOUT_DISPLAY = 10
 
@@ -49,40 +41,58 @@ EPISODES_WITHOUT_DISPLAY = 10
 __getattr__ = names_of("run")
 
 
-def main(argv: list[str] | None = None) -> int:
+class Ended(NamedTuple):
+    """The exit status of a command, and the model that it trained, if any."""
+
+    status: int
+    model: Any = None
+
+
+def main(argv: list[str] | None = None) -> Any:
+    """Run the command line as baselines' main does: return the model, None where nothing is trained; raise errors."""
+    mpi.abort_on_exception()
+    ended = _main(_words(argv))
+    if ended.status and ended.model is None:
+        raise SystemExit(ended.status)
+    return ended.model
+
+
+def command(argv: list[str] | None = None) -> int:
     """Run the command line: words after the command, sys.argv as in baselines, or None for the words of the process.
 
-    Returns:
-        The exit status: 0, 2 for a user's mistake (one line on standard error), 3 for a number that is not finite,
-        128 + the number of a signal that ended the run.
+    The exit status is 0, 2 for a user's mistake (one line on standard error), 3 for a number that is not finite, and
+    128 + the number of a signal that ended the run.
     """
     mpi.abort_on_exception()
-    words = sys.argv if argv is None else argv
-    words = words[1:] if words[:1] == sys.argv[:1] else words
     agreed: list[int] = []
 
-    def command() -> int:
-        agreed.append(_main(words))
+    def run() -> int:
+        agreed.append(_main(_words(argv)).status)
         return agreed[0]
 
     name = f"tfbaselines: rank {mpi.launched_rank()}" if mpi.launched() else "tfbaselines"
-    status = exit_status(name, command)
+    status = exit_status(name, run)
     if not agreed:
         # If only this rank failed, the others must not wait for it.
         mpi.abort_job(status)
     return status
 
 
-def _main(argv: list[str]) -> int:
+def _words(argv: list[str] | None) -> list[str]:
+    words = sys.argv if argv is None else argv
+    return words[1:] if words[:1] == sys.argv[:1] else words
+
+
+def _main(argv: list[str]) -> Ended:
     if argv and argv[0].isidentifier() and argv[0] != "help":
         from tfbaselines.compat import experiment_command
 
-        return experiment_command.main(argv)
+        return Ended(experiment_command.main(argv))
     typed = {"help": True} if argv in (["-h"], ["help"]) else _expanded(split(argv))
     if "help" in typed:
         alg, network = (typed[name] if isinstance(typed.get(name), str) else None for name in ("alg", "network"))
         sys.stdout.write(help_text(ALGORITHMS, alg, network))
-        return 0
+        return Ended(0)
     # Keep the output of the environment's module out of the printed file.
     with contextlib.redirect_stdout(sys.stderr) if "print_config" in typed else contextlib.nullcontext():
         typed, stored = _resumed(typed)
@@ -93,7 +103,7 @@ def _main(argv: list[str]) -> int:
     if args.print_config:
         origins = dict.fromkeys(stored, "config.json") | origins | dict.fromkeys(typed, "command line")
         sys.stdout.write(config_text(args, origins))
-        return 0
+        return Ended(0)
     if args.save_path is not None:
         check_can_be_written("save_path", args.save_path)
     _check_files(args)
@@ -102,7 +112,7 @@ def _main(argv: list[str]) -> int:
         for name in list(filter(None, args.log_format.split(","))) or [""]:
             check_format(name.strip(), "--log_format")
     if args.cpu is not None and args.cpu > 1 and not mpi.launched():
-        return mpi.start_ranks(args.cpu, ["-m", "tfbaselines.run", *argv])
+        return Ended(mpi.start_ranks(args.cpu, ["-m", "tfbaselines.run", *argv]))
     return _run(args)
 
 
@@ -123,7 +133,6 @@ def _expanded(given: dict[str, str | bool]) -> dict[str, str | bool]:
 
 
 def _resumed(typed: dict[str, str | bool]) -> tuple[dict[str, str | bool], dict[str, str | bool]]:
-    """Split off the stored arguments of a resumed run from the command line."""
     resume = typed.get("resume")
     if resume is None:
         return typed, {}
@@ -173,11 +182,10 @@ def _network_of(typed: dict[str, str | bool]) -> dict[str, str | bool]:
     return {name: value for name, value in shaping.items() if not name.startswith(ENV_KWARGS) and name not in typed}
 
 
-def _run(args: Arguments) -> int:
+def _run(args: Arguments) -> Ended:
     comm = mpi.world()
-    args.flags["seed"] = comm.broadcast_object(
-        random.SystemRandom().getrandbits(31) if args.seed is None else args.seed
-    )
+    drawn = random.SystemRandom().getrandbits(31)
+    args.flags["seed"] = comm.broadcast_object(drawn if args.seed is None else args.seed)
     # The logger chooses the same directory, and warns of a blank variable.
     directory = args.log_path or os.getenv("OPENAI_LOGDIR", "").strip() or None
     directory = directory and os.path.abspath(os.path.expanduser(directory))
@@ -192,15 +200,14 @@ def _run(args: Arguments) -> int:
 
 def _make_room(directory: str, overwrite: bool) -> None:
     # Other files belong to the user.
-    if not holds_run(directory):
-        return
-    if not overwrite:
-        again = shlex.quote(directory)
-        raise UsageError(f"'{directory}' holds a run: continue it with --resume={again}, or give --overwrite")
-    clear(directory)
+    if holds_run(directory):
+        if not overwrite:
+            again = f"--resume={shlex.quote(directory)}"
+            raise UsageError(f"'{directory}' holds a run: continue it with {again}, or give --overwrite")
+        clear(directory)
 
 
-def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> int:
+def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> Ended:
     from tfbaselines.logs import logger
 
     formats = args.log_format if comm.rank == 0 else None
@@ -227,10 +234,10 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
         model = _learn(args, config, logger.get_dir())
     except Interrupted as stop:
         if comm.rank == 0:
-            again = f"python -m tfbaselines.run --resume={shlex.quote(logger.get_dir())}{_given_again(args)}"
+            again = f"python -m tfbaselines.run --resume={shlex.quote(logger.get_dir())}{given_again_flags(args)}"
             with contextlib.suppress(OSError):
                 print(f"\n{stop}\nto continue: {again}", flush=True)
-        return 128 + stop.signal
+        return Ended(128 + stop.signal)
     except ValueError:
         if args.resume is None and comm.rank == 0:
             forget(logger.get_dir(), whole=directory is None)
@@ -242,49 +249,18 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> i
     # A warning has named the checkpoint that could not be written. Only the model in save_path is left.
     lost = comm.broadcast_object(trained and not has_checkpoint(place))
     if trained and not lost and comm.rank == 0:
-        _name_what_is_next(args, place)
+        with contextlib.suppress(OSError):
+            print(next_commands(args, place), flush=True)
     if args.play and comm.rank == 0:
         _play(model, args, config)
     for failure in model.failures:
         print(f"tfbaselines: error: {' '.join(failure.split())}", file=sys.stderr)
-    return 1 if lost or model.failures else 0
-
-
-def _name_what_is_next(args: Arguments, directory: str) -> None:
-    run = shlex.quote(directory)
-    trusted = run + (" --trust" if needs_trust(args.flags | args.learn) else "")
-    # The bounds that ended this run would end the next one at once.
-    given = args.flags | args.learn
-    bounds = [name for name in ENDING if given.get(name) is not None]
-    lengths = {"num_timesteps": args.total_timesteps}
-    if args.total_timesteps is None:
-        lengths = {name: args.learn[name] for name in args.algorithm.config.length_arguments if args.learn.get(name)}
-    further = " ".join([f"--{name}={2 * value:g}" for name, value in lengths.items()])
-    further += "".join(f" --{name}=None" for name in bounds)
-    with contextlib.suppress(OSError):
-        if args.log_path is None:
-            print(f"\nthe run is in:  {run} (--log_path=DIR chooses another place)", end="")
-        print(
-            f"\nplot it:        python -m tfbaselines.plot {run}"
-            f"\nsee it:         python -m tfbaselines.evaluate {trusted} --episodes 5 --video videos"
-            f"\ntrain it more:  python -m tfbaselines.run --resume={run}{_given_again(args)} {further}",
-            flush=True,
-        )
-
-
-def _given_again(args: Arguments) -> str:
-    """List the flags that a resumed run needs again, which config.json does not keep."""
-    given = {name: args.learn[name] for name in (*READ_AGAIN, "pretraining") if args.learn.get(name)}
-    signals = args.learn.get("reward_signals")
-    if reads_demonstrations(signals):
-        given["reward_signals"] = signals
-    again = "".join(f" --{name}={shlex.quote(text)}" for name, text in given.items())
-    return again + (" --trust" if needs_trust(args.flags | args.learn) else "")
+    return Ended(1 if lost or model.failures else 0, model)
 
 
 def _start_tensorflow(comm: mpi.Communicator) -> None:
-    """Load TensorFlow; ranks on one machine share its cores."""
     load_tensorflow()
+    # Ranks on one machine share its cores.
     if comm.size > 1:
         import tensorflow as tf
 
@@ -296,7 +272,6 @@ def _start_tensorflow(comm: mpi.Communicator) -> None:
 def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
     from tfbaselines.config.options import RunOptions
 
-    learn = args.algorithm.learn
     if args.play and args.total_timesteps == 0 and args.learn.get("load_path") is not None:
         from tfbaselines.evaluate import find_run, load_model
 
@@ -307,21 +282,16 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
                 return load_model(saved)
     env = _training_env(args, config, directory)
     options = RunOptions(
-        resume=args.resume,
+        **{name: args.flags[name] for name in OF_RUN_OPTIONS},
         callback=_callbacks(args, config),
-        keep_checkpoints=args.keep_checkpoints,
-        save_minutes=args.save_minutes,
         progress=True,
-        precision=args.precision,
-        on_nan=args.on_nan,
-        mpi_exchange=args.mpi_exchange,
         make_env=lambda worker: _training_env(args, config, directory, worker),
         make_eval_env=lambda count: _test_env(args, config, count),
         config=config,
     )
     given = {"network": args.network, "env": env, "total_timesteps": args.total_timesteps, "seed": args.seed}
     try:
-        model = learn(**given, run=options, **args.learn)
+        model = args.algorithm.learn(**given, run=options, **args.learn)
     except BaseException:
         # The exception that ended the run is the one to report.
         with contextlib.suppress(Exception):
@@ -366,11 +336,8 @@ def _training_env(args: Arguments, config: dict[str, Any], directory: str, worke
     if not films:
         return env
     interval, videos = args.save_video_interval, os.path.join(directory, "videos")
-
-    def announce(path: str) -> None:
-        logger.info(f"video: {path}")
-
-    return VecVideoRecorder(env, videos, lambda step: step % interval == 0, args.save_video_length, announce=announce)
+    due, announce = (lambda step: step % interval == 0), (lambda path: logger.info(f"video: {path}"))
+    return VecVideoRecorder(env, videos, due, args.save_video_length, announce=announce)
 
 
 def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
@@ -380,11 +347,8 @@ def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
 
     shown = has_display()
     if not shown:
-        print(
-            f"no display: playing {EPISODES_WITHOUT_DISPLAY} episodes unseen; "
-            "`python -m tfbaselines.evaluate LOGDIR --video DIR` records them",
-            flush=True,
-        )
+        films = "`python -m tfbaselines.evaluate LOGDIR --video DIR` records them"
+        print(f"no display: playing {EPISODES_WITHOUT_DISPLAY} episodes unseen; {films}", flush=True)
     env_config = config["env"] | {"num_env": 1, "worker": None}
     env = build_env(rendered(env_config, "human") if shown else env_config, training=False)
     limit_as_trained(env, args.algorithm, args.learn)
@@ -395,15 +359,15 @@ def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
             print(f"episode_rew={episode['r']}", flush=True)
 
 
-def console(command: Callable[[], int] | None = None) -> None:
-    """Run a command, by default `main`, and leave the process."""
+def console(main: Callable[[], int] = command) -> None:
+    """Run a command, by default this one, and leave the process."""
     if not LEFT_OUT and not getattr(sys.flags, "safe_path", False):
         # The installed command, like python -m, finds the module of --env=my_module:Robot-v0 in the working directory.
         LEFT_OUT.append("")
     if sys.stderr is not None:
         # Show the Python stack when a C++ library ends the process.
         faulthandler.enable()
-    status = (command or main)()
+    status = main()
     mpi.finalize()
     leave(status)
 

@@ -17,7 +17,7 @@ from tfbaselines.cli.command_line import parse, split
 from tfbaselines.config.options import RunOptions
 from tfbaselines.evaluate import evaluate
 from tfbaselines.logs.logger import read_csv
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 from tfbaselines.training.checkpoint import Checkpoints, load_tree
 
 ALGORITHMS = pytest.mark.parametrize("alg", ["td3", "sac", "ddpg"])

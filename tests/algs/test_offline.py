@@ -16,7 +16,7 @@ from tfbaselines.config.options import RunOptions
 from tfbaselines.demos import Demonstrations, save_demonstrations
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.evaluate import evaluate
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 
 SEEN, ACTIONS = Still.observation_space, spaces.Box(-2.0, 2.0, (2,), np.float32)
 BOTH = pytest.mark.parametrize("alg", ["td3", "sac"])

@@ -19,7 +19,7 @@ from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.evaluate import evaluate
 from tfbaselines.logs import logger
 from tfbaselines.rewards.learned import Adversary, Discriminator
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 
 EVERY = {
     "extrinsic": {"gamma": 0.9},

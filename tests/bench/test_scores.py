@@ -6,7 +6,7 @@ import pytest
 
 from tfbaselines.bench import table as scores
 from tfbaselines.bench.__main__ import main
-from tfbaselines.run import main as train
+from tfbaselines.run import command as train
 
 
 def test_curves_of_runs_are_collected(tmp_path, capsys):

@@ -17,7 +17,7 @@ HEAVY = {"tensorflow", "keras", "tensorflow_probability", "tf_keras", "pandas", 
 
 def run(*words):
     code = (
-        "import json, sys; from tfbaselines.run import main; status = main(sys.argv[1:]);"
+        "import json, sys; from tfbaselines.run import command as main; status = main(sys.argv[1:]);"
         "print(json.dumps([status, sorted({name.split('.')[0] for name in sys.modules})]))"
     )
     root = next(iter(tfbaselines.__path__)) + "/.."

@@ -21,7 +21,7 @@ from tfbaselines.cli.sections import (
 from tfbaselines.cli.stored import read_config
 from tfbaselines.envs import ENV_TYPES
 from tfbaselines.errors import UsageError
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 
 FILE = """
 default:

@@ -15,7 +15,7 @@ from tfbaselines.config.options import FILE_NAME, write_config
 from tfbaselines.errors import UsageError
 from tfbaselines.evaluate import evaluate
 from tfbaselines.evaluate import main as evaluate_main
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 
 COMMAND = ["--env=CartPole-v1", "--seed=3", "--num_env=2", "--lr=linear_1e-3", "--nsteps", "16", "--play"]
 EVIL = "import pathlib\npathlib.Path(__file__).with_name('ran').touch()\n"

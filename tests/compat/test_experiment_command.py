@@ -13,7 +13,7 @@ from readme import section
 from tfbaselines.compat import experiment_command, experiments
 from tfbaselines.compat.experiment_command import split
 from tfbaselines.errors import UsageError
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 
 ENV = ("--env", "CartPole-v1")
 TITLE = "Scripts for baselines and Spinning Up"

@@ -1,11 +1,19 @@
 """Calls of baselines' scripts that this package answers in the porting layer, or with one line."""
 
+import shlex
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from gymnasium import spaces
 
 import tfbaselines
+from tfbaselines.algs import ALGORITHMS
 from tfbaselines.bench import load_results
+from tfbaselines.cli.command_line import parse, split
+from tfbaselines.compat import SCRIPT, rows
+from tfbaselines.compat.spinup import SPINNING_UP
 from tfbaselines.errors import UsageError
 from tfbaselines.logs import logger
 
@@ -138,3 +146,88 @@ def test_distributions_are_made_from_sizes_as_in_the_original():
     assert distributions.CategoricalPdType(SPACES[0]).pdfromflat(np.zeros((1, 3), np.float32)).mode() == 1
     with pytest.raises(UsageError, match="action space Text"):
         distributions.make_pdtype(spaces.Text(3))
+
+
+def test_main_returns_the_model_and_raises_errors(tmp_path):
+    from tfbaselines.run import main
+
+    words = ["--alg=a2c", "--env=CartPole-v1", "--num_timesteps=100", f"--log_path={tmp_path / 'log'}"]
+    model = main(words)
+    actions, values, _, _ = model.step(np.zeros((1, 4), np.float32))
+    assert actions.shape == values.shape == (1,)
+    with pytest.raises(UsageError, match="holds a run"):
+        main(words)
+
+
+def test_algorithms_are_found_by_the_functions_of_run(tmp_path):
+    from tfbaselines.common.cmd_util import common_arg_parser
+
+    from tfbaselines import run
+
+    words = ["--env", "CartPole-v1", "--alg", "a2c", "--num-timesteps=60", "--seed=0", "--nsteps=5", "--lr=1e-3"]
+    args, rest = common_arg_parser().parse_known_args(words)
+    assert run.get_env_type(args) == run.get_env_type("CartPole-v1") == ("classic_control", "CartPole-v1")
+    assert run.get_alg_module("a2c").learn is run.get_learn_function("a2c") is tfbaselines.a2c.learn
+    assert run.get_alg_module("ppo2", "runner").__name__ == "tfbaselines.ppo2.runner"
+    assert run.get_learn_function_defaults("ppo2", "atari")["nsteps"] == 128
+    assert [run.get_default_network(kind) for kind in ("atari", "mujoco")] == ["cnn", "mlp"]
+    assert run.parse_cmdline_kwargs(rest) == {"nsteps": 5, "lr": 1e-3}
+    run.configure_logger(str(tmp_path))
+    model, env = run.train(args, run.parse_cmdline_kwargs(rest))
+    assert model.step(env.reset())[0].shape == (1,)
+    env.close()
+    with pytest.raises(UsageError, match="unknown algorithm 'ppo3'"):
+        run.get_alg_module("ppo3")
+
+
+def test_environments_and_parsers_of_cmd_util(tmp_path):
+    from tfbaselines.common.cmd_util import atari_arg_parser, make_mujoco_env, make_robotics_env, robotics_arg_parser
+
+    logger.configure(str(tmp_path), ["csv"])
+    for spelling in ("--num_timesteps", "--num-timesteps"):
+        assert atari_arg_parser().parse_args([spelling, "1e4"]).num_timesteps == 1e4
+    assert robotics_arg_parser().parse_args([]).env.startswith("FetchReach")
+    env = make_mujoco_env("InvertedPendulum-v5", 0, reward_scale=0.5)
+    env.reset()
+    assert env.step(env.action_space.sample())[1] in (0.0, 0.5) and list(tmp_path.glob("0.0.monitor.csv"))
+    env.close()
+    goals = make_robotics_env("tfbaselines.envs.tiny:tfbaselines/PointReach-v0", 0)
+    assert goals.observation_space.shape
+    goals.close()
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "command"),
+    [
+        ("ppo1.run_mujoco", ["--num-timesteps=0", "--print_config"], "--alg=ppo1 --env=Reacher-v5"),
+        ("algos.tf1.ppo.ppo", ["--help"], "tfbaselines.run ppo"),
+    ],
+)
+def test_example_commands_run_in_their_place(tmp_path, module, words, command):
+    done = subprocess.run(
+        [sys.executable, "-m", f"tfbaselines.{module}", *words], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert command in done.stderr and done.stdout
+
+
+def test_the_flags_of_commands_in_place_of_scripts_are_known():
+    commands = [row.remark for row in rows() if SCRIPT in row.names]
+    assert len(commands) > 20
+    for module, *words in (shlex.split(command)[2:] for command in commands):
+        if module == "tfbaselines.run" and words[0].startswith("--"):
+            assert parse(split(words), ALGORITHMS).given
+        else:
+            assert module == "tfbaselines.evaluate" or words[0] in (*SPINNING_UP, "plot", "test_policy")
+
+
+def test_absent_names_are_no_values():
+    from tfbaselines.deepq import build_act
+    from tfbaselines.user_config import DEFAULT_BACKEND, FORCE_DATESTAMP
+
+    assert not FORCE_DATESTAMP and DEFAULT_BACKEND["ppo"] == "tf1"
+    assert tfbaselines.algos.tf1.ppo.core.EPS == 1e-8
+    uses = [bool, len, list, int, float, lambda x: x["ppo"], lambda x: x + 1, lambda x: 2 * x, lambda x: x < 1, open]
+    for use in uses:
+        with pytest.raises(UsageError, match="has no counterpart: deepq"):
+            use(build_act)

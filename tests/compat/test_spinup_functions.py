@@ -92,7 +92,7 @@ def test_the_command_goes_on_with_ddpg_in_the_same_environments(tmp_path):
         logger_kwargs={"output_dir": str(tmp_path)},
     )
     assert config(tmp_path)["env"]["normalize"] is False
-    assert run.main([f"--resume={tmp_path}", "--nb_epochs=2"]) == 0
+    assert run.command([f"--resume={tmp_path}", "--nb_epochs=2"]) == 0
     assert config(tmp_path)["env"]["normalize"] is False and not tfbaselines.load(tmp_path).tree()["normalization"]
 
 
@@ -151,7 +151,7 @@ def test_a_run_keeps_its_step_limit(env_fn, stored, length, tmp_path):
     obs, _ = env.reset()
     over = [env.step(get_action(obs))[3] for _ in range(length)]
     assert not any(over[:-1]) and over[-1] == (length < 250)
-    assert run.main([f"--resume={tmp_path}", "--epochs=2"]) == 0
+    assert run.command([f"--resume={tmp_path}", "--epochs=2"]) == 0
     resumed = config(tmp_path)
     assert resumed["env"]["env_kwargs"] == stored and resumed["learn"]["epochs"] == 2
 
@@ -166,7 +166,7 @@ def test_a_run_keeps_the_arguments_of_its_environment(tmp_path):
     again = tfbaselines.load(tmp_path)
     np.testing.assert_array_equal(*(one.act(obs, deterministic=True)[0] for one in (again, model)))
     assert len(evaluate(tmp_path, episodes=1)["returns"]) == 1
-    assert run.main([f"--resume={tmp_path}", "--epochs=2"]) == 0
+    assert run.command([f"--resume={tmp_path}", "--epochs=2"]) == 0
     assert config(tmp_path)["env"]["env_kwargs"] == {"g": 3.5}
 
 
@@ -204,7 +204,7 @@ def test_arguments_of_an_environment_keep_their_types(given, own, tmp_path):
     assert config(tmp_path)["env"]["env_kwargs"] == expected
     env, _ = load_policy_and_env(tmp_path)
     assert env.unwrapped.kwargs == {"size": (1, 2), "level": "easy"} | expected
-    assert run.main([f"--resume={tmp_path}", "--epochs=2"]) == 0
+    assert run.command([f"--resume={tmp_path}", "--epochs=2"]) == 0
     assert config(tmp_path)["env"]["env_kwargs"] == expected
 
 

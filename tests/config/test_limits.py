@@ -11,7 +11,7 @@ from tfbaselines.config.argument import Argument
 from tfbaselines.errors import UsageError
 from tfbaselines.limits import LONGEST_LIST
 from tfbaselines.policy.networks import get_network_builder
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 
 
 def settable_numbers(algorithm):

@@ -7,7 +7,7 @@ import pytest
 from tfbaselines.algs import get
 from tfbaselines.config.groups import parse_signals
 from tfbaselines.errors import UsageError
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 
 GIVEN = {"extrinsic": {"strength": 2, "gamma": 0.9}, "rnd": {"encoding_size": 8.0}}
 

@@ -13,7 +13,7 @@ from tfbaselines.cli.command_line import FLAGS, OF_THE_RUN, parse, split
 from tfbaselines.cli.stored import make_config
 from tfbaselines.config.options import to_jsonable
 from tfbaselines.errors import UsageError
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 
 # Beyond bounds by this much.
 OFF = 0.5

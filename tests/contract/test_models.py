@@ -26,7 +26,7 @@ from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.config.bases import ReplayConfig, SearchConfig
 from tfbaselines.evaluate import evaluate
 from tfbaselines.plot.__main__ import main as plot
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 from tfbaselines.training.build import saved_model
 from tfbaselines.training.checkpoint import Checkpoints, load_tree
 

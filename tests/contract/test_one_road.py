@@ -20,7 +20,7 @@ from tfbaselines.evaluate import evaluate
 from tfbaselines.evaluate import main as evaluate_command
 from tfbaselines.record import main as record_command
 from tfbaselines.record import record
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 from tfbaselines.training.model import PolicyModel
 
 NOTED: list[tuple] = []

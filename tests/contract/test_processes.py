@@ -9,7 +9,7 @@ from commands import SUPPORT, run_on_ranks
 from small_runs import EVERY, flags, length, rows
 
 from tfbaselines.algs import ALGORITHMS, get
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 from tfbaselines.training.checkpoint import Checkpoints, load_tree
 from tfbaselines.training.run import Run
 

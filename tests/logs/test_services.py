@@ -10,7 +10,7 @@ import pytest
 
 from tfbaselines.logs import logger
 from tfbaselines.logs.services import SERVICES
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 
 ROW = {"eprewmean": np.float32(2.5), "misc/total_timesteps": 128, "% time": 3, "note": "text"}
 

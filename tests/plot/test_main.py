@@ -330,6 +330,26 @@ def test_the_short_flags_of_spinning_up(logs, monkeypatch):
     assert (panel.ylabel, panel.curves[0].label) == ("fps", "Pong (3)")
 
 
+def test_the_functions_of_results_plotter_and_make_plots(logs, tmp_path):
+    rows = "".join(f"{i},10,{i}.0\n" for i in range(120))
+    for seed in range(2):
+        (logs / f"pong-{seed}/0.monitor.csv").write_text(f'# {{"t_start": {seed}}} \nr,l,t\n{rows}')
+    (run, *_) = tfbaselines.plot_util.load_results(logs)
+    plotter = tfbaselines.results_plotter
+    x, y = plotter.ts2xy(run.monitor, plotter.X_WALLTIME, plotter.Y_REWARD)
+    assert x[-1] == pytest.approx(119 / 3600) and y[-1] == 119
+    with pytest.raises(ValueError, match="did you mean 'timesteps'"):
+        plotter.ts2xy(run.monitor, "timestep", "reward")
+    figure = plotter.plot_curves([plotter.ts2xy(run.monitor, "episodes", "reward")], "episodes", "reward", "pong")
+    assert len(figure.axes[0].lines[0].get_xdata()) == 21
+    figure, axes = plotter.plot_results([str(logs)], title="all")
+    assert axes[0, 0].get_title() == "pong" and len(axes[0, 0].lines) == 1
+    from tfbaselines.utils.plot import make_plots
+
+    assert make_plots([str(logs)], values="Performance", xaxis="steps", smooth=3) == str(logs / "plot.png")
+    assert (logs / "plot.png").exists()
+
+
 def test_without_matplotlib_there_is_one_line(logs, monkeypatch, capsys):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert main([str(logs)]) == 2

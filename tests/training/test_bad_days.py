@@ -23,7 +23,7 @@ from tfbaselines.envs.vec import DummyVecEnv, SubprocVecEnv
 from tfbaselines.errors import InUseError, NotFiniteError, WorkerError
 from tfbaselines.logs import directory, logger
 from tfbaselines.parallel import mpi
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 from tfbaselines.training import saving
 from tfbaselines.training.checkpoint import Checkpoints, load_tree
 from tfbaselines.training.guards import Interrupted

@@ -15,7 +15,7 @@ from tfbaselines.algs import ppo2
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.logs import logger
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 from tfbaselines.training.callbacks import Callbacks, EvaluateEvery, SaveEvery, StopAt, StopWithoutGain
 
 SMALL = {"nsteps": 16, "nminibatches": 1, "noptepochs": 1, "num_hidden": 4, "seed": 0, "log_interval": 1}

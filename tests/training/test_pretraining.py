@@ -19,7 +19,7 @@ from tfbaselines.evaluate import evaluate
 from tfbaselines.learn.engine import Engine
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.distributions import SquashedGaussianHead
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 from tfbaselines.training import pretraining
 
 SEEN, BOUNDED = Still.observation_space, spaces.Box(-2.0, 2.0, (2,), np.float32)

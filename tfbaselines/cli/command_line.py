@@ -375,7 +375,6 @@ def _general(algorithms: Mapping[str, Algorithm]) -> Iterable[Item]:
 
 
 def _default_network(algorithm: Algorithm) -> str:
-    """Describe the default network, and the types of environments with another one."""
     usual = algorithm.default_network("")
     others: dict[str, list[str]] = {}
     for env_type in ENV_TYPES:

@@ -4,6 +4,7 @@ The file may come from a stranger. Its form is checked before anything else, no 
 the user trusts the run, and no path in it is ever used.
 """
 
+import contextlib
 import datetime
 import functools
 import math
@@ -50,6 +51,8 @@ OWN_MODULES = "tfbaselines.envs."
 
 LONGEST_TEXT = 2**16
 LARGEST_NUMBER = 1e300
+# Largest size of a file, in bytes.
+LARGEST = 2**20
 
 REQUIRED = ("alg", "network", "env", "learn", "given")
 
@@ -57,10 +60,6 @@ ENV_NAMES = (
     *("env", "env_type", "num_env", "seed", "reward_scale", "gamestate", "worker"),
     *("step_timeout", "restart_workers", "env_kwargs"),
 )
-
-
-# Largest size of a file, in bytes.
-LARGEST = 2**20
 
 PACKAGES = ("tensorflow", "tensorflow-probability", "keras", "gymnasium", "numpy", "mpi4py", "ale-py", "mujoco")
 
@@ -185,7 +184,6 @@ def _not_from_an_id(why: str) -> CannotBeStored:
 
 
 def _as_json(name: str, value: Any) -> Any:
-    """Convert an argument of the environment to JSON, or raise CannotBeStored."""
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         value = value.item()
     if isinstance(value, list | tuple):
@@ -209,10 +207,8 @@ def env_config(args: Arguments) -> dict[str, Any]:
 def _versions() -> dict[str, str]:
     versions = {}
     for package in PACKAGES:
-        try:
+        with contextlib.suppress(metadata.PackageNotFoundError):
             versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
     return versions
 
 
@@ -381,7 +377,6 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_value(value: Any, depth: int = 2) -> bool:
-    """Return True for a number, text, True, False, None, and a list (layers of a network) or dict of these."""
     if isinstance(value, list | dict):
         names, items = (value.keys(), value.values()) if isinstance(value, dict) else ((), value)
         return depth > 0 and all(map(_is_text, names)) and all(_is_value(item, depth - 1) for item in items)

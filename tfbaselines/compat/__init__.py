@@ -25,8 +25,9 @@ PACKAGE = __name__.partition(".")[0]
 OF_TENSORFLOW = (f"{PACKAGE}.algs.", f"{PACKAGE}.policy.")
 LIGHT = f"{PACKAGE}.algs.deepq.buffers"
 
-# Values of the column 'names': any other name of the module, the module as a whole, a call of the module.
-ANY, WHOLE, CALL = "*", "=", "()"
+# Values of the column 'names': any other name of the module, the module as a whole, a call of the module, and
+# python -m of the module, with the command that takes its place as the remark.
+ANY, WHOLE, CALL, SCRIPT = "*", "=", "()", "__main__"
 
 
 class Row(NamedTuple):
@@ -80,8 +81,8 @@ def entries(path: str) -> Iterator[tuple[str, str, Row]]:
 class Absent:
     """A name of the originals without a counterpart; the error on use names an alternative.
 
-    Calling it, deriving a class from it, isinstance and issubclass raise a UsageError; its attributes raise an
-    AttributeError.
+    Calling it, deriving a class from it, isinstance, issubclass, and its use as a value raise a UsageError; its
+    attributes raise an AttributeError.
 
     Args:
         name: path of the name in the original.
@@ -96,6 +97,9 @@ class Absent:
         raise UsageError(self._line)
 
     __mro_entries__ = __instancecheck__ = __subclasscheck__ = __call__
+    __bool__ = __len__ = __iter__ = __getitem__ = __contains__ = __int__ = __float__ = __index__ = __fspath__ = __call__
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = __call__
+    __lt__ = __le__ = __gt__ = __ge__ = __call__
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name if name.startswith("_") else self._line)
@@ -115,7 +119,7 @@ class PortedModule(ModuleType):
     def __dir__(self) -> list[str]:
         path = _path(self)
         children = {child.rpartition(".")[2] for child in packages() if child.rpartition(".")[0] == path}
-        return sorted({*(old for old, _, _ in entries(path) if old.isidentifier()), *children})
+        return sorted({*(old for old, _, _ in entries(path) if _is_name(old)), *children})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function of the same name: Spinning Up's algorithms are functions."""
@@ -161,6 +165,10 @@ def names_of(path: str) -> Callable[[str], Any]:
     return lambda name: find(path, name)
 
 
+def _is_name(name: str) -> bool:
+    return name not in (ANY, WHOLE, CALL, SCRIPT)
+
+
 def _path(module: ModuleType) -> str:
     return module.__name__.partition(".")[2]
 
@@ -170,8 +178,14 @@ def _place(path: str, kind: str) -> str | None:
     return next((row.here for old, _, row in entries(path) if old == kind and row.here), None)
 
 
+def _command_of(path: str) -> str | None:
+    """Return the command in place of a script, by the path of the script's __main__."""
+    module = path.removesuffix(f".{SCRIPT}")
+    return next((row.remark for old, _, row in entries(module) if old == SCRIPT), None) if module != path else None
+
+
 def _public_names(path: str) -> list[str]:
-    own = [old for old, _, row in entries(path) if row.here and old.isidentifier()]
+    own = [old for old, _, row in entries(path) if row.here and _is_name(old)]
     place = _place(path, ANY)
     rest = _module(place) if place else ModuleType(path)
     return [*own, *getattr(rest, "__all__", [name for name in vars(rest) if not name.startswith("_")])]
@@ -189,11 +203,21 @@ class _Finder(MetaPathFinder, Loader):
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
         """Return a spec for the paths of the table, None for others."""
         package, _, rest = fullname.partition(".")
-        return ModuleSpec(fullname, self, is_package=True) if package == PACKAGE and rest in packages() else None
+        if package != PACKAGE:
+            return None
+        if _command_of(rest):
+            return ModuleSpec(fullname, self)
+        return ModuleSpec(fullname, self, is_package=True) if rest in packages() else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Create an empty module; names are loaded on first use."""
         return PortedModule(spec.name, f"Names of the originals; see MIGRATION.md, {spec.name}.")
+
+    def get_code(self, fullname: str) -> Any:
+        """Return the code of python -m for a script of the originals."""
+        command = _command_of(fullname.partition(".")[2])
+        call = f"run_in_place({fullname.removesuffix(f'.{SCRIPT}')!r}, {command!r})"
+        return compile(f"from {PACKAGE}.compat.baselines import run_in_place\n{call}", fullname, "exec")
 
     def exec_module(self, module: ModuleType) -> None:
         """Replace the module by this package's own if the table maps the whole module."""

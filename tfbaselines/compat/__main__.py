@@ -2,7 +2,7 @@
 
 import sys
 
-from tfbaselines.compat import ANY, CALL, WHOLE, Row, rows
+from tfbaselines.compat import ANY, CALL, SCRIPT, WHOLE, Row, rows
 from tfbaselines.config.stable_baselines3 import OF_ALL, OTHERS, TWINS
 
 EXAMPLE = """from tfbaselines.algs import ppo2
@@ -53,7 +53,7 @@ can be imported too; the error on calling it or deriving a class from it names a
 from the originals", lists differences in behavior. The [last section](#stable-baselines3) is on Stable-Baselines3.
 """
 
-KINDS = {ANY: "all others", WHOLE: "all", CALL: "the module, called as a function"}
+KINDS = {ANY: "all others", WHOLE: "all", CALL: "the module, called as a function", SCRIPT: "`python -m`"}
 
 
 def migration_page() -> str:
@@ -72,6 +72,8 @@ def _line(row: Row) -> str:
     renamed = f", there {_code(filter(None, new))}" if any(new) else ""
     remark = f"; {row.remark}" if row.remark else ""
     here = f"`{row.here}`{renamed}{remark}" if row.here else f"no counterpart: {row.remark}"
+    if old == (SCRIPT,):
+        here = f"`{row.remark}`"
     return f"| {_code(row.paths)} | {names} | {here} |"
 
 

@@ -1,17 +1,22 @@
-"""Small parts of baselines for scripts that use them."""
+"""Parts of baselines for scripts that use them: its run and cmd_util, runners, policies, demonstrations."""
 
 import argparse
 import functools
+import importlib
 import os
+import runpy
+import shlex
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 
+from tfbaselines.algs import get
 from tfbaselines.cli import Parser
 from tfbaselines.cli.command_line import FLAGS, split
+from tfbaselines.compat.helpers import literal
 from tfbaselines.envs import make
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.files import check_array, read_archive
@@ -113,16 +118,42 @@ def arg_parser() -> argparse.ArgumentParser:
 
 
 def common_arg_parser() -> argparse.ArgumentParser:
-    """Make a parser of baselines' flags, with this package's defaults."""
+    """Make a parser of baselines' flags, with this package's defaults; dashes are accepted for underscores."""
     parser = arg_parser()
     for name in COMMON_FLAGS:
         flag = FLAGS[name]
+        spellings = dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}"))
         if "bool" in flag.kinds:
-            parser.add_argument(f"--{name}", action="store_true", default=flag.default, help=flag.meaning)
+            parser.add_argument(*spellings, action="store_true", default=flag.default, help=flag.meaning)
         else:
             kind = next(TYPES[one] for one in flag.kinds if one in TYPES)
-            parser.add_argument(f"--{name}", type=kind, default=flag.default, help=flag.meaning)
+            parser.add_argument(*spellings, type=kind, default=flag.default, help=flag.meaning)
     return parser
+
+
+atari_arg_parser = mujoco_arg_parser = common_arg_parser
+
+
+def robotics_arg_parser() -> argparse.ArgumentParser:
+    """Make the parser of common_arg_parser for goal environments."""
+    parser = common_arg_parser()
+    parser.set_defaults(env="FetchReach-v4")
+    return parser
+
+
+def make_mujoco_env(env_id: str, seed: int | None, reward_scale: float = 1.0) -> Any:
+    """Make a MuJoCo environment with a monitor file of this rank, and seed the global generators."""
+    set_global_seeds(seed)
+    env_type, env_id = make.env_type_of(env_id)
+    given = {"seed": seed, "reward_scale": reward_scale, "logger_dir": logger.configured_dir()}
+    return make.make_env(env_id, env_type, mpi.world().rank, **given)
+
+
+def make_robotics_env(env_id: str, seed: int | None, rank: int = 0) -> Any:
+    """Make a goal environment of flat observations with a monitor file, and seed the global generators."""
+    set_global_seeds(seed)
+    env_type, env_id = make.env_type_of(env_id)
+    return make.make_env(env_id, env_type, rank, seed=seed, logger_dir=logger.configured_dir())
 
 
 def parse_unknown_args(args: Sequence[str]) -> dict[str, str]:
@@ -132,6 +163,70 @@ def parse_unknown_args(args: Sequence[str]) -> dict[str, str]:
     if bare is not None:
         raise bad_argument("args", f"--{bare}", f"write --{bare}=value")
     return given
+
+
+def get_env_type(args: Any) -> tuple[str, str]:
+    """Return the type and the id of an environment, of the parsed arguments or of the id."""
+    if isinstance(args, str):
+        return make.env_type_of(args)
+    return make.env_type_of(args.env, getattr(args, "env_type", None))
+
+
+def get_alg_module(alg: str, submodule: str | None = None) -> Any:
+    """Return the module with an algorithm's learn, or another module of baselines' package of the same name."""
+    get(alg)
+    return importlib.import_module(f"tfbaselines.{alg}.{submodule}" if submodule else f"tfbaselines.algs.{alg}.{alg}")
+
+
+def get_learn_function(alg: str) -> Callable[..., Any]:
+    """Return an algorithm's learn."""
+    return get(alg).learn
+
+
+def get_learn_function_defaults(alg: str, env_type: str) -> dict[str, Any]:
+    """Return an algorithm's defaults for a type of environments."""
+    return get(alg).config.defaults_for(env_type)
+
+
+def get_default_network(env_type: str) -> str:
+    """Return baselines' network for a type of environments."""
+    return "cnn" if env_type in ("atari", "retro") else "mlp"
+
+
+def parse_cmdline_kwargs(args: Sequence[str]) -> dict[str, Any]:
+    """Parse '--key=value' words into Python's literals, and text where they are none."""
+    return {name: literal(text) for name, text in parse_unknown_args(args).items()}
+
+
+def configure_logger(log_path: str | None, **kwargs: Any) -> None:
+    """Log to a directory, or as logger.configure(**kwargs) does without one."""
+    logger.configure(log_path, **kwargs)
+
+
+def build_env(args: Any) -> Any:
+    """Make the environments for the arguments of common_arg_parser, as the command does."""
+    algorithm = get(args.alg)
+    config = {name: getattr(args, name, None) for name in ("env", "env_type", "num_env", "seed", "gamestate")}
+    config |= {"reward_scale": args.reward_scale, "normalize": algorithm.normalized_environments}
+    config["flatten"] = not algorithm.dict_observations
+    return make.build_env(config, logger_dir=logger.configured_dir(), mpi_rank=mpi.world().rank)
+
+
+def train(args: Any, extra_args: dict[str, Any]) -> tuple[Any, Any]:
+    """Train with the arguments of common_arg_parser and those of learn; return the model and its environments."""
+    algorithm, (env_type, _) = get(args.alg), get_env_type(args)
+    kwargs = {"network": args.network or algorithm.default_network(env_type)} | algorithm.config.defaults_for(env_type)
+    env = build_env(args)
+    kwargs |= {"seed": args.seed, "total_timesteps": int(args.num_timesteps)} | extra_args
+    return algorithm.learn(env=env, **kwargs), env
+
+
+def run_in_place(path: str, command: str) -> None:
+    """Run the command that takes the place of a script of the originals, with the words after the script's name."""
+    words = [*shlex.split(command), *sys.argv[1:]]
+    print(f"{path} is here: {shlex.join(words)}", file=sys.stderr, flush=True)
+    sys.argv = [path, *words[3:]]
+    sys.exit(runpy.run_module(words[2], run_name="__main__"))
 
 
 def MlpPolicy(
@@ -204,125 +299,6 @@ def gail_learn(*args: Any, **kwargs: Any) -> Any:
     from tfbaselines.algs.gail import learn
 
     return learn(*args, **kwargs)
-
-
-class Pd:
-    """A batch of distributions, with logp, neglogp, entropy, mode, mean and std of policy.distributions.
-
-    Args:
-        pdtype: the action head.
-        flat: parameters of the distributions [B, ...].
-    """
-
-    def __init__(self, pdtype: "PdType", flat: Any) -> None:
-        self._pdtype = pdtype
-        self._flat = flat
-        self._distribution = pdtype.distribution(flat)
-
-    def flatparam(self) -> Any:
-        """Return the parameters."""
-        return self._flat
-
-    def kl(self, other: "Pd") -> Any:
-        """Compute KL(self || other), [B]."""
-        return self._distribution.kl(other._distribution)
-
-    def sample(self, noise: Any = None) -> Any:
-        """Draw actions [B, ...], from noise or from NumPy's global generator, which set_global_seeds seeds."""
-        import tensorflow as tf
-
-        if noise is None:
-            if not tf.executing_eagerly():
-                raise ValueError("sample() cannot draw in compiled code: give noise: pdtype.draw_noise(rng, (n,))")
-            rng = np.random.default_rng(np.random.randint(2**31))
-            noise = self._pdtype.draw_noise(rng, (len(self._flat),))
-        return self._distribution.sample(noise)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._distribution, name)
-
-
-class PdType:
-    """The action head of a space in policy.distributions, with baselines' methods."""
-
-    space: type[spaces.Space]
-
-    def __init__(self, size: Any) -> None:
-        load_tensorflow()
-        from tfbaselines.policy import distributions
-
-        self._head = distributions.make_pdtype(size if isinstance(size, spaces.Space) else self.space(size))
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._head, name)
-
-    def pdfromflat(self, flat: Any) -> Pd:
-        """Make distributions from parameters [B, ...]."""
-        return Pd(self, flat)
-
-    def pdfromlatent(self, *args: Any, **kwargs: Any) -> None:
-        """Raise an error that names the alternative: there are no variable scopes."""
-        raise UsageError(
-            "pdfromlatent has no counterpart: keep layer = keras.layers.Dense(pdtype.param_shape()[0]) and call "
-            "pdtype.pdfromflat(layer(latent))"
-        )
-
-    def param_shape(self) -> list[int]:
-        """Return the shape of one distribution's parameters."""
-        return [self.param_size]
-
-    def sample_shape(self) -> list[int]:
-        """Return the shape of one action."""
-        return list(self.action_shape)
-
-    def sample_dtype(self) -> Any:
-        """Return TensorFlow's type of actions."""
-        import tensorflow as tf
-
-        return tf.as_dtype(self.action_dtype)
-
-
-class CategoricalPdType(PdType):
-    """Action head of `ncat` actions, or of their space."""
-
-    space = spaces.Discrete
-
-    def __init__(self, ncat: int | spaces.Space) -> None:
-        super().__init__(ncat)
-
-
-class MultiCategoricalPdType(PdType):
-    """Action head of several choices, of nvec[0], nvec[1], ... actions, or of their space."""
-
-    space = spaces.MultiDiscrete
-
-    def __init__(self, nvec: Sequence[int] | spaces.Space) -> None:
-        super().__init__(nvec)
-
-
-class DiagGaussianPdType(PdType):
-    """Action head of `size` numbers, or of their space."""
-
-    space = spaces.Box
-
-    def __init__(self, size: int | spaces.Space) -> None:
-        super().__init__(size if isinstance(size, spaces.Space) else spaces.Box(-np.inf, np.inf, (size,)))
-
-
-class BernoulliPdType(PdType):
-    """Action head of `size` bits, or of their space."""
-
-    space = spaces.MultiBinary
-
-
-def make_pdtype(ac_space: spaces.Space) -> PdType:
-    """Return the action head of an action space."""
-    kinds = PdType.__subclasses__()
-    return next((kind for kind in kinds if isinstance(ac_space, kind.space)), PdType)(ac_space)
 
 
 class Mujoco_Dset:

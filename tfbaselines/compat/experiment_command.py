@@ -3,7 +3,6 @@
 `python -m tfbaselines.run ppo --env CartPole-v1 --seed 0 10 --clip_ratio 0.1 0.2` runs four experiments.
 """
 
-import ast
 import contextlib
 import os
 import re
@@ -18,6 +17,7 @@ from tfbaselines.cli import Parser, exit_status, leave
 from tfbaselines.cli.stored import read_config
 from tfbaselines.compat import spinup
 from tfbaselines.compat.experiments import DEFAULT_DATA_DIR, ExperimentGrid
+from tfbaselines.compat.helpers import literal
 from tfbaselines.compat.spinup import SPINNING_UP
 from tfbaselines.config.groups import ACTIVATIONS, network_named
 from tfbaselines.config.stable_baselines3 import name_here
@@ -148,10 +148,7 @@ def _value(name: str, text: str) -> Any:
         return text
     if name == ACTIVATION:
         return _activation(text)
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return text
+    return literal(text)
 
 
 def _activation(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Spinning Up's experiments, which run an algorithm for every combination of some arguments, and its logger."""
+"""Spinning Up's experiments, which run an algorithm for every combination of arguments, its logger and its buffers."""
 
 import itertools
 import os
@@ -15,14 +15,20 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from tfbaselines.errors import bad_argument
+from tfbaselines.compat.helpers import combined_shape, discount_cumsum
+from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.logs import statistics as epoch_logger
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.mpi import usable_cores
 from tfbaselines.training.checkpoint import save_tree
 from tfbaselines.training.guards import StopSignals
 
+# Spinning Up's user_config.
 DEFAULT_DATA_DIR = "data"
+DEFAULT_BACKEND = dict.fromkeys(("vpg", "trpo", "ppo", "ddpg", "td3", "sac"), "tf1")
+FORCE_DATESTAMP = False
+DEFAULT_SHORTHAND = True
+WAIT_BEFORE_LAUNCH = 0
 
 LETTERS_OF_SHORTHANDS = 3
 VALID = frozenset(f"-_{string.ascii_letters}{string.digits}")
@@ -281,6 +287,77 @@ def _can_be_saved(value: Any) -> bool:
     if isinstance(value, np.ndarray | np.generic):
         return not value.dtype.hasobject
     return value is None or isinstance(value, bool | int | float | str)
+
+
+class PPOBuffer:
+    """Spinning Up's buffer of one epoch, with GAE lambda.
+
+    Args:
+        obs_dim, act_dim: shapes of an observation and of an action.
+        size: number of steps.
+        gamma: discount factor.
+        lam: GAE lambda.
+    """
+
+    def __init__(self, obs_dim: Any, act_dim: Any, size: int, gamma: float = 0.99, lam: float = 0.95) -> None:
+        shapes = {"obs": combined_shape(size, obs_dim), "act": combined_shape(size, act_dim)}
+        names = ("obs", "act", "rew", "val", "logp", "adv", "ret")
+        self.data = {name: np.zeros(shapes.get(name, size), np.float32) for name in names}
+        self.gamma = gamma
+        self.lam = lam
+        self.ptr, self.path_start_idx, self.max_size = 0, 0, size
+
+    def store(self, obs: Any, act: Any, rew: float, val: float, logp: float) -> None:
+        """Add a step."""
+        if self.ptr >= self.max_size:
+            raise UsageError(f"the buffer is full with {self.max_size} steps: call get()")
+        for name, value in zip(("obs", "act", "rew", "val", "logp"), (obs, act, rew, val, logp), strict=True):
+            self.data[name][self.ptr] = value
+        self.ptr += 1
+
+    def finish_path(self, last_val: float = 0) -> None:
+        """End a trajectory, with the value of the state after it: 0 after a terminal step."""
+        path = slice(self.path_start_idx, self.ptr)
+        rews, vals = (np.append(self.data[name][path], last_val) for name in ("rew", "val"))
+        deltas = rews[:-1] + self.gamma * vals[1:] - vals[:-1]
+        self.data["adv"][path] = discount_cumsum(deltas, self.gamma * self.lam)
+        self.data["ret"][path] = discount_cumsum(rews, self.gamma)[:-1]
+        self.path_start_idx = self.ptr
+
+    def get(self) -> dict[str, np.ndarray]:
+        """Return the epoch, with advantages standardized over all ranks, and empty the buffer."""
+        if self.ptr != self.max_size:
+            raise UsageError(f"the buffer has {self.ptr} steps of {self.max_size}: fill it first")
+        self.ptr, self.path_start_idx = 0, 0
+        mean, std = mpi.mpi_statistics_scalar(self.data["adv"])
+        self.data["adv"] = (self.data["adv"] - mean) / std
+        return {name: self.data[name].copy() for name in ("obs", "act", "ret", "adv", "logp")}
+
+
+class ReplayBuffer:
+    """Spinning Up's buffer of transitions in a ring.
+
+    Args:
+        obs_dim, act_dim: shapes of an observation and of an action.
+        size: number of transitions that it keeps.
+    """
+
+    def __init__(self, obs_dim: Any, act_dim: Any, size: int) -> None:
+        shapes = {"obs": obs_dim, "act": act_dim, "rew": None, "obs2": obs_dim, "done": None}
+        self.data = {name: np.zeros(combined_shape(size, shape), np.float32) for name, shape in shapes.items()}
+        self.ptr, self.size, self.max_size = 0, 0, size
+
+    def store(self, obs: Any, act: Any, rew: float, next_obs: Any, done: bool) -> None:
+        """Add a transition in place of the oldest one."""
+        for name, value in zip(("obs", "act", "rew", "obs2", "done"), (obs, act, rew, next_obs, done), strict=True):
+            self.data[name][self.ptr] = value
+        self.ptr = (self.ptr + 1) % self.max_size
+        self.size = min(self.size + 1, self.max_size)
+
+    def sample_batch(self, batch_size: int = 32) -> dict[str, np.ndarray]:
+        """Draw transitions by NumPy's global generator."""
+        rows = np.random.randint(0, self.size, size=batch_size)
+        return {name: array[rows] for name, array in self.data.items()}
 
 
 if __name__ == "__main__":

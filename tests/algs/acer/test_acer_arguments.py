@@ -10,7 +10,7 @@ from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.logs import logger
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 from tfbaselines.training.checkpoint import Checkpoints
 
 

@@ -16,7 +16,7 @@ from tfbaselines.envs import tiny
 from tfbaselines.envs.adapt import as_vec_env
 from tfbaselines.policy.distributions import DeterministicHead
 from tfbaselines.replay.hindsight import HindsightReplay
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 from tfbaselines.training.guards import Interrupted
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.testing import even_episodes

@@ -18,7 +18,7 @@ from tfbaselines.envs.make import make_vec_env
 from tfbaselines.evaluate import evaluate
 from tfbaselines.rewards import RewardSignals
 from tfbaselines.rewards.novelty import Rnd
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 from tfbaselines.training.testing import even_episodes
 
 SMALL = {"encoding_size": 8}
