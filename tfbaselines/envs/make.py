@@ -311,15 +311,17 @@ def _native_atari(
 
 
 def rendered(config: dict[str, Any], render_mode: str) -> dict[str, Any]:
-    """Return a config of `build_env` with a render mode; environments that may use OpenGL get their own processes."""
-    if render_mode == "rgb_array" and not has_display():
+    """Return a config of `build_env` with a render mode."""
+    return config | {"env_kwargs": {**(config.get("env_kwargs") or {}), "render_mode": render_mode}}
+
+
+def _drawing_worker(worker: str | None, env_type: str) -> str | None:
+    """Prepare for pictures, and return the worker: environments that may use OpenGL get their own processes."""
+    if not has_display():
         # Pygame needs no window for pictures, but warns on standard error without one.
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
         choose_workers_gl()
-    worker = config.get("worker")
-    if worker in (None, "dummy") and env_type_of(config["env"], config.get("env_type"))[0] not in WITHOUT_GL:
-        worker = "subproc"
-    return config | {"env_kwargs": {**(config.get("env_kwargs") or {}), "render_mode": render_mode}, "worker": worker}
+    return "subproc" if worker in (None, "dummy") and env_type not in WITHOUT_GL else worker
 
 
 def build_env(
@@ -342,6 +344,9 @@ def build_env(
     if config.get("worker") in ("subproc", "shmem"):
         # Tests and playing run the environments in this process.
         limits = {"step_timeout": config.get("step_timeout"), "restart_workers": config.get("restart_workers", 0)}
+    worker = config.get("worker")
+    if (config.get("env_kwargs") or {}).get("render_mode"):
+        worker = _drawing_worker(worker, env_type)
     env = make_vec_env(
         env_id,
         env_type,
@@ -349,7 +354,7 @@ def build_env(
         config.get("seed"),
         reward_scale=config.get("reward_scale", 1.0),
         gamestate=config.get("gamestate"),
-        worker=config.get("worker"),
+        worker=worker,
         env_kwargs=config.get("env_kwargs"),
         flatten_dict_observations=config.get("flatten", True),
         logger_dir=logger_dir,

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfbaselines.cli import exit_status
-from tfbaselines.envs.make import rendered
+from tfbaselines.envs.make import build_env, rendered
 from tfbaselines.envs.tiny import ConstantRewardEnv
-from tfbaselines.envs.vec import DummyVecEnv, SubprocVecEnv, VecVideoRecorder, WorkerError
+from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv, VecVideoRecorder, WorkerError
 from tfbaselines.envs.vec.wrappers import Viewer, has_display, tile_images
 
 
@@ -126,9 +126,15 @@ def test_off_screen_opengl_is_for_worker_processes_alone(monkeypatch):
 
 
 def test_what_may_use_opengl_is_rendered_in_a_process_of_its_own():
-    cases = [("Hopper-v5", None, "subproc"), ("Hopper-v5", "shmem", "shmem"), ("CartPole-v1", None, None)]
-    for env_id, worker, chosen in cases:
-        assert rendered({"env": env_id, "worker": worker}, "rgb_array")["worker"] == chosen
+    cases = [
+        ("Hopper-v5", None, SubprocVecEnv),
+        ("Hopper-v5", "shmem", ShmemVecEnv),
+        ("CartPole-v1", None, DummyVecEnv),
+    ]
+    for env_id, worker, kind in cases:
+        env = build_env(rendered({"env": env_id, "worker": worker}, "rgb_array"))
+        assert type(env.unwrapped) is kind
+        env.close()
 
 
 def test_videos_that_cannot_be_written_are_one_warning(tmp_path, monkeypatch, capsys):
