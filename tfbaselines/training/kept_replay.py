@@ -16,7 +16,7 @@ from tfbaselines.logs import logger
 from tfbaselines.training.checkpoint import Checkpoints, Tree, load_tree, save_tree
 
 # A file of fewer bytes is written again together with the items after it, so that there are few files.
-SMALL = 2**23
+SMALL = 2**20
 # Most bytes of items in a file.
 LARGE = 2**26
 

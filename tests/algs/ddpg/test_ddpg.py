@@ -341,3 +341,14 @@ def test_identity():
     stop = RunOptions(callback=StopAt(enough(-0.1)))
     model = ddpg.learn("mlp", env, seed=0, total_timesteps=30_000, gamma=0.9, layer_norm=True, run=stop)
     assert reward_per_step(model, env) >= -0.1
+
+
+def test_step_takes_the_arguments_of_the_original(eager):
+    model = learn("ddpg", box(), 1, noise_type="normal_0.5")
+    obs = box().reset()
+    actions, values, states, _ = model.step(obs, apply_noise=False, compute_Q=False)
+    np.testing.assert_array_equal(actions, model.act(obs, deterministic=True)[0])
+    assert values is None and states is None
+    noisy, values, _, _ = model.step(obs, apply_noise=True)
+    assert not np.array_equal(noisy, actions)
+    np.testing.assert_array_equal(values, model.value(obs))

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import keras
+import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.algs.ddpg import ALGORITHM, Config
@@ -61,8 +62,28 @@ def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, c
     )
 
 
+class Model(OffPolicyModel):
+    """A model with the further arguments that `step` has in baselines' ddpg."""
+
+    def step(
+        self,
+        obs: np.ndarray,
+        S: np.ndarray | None = None,
+        M: np.ndarray | None = None,
+        apply_noise: bool = False,
+        compute_Q: bool = True,
+    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, np.ndarray]:
+        """Choose actions for the training environments; `apply_noise` explores, `compute_Q=False` returns no values."""
+        actions, values, states, neglogps = super().step(obs, S, M)
+        if apply_noise:
+            exploration = next(part for part in self.parts if isinstance(part, Exploration))
+            batch = self.observations.batch(self.observations.named(obs))
+            actions, _ = exploration(batch, *self._memory(len(actions), S, M))
+        return actions, values if compute_Q else None, states, neglogps
+
+
 @takes(ALGORITHM)
-def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
+def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> Model:
     """Train a policy with DDPG."""
     config = Config.of(kwargs)
     stepped = None if config.num_test_episodes else config.eval_env
@@ -112,7 +133,7 @@ def _course(config: Config, num_envs: int) -> Course:
     )
 
 
-def _make_model(network: NetworkSpec, env: VecEnv, run: OffPolicyRun) -> tuple[OffPolicyModel, Exploration]:
+def _make_model(network: NetworkSpec, env: VecEnv, run: OffPolicyRun) -> tuple[Model, Exploration]:
     config = run.config
     returns = statistics_of(config, run.comm)
 
@@ -121,7 +142,7 @@ def _make_model(network: NetworkSpec, env: VecEnv, run: OffPolicyRun) -> tuple[O
 
     policy, averaged = with_targets(make, 1.0 - config.tau if config.polyak is None else config.polyak)
     update = make_update(policy, averaged, config, run.comm)
-    model = OffPolicyModel(policy, averaged, update, replay=run.make_replay(policy))
+    model = Model(policy, averaged, update, replay=run.make_replay(policy))
     noise_type = config.noise_type if config.act_noise is None else f"normal_{config.act_noise}"
     return model, Exploration(model, noise_type, env.num_envs, lambda: make(critics=0), run.rng, run.comm)
 
