@@ -5,10 +5,13 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tfbaselines.compat import old_gym
+from tfbaselines.envs.adapt import as_vec_env
 from tfbaselines.envs.make import make_env
 from tfbaselines.envs.tiny import ConstantRewardEnv
 from tfbaselines.envs.wrappers import (
@@ -19,6 +22,7 @@ from tfbaselines.envs.wrappers import (
     clipped,
     with_quick_actions,
 )
+from tfbaselines.errors import WorkerError
 
 
 class Told(gymnasium.Env):
@@ -139,3 +143,83 @@ def test_a_space_that_is_computed_stays():
 
     assert type(with_quick_actions(Computed()).action_space) is spaces.Discrete
     assert type(with_quick_actions(Fixed()).action_space) is spaces.Discrete
+
+
+class Old:
+    """An environment of gym's old interface; steps pay a number that depends on the seed."""
+
+    observation_space = spaces.Box(-1, 1, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+    length, truncated = 3, False
+
+    def seed(self, seed=None):
+        self.rng = np.random.RandomState(seed)
+
+    def reset(self):
+        self.time = 0
+        return np.zeros(1, np.float32)
+
+    def step(self, action):
+        self.time += 1
+        info = {"TimeLimit.truncated": True} if self.truncated and self.time == self.length else {}
+        return np.zeros(1, np.float32), self.rng.uniform(), self.time == self.length, info
+
+    def render(self, mode="human"):
+        return np.zeros((2, 2, 3), np.uint8)
+
+    def close(self):
+        pass
+
+
+class OldDerived(Old, gymnasium.Env):
+    """The same, derived from Gymnasium's class."""
+
+
+@pytest.mark.parametrize("kind", [Old, OldDerived])
+@pytest.mark.parametrize("truncated", [False, True])
+def test_environments_of_the_old_interface_are_converted(kind, truncated, monkeypatch, capsys):
+    monkeypatch.setattr(Old, "truncated", truncated)
+    monkeypatch.setitem(gymnasium.registry, "Old-v0", EnvSpec("Old-v0", kind, max_episode_steps=9))
+    made = [lambda: kind(), lambda: old_gym(kind()), kind(), "Old-v0"][: 3 if kind is Old else 4]
+    courses = []
+    for one in made:
+        env = as_vec_env(one, seed=3)
+        env.reset()
+        steps = [env.step(np.zeros(1, np.int64)) for _ in range(3)]
+        assert [bool(dones[0]) for _, _, dones, _ in steps] == [False, False, True]
+        info = steps[-1][-1][0]
+        assert info["TimeLimit.truncated"] == truncated and info["episode"]["l"] == 3
+        courses.append([rewards[0] for _, rewards, _, _ in steps])
+        assert env.get_images()[0].shape == (2, 2, 3)
+    assert all(course == courses[0] for course in courses) and len(set(courses[0])) == 3
+    words = f"warning: {kind.__name__} has gym's old interface: it is used through tfbaselines.compat.old_gym"
+    assert capsys.readouterr().err.count(words) == len(made) - 1
+
+
+def test_spaces_of_the_package_gym_are_converted():
+    class Box:
+        low, high, dtype = np.zeros(2, np.float32), np.ones(2, np.float32), np.dtype(np.float32)
+
+    class Discrete:
+        n = 3
+
+    class Dict:
+        def __init__(self):
+            self.spaces = {"a": Box(), "b": Discrete()}
+
+    env = Old()
+    env.observation_space, env.action_space = Dict(), Discrete()
+    converted = old_gym(env)
+    assert converted.action_space == spaces.Discrete(3)
+    assert converted.observation_space == spaces.Dict(a=spaces.Box(0, 1, (2,)), b=spaces.Discrete(3))
+
+
+def test_four_values_after_a_new_reset_are_named_with_their_remedy():
+    class Mixed(ConstantRewardEnv):
+        def step(self, action):
+            return super().step(action)[1:]
+
+    env = as_vec_env(Mixed())
+    env.reset()
+    with pytest.raises(WorkerError, match=r"got 4\)\), tfbaselines.compat.old_gym\(env\) converts four: python -m"):
+        env.step(np.zeros(1, np.int64))

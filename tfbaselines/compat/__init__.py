@@ -78,6 +78,13 @@ def entries(path: str) -> Iterator[tuple[str, str, Row]]:
             yield old, new or old, row
 
 
+def old_gym(env: Any) -> Any:
+    """Make a Gymnasium environment of one of gym's old interface; see envs/wrappers.py."""
+    from tfbaselines.envs.wrappers import OldGym
+
+    return OldGym(env)
+
+
 class Absent:
     """A name of the originals without a counterpart; the error on use names an alternative.
 

@@ -25,7 +25,7 @@ from tfbaselines.envs.vec.observations import (
     with_named_parts,
 )
 from tfbaselines.envs.vec.worker import check_spaces, environment_name
-from tfbaselines.envs.wrappers import clipped
+from tfbaselines.envs.wrappers import clipped, is_environment
 from tfbaselines.errors import UsageError, bad_argument, warn
 from tfbaselines.parallel import mpi
 
@@ -59,7 +59,7 @@ def as_vec_env(
         # make_vec_env adds the rank to the seed.
         config = {"env": env, "seed": seed, "flatten": flatten, "normalize": normalize}
         return build_env(config, training, mpi_rank=mpi.world().rank)
-    if isinstance(env, gymnasium.Env):
+    if isinstance(env, gymnasium.Env) or (is_environment(env) and not isinstance(env, VectorEnv)):
         return _together([lambda: env], seed, flatten)
     if isinstance(env, VectorEnv):
         # The functions that made environments make ones that can be saved, but inside a wrapper they lose its effect.

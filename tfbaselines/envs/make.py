@@ -19,7 +19,15 @@ from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv, VecEnv
 from tfbaselines.envs.vec.observations import flattened
 from tfbaselines.envs.vec.worker import EnvironmentFault, begin, check_spaces, environment_name, id_of, why
 from tfbaselines.envs.vec.wrappers import has_display
-from tfbaselines.envs.wrappers import ClipActions, RewardScaler, VecNormalize, clipped, with_quick_actions
+from tfbaselines.envs.wrappers import (
+    ClipActions,
+    RewardScaler,
+    VecNormalize,
+    clipped,
+    in_new_form,
+    is_environment,
+    with_quick_actions,
+)
 from tfbaselines.errors import UsageError, bad_argument, check_at_least, unknown
 from tfbaselines.loading import choose_workers_gl, find_in_working_directory
 
@@ -114,9 +122,9 @@ def _has(env: Any, wrapper: type, before: type | tuple[()] = ()) -> bool:
 def _bare(env_id: str | Callable[..., gymnasium.Env], env_type: str, env_kwargs: dict[str, Any]) -> gymnasium.Env:
     if callable(env_id):
         env = env_id(**env_kwargs)
-        if not isinstance(env, gymnasium.Env):
+        if not (isinstance(env, gymnasium.Env) or is_environment(env)):
             raise bad_argument("env", type(env).__name__, "a function that makes a Gymnasium environment")
-        return env
+        return in_new_form(env)
     if env_type == "atari":
         from tfbaselines.envs.atari import make_atari
 
@@ -126,7 +134,8 @@ def _bare(env_id: str | Callable[..., gymnasium.Env], env_type: str, env_kwargs:
     with making(env_id, env_type, env_kwargs):
         # Vector environments check the order and the results of calls: two layers less in every step.
         spec = dataclasses.replace(spec_of(env_id), order_enforce=False)
-        env = with_quick_actions(gymnasium.make(spec, disable_env_checker=True, **env_kwargs))
+        env = in_new_form(gymnasium.make(spec, disable_env_checker=True, **env_kwargs))
+        env = with_quick_actions(env)
     _without_mujoco_log()
     return env
 

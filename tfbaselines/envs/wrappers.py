@@ -4,6 +4,7 @@ Environments with goals have Dict observations of observation, achieved_goal and
 """
 
 import contextlib
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -71,6 +72,94 @@ def with_quick_actions(env: gymnasium.Env) -> gymnasium.Env:
         # A property cannot be set.
         with contextlib.suppress(AttributeError):
             inner.action_space = Discrete(space)
+    return env
+
+
+class OldGym(gymnasium.Env):
+    """An environment of gym's old interface: reset returns the observation, step four values, and seed seeds.
+
+    `TimeLimit.truncated` in the info separates time limits from other ends. Values of Gymnasium's form pass unchanged.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+        self._seeds = "seed" in inspect.signature(env.reset).parameters
+        self.observation_space = _converted(env.observation_space)
+        self.action_space = _converted(env.action_space)
+        self.metadata = getattr(env, "metadata", None) or {}
+        self.spec = getattr(env, "spec", None)
+        self.render_mode = "rgb_array"
+
+    @property
+    def np_random(self) -> Any:
+        rng = getattr(self._env, "np_random", None)
+        return rng if isinstance(rng, np.random.Generator | np.random.RandomState) else super().np_random
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        if seed is not None and not self._seeds and hasattr(self._env, "seed"):
+            self._env.seed(seed)
+        begun = self._env.reset(**({"seed": seed} if self._seeds else {}))
+        is_pair = isinstance(begun, tuple) and len(begun) == 2 and isinstance(begun[1], dict)
+        return begun if is_pair else (begun, {})
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        result = self._env.step(action)
+        if len(result) != 4:
+            return result
+        obs, reward, done, info = result
+        truncated = bool(done and info.get("TimeLimit.truncated", False))
+        return obs, reward, bool(done) and not truncated, truncated, info
+
+    def render(self) -> Any:
+        takes_mode = "mode" in inspect.signature(self._env.render).parameters
+        return self._env.render(**({"mode": "rgb_array"} if takes_mode else {}))
+
+    def close(self) -> None:
+        self._env.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
+        return getattr(self._env, name)
+
+
+def _converted(space: Any) -> spaces.Space:
+    """Convert a space of the package gym, which has the same names; others stay the same."""
+    if isinstance(space, spaces.Space):
+        return space
+    kind = type(space).__name__
+    if kind == "Box":
+        return spaces.Box(space.low, space.high, dtype=space.dtype)
+    if kind == "Discrete":
+        return spaces.Discrete(int(space.n), start=int(getattr(space, "start", 0)))
+    if kind in ("MultiDiscrete", "MultiBinary"):
+        return getattr(spaces, kind)(space.nvec if kind == "MultiDiscrete" else space.n)
+    if kind == "Dict":
+        return spaces.Dict({name: _converted(part) for name, part in space.spaces.items()})
+    if kind == "Tuple":
+        return spaces.Tuple([_converted(part) for part in space.spaces])
+    raise UsageError(f"the space {space!s:.100} of an environment of gym's old interface is not supported")
+
+
+def is_environment(env: Any) -> bool:
+    """Return whether an object has the parts of an environment, of Gymnasium's or of gym's old interface."""
+    return all(hasattr(env, name) for name in ("reset", "step", "observation_space", "action_space"))
+
+
+def in_new_form(env: Any) -> Any:
+    """Wrap the innermost environment in OldGym if its reset is that of gym's old interface."""
+    inner = env.unwrapped if isinstance(env, gymnasium.Env) else env
+    parameters = inspect.signature(inner.reset).parameters
+    open_ended = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    if isinstance(inner, gymnasium.Env) and "return_info" not in parameters and ("seed" in parameters or open_ended):
+        return env
+    name = type(inner).__name__
+    warn(f"{name} has gym's old interface: it is used through tfbaselines.compat.old_gym")
+    if inner is env:
+        return OldGym(env)
+    *_, layer = (layer for layer in layers_of(env) if isinstance(layer, gymnasium.Wrapper))
+    layer.env = OldGym(inner)
     return env
 
 

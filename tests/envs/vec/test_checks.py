@@ -266,11 +266,6 @@ def test_numbers_that_an_array_would_take_for_others_are_refused(space, obs, wor
         play(DummyVecEnv([one_wrong("step", obs, space)]))
 
 
-class OldReset(ConstantRewardEnv):
-    def reset(self):
-        return super().reset()
-
-
 def resetting(result):
     env = ConstantRewardEnv()
     env.reset = lambda **_: result
@@ -287,13 +282,6 @@ def stepping(result):
             return result
 
     return Stepping
-
-
-def test_a_reset_without_seed_is_named():
-    with pytest.raises(
-        ValueError, match=r"^environment 0 \(OldReset\) failed: reset must be Gymnasium's.*check_env ID"
-    ):
-        as_vec_env([OldReset], seed=1)
 
 
 @pytest.mark.parametrize("result", [np.zeros(2), None, (0, 1), (np.zeros(1), {}, 1)])

@@ -90,7 +90,9 @@ def fault_of(error: BaseException) -> str | None:
         return None
     frame = trace.tb_frame
     if isinstance(error, TypeError | ValueError) and "unpack" in text:
-        return f"{RESET if 'reset' in frame.f_code.co_name else STEP} ({text}): {EXAMINE}"
+        rule = RESET if "reset" in frame.f_code.co_name else STEP
+        old = ", tfbaselines.compat.old_gym(env) converts four" if rule == STEP and "got 4" in text else ""
+        return f"{rule} ({text}){old}: {EXAMINE}"
     if "reward" in frame.f_locals and not _is_number(frame.f_locals["reward"]):
         return f"the reward {frame.f_locals['reward']!r:.60} is not a number"
     if "info" in frame.f_locals and not isinstance(frame.f_locals["info"], dict):
