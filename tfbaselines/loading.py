@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from tfbaselines import LEFT_OUT
+from tfbaselines.errors import UsageError
 
 
 def import_named(name: str) -> ModuleType:
@@ -57,6 +58,17 @@ def load_tensorflow() -> None:
         import tensorflow as tf
 
         tf.config.list_physical_devices()
+
+
+def check_eager() -> None:
+    """Raise a UsageError if a script has turned eager execution off."""
+    import tensorflow as tf
+
+    if not tf.executing_eagerly():
+        raise UsageError(
+            "TensorFlow's eager execution is off: call learn outside of tf.Graph().as_default() and of compat.v1 "
+            "sessions, without disable_eager_execution() and disable_v2_behavior()"
+        )
 
 
 @contextlib.contextmanager

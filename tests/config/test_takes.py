@@ -128,3 +128,11 @@ def test_learn_has_the_declared_positions_and_defaults(name):
     assert {key: parameters[key].default for key in declared} == declared
     for key in declared:
         assert f"{key}: " in get(name).learn.__doc__
+
+
+def test_without_eager_execution_there_is_one_line():
+    import tensorflow as tf
+
+    for context in (tf.Graph().as_default, tf.compat.v1.Session):
+        with context(), pytest.raises(UsageError, match=r"^TensorFlow's eager execution is off: .*disable_v2_behavior"):
+            get("ppo2").learn("mlp", "CartPole-v1", total_timesteps=0)

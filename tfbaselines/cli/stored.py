@@ -39,7 +39,6 @@ NOT_KEPT += ("checkpoint_path", "tuned", "print_config", "offline", "play")
 
 # Arguments among NOT_KEPT that a resumed run needs again.
 READ_AGAIN = ("offline", "demo_path", "demo_file")
-
 # Arguments among NOT_KEPT that change the model by their presence; the paths are not read.
 OF_THE_MODEL = ("offline",)
 

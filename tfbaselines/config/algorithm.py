@@ -14,7 +14,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from tfbaselines.config.config import Config
 from tfbaselines.config.options import RunOptions
 from tfbaselines.errors import UsageError, unknown
-from tfbaselines.loading import load_tensorflow
+from tfbaselines.loading import check_eager, load_tensorflow
 
 EVERY_KIND = ("Discrete", "MultiDiscrete", "MultiBinary", "Box")
 
@@ -131,6 +131,7 @@ def takes(algorithm: Algorithm, env: str = ENV) -> Callable[[Callable[..., Any]]
 
         @functools.wraps(learn)
         def with_names(*positional: Any, **named: Any) -> Any:
+            check_eager()
             if positional and "network" in named and "env" not in named:
                 # The form of baselines' deepq is learn(env, network="mlp").
                 positional = (named.pop("network"), *positional)
