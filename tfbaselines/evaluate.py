@@ -16,7 +16,15 @@ import numpy as np
 
 from tfbaselines.algs import get
 from tfbaselines.cli import Parser, exit_status, leave
-from tfbaselines.cli.stored import NOT_KEPT, OF_THE_MODEL, check_config, check_is_run, check_run, read_config
+from tfbaselines.cli.stored import (
+    NOT_KEPT,
+    OF_THE_MODEL,
+    check_config,
+    check_is_run,
+    check_run,
+    read_config,
+    require_trust,
+)
 from tfbaselines.config.options import FILE_NAME
 from tfbaselines.errors import UsageError, check_at_least
 from tfbaselines.loading import load_tensorflow
@@ -169,6 +177,7 @@ def find_run(path: str | Path, checkpoint: str = "last", trust: bool = False) ->
 
 
 def _checked(config: dict[str, Any], trust: bool) -> dict[str, Any]:
+    require_trust({"alg": config["alg"]}, trust)
     check_run(config, get(config["alg"]), trust)
     return config
 

@@ -271,6 +271,7 @@ def _start_tensorflow(comm: mpi.Communicator) -> None:
 
 def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
     from tfbaselines.config.options import RunOptions
+    from tfbaselines.envs.make import listed
 
     if args.play and args.total_timesteps == 0 and args.learn.get("load_path") is not None:
         from tfbaselines.evaluate import find_run, load_model
@@ -285,6 +286,7 @@ def _learn(args: Arguments, config: dict[str, Any], directory: str) -> Any:
         **{name: args.flags[name] for name in OF_RUN_OPTIONS},
         callback=_callbacks(args, config),
         progress=True,
+        monitor_keys=listed(args.monitor_keys),
         make_env=lambda worker: _training_env(args, config, directory, worker),
         make_eval_env=lambda count: _test_env(args, config, count),
         config=config,

@@ -22,7 +22,11 @@ NAMES = (
 
 @functools.cache
 def get(name: str) -> "Algorithm":
-    """Return the algorithm of this name; the error for an unknown name suggests the nearest."""
+    """Return the algorithm of a name, or of 'module:function'; the error for an unknown name suggests the nearest."""
+    if ":" in name:
+        from tfbaselines.config.algorithm import imported
+
+        return imported(name)
     if name not in NAMES:
         raise unknown("algorithm", name, NAMES)
     return importlib.import_module(f"{__name__}.{name}").ALGORITHM

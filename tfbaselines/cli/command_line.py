@@ -31,8 +31,16 @@ class Flags(Declared):
     env: str = arg("CartPole-v1", "environment id; 'module:id' imports the module first")
     env_type: str | None = arg(None, "type of environment, if the registry does not have it", choices=ENV_TYPES)
     env_kwargs: dict[str, Any] | None = arg(None, "arguments of the environment, each as --env_kwargs.NAME=VALUE")
+    wrapper: str | None = arg(
+        None, "'module:Wrapper' around each environment, or several with commas, the innermost first"
+    )
+    monitor_keys: str | None = arg(
+        None,
+        "entries of the info at an episode's end, separated by commas, for the monitor files and the logs' columns "
+        "episode/NAME",
+    )
     seed: int | None = arg(None, "random seed; None draws one and stores it in config.json", at_least=0, limit=SEED)
-    alg: str = arg("ppo2", "algorithm")
+    alg: str = arg("ppo2", "algorithm; 'module:learn' imports the module first")
     tuned: bool | str = arg(
         False,
         "use the tuned hyper-parameters for the environment, unless others are given; or a named set, such as rainbow",

@@ -43,7 +43,7 @@ READ_AGAIN = ("offline", "demo_path", "demo_file")
 OF_THE_MODEL = ("offline",)
 
 # Arguments that may name a module to import as 'module:name'.
-IMPORTING = ("env", "network", "value_network")
+IMPORTING = ("alg", "env", "network", "value_network", "wrapper")
 
 # Prefix of this package's own modules that register environments.
 OWN_MODULES = "tfbaselines.envs."
@@ -57,7 +57,7 @@ REQUIRED = ("alg", "network", "env", "learn", "given")
 
 ENV_NAMES = (
     *("env", "env_type", "num_env", "seed", "reward_scale", "gamestate", "worker"),
-    *("step_timeout", "restart_workers", "env_kwargs"),
+    *("step_timeout", "restart_workers", "env_kwargs", "wrapper", "monitor_keys"),
 )
 
 PACKAGES = ("tensorflow", "tensorflow-probability", "keras", "gymnasium", "numpy", "mpi4py", "ale-py", "mujoco")

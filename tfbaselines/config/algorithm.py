@@ -13,8 +13,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from tfbaselines.config.config import Config
 from tfbaselines.config.options import RunOptions
-from tfbaselines.errors import UsageError, unknown
-from tfbaselines.loading import check_eager, load_tensorflow
+from tfbaselines.errors import UsageError, bad_argument, unknown
+from tfbaselines.loading import check_eager, import_named, load_tensorflow
 
 EVERY_KIND = ("Discrete", "MultiDiscrete", "MultiBinary", "Box")
 
@@ -40,6 +40,7 @@ class Algorithm:
         num_env: default number of environments on the command line.
         action_masks: environments are wrapped so that the infos' action masks become a part of the observations.
         packed_observations: as action_masks, and observations of several parts become one row (envs/vec/packed.py).
+        imported_as: 'module:function' of a user's algorithm; empty for those of algs/.
     """
 
     config: type[Config]
@@ -56,11 +57,12 @@ class Algorithm:
     num_env: int = 1
     action_masks: bool = False
     packed_observations: bool = False
+    imported_as: str = ""
 
     @property
     def name(self) -> str:
         """Name of the package, and the value of --alg."""
-        return self.config.__module__.rpartition(".")[2]
+        return self.imported_as or self.config.__module__.rpartition(".")[2]
 
     @property
     def several_observations(self) -> bool:
@@ -77,12 +79,12 @@ class Algorithm:
     def module(self) -> ModuleType:
         """The algorithm's package, imported on first use, and TensorFlow with it."""
         load_tensorflow()
-        return importlib.import_module(self.config.__module__)
+        return importlib.import_module(self.imported_as.partition(":")[0] or self.config.__module__)
 
     @property
     def learn(self) -> Callable[..., Any]:
         """The function ``learn(network, env, **arguments)``, which trains a policy and returns a Model."""
-        return self.module.learn
+        return getattr(self.module, self.imported_as.partition(":")[2] or "learn")
 
     def wrap(self, env: Any) -> Any:
         """Wrap environments as the algorithm needs them."""
@@ -100,9 +102,26 @@ class Algorithm:
 
 def named(algorithms: Mapping[str, Algorithm], name: str) -> Algorithm:
     """Return the algorithm of this name; the error for an unknown name suggests the nearest."""
+    if ":" in name:
+        return imported(name)
     if name in algorithms:
         return algorithms[name]
     raise unknown("algorithm", name, algorithms)
+
+
+def imported(name: str) -> Algorithm:
+    """Import the algorithm 'module:function' of a user: its module has ALGORITHM, as README describes."""
+    module, _, function = name.partition(":")
+    load_tensorflow()
+    try:
+        found = import_named(module)
+    except (ImportError, TypeError) as error:
+        raise bad_argument("alg", name, f"module '{module:.80}' cannot be imported ({error!s:.200})") from None
+    algorithm = getattr(found, "ALGORITHM", None)
+    if not isinstance(algorithm, Algorithm) or not callable(getattr(found, function, None)):
+        accepted = f"{module:.80} needs ALGORITHM = Algorithm(Config, ...) and a function with @takes(ALGORITHM)"
+        raise bad_argument("alg", name, accepted)
+    return dataclasses.replace(algorithm, imported_as=name)
 
 
 WIDTH = 100

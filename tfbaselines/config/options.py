@@ -41,6 +41,7 @@ class RunOptions:
         config: description of the run, stored in each saved file; None describes learn's own arguments, and the
             environments if they can be made from an id.
         network: network of the run for its description; learn sets it.
+        monitor_keys: entries of episodes whose means are columns of the logs; make_vec_env's argument writes them.
     """
 
     resume: str | None = None
@@ -55,6 +56,7 @@ class RunOptions:
     make_eval_env: Callable[[int], Any] | None = None
     config: dict[str, Any] | None = None
     network: Any = None
+    monitor_keys: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for name, choices in (("precision", PRECISIONS), ("on_nan", ON_NAN), ("mpi_exchange", EXCHANGES)):

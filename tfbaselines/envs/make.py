@@ -6,7 +6,7 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -29,9 +29,12 @@ from tfbaselines.envs.wrappers import (
     with_quick_actions,
 )
 from tfbaselines.errors import UsageError, bad_argument, check_at_least, unknown
-from tfbaselines.loading import choose_workers_gl, find_in_working_directory
+from tfbaselines.loading import choose_workers_gl, find_in_working_directory, import_named
 
 WORKERS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
+
+# A wrapper of an environment, or 'module:Wrapper'.
+Wrapper = str | Callable[[gymnasium.Env], gymnasium.Env]
 
 # Types of environments that draw their pictures without OpenGL.
 WITHOUT_GL = ("atari", "box2d", "classic_control", "toy_text")
@@ -63,6 +66,8 @@ def make_env(
     logger_dir: str | None = None,
     initializer: Callable[[int, int], None] | None = None,
     append: bool = False,
+    wrapper: Wrapper | None = None,
+    monitor_keys: str | Sequence[str] | None = None,
 ) -> gymnasium.Env:
     """Make one environment with its monitor and wrappers; the arguments are those of make_vec_env.
 
@@ -74,7 +79,7 @@ def make_env(
     if initializer is not None:
         initializer(mpi_rank, subrank)
     _check_game_options(env_type, gamestate, wrapper_kwargs)
-    env = _bare(env_id, env_type, env_kwargs or {})
+    env = _wrapped(_bare(env_id, env_type, env_kwargs or {}), wrapper)
     name = env_id if isinstance(env_id, str) else getattr(env.spec, "id", "")
     check_spaces(env)
     if flatten_dict_observations:
@@ -84,7 +89,8 @@ def make_env(
     path = _monitor_path(logger_dir, mpi_rank, subrank)
     # A monitor inside a TimeLimit misses the truncations.
     if path or not _has(env, Monitor, before=TimeLimit):
-        env = Monitor(env, path, allow_early_resets=True, info_keywords=success, append=append)
+        keys = tuple(dict.fromkeys([*success, *listed(monitor_keys)]))
+        env = Monitor(env, path, allow_early_resets=True, info_keywords=keys, append=append)
     # Seeding begins an episode that EpisodicLifeEnv must not continue, so the wrappers come later.
     if seed is not None:
         _seed(env, subrank, seed + subrank)
@@ -96,6 +102,30 @@ def make_env(
     if reward_scale != 1:
         env = RewardScaler(env, reward_scale)
     return env
+
+
+def listed(names: str | Sequence[str] | None) -> list[str]:
+    """Return a list of names from a sequence or a text with commas."""
+    parts = names.split(",") if isinstance(names, str) else names or ()
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _wrapped(env: gymnasium.Env, wrapper: Wrapper | None) -> gymnasium.Env:
+    """Wrap an environment as if it was registered so, the first wrapper innermost."""
+    for one in [wrapper] if callable(wrapper) else listed(wrapper):
+        made = (one if callable(one) else _imported(one))(env)
+        if not isinstance(made, gymnasium.Env):
+            raise bad_argument("wrapper", one, f"it returns a Gymnasium environment, not {type(made).__name__}")
+        env = made
+    return env
+
+
+def _imported(name: str) -> Callable[[gymnasium.Env], gymnasium.Env]:
+    module, _, attribute = name.partition(":")
+    try:
+        return getattr(import_named(module), attribute)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise bad_argument("wrapper", name, f"'module:Wrapper', with a module that has it ({error!s:.200})") from None
 
 
 def _check_game_options(env_type: str, gamestate: str | None, wrapper_kwargs: dict[str, Any] | None) -> None:
@@ -191,6 +221,8 @@ def make_vec_env(
     mpi_rank: int = 0,
     step_timeout: float | None = None,
     restart_workers: int = 0,
+    wrapper: Wrapper | None = None,
+    monitor_keys: str | Sequence[str] | None = None,
 ) -> VecEnv:
     """Make several environments that are stepped together.
 
@@ -214,6 +246,9 @@ def make_vec_env(
         mpi_rank: this process's rank.
         step_timeout: seconds after which a step or reset counts as hung; for workers in processes of their own.
         restart_workers: number of workers that are replaced if they crash, raise or hang; see SubprocVecEnv.
+        wrapper: function or class around each environment, inside of its monitor; or 'module:Wrapper', several with
+            commas, the innermost first.
+        monitor_keys: entries of the info at an episode's end for the monitor file and the info's 'episode' entry.
     """
     check_at_least(1, num_env=num_env)
     check_worker(worker, step_timeout, restart_workers)
@@ -228,6 +263,7 @@ def make_vec_env(
     seed = None if seed is None else seed + RANKS_APART * mpi_rank
     game = _native_game(env_id) if env_type == "atari" and not made_by_function else None
     plain = not (force_dummy or worker or env_kwargs or initializer or start_index or gamestate or reward_scale != 1)
+    plain = plain and not (wrapper or monitor_keys)
     if game is not None and plain and set(wrapper_kwargs or {}) <= {"episode_life", "clip_rewards"}:
         return _native_atari(game, env_id, num_env, seed, wrapper_kwargs or {}, logger_dir, append, mpi_rank)
 
@@ -243,6 +279,8 @@ def make_vec_env(
         env_kwargs=env_kwargs,
         logger_dir=logger_dir,
         initializer=initializer,
+        wrapper=wrapper,
+        monitor_keys=monitor_keys,
     )
     spec = None if made_by_function else spec_of(env_id)
     makers = [_Maker(spec, make, start_index + i, seed, append) for i in range(num_env)]
@@ -369,6 +407,8 @@ def build_env(
         logger_dir=logger_dir,
         append=append,
         mpi_rank=mpi_rank,
+        wrapper=config.get("wrapper"),
+        monitor_keys=config.get("monitor_keys"),
         **limits,
     )
     if env_type == "atari":

@@ -144,6 +144,15 @@ class Episodes:
         self._latest: deque[tuple[float, float]] = deque(maxlen=in_mean)
         self.count = 0
         self._mean_reward: float | None = None
+        self._further: dict[str, deque[float]] = {}
+
+    def keep(self, keys: Sequence[str]) -> None:
+        """Keep these entries of the episodes too."""
+        self._further = {key: deque(maxlen=self._latest.maxlen) for key in keys}
+
+    def further_means(self) -> dict[str, float]:
+        """Return the means of the further entries, as columns of the logs."""
+        return {f"episode/{key}": safe_mean(values) for key, values in self._further.items()}
 
     def extend(self, episodes: list[dict[str, Any]]) -> None:
         """Store 'episode' entries of infos."""
@@ -152,6 +161,13 @@ class Episodes:
         self._mean_reward = None
         self.count += len(episodes)
         self._latest.extend((float(episode["r"]), float(episode["l"])) for episode in episodes)
+        for key, values in self._further.items():
+            for episode in episodes:
+                try:
+                    values.append(float(episode[key]))
+                except (LookupError, TypeError, ValueError):
+                    accepted = f"at the end of an episode, info['{key}'] must be a number, not {episode.get(key)!r:.80}"
+                    raise bad_argument("monitor_keys", key, accepted) from None
 
     @property
     def rewards(self) -> list[float]:
@@ -182,12 +198,17 @@ class Episodes:
 
     def state(self) -> dict[str, Any]:
         """Return the episodes and their number."""
-        return {"latest": np.asarray(self._latest, np.float64).reshape(-1, 2), "count": self.count}
+        further = {key: np.asarray(values, np.float64) for key, values in self._further.items()}
+        latest = np.asarray(self._latest, np.float64).reshape(-1, 2)
+        return {"latest": latest, "count": self.count} | ({"further": further} if further else {})
 
     def restore(self, state: dict[str, Any]) -> None:
         self._mean_reward = None
         self._latest.clear()
         self._latest.extend(tuple(row) for row in state["latest"].tolist())
+        for key, values in self._further.items():
+            values.clear()
+            values.extend(np.ravel(state.get("further", {}).get(key, [])).tolist())
         self.count = state["count"]
 
 

@@ -106,6 +106,7 @@ class Run:
         self.plan = plan
         self.clock = clock or Clock(plan)
         self.scores = scores or Scores()
+        self.scores.training.keep(self.options.monitor_keys)
         self.comm = mpi.wrap(config.comm)
         self._rates = Rates(self.name, config, ends=self.clock.end is not None)
         set_precision(available(self.options.precision, warns=self.is_root))
@@ -352,9 +353,9 @@ class Run:
         finally:
             self._calling_back = False
 
-    def _further_columns(self) -> dict[str, int]:
-        """Return the columns that only MPI runs or on_nan='skip' have."""
-        columns = {}
+    def _further_columns(self) -> dict[str, float]:
+        """Return the columns that only MPI runs, on_nan='skip' or monitor_keys have."""
+        columns = self.scores.training.further_means()
         of_all = self.steps_of_all()
         if self.comm.size > 1 or of_all != self.timesteps:
             columns["global_timesteps"] = of_all
