@@ -124,6 +124,20 @@ def test_building_rmsprop_again_keeps_its_slots(monkeypatch, few):
     np.testing.assert_equal(arrays_of(optimizer), [np.full(shape, 3.0 + i) for i, shape in enumerate(shapes)])
 
 
+def test_rmsprops_one_vector_of_a_larger_network_is_taken_apart(monkeypatch):
+    """XLA divides a vector of 2^16 numbers among threads, which took twenty times as long: an LSTM's is one no more."""
+    assert flat.FEW < 2**16
+    vector = np.arange(sum(map(np.prod, SHAPES)), dtype=np.float32)
+    for few, count in ((1000, 1), (0, len(SHAPES))):
+        monkeypatch.setattr(flat, "FEW", few)
+        optimizer = RMSProp()
+        optimizer.build(variables_of())
+        restore_slots(optimizer, {"00": vector})
+        found = arrays_of(optimizer)
+        assert len(found) == count
+        np.testing.assert_array_equal(np.concatenate([array.ravel() for array in found]), vector)
+
+
 @pytest.mark.parametrize("make", [Adam, RMSProp])
 def test_slots_of_other_variables_are_refused(make):
     optimizer, other = make(), make()

@@ -25,8 +25,9 @@ import tensorflow as tf
 from tfbaselines.compiling import compiled, prompt, rows_of
 from tfbaselines.parallel import mpi
 
-# Up to this many numbers one vector is faster than many arrays: copying a longer one takes longer than the kernels.
-FEW = 100_000
+# Up to this many numbers one vector is faster than many arrays. XLA divides the work on a vector of 2^16 numbers among
+# threads, and then computes the join again for each of its parts: twenty times as much work.
+FEW = 60_000
 
 # Parameters x rows of the batch x other ranks. Above this, computing the other ranks' gradients takes longer than
 # sending a message.

@@ -139,7 +139,13 @@ def slots(optimizer: Optimizer) -> dict[str, np.ndarray]:
 def restore_slots(optimizer: Optimizer, saved: dict[str, np.ndarray]) -> None:
     """Restore what `slots` returned; raise UsageError if it belongs to other variables."""
     values = [value for _, value in sorted(saved.items(), key=lambda item: int(item[0]))]
-    if [np.shape(value) for value in values] != [tuple(slot.shape) for slot in optimizer.variables]:
+    shapes = [tuple(slot.shape) for slot in optimizer.variables]
+    sizes = [math.prod(shape) for shape in shapes]
+    if len(values) == 1 < len(shapes) and np.shape(values[0]) == (sum(sizes),):
+        # RMSProp's one vector, in files of larger networks than have one now.
+        parts = np.split(values[0], np.cumsum(sizes)[:-1])
+        values = [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+    if [np.shape(value) for value in values] != shapes:
         raise UsageError("the saved optimizer belongs to other variables than this one's")
     for slot, value in zip(optimizer.variables, values, strict=True):
         slot.assign(value)
