@@ -285,7 +285,13 @@ def read_header(file: BinaryIO, size: int) -> Header:
     except Exception:  # numpy parses the header as Python text, which fails in many ways.
         raise UsageError("an array's header is damaged, or of an unknown version") from None
     if header.dtype.hasobject or header.dtype.names or header.dtype.subdtype:
-        raise UsageError(f"an array of type {header.dtype} is not accepted")
+        way_out = ""
+        if header.dtype.hasobject:
+            way_out = (
+                ", since reading it may run code: where you trust the file, numpy.load(file, allow_pickle=True) reads "
+                "it, and tfbaselines.demos.save_demonstrations writes episodes of any length as arrays of numbers"
+            )
+        raise UsageError(f"an array of type {header.dtype} is not accepted{way_out}")
     entries = math.prod(header.shape)
     if min(header.shape, default=0) < 0 or (entries and header.dtype.itemsize == 0 and entries > size):
         raise UsageError("an array's header states an impossible shape")

@@ -1,6 +1,7 @@
 """baselines' expert data set."""
 
 import os
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -45,6 +46,26 @@ def test_it_stands_for_its_file(path):
     data = Mujoco_Dset(path)
     assert os.fspath(data) == str(path)
     assert len(load_demonstrations(data, space, actions)) == 20
+
+
+def test_recorded_files_are_read_too():
+    """Episodes of any length."""
+    path = Path(__file__).parents[2] / "data/demos/cartpole.npz"
+    arrays, data = np.load(path), Mujoco_Dset(path, traj_limitation=3, randomize=False)
+    first = arrays["lengths"][:3]
+    assert (data.num_traj, data.num_transition) == (3, first.sum())
+    np.testing.assert_array_equal(data.obs, arrays["obs"][: first.sum()])
+    np.testing.assert_array_equal(data.acs, arrays["actions"][: first.sum()])
+    ends = first.cumsum()
+    assert data.rets.tolist() == [arrays["rewards"][end - n : end].sum() for n, end in zip(first, ends, strict=True)]
+    assert Mujoco_Dset(path.with_name("hopper.npz")).num_traj == 10
+
+
+def test_files_that_need_pickle_are_named_with_a_way_out(tmp_path):
+    np.savez(tmp_path / "old.npz", obs=np.array([np.zeros((2, 3)), np.zeros((5, 3))], object))
+    words = r"expert_path='.*old.npz' .* an array of type object is not accepted, since .* numpy.load"
+    with pytest.raises(UsageError, match=words):
+        Mujoco_Dset(tmp_path / "old.npz")
 
 
 def test_mistakes_are_one_line(path, tmp_path):

@@ -37,6 +37,7 @@ TYPES = {"int": int, "float": float, "str": str}
 
 # Arrays of an expert file: E episodes of L steps.
 SHAPES = {"acs": ("E", "L", ...), "ep_rets": ("E",), "rews": ("E", "L"), "obs": ("E", "L", ...)}
+OUR_SHAPES = {"actions": ("T", ...), "lengths": ("E",), "rewards": ("T",), "obs": ("T", ...)}
 
 
 class AbstractEnvRunner(ABC):
@@ -302,14 +303,14 @@ def gail_learn(*args: Any, **kwargs: Any) -> Any:
 
 
 class Mujoco_Dset:
-    """Episodes of an expert file (arrays obs, acs, rews [E, L, ...], ep_rets [E]), row by row.
+    """Episodes of an expert file, row by row: baselines' (obs, acs, rews [E, L, ...], ep_rets [E]) or record's.
 
     It is accepted in place of the file: ``gail.learn("mlp", env, demo_path=Mujoco_Dset("expert.npz"))``.
 
     Attributes:
-        obs, acs: [E * L, ...] observations and actions.
+        obs, acs: [T, ...] observations and actions of all rows.
         rets: [E] returns; `avg_ret` and `std_ret` are their mean and standard deviation.
-        num_traj, num_transition: number of episodes, E, and of rows, E * L.
+        num_traj, num_transition: number of episodes, E, and of rows, T.
 
     Args:
         expert_path: the file.
@@ -324,20 +325,26 @@ class Mujoco_Dset:
         self.path = os.fspath(expert_path)
         try:
             arrays = read_archive(self.path)
-            for name, shape in SHAPES.items():
+            for name, shape in (OUR_SHAPES if "about" in arrays else SHAPES).items():
                 check_array(name, arrays.get(name), shape)
         except OSError as error:
             raise bad_argument("expert_path", self.path, f"a file ({(error.strerror or str(error)).lower()})") from None
         except ValueError as error:
             raise bad_argument("expert_path", self.path, f"an expert file: {error}") from None
-        count = len(arrays["obs"]) if traj_limitation < 0 else traj_limitation
-        self.rets = arrays["rews"][:count].sum(axis=1)
+        if "about" in arrays:
+            lengths = arrays["lengths"].astype(np.int64)
+            obs, acs, rewards = (arrays[name] for name in ("obs", "actions", "rewards"))
+        else:
+            lengths = np.full(*arrays["rews"].shape)
+            obs, acs, rewards = (arrays[name].reshape(-1, *arrays[name].shape[2:]) for name in ("obs", "acs", "rews"))
+        self.num_traj = len(lengths) if traj_limitation < 0 else min(traj_limitation, len(lengths))
+        self.num_transition = int(lengths[: self.num_traj].sum())
+        ends = np.cumsum(lengths[: self.num_traj])
+        self.rets = np.array([part.sum() for part in np.split(rewards, ends)[: self.num_traj]])
         self.avg_ret = float(self.rets.mean())
         self.std_ret = float(self.rets.std())
-        self.obs, self.acs = (arrays[name][:count].reshape(-1, *arrays[name].shape[2:]) for name in ("obs", "acs"))
-        self.acs = np.squeeze(self.acs)
-        self.num_traj = min(count, len(arrays["obs"]))
-        self.num_transition = len(self.obs)
+        self.obs = obs[: self.num_transition]
+        self.acs = np.squeeze(acs[: self.num_transition])
         self.randomize = randomize
         cut = int(self.num_transition * train_fraction)
         self._rows = {None: np.arange(self.num_transition)}
