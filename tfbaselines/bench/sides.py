@@ -108,66 +108,47 @@ def make_peer(case: Case, env: Any) -> Any:
     """Make the peer's algorithm with the case's numbers."""
     module, name = case.get("peer", "stable_baselines3:PPO").split(":")
     policy = "MlpLstmPolicy" if case["network"] == "lstm" else "CnnPolicy" if of_pixels(case) else "MlpPolicy"
-    if "peer_learn" in case:
-        numbers = case["peer_learn"]
-    else:
-        numbers = {"PPO": ppo_numbers, "DQN": dqn_numbers}.get(name, off_policy_numbers)(case)
-        if name == "SAC":
-            numbers["ent_coef"] = "auto"
+    numbers = case.get("peer_learn") or peer_numbers(name, case)
     if module != "sbx":
         numbers = numbers | {"device": "cpu"}
     return getattr(importlib.import_module(module), name)(policy, env, seed=0, **numbers)
 
 
-def ppo_numbers(case: Case) -> dict[str, Any]:
-    """Return the arguments of the peer's PPO."""
+# The peer's names of our arguments.
+NAMES = {
+    "n_steps": "nsteps",
+    "n_epochs": "noptepochs",
+    "gamma": "gamma",
+    "gae_lambda": "lam",
+    "learning_rate": "lr",
+    "clip_range": "cliprange",
+    "ent_coef": "ent_coef",
+    "buffer_size": "buffer_size",
+    "batch_size": "batch_size",
+    "learning_starts": "learning_starts",
+    "target_update_interval": "target_network_update_freq",
+    "exploration_fraction": "exploration_fraction",
+    "exploration_final_eps": "exploration_final_eps",
+}
+
+
+def peer_numbers(name: str, case: Case) -> dict[str, Any]:
+    """Translate the case's arguments to those of the peer's PPO, DQN, SAC, TD3 or DDPG."""
     learn = case["learn"]
-    return {
-        "n_steps": learn["nsteps"],
-        "batch_size": case["num_env"] * learn["nsteps"] // learn["nminibatches"],
-        "n_epochs": learn["noptepochs"],
-        "gamma": learn["gamma"],
-        "gae_lambda": learn["lam"],
-        "learning_rate": learn["lr"],
-        "clip_range": learn["cliprange"],
-        "ent_coef": learn["ent_coef"],
-        "vf_coef": 0.5,
-        "max_grad_norm": 0.5,
-    }
-
-
-def off_policy_numbers(case: Case) -> dict[str, Any]:
-    """Return the arguments of the peer's SAC, TD3 or DDPG: a gradient step after every step, its default."""
-    learn = case["learn"]
-    return {
-        "learning_rate": 1e-3,
-        "batch_size": learn["batch_size"],
-        "learning_starts": learn["start_steps"],
-        "train_freq": 1,
-        "gradient_steps": 1,
-        "policy_kwargs": {"net_arch": list(learn["hidden_sizes"])},
-    }
-
-
-def dqn_numbers(case: Case) -> dict[str, Any]:
-    """Return the arguments of the peer's DQN; both sides clip gradients at a norm of 10."""
-    learn = case["learn"]
-    # Steps of each environment from one training to the next.
-    collected = max(1, learn["train_freq"] // case["num_env"])
-    return {
-        "learning_rate": learn["lr"],
-        "gamma": learn["gamma"],
-        "buffer_size": learn["buffer_size"],
-        "batch_size": learn["batch_size"],
-        "learning_starts": learn["learning_starts"],
-        "train_freq": collected,
-        "gradient_steps": collected * case["num_env"] * learn.get("gradient_steps", 1) // learn["train_freq"],
-        "target_update_interval": learn["target_network_update_freq"],
-        "exploration_fraction": learn["exploration_fraction"],
-        "exploration_final_eps": learn["exploration_final_eps"],
-        # The network over the pixels has its dense layer already.
-        "policy_kwargs": {"net_arch": [] if of_pixels(case) else list(learn["hidden_sizes"])},
-    }
+    numbers = {theirs: learn[ours] for theirs, ours in NAMES.items() if ours in learn}
+    if name == "PPO":
+        batch_size = case["num_env"] * learn["nsteps"] // learn["nminibatches"]
+        return numbers | {"batch_size": batch_size, "vf_coef": 0.5, "max_grad_norm": 0.5}
+    # The network over the pixels has its dense layer already.
+    numbers["policy_kwargs"] = {"net_arch": [] if of_pixels(case) else list(learn["hidden_sizes"])}
+    if name == "DQN":
+        # Both sides clip gradients at a norm of 10. Steps of each environment from one training to the next:
+        collected = max(1, learn["train_freq"] // case["num_env"])
+        steps = collected * case["num_env"] * learn.get("gradient_steps", 1) // learn["train_freq"]
+        return numbers | {"train_freq": collected, "gradient_steps": steps}
+    # A gradient step after every step, the peer's default.
+    numbers |= {"learning_rate": 1e-3, "learning_starts": learn["start_steps"], "train_freq": 1, "gradient_steps": 1}
+    return numbers | ({"ent_coef": "auto"} if name == "SAC" else {})
 
 
 if __name__ == "__main__":
