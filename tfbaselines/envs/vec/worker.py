@@ -14,6 +14,7 @@ import re
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
@@ -70,7 +71,7 @@ def why(error: BaseException) -> str:
     """Explain a failure in one line: the rule that the environment broke, or the exception with its file and line."""
     if isinstance(error, EnvironmentFault):
         return str(error)
-    return fault_of(error) or f"{type(error).__name__}: {text_of(error)}{place(error)}"
+    return fault_of(error) or fault_of_gl(error) or f"{type(error).__name__}: {text_of(error)}{place(error)}"
 
 
 def text_of(error: BaseException) -> str:
@@ -79,6 +80,13 @@ def text_of(error: BaseException) -> str:
         return " ".join(str(error).split())
     except Exception as second:
         return f"its text cannot be shown ({type(second).__name__})"
+
+
+def fault_of_gl(error: BaseException) -> str | None:
+    """Return the packages that are missing if an exception is one of OpenGL."""
+    if not OF_GL.search(f"{type(error).__module__} {text_of(error)}"):
+        return None
+    return f"OpenGL does not start here ({type(error).__name__}: {text_of(error):.200}): {GL_PACKAGES}"
 
 
 def fault_of(error: BaseException) -> str | None:
@@ -219,11 +227,10 @@ def picture(env: gymnasium.Env) -> np.ndarray:
     except NotImplementedError:
         reason = "it cannot be rendered"
     except Exception as error:
-        if OF_GL.search(f"{type(error).__module__} {text_of(error)}"):
-            reason = f"OpenGL does not start here ({type(error).__name__}: {text_of(error):.200}): {GL_PACKAGES}"
-        elif isinstance(error, ImportError | gymnasium.error.DependencyNotInstalled):
+        reason = fault_of_gl(error)
+        if reason is None and isinstance(error, ImportError | gymnasium.error.DependencyNotInstalled):
             reason = text_of(error)
-        else:
+        if reason is None:
             raise
     raise EnvironmentFault(f"no pictures of {env.unwrapped}: {reason}")
 
@@ -244,6 +251,8 @@ def serve(pipe: Connection, parents_end: Connection, makers: CloudpickleWrapper,
     if os.environ.get(SAFE_PATH) == BY_PARENT:
         # It is for the start of this process, not for programs that an environment starts.
         del os.environ[SAFE_PATH]
+    # Without a display GLFW warns before the exception that is shown.
+    warnings.filterwarnings("ignore", module="glfw")
     parents_end.close()
     share = _Share(pipe, first)
     try:
