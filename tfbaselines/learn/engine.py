@@ -138,15 +138,13 @@ class Engine:
         step: number of gradient steps so far.
 
     Args:
-        phases: in their order within a step.
+        phases: in their order.
         prepare: adds to a batch what all phases share, outside of any gradient.
         merged: between `prepare` and the phases.
         together: compute every phase's gradients before any phase changes its variables. Between ranks the gradients
             are then one message.
         after: compiled function that ends a step, in steps 0, after_every, ...
-        after_every: see `after`.
         jit: compile with XLA; see policy/layers.py.
-        comm: the ranks over which gradients are averaged.
         rank_weight: weight of this rank in the averages.
     """
 
@@ -208,14 +206,9 @@ class Engine:
         return plain(_together(statistics))
 
     def block(self, block: dict[str, Any], **coefficients: float) -> dict[str, np.ndarray]:
-        """Take one step on each batch of a block.
+        """Take one step on each batch of a block [K, B, ...]; the coefficients become part of each batch.
 
-        Args:
-            block: arrays [K, B, ...], or dictionaries of them.
-            coefficients: learning rates and other numbers; they become part of each batch.
-
-        Returns:
-            The phases' statistics [K] or [K, B], without the steps when a phase was not due.
+        The result has the phases' statistics [K] or [K, B], without the steps when a phase was not due.
         """
         count, rows = leaves_of(block)[0].shape[:2]
         scalars = {name: np.full(count, value, np.float32) for name, value in coefficients.items()}
@@ -228,14 +221,10 @@ class Engine:
         return _together(statistics)
 
     def repeat(self, data: dict[str, np.ndarray], **coefficients: float) -> Outcome:
-        """Take all steps of each phase in turn, on all rows of some data.
+        """Take all steps of each phase in turn, on all rows of some data; for the arguments see `minibatches`.
 
         Over several ranks, the statistic that ends a phase is averaged in the gradients' message, so that all ranks end
         in the same step.
-
-        Args:
-            data: arrays with the same first axis.
-            coefficients: learning rates and other numbers; they become part of the batch.
         """
         structure = one_row((data, scalars_of(coefficients)))
         before, after, steps = self._calls("repeat", self._repeat, structure, len(leaves_of(data)[0]))
@@ -249,9 +238,6 @@ class Engine:
         Args:
             parts: for each part its arrays, with the same first axis, and its weight: the number of terms in its mean.
             coefficients: learning rate and other numbers; they become part of each batch.
-
-        Returns:
-            Weighted means of the statistics, of before the step.
         """
         sums = None
         total = 0.0
@@ -266,12 +252,7 @@ class Engine:
         return plain(statistics)
 
     def descend(self, gradient: np.ndarray, **coefficients: float) -> None:
-        """Take one step of the only phase along a gradient that was computed elsewhere, equal on every rank.
-
-        Args:
-            gradient: vector of all variables' numbers.
-            coefficients: the learning rate.
-        """
+        """Take one step of the only phase along a vector that was computed elsewhere, equal on every rank."""
         structure = one_row((np.asarray(gradient, np.float32), scalars_of(coefficients)))
         self._local("descend", self._descend, structure)
         self.step += 1

@@ -147,13 +147,9 @@ class Exchange:
         return compiled(function, self._jit and not self._messages)
 
     def mean(self, function: Function) -> Callable[..., tuple[Arrays, Any]]:
-        """Make the averages over ranks of a function's results.
+        """Make a function of the ranks' batches and further arguments, which are equal on all ranks.
 
-        Args:
-            function: takes a rank's batch and further arguments, which are equal on all ranks.
-
-        Returns:
-            Function of the batches and the further arguments that returns the averages, and this rank's own results.
+        It returns the averages of a function's arrays over the batches, and this rank's own results.
         """
         return self._over_messages(function) if self._messages else self._over_batches(function)
 

@@ -32,17 +32,9 @@ LEAST_GRADIENT = 1e-8
 def conjugate_gradient(
     product: Product, b: tf.Tensor, iterations: int, tolerance: float = 1e-10, epsilon: float = 0.0
 ) -> tf.Tensor:
-    """Solve A x = b from x = 0, for a symmetric positive definite A.
+    """Solve A x = b from x = 0, for a symmetric positive definite A, until the squared residual is below `tolerance`.
 
-    Args:
-        product: returns A p for a vector p [P].
-        b: vector [P].
-        iterations: largest number of iterations.
-        tolerance: stop when the squared residual falls below it.
-        epsilon: added to denominators.
-
-    Returns:
-        x [P].
+    `product` returns A p for a vector p; epsilon is added to denominators.
     """
 
     def unsolved(residual: tf.Tensor, *_: tf.Tensor) -> tf.Tensor:
@@ -94,13 +86,7 @@ class LineSearch:
     def run(
         self, measure: Callable[[tf.Tensor], tf.Tensor], theta: tf.Tensor, step: tf.Tensor, before: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Try parts of a step.
-
-        Args:
-            measure: returns the measure [K] at parameters [P].
-            theta: parameters before the step [P].
-            step: the whole step [P].
-            before: measure at theta [K].
+        """Try parts of a step [P] from parameters theta [P], where the measure is `before` [K].
 
         Returns:
             The parameters [P], the measure at the last parameters tried [K], the part taken, and the number of tries.
@@ -151,7 +137,6 @@ class NaturalGradient:
         tolerance: see conjugate_gradient.
         epsilon: added to the denominators of the conjugate gradient and of the step's size.
         jit: compile with XLA; see policy/layers.py.
-        comm: the ranks that train together.
     """
 
     def __init__(

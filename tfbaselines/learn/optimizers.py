@@ -72,13 +72,8 @@ class RMSProp(Rule):
 
     With a start at one, the first steps are small for any gradient; with a start at zero they all have the size lr.
 
-    Args:
-        alpha: decay of the mean square.
-        epsilon: inside the square root.
-
-    Attributes:
-        variables: the mean squares: one vector for small networks, where the formula is fastest; otherwise one for each
-            variable, for the fused kernel.
+    The slots are the mean squares: one vector for small networks, where the formula is fastest; otherwise one for each
+    variable, for the fused kernel.
     """
 
     def __init__(self, alpha: float = 0.99, epsilon: float = 1e-5) -> None:
@@ -154,13 +149,7 @@ def restore_slots(optimizer: Optimizer, saved: dict[str, np.ndarray]) -> None:
 class AveragedPolicy:
     """The average of a policy's weights: w_avg <- alpha w_avg + (1 - alpha) w after each update.
 
-    Attributes:
-        policy: the policy with the averaged weights.
-
-    Args:
-        policy: the policy to follow.
-        copy: a policy of the same kind; its weights become the average.
-        alpha: share of the old average in the new one.
+    Its attribute `policy` has the averaged weights: it is the copy, a policy of the same kind.
     """
 
     def __init__(self, policy: Policy, copy: Policy, alpha: float) -> None:

@@ -24,12 +24,9 @@ class HindsightReplay(Replay):
     the replay is meant for environments with episodes that end by their time limit.
 
     Args:
-        env: the environments.
-        size: transitions to keep, over all environments.
-        gamma: discount per step.
+        env: see Storage, as for size, gamma and keep_ends.
         compute_reward: function of achieved and desired goals that returns rewards, on the scale of the stored ones.
         replay_k: number of rows with a new goal for each row with its original goal.
-        keep_ends: keep the last observation also after a termination, as in Replay.
     """
 
     def __init__(

@@ -228,13 +228,7 @@ class Storage:
     def rebuild(
         self, state: dict[str, Any], pieces: Iterable[tuple[int, dict[str, Any]]], episodes_continue: bool
     ) -> None:
-        """Restore the result of `state` and pieces of `items`; the replay is empty after an error.
-
-        Args:
-            state: the result of `state`.
-            pieces: the number of the first step, and the result of `items`.
-            episodes_continue: see `load`.
-        """
+        """Restore the result of `state` and pieces of `items`; the replay is empty after an error."""
         stored, filled = state["stored"], state["steps"]
         if type(stored) is not int or type(filled) is not int or not 0 <= filled <= stored:
             raise UsageError("the number of its steps is missing")

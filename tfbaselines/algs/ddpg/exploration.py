@@ -17,18 +17,9 @@ from tfbaselines.training.off_policy import OffPolicyModel, OffPolicyRun
 
 
 class Exploration:
-    """Chooses actions with noise.
+    """Chooses actions with the noise that noise_type describes, as in policy/noise.py.
 
-    Attributes:
-        perturbed: the actor with noise in its parameters, or None.
-
-    Args:
-        model: model of the actor.
-        noise_type: description of the noise, as in policy/noise.py.
-        num_envs: number of environments.
-        make_copy: makes another policy of the same kind, for noise in its parameters.
-        rng: numpy generator.
-        comm: the ranks that train together.
+    `make_copy` makes another policy of the same kind; `perturbed` is the actor with noise in its parameters, or None.
     """
 
     def __init__(

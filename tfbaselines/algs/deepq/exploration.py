@@ -35,17 +35,9 @@ def with_noise(block: dict[str, Any], noise_size: int, rng: np.random.Generator)
 
 
 class EpsilonGreedy:
-    """Chooses the action of the largest value, or with probability epsilon any allowed action.
+    """Chooses the action of the largest value, or with probability epsilon, a function of the step, any allowed one.
 
-    Noisy layers draw new noise in every step.
-
-    Attributes:
-        steps: environment steps so far.
-
-    Args:
-        model: the model; its actor chooses the actions.
-        epsilon: function of the step that returns the probability.
-        rng: numpy generator.
+    Noisy layers draw new noise in every step. The attribute `steps` counts environment steps.
     """
 
     def __init__(self, model: Any, epsilon: Callable[[int], float], rng: np.random.Generator) -> None:
@@ -91,12 +83,7 @@ class ParameterNoise:
     Every step adapts the size of the noise. The noise should move the policy, taken as the softmax of the values, as
     far as epsilon-greedy actions would: by a KL divergence of -log(1 - epsilon + epsilon / |A|).
 
-    Args:
-        policy: the Q-network.
-        make_copy: makes another Q-network of the same kind.
-        epsilon: function of the step that returns the probability of a random action.
-        rng: numpy generator.
-        comm: the ranks, which adapt the size together.
+    Epsilon is a function of the step. Ranks adapt the size together.
     """
 
     def __init__(

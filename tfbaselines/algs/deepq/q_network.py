@@ -341,13 +341,7 @@ def build_q_network(
 
     A network with convolutions takes the observation itself; any other network takes a Trunk's features.
 
-    Args:
-        env: anything with observation_space and action_space.
-        network: a registered network's name, or a builder.
-        vis_encode_type: encoder of images below a dense network: simple, nature_cnn or resnet.
-        comm: see BasePolicy.
-        kind: further arguments of QNetwork.
-        network_kwargs: arguments of the network builder.
+    `kind` has further arguments of QNetwork; the others are as those of policy/actor_critic.py.
     """
     network_fn = get_network_builder(network)(**network_kwargs)
     whole = takes_observations(network_fn, without_mask(env.observation_space))
