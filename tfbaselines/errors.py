@@ -2,8 +2,10 @@
 
 import contextlib
 import difflib
+import functools
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 # Characters of a value that an error shows.
 LONGEST_VALUE = 300
@@ -67,6 +69,21 @@ def check_at_least(least: float, **values: float) -> None:
     for name, value in values.items():
         if not value >= least:
             raise bad_argument(name, value, f"at least {least}")
+
+
+def renamed(**names: str) -> Callable[[Callable], Callable]:
+    """Decorate a function: an argument with a name of Stable-Baselines3 is a UsageError that names the one here."""
+
+    def decorate(function: Callable) -> Callable:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            for name in names.keys() & kwargs.keys():
+                raise UsageError(f"Stable-Baselines3's {name} is {names[name]} here")
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
 
 
 def given(**values: float | None) -> dict[str, float]:

@@ -13,6 +13,7 @@ from tfbaselines.config.stable_baselines3 import OTHERS, TWINS
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.envs.vec import VecFrameStack
 from tfbaselines.envs.wrappers import VecNormalize
+from tfbaselines.errors import UsageError
 from tfbaselines.policy.networks import NETWORKS
 
 
@@ -44,3 +45,17 @@ def test_the_example_runs(capsys):
     namespace = {}
     exec(EXAMPLE, namespace)
     assert namespace["action"].shape == (4,) and namespace["state"] is None
+
+
+def test_arguments_of_wrappers_by_their_names_there_name_those_here():
+    env = make_vec_env("CartPole-v1")
+    calls = {
+        "n_envs is num_env": lambda: make_vec_env("CartPole-v1", n_envs=2),
+        "norm_obs is ob": lambda: VecNormalize(env, norm_obs=True),
+        "n_stack is nstack": lambda: VecFrameStack(env, n_stack=4),
+    }
+    for words, call in calls.items():
+        with pytest.raises(UsageError, match=f"^Stable-Baselines3's {words} here$"):
+            call()
+    with pytest.raises(TypeError, match="nothing"):
+        VecNormalize(env, nothing=1)

@@ -1,3 +1,4 @@
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -5,6 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from tfbaselines.envs.make import make_vec_env
 from tfbaselines.envs.tiny import ConstantRewardEnv, DiscreteIdentityEnv
 from tfbaselines.envs.vec import DummyVecEnv
 from tfbaselines.envs.wrappers import VecNormalize
@@ -154,3 +156,25 @@ def test_ranks_share_what_they_have_seen():
     assert ranks[0].ret_rms.state() == ranks[1].ret_rms.state() and ranks[0].ret_rms.count == pytest.approx(
         24, abs=1e-3
     )
+
+
+def test_a_filter_of_the_users_own_is_called_and_pickles_work_as_in_baselines():
+    class Doubled(VecNormalize):
+        def _obfilt(self, obs):
+            return 2 * obs
+
+    plain, doubled = noisy(), Doubled(noisy())
+    for ours, theirs in zip(play(plain, 3), play(doubled, 3), strict=True):
+        first, second = (one[0] if isinstance(one, tuple) else one for one in (ours, theirs))
+        np.testing.assert_array_equal(2 * first, second)
+    env = VecNormalize(noisy())
+    play(env, 6)
+    statistics = pickle.loads(pickle.dumps((env.ob_rms, env.ret_rms)))
+    for kept, rms in zip(statistics, (env.ob_rms, env.ret_rms), strict=True):
+        np.testing.assert_array_equal(kept.mean, rms.mean)
+        kept.update(np.ones((3, *rms.mean.shape)))
+    cart = VecNormalize(make_vec_env("CartPole-v1", num_env=2, seed=0))
+    cart.reset()
+    again = pickle.loads(pickle.dumps(cart))
+    for one, other in zip(cart.step(np.ones(2, int))[:3], again.step(np.ones(2, int))[:3], strict=True):
+        np.testing.assert_array_equal(one, other)

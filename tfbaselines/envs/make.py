@@ -28,7 +28,7 @@ from tfbaselines.envs.wrappers import (
     is_environment,
     with_quick_actions,
 )
-from tfbaselines.errors import UsageError, bad_argument, check_at_least, unknown
+from tfbaselines.errors import UsageError, bad_argument, check_at_least, renamed, unknown
 from tfbaselines.loading import choose_workers_gl, find_in_working_directory, import_named
 
 WORKERS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
@@ -202,6 +202,9 @@ def _monitor_path(logger_dir: str | None, mpi_rank: int, subrank: int) -> str | 
     return os.path.join(logger_dir, f"{mpi_rank}.{subrank}") if logger_dir else None
 
 
+@renamed(
+    n_envs="num_env", monitor_dir="logger_dir", vec_env_cls="worker='subproc'", vec_env_kwargs="worker and step_timeout"
+)
 def make_vec_env(
     env_id: str | Callable[..., gymnasium.Env],
     env_type: str | None = None,

@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 from tfbaselines.envs import layers_of
 from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper, change_last, find_wrapper
-from tfbaselines.errors import UsageError, bad_argument, warn
+from tfbaselines.errors import UsageError, bad_argument, renamed, warn
 from tfbaselines.parallel.moments import RunningMeanStd
 
 
@@ -280,6 +280,7 @@ class VecNormalize(VecEnvWrapper):
         training: update the statistics; False keeps them (playing, evaluating).
     """
 
+    @renamed(norm_obs="ob", norm_reward="ret", clip_obs="clipob", clip_reward="cliprew")
     def __init__(
         self,
         venv: VecEnv,
@@ -306,12 +307,12 @@ class VecNormalize(VecEnvWrapper):
 
     def reset(self) -> np.ndarray:
         self.ret = np.zeros(self.num_envs)
-        return self._observe(self.venv.reset())
+        return self._obfilt(self.venv.reset())
 
     def step_wait(self) -> StepResult:
         obs, rewards, dones, infos = self.venv.step_wait()
         self.ret = self.ret * self.gamma + rewards
-        obs = self._observe(obs)
+        obs = self._obfilt(obs)
         if self.ret_rms is not None:
             if self.training:
                 self.ret_rms.update(self.ret)
@@ -351,7 +352,7 @@ class VecNormalize(VecEnvWrapper):
             if rms is not None:
                 rms.merge(comm)
 
-    def _observe(self, obs: np.ndarray) -> np.ndarray:
+    def _obfilt(self, obs: np.ndarray) -> np.ndarray:
         if self.ob_rms is None:
             return obs
         if self.training:

@@ -24,6 +24,12 @@ class RunningMeanStd:
         # Several threads may update the statistics.
         self._lock = threading.Lock()
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
+
     def update(self, x: np.ndarray) -> None:
         """Merge a batch [B, ...]."""
         count = len(x)

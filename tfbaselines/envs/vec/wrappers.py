@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from tfbaselines.envs.monitor import ResultsWriter
 from tfbaselines.envs.vec.base import LAST, StepResult, VecEnv, VecEnvObservationWrapper, VecEnvWrapper
-from tfbaselines.errors import UsageError, unknown, warn
+from tfbaselines.errors import UsageError, renamed, unknown, warn
 
 
 class VecFrameStack(VecEnvWrapper):
@@ -22,6 +22,7 @@ class VecFrameStack(VecEnvWrapper):
     The stack moves by one channel a step, also if a frame has several channels, as in the original.
     """
 
+    @renamed(n_stack="nstack", channels_order="the last axis")
     def __init__(self, venv: VecEnv, nstack: int) -> None:
         space = venv.observation_space
         if not isinstance(space, spaces.Box) or not space.shape:
