@@ -13,7 +13,7 @@ from tfbaselines.envs.make import make_vec_env
 from tfbaselines.errors import UsageError
 from tfbaselines.logs import logger
 from tfbaselines.logs.logger import read_csv
-from tfbaselines.run import main
+from tfbaselines.run import command as main
 
 WRAPPERS = """
 import gymnasium
