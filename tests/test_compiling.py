@@ -159,3 +159,32 @@ def test_graphs_with_custom_gradients_are_freed():
     del function
     gc.collect()
     assert graph() is None
+
+
+def test_equal_functions_share_a_program_of_xla_with_their_own_variables():
+    def function(start, factor=2.0):
+        variable = tf.Variable([start, start])
+
+        def step(x):
+            rows = rows_of(3, lambda k: variable * tf.cast(k, tf.float32) + x)
+            variable.assign_add(factor * rows[1])
+            return {"rows": rows, "sum": tf.reduce_sum(rows)}
+
+        return prompt(compiled(step, jit=True)), variable
+
+    before = len(compiling._programs)
+    (one, first), (two, second) = function(1.0), function(5.0)
+    x = tf.constant([1.0, 0.0])
+    for _ in range(2):
+        one(x)
+        found = two(x)
+    np.testing.assert_array_equal(first, [17.0, 9.0])
+    np.testing.assert_array_equal(second, [53.0, 45.0])
+    np.testing.assert_array_equal(found["rows"][2], [35.0, 30.0])
+    assert len(compiling._programs) == before + 1
+    # Another constant, name of a result, or shape is another program.
+    function(1.0, factor=3.0)[0](x)
+    prompt(compiled(lambda x: {"a": x + 1.0}, jit=True))(x)
+    prompt(compiled(lambda x: {"b": x + 1.0}, jit=True))(x)
+    prompt(compiled(lambda x: {"b": x + 1.0}, jit=True))(tf.ones(3))
+    assert len(compiling._programs) == before + 5

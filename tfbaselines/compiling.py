@@ -153,7 +153,10 @@ def fingerprint(found: Any) -> bytes:
 def _described(nodes: Sequence[Any], names: dict[str, int], library: dict[str, Any]) -> Iterator[str]:
     """Describe nodes by the numbers of the nodes before them; functions by their content."""
     for node in nodes:
-        yield f"{node.op} {node.device} {[_renamed(name, names) for name in node.input]}"
+        inputs = [_renamed(name, names) for name in node.input]
+        # The order of control inputs is that of a set.
+        controls = sorted(name for name in inputs if name.startswith("^"))
+        yield f"{node.op} {node.device} {[name for name in inputs if not name.startswith('^')]} {controls}"
         for key, value in sorted(node.attr.items()):
             if key in ("_gradient_op_type", "_class"):
                 continue

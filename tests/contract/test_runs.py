@@ -1,11 +1,14 @@
 """Every algorithm's runs: seeds, callbacks, resuming, and what they cost."""
 
+import gc
 import shutil
 from functools import partial
 
 import gymnasium
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from helpers import vec
 from small_environments import Still
 from small_runs import (
@@ -27,9 +30,12 @@ from small_runs import (
     weights,
 )
 
+from tfbaselines import compiling
 from tfbaselines.algs import get
+from tfbaselines.compiling import compiled
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.policy.base import BasePolicy
 from tfbaselines.training.checkpoint import Checkpoints
 from tfbaselines.training.run import Run
 
@@ -194,3 +200,27 @@ def test_nothing_is_traced_twice_and_memory_stays_flat(alg, network, tmp_path):
     train(tmp_path, alg, own_identity(alg), LENGTHS[network][1], network, run=RunOptions(callback=steady))
     # Tables are learnt without TensorFlow.
     assert steady.traces() > 0 or get(alg).tabular
+
+
+def kept():
+    """Numbers of graphs, policies, Keras models and programs of XLA in this process."""
+    gc.collect()
+    graph = type(compiled(tf.ones).get_concrete_function((1,)).graph)
+    objects = gc.get_objects()
+    counts = {kind: sum(isinstance(one, kind) for one in objects) for kind in (graph, BasePolicy, keras.Model)}
+    return counts | {"programs": len(compiling._programs)}
+
+
+QUICK_TO_COMPILE = ("deepq", "ppo2", "sac")
+
+
+@pytest.mark.parametrize(
+    "alg", [name if name in QUICK_TO_COMPILE else pytest.param(name, marks=pytest.mark.slow) for name in ALGORITHMS]
+)
+def test_learning_again_in_one_process_keeps_nothing(alg, tmp_path):
+    found = []
+    for name in ("first", "second"):
+        train(tmp_path / name, alg, own_identity(alg), 2)
+        found.append(kept())
+    assert found[0] == found[1]
+    assert rows(tmp_path / "first").equals(rows(tmp_path / "second"))
