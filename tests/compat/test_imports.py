@@ -32,6 +32,7 @@ OWN_LINES = [
     "from tfbaselines.algos.tf1.sac.sac import sac",
     "import tfbaselines.algos.tf1.sac.core as core",
     "from tfbaselines.plot_util import plot_results",
+    "from tfbaselines import EpochLogger",
 ]
 
 

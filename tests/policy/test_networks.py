@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfbaselines.policy.layers import has_convolutions
+from tfbaselines.policy.layers import has_convolutions, named_activation
 from tfbaselines.policy.networks import NETWORKS, get_network_builder, mlp, register
 
 IMAGE, VECTOR = (44, 40, 2), (5,)
@@ -56,7 +56,8 @@ def test_every_network_builds_and_runs(name):
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_argument_has_a_default(name):
-    assert all(p.default is not p.empty for p in inspect.signature(get_network_builder(name)).parameters.values())
+    parameters = inspect.signature(get_network_builder(name)).parameters.values()
+    assert all(p.default is not p.empty for p in parameters if p.kind is not p.VAR_KEYWORD)
 
 
 @pytest.mark.parametrize(
@@ -292,10 +293,81 @@ def test_networks_that_are_neither_are_one_line():
         (lambda: lambda x, nenv: x, "recurrent networks have names"),
         (lambda x, nenv: x, "recurrent networks have names"),
         (lambda x: (x, {}), "not tuple"),
-        (lambda input_shape: keras.layers.Dense(3), r"it returns keras.Model\(inputs, outputs\), not Dense"),
-        (lambda input_shape: None, r"it returns keras.Model\(inputs, outputs\), not NoneType"),
+        (lambda input_shape: None, "a function of the input's shape must return a Keras model, it returned None"),
         (lambda: None, "network=None is not valid: a function of one tensor, or a builder"),
     ):
         with pytest.raises(ValueError, match=words) as error:
             get_network_builder(network)()((3,))
         assert "\n" not in str(error.value)
+
+
+class Sub(keras.Model):
+    """A model that has no shapes before it is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden = keras.layers.Dense(7, "relu")
+
+    def call(self, x):
+        return self.hidden(x)
+
+
+@pytest.mark.parametrize(
+    "make", [Sub, lambda: keras.layers.Dense(7), lambda: keras.Sequential([keras.layers.Dense(7)])]
+)
+def test_models_without_shapes_are_applied(make):
+    network = get_network_builder(lambda input_shape: make())()(VECTOR)
+    assert network(batch(VECTOR)).shape == (4, 7) and len(network.trainable_variables) == 2
+
+
+def of_torch(name):
+    return type(name, (), {"__module__": "torch.nn.modules.activation"})
+
+
+def function_of_torch(name):
+    def function(x):
+        raise AssertionError("it takes tensors of PyTorch")
+
+    function.__name__, function.__module__ = name, "torch.nn.functional"
+    return function
+
+
+@pytest.mark.parametrize(
+    ("activation", "name"),
+    [
+        (of_torch("Tanh"), "tanh"),
+        (of_torch("ReLU"), "relu"),
+        (of_torch("LogSigmoid")(), "log_sigmoid"),
+        (of_torch("Identity"), "linear"),
+        (function_of_torch("relu"), "relu"),
+        (tf.nn.relu, "relu"),
+        (tf.tanh, "tanh"),
+        (tf.nn.leaky_relu, "leaky_relu"),
+        (keras.layers.ReLU, "relu"),
+        (keras.activations.elu, "elu"),
+    ],
+)
+def test_activations_of_other_libraries_are_taken_by_their_names(activation, name):
+    assert named_activation(activation) == name
+    layer = build("mlp", activation=activation).layers[-1]
+    assert layer.activation is keras.activations.get(name)
+
+
+def test_activations_of_other_libraries_that_keras_lacks_are_one_line():
+    for activation, words in ((of_torch("RReLU"), "unknown activation 'RReLU'"), (of_torch("LeakyReLU"), "LeakyReLU")):
+        with pytest.raises(ValueError, match=words) as error:
+            build("mlp", activation=activation)
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["cnn_lstm", "cnn_lnlstm"])
+def test_arguments_of_the_convolutions_reach_them(name):
+    small = get_network_builder(name)(nlstm=4, pad="SAME", one_dim_bias=True)((12, 12, 1))
+    assert [layer.padding for layer in small.layers if isinstance(layer, keras.layers.Conv2D)] == ["same"] * 3
+    with pytest.raises(ValueError, match="unknown argument 'padd' of network 'cnn_lstm': did you mean 'pad'"):
+        get_network_builder(name)(padd="SAME")
+
+    def features(x, width):
+        return keras.layers.Dense(width)(keras.layers.Flatten()(x))
+
+    assert get_network_builder(name)(conv_fn=features, width=3)((4, 4, 1)).trainable_variables[0].shape == (16, 3)

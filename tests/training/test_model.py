@@ -42,6 +42,13 @@ def test_step_gives_what_the_originals_give(model):
     np.testing.assert_allclose(values, model.value(obs), rtol=1e-5, atol=1e-6)
 
 
+def test_one_observation_is_a_batch_of_one_as_in_the_originals(model):
+    obs = np.array([0.3, -0.2], np.float32)
+    actions, values, states, neglogps = model.step(obs)
+    assert actions.shape == (1, 2) and values.shape == neglogps.shape == (1,) and states is None
+    np.testing.assert_array_equal(model.value(obs), model.value(obs[None]))
+
+
 def test_one_observation_gives_one_action(model):
     obs = np.array([0.3, -0.2], np.float32)
     action, state = model.act(obs, deterministic=True)

@@ -91,6 +91,8 @@ def describe_learn(algorithm: Algorithm, network: Any, config: Any, env: dict[st
 
     `env` are the environments, as `describe_env` gives them; empty if they cannot be made from an id.
     """
+    from tfbaselines.policy.layers import named_activation
+
     if not isinstance(network, str):
         raise CannotBeStored("its network is a function")
     learn: dict[str, Any] = {}
@@ -101,10 +103,11 @@ def describe_learn(algorithm: Algorithm, network: Any, config: Any, env: dict[st
     arguments = {name: argument for name, argument in config.arguments().items() if argument.settable}
     values = {name: getattr(config, name) for name in arguments if name not in OF_THE_RUN}
     for name, value in (values | config.network_kwargs).items():
-        is_function = callable(value) and getattr(value, "__name__", None) not in ACTIVATIONS
+        value = named_activation(value) if callable(value) else value
+        value = value.__name__ if getattr(value, "__name__", None) in ACTIVATIONS else value
+        is_function = callable(value)
         if is_function and name not in arguments:
             raise CannotBeStored(f"{name} is a function")
-        value = value.__name__ if callable(value) and not is_function else value
         if name not in arguments or value != arguments[name].default:
             given[name] = shown(to_jsonable(value))
             if not is_function:

@@ -39,6 +39,10 @@ def config_of(name: str, env: gymnasium.Env, arguments: dict[str, Any], exp_name
     given = {"alg": name, "env": env.spec.id, "network": NETWORK}
     given |= {f"{ENV_KWARGS}{key}": repr(value) for key, value in env_kwargs.items()}
     for key, value in arguments.items():
+        if callable(value):
+            from tfbaselines.policy.layers import named_activation
+
+            value = named_activation(value)
         text = getattr(value, "__name__", None) if callable(value) else value
         if callable(value) and text not in ACTIVATIONS and key not in OF_THE_RUN:
             others = "those with a name of Keras's" if key == "activation" else "text such as linear_1e-3"

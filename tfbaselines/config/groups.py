@@ -13,6 +13,7 @@ from tfbaselines.config.argument import Argument
 from tfbaselines.config.config import Declared, arg
 from tfbaselines.errors import UsageError, bad_argument, nearest, unknown
 from tfbaselines.limits import COUNT, FILTERS, LAYERS, ROWS, UNITS
+from tfbaselines.loading import load_tensorflow
 
 # Keras's activations.
 ACTIVATIONS = (
@@ -113,7 +114,8 @@ class Network:
 
 
 NETWORKS = {
-    name: Network(name, summary, arguments.arguments())
+    # Further arguments of a network over convolutions are those of conv_fn.
+    name: Network(name, summary, arguments.arguments(), name in ("cnn_lstm", "cnn_lnlstm"))
     for name, summary, arguments in (
         ("mlp", "fully connected layers", Mlp),
         ("dense", "fully connected layers as in Spinning Up, with Glorot initialization", Dense),
@@ -142,6 +144,7 @@ def network_named(name: str) -> Network:
 
 def _imported(name: str) -> Network:
     """Describe a user's network: the arguments have the types of their defaults."""
+    load_tensorflow()
     from tfbaselines.policy.networks import get_network_builder
 
     arguments, open_ended = {}, False

@@ -312,14 +312,13 @@ class BasePolicy(abc.ABC):
             if difference:
                 raise UsageError(f"the saved model is for another {kind} space: {difference}")
         weights = state["weights"]
-        arrays = [next(iter(weights[number].values())) for number in sorted(weights, key=int)]
-        shapes = [tuple(array.shape) for array in arrays]
-        wanted = [tuple(variable.shape) for variable in self.trainable_variables]
-        if shapes != wanted:
-            raise UsageError(
-                f"the saved model has another network: its weights have the shapes {shapes}, "
-                f"this network's have {wanted}"
-            )
+        saved = [next(iter(weights[number].items())) for number in sorted(weights, key=int)]
+        arrays = [array for _, array in saved]
+        theirs = [f"{name.replace('.', '/')} {tuple(array.shape)}" for name, array in saved]
+        ours = [f"{variable.path} {tuple(variable.shape)}" for variable in self.trainable_variables]
+        pairs = zip(arrays, self.trainable_variables, strict=False)
+        if len(theirs) != len(ours) or any(tuple(array.shape) != tuple(variable.shape) for array, variable in pairs):
+            raise UsageError(_another_network(theirs, ours))
         if (state["normalizer"] is None) != (self.normalizer is None):
             raise UsageError(
                 "the saved model and this one differ in normalize_observations: give "
@@ -329,6 +328,17 @@ class BasePolicy(abc.ABC):
             variable.assign(array)
         if self.normalizer:
             self.normalizer.restore(state["normalizer"])
+
+
+def _another_network(theirs: list[str], ours: list[str]) -> str:
+    """Write an error message that names the first weights that differ."""
+    shapes = [[text[text.index("(") :] for text in texts] for texts in (theirs, ours)]
+    first = next((k for k, (a, b) in enumerate(zip(*shapes, strict=False)) if a != b), min(len(theirs), len(ours)))
+    there, here = (texts[first] if first < len(texts) else "nothing" for texts in (theirs, ours))
+    return (
+        f"the saved model has another network: its weights {first + 1} of {len(theirs)} are {there}, those of this "
+        f"network {here}; give the network and its arguments as they were in training"
+    )
 
 
 def memory_tensors(episode_start: Any, states: Any) -> tuple[tf.Tensor | None, tf.Tensor | None]:

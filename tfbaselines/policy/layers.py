@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from types import BuiltinFunctionType
 from typing import Any, TypeVar
 
 import keras
@@ -25,6 +26,9 @@ SMALL_MIN_SIZE = 20
 # Images usually have 1 channel, 3 colors, or a stack of 4 frames.
 MAX_CHANNELS = 4
 CHANNELS_LAST = "channels come last, and gymnasium.wrappers.TransformObservation moves them there"
+
+# Names of PyTorch's activations in lower case that Keras has under another name.
+OTHER_NAMES = {"identity": "linear", "hardswish": "hardsilu"}
 
 # Kernels by layer id, per thread: workers in threads trace functions of the same layers at the same time.
 _replaced = threading.local()
@@ -69,6 +73,32 @@ def conv_layer(filters: int, size: int, stride: int, name: str, pad: str) -> ker
     return keras.layers.Conv2D(
         filters, size, stride, padding=pad.lower(), activation="relu", kernel_initializer=initializer, name=name
     )
+
+
+def named_activation(activation: Any) -> Any:
+    """Return Keras's name of an activation of PyTorch, TensorFlow or Keras; other functions and names stay as they are.
+
+    Args:
+        activation: a name, a function, or a class or object of torch.nn or keras.layers.
+    """
+    kind = activation if isinstance(activation, type) else type(activation)
+    module = getattr(activation, "__module__", None) or ("torch" if kind is BuiltinFunctionType else "")
+    of_torch = "torch" in (module.split(".")[0], kind.__module__.split(".")[0])
+    if isinstance(activation, str) or not (of_torch or module.split(".")[0] in ("tensorflow", "keras")):
+        return activation
+    name = getattr(activation, "__name__", kind.__name__)
+    key = OTHER_NAMES.get(name.lower(), name.lower().replace("_", ""))
+    # PyTorch's slope is 0.01, Keras's 0.2.
+    if key in activations() and not (of_torch and key == "leakyrelu"):
+        return activations()[key]
+    return name if of_torch else activation
+
+
+@functools.cache
+def activations() -> dict[str, str]:
+    """Map names without underscores to those of Keras's activations."""
+    names = [key for key in dir(keras.activations) if key.islower() and not key.startswith("_")]
+    return {name.replace("_", ""): name for name in names}
 
 
 def layers_of(*modules: Any) -> Iterator[keras.layers.Layer]:

@@ -17,7 +17,7 @@ import functools
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import keras
@@ -29,10 +29,12 @@ from tfbaselines.limits import FILTERS, LAYERS, UNITS
 from tfbaselines.loading import import_named
 from tfbaselines.policy.layers import (
     Dense,
+    activations,
     convolved,
     dense_layer,
     impala_features,
     model_with_memory,
+    named_activation,
     nature_cnn,
     simple_cnn,
     small_cnn,
@@ -91,23 +93,10 @@ def get_network_builder(name: NetworkSpec) -> Builder:
 
     @functools.wraps(NETWORKS[name])
     def checked(**kwargs: Any) -> NetworkFn:
-        check_network_kwargs(name, kwargs)
+        _check_names(name, inspect.signature(NETWORKS[name]).parameters.values(), kwargs)
         return _network_function(NETWORKS[name](**kwargs))
 
     return checked
-
-
-def check_network_kwargs(name: str, kwargs: dict[str, Any]) -> None:
-    """Raise an error that names the nearest argument if the network lacks an argument."""
-    parameters = inspect.signature(NETWORKS[name]).parameters.values()
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return
-    accepted = [parameter.name for parameter in parameters]
-    for key in kwargs:
-        if key not in accepted:
-            guess = nearest(key, accepted)
-            hint = f"did you mean '{guess}'?" if guess else f"it has {', '.join(accepted) or 'none'}"
-            raise UsageError(f"unknown argument '{key}' of network '{name}': {hint}")
 
 
 def check_sizes(limit: int, **sizes: int | Sequence[int]) -> None:
@@ -183,8 +172,8 @@ def cnn_small(pad: str = "VALID", one_dim_bias: bool = False) -> NetworkFn:
     """Build two small convolutions and 128 units.
 
     Args:
-        pad: 'VALID', or 'SAME' to pad the image in every convolution.
-        one_dim_bias: accepted for compatibility; biases have one dimension either way.
+        pad: as in cnn.
+        one_dim_bias: as in cnn.
     """
     return _image_network(lambda x: small_cnn(x, pad))
 
@@ -231,28 +220,38 @@ def lstm(nlstm: int = 128, layer_norm: bool = False) -> NetworkFn:
 
 
 @register("cnn_lstm")
-def cnn_lstm(nlstm: int = 128, layer_norm: bool = False, conv_fn: str | Callable = "nature_cnn") -> NetworkFn:
+def cnn_lstm(
+    nlstm: int = 128, layer_norm: bool = False, conv_fn: str | Callable = "nature_cnn", **conv_kwargs: Any
+) -> NetworkFn:
     """Build an LSTM over the features of a convolutional network.
 
     Args:
         nlstm: units.
         layer_norm: normalize inside the cell.
         conv_fn: 'nature_cnn', 'impala_cnn', or a function from a Keras tensor of pixels to features.
+        conv_kwargs: further arguments of conv_fn, such as pad='SAME'.
     """
     known = {"nature_cnn": nature_cnn, "impala_cnn": impala_features}
     if isinstance(conv_fn, str) and conv_fn not in known:
         raise unknown("conv_fn", conv_fn, known)
-    return _recurrent_network(known[conv_fn] if isinstance(conv_fn, str) else conv_fn, nlstm, layer_norm)
+    if conv_fn == "nature_cnn":
+        # Biases have one dimension either way, as in cnn.
+        conv_kwargs.pop("one_dim_bias", None)
+    function = known.get(conv_fn, conv_fn)
+    _, *parameters = inspect.signature(function).parameters.values()
+    _check_names("cnn_lstm", parameters, conv_kwargs)
+    return _recurrent_network(functools.partial(function, **conv_kwargs), nlstm, layer_norm)
 
 
 @register("cnn_lnlstm")
-def cnn_lnlstm(nlstm: int = 128) -> NetworkFn:
+def cnn_lnlstm(nlstm: int = 128, **conv_kwargs: Any) -> NetworkFn:
     """Build cnn_lstm with layer_norm.
 
     Args:
         nlstm: units.
+        conv_kwargs: as in cnn_lstm.
     """
-    return cnn_lstm(nlstm, layer_norm=True)
+    return cnn_lstm(nlstm, True, **conv_kwargs)
 
 
 @register("impala_cnn_lstm")
@@ -314,11 +313,24 @@ def _recurrent_network(features: Callable[[Any], Any], nlstm: int, layer_norm: b
 
 
 def _activation(activation: str | Callable) -> Callable:
+    activation = named_activation(activation)
     try:
         return keras.activations.get(activation)
     except ValueError:
-        known = [key for key in dir(keras.activations) if key.islower() and not key.startswith("_")]
-        raise unknown("activation", str(activation), known) from None
+        raise unknown("activation", str(activation), activations().values()) from None
+
+
+def _check_names(name: str, parameters: Iterable[inspect.Parameter], kwargs: dict[str, Any]) -> None:
+    """Raise an error that names the nearest argument if a network lacks an argument."""
+    parameters = list(parameters)
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    accepted = [parameter.name for parameter in parameters]
+    for key in kwargs:
+        if key not in accepted:
+            guess = nearest(key, accepted)
+            hint = f"did you mean '{guess}'?" if guess else f"it has {', '.join(accepted) or 'none'}"
+            raise UsageError(f"unknown argument '{key}' of network '{name}': {hint}")
 
 
 def _builder_of(function: Callable[..., Any]) -> Builder:
@@ -337,12 +349,7 @@ def _builder_of(function: Callable[..., Any]) -> Builder:
 
 
 def _network_function(function: Callable[[Any], Any]) -> NetworkFn:
-    """Make a function of the input's shape that returns a Keras model.
-
-    Args:
-        function: either such a function, with an argument called `input_shape` or `shape`, or a function from the
-            tensor of observations to the latent, as in baselines.
-    """
+    """Make a function of the input's shape from one, or from a function of a tensor, as in baselines."""
     required = _required(function) if callable(function) else []
     if len(required) != 1:
         accepted = "a function of one tensor, or a builder; recurrent networks have names, such as 'lstm'"
@@ -353,11 +360,14 @@ def _network_function(function: Callable[[Any], Any]) -> NetworkFn:
         @functools.wraps(function)
         def checked(input_shape: tuple[int, ...]) -> keras.Model:
             made = function(input_shape)
-            if not callable(made) or not hasattr(made, "output_shape"):
-                raise bad_argument(
-                    "network", name, f"it returns keras.Model(inputs, outputs), not {type(made).__name__}"
-                )
-            return made
+            if not isinstance(made, keras.Layer):
+                accepted = f"a function of the input's shape must return a Keras model, it returned {made!r:.100}"
+                raise bad_argument("network", name, accepted)
+            if hasattr(made, "output_shape"):
+                return made
+            # A subclass of keras.Model, or a single layer, has shapes once it is applied.
+            inputs = keras.Input(input_shape)
+            return keras.Model(inputs, made(inputs))
 
         return checked
 
@@ -387,6 +397,4 @@ def _required(function: Callable[..., Any]) -> list[str]:
     """List the arguments that have no default."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
-    return [
-        parameter.name for parameter in parameters if parameter.default is parameter.empty and parameter.kind in kinds
-    ]
+    return [one.name for one in parameters if one.default is one.empty and one.kind in kinds]

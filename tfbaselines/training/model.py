@@ -126,14 +126,14 @@ class PolicyModel:
         """Sample actions for a batch, as the originals' models do.
 
         Args:
-            obs: observations [N, ...] of the (wrapped) environments.
+            obs: observations [N, ...] of the (wrapped) environments, or one observation, which is a batch of one.
             S: recurrent states [N, S]; None starts from zeros.
             M: 1 for each first observation of an episode [N]; None for no first observations.
 
         Returns:
             actions [N, ...], values [N], new states or None, negative log probabilities [N].
         """
-        obs = self.observations.batch(self.observations.named(obs))
+        obs, _ = self._batch(obs)
         count = length(obs)
         noise = self.policy.head.draw_noise(self.rng, (count,))
         return tuple(self.actor.step(obs, *self._memory(count, S, M), noise))
@@ -156,9 +156,7 @@ class PolicyModel:
         Returns:
             The action, or a batch, and the new recurrent state (None for a feed-forward policy).
         """
-        obs = self.observations.named(obs)
-        single = self.observations.is_single(obs)
-        batch = self.observations.batch(alone(obs) if single else obs)
+        batch, single = self._batch(obs)
         count = length(batch)
         noise = None if deterministic else self.policy.head.draw_noise(self.rng, (count,))
         actions, states = self.actor.choose(batch, *self._memory(count, state, mask), noise)
@@ -191,9 +189,15 @@ class PolicyModel:
         return self.act(obs, state, deterministic, episode_start)
 
     def value(self, obs: np.ndarray, S: np.ndarray | None = None, M: np.ndarray | None = None) -> np.ndarray:
-        """Return the values [N] of a batch of observations."""
-        obs = self.observations.batch(self.observations.named(obs), acted_on=False)
+        """Return the values [N] of a batch of observations, or of one."""
+        obs, _ = self._batch(obs, acted_on=False)
         return self.actor.value(obs, *self._memory(length(obs), S, M))
+
+    def _batch(self, obs: Any, acted_on: bool = True) -> tuple[Any, bool]:
+        """Return observations as a batch for the policy, and whether there was a single one."""
+        obs = self.observations.named(obs)
+        single = self.observations.is_single(obs)
+        return self.observations.batch(alone(obs) if single else obs, acted_on=acted_on), single
 
     def initial_states(self, count: int) -> np.ndarray | None:
         """Return the recurrent states [count, S] at the start of episodes; None for a feed-forward policy."""
