@@ -1,7 +1,11 @@
 """Saved runs are loaded from their directory or file, and damaged ones are one line."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import gymnasium
 import keras
@@ -254,3 +258,24 @@ def test_a_saved_network_is_played_and_trained_further_without_naming_it_again(t
 
 def test_checkpoints_of_a_run_are_found(saved):
     assert Checkpoints(saved / "log/checkpoints").named("last").name == "00010"
+
+
+OWN_NETWORK = """
+import keras
+from tfbaselines.policy.networks import register
+
+
+@register("towers")
+def towers():
+    return lambda input_shape: keras.Model(inputs := keras.Input(input_shape), keras.layers.Dense(3)(inputs))
+"""
+
+
+@pytest.mark.parametrize("code", ["import tfbaselines; tfbaselines.load('LOG')", "network_named('own:towers')"])
+def test_nothing_of_tensorflow_is_said(saved, tmp_path, code):
+    (tmp_path / "own.py").write_text(OWN_NETWORK)
+    code = "from tfbaselines.config.groups import network_named\n" + code.replace("LOG", str(saved / "log"))
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), str(Path(tfbaselines.__file__).parents[1])])
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr == ""

@@ -124,6 +124,7 @@ def load_model(saved: Saved, env: Any = None) -> Any:
         saved: the run.
         env: environments with the run's spaces; they get the run's normalization. None for none.
     """
+    load_tensorflow()
     from tfbaselines.training.build import saved_model
     from tfbaselines.training.observations import Spaces
 

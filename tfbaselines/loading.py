@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes.util
+import functools
 import importlib
 import os
 import sys
@@ -50,14 +51,21 @@ def choose_workers_gl() -> None:
 def load_tensorflow() -> None:
     """Import TensorFlow without the notices of its libraries."""
     if "tensorflow" in sys.modules:
+        _find_devices()
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     with silent_stderr(), absent("pandas", "matplotlib"):
         # Imported ahead of TensorFlow, it skips parts of itself that nothing here uses.
         import tensorflow_probability  # noqa: F401, I001
-        import tensorflow as tf
+        import tensorflow  # noqa: F401
+    _find_devices()
 
-        tf.config.list_physical_devices()
+
+@functools.cache
+def _find_devices() -> None:
+    """Let TensorFlow look for processors now, without its errors about those that are not there."""
+    with silent_stderr():
+        sys.modules["tensorflow"].config.list_physical_devices()
 
 
 def check_eager() -> None:

@@ -1,6 +1,7 @@
 import importlib.util
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import gymnasium
@@ -9,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from tfbaselines.envs import tiny
-from tfbaselines.envs.make import build_env, env_type_of, make_env, make_vec_env
+from tfbaselines.envs.make import _Maker, build_env, env_type_of, make_env, make_vec_env
 from tfbaselines.envs.monitor import load_results
 from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv, VecFrameStack
 from tfbaselines.envs.vec.native_atari import NativeAtariVecEnv
@@ -136,7 +137,7 @@ def test_a_version_of_the_past_names_the_present_one():
 def test_what_simulators_print_or_write_on_their_own_is_silenced(tmp_path):
     script = """
 import os
-from tfbaselines.envs.make import build_env, env_type_of
+from tfbaselines.envs.make import _Maker, build_env, env_type_of
 assert env_type_of("FetchReach-v4")[0] == "robotics"
 env = build_env({"env": "Hopper-v5"})
 env.reset()
@@ -360,3 +361,21 @@ def test_a_function_makes_environments_of_every_type():
     *_, info = env.step(0)
     assert "is_success" not in info["episode"]
     env.close()
+
+
+def test_a_worker_imports_the_module_that_registers_its_environment_first(tmp_path, monkeypatch):
+    """Gymnasium warns in every worker if the entry is there before the module registers it."""
+    registering = """
+import gymnasium
+from gymnasium.envs.classic_control import CartPoleEnv as Own
+gymnasium.register("OwnModule-v0", entry_point="own_module:Own")
+"""
+    (tmp_path / "own_module.py").write_text(registering)
+    monkeypatch.syspath_prepend(tmp_path)
+    gymnasium.make("own_module:OwnModule-v0").close()
+    maker = _Maker(gymnasium.registry.pop("OwnModule-v0"), lambda **_: gymnasium.make("OwnModule-v0"), 0, None, False)
+    del sys.modules["own_module"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        maker().close()
+    del gymnasium.registry["OwnModule-v0"]

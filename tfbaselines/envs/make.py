@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import importlib
 import itertools
 import os
 import re
@@ -304,7 +305,10 @@ class _Maker:
     append: bool
 
     def __call__(self) -> gymnasium.Env:
-        if self.spec is not None:
+        if self.spec is not None and self.spec.id not in gymnasium.registry:
+            if isinstance(self.spec.entry_point, str):
+                # Registers the id, if it does, before the entry is there: Gymnasium warns of a second one.
+                importlib.import_module(self.spec.entry_point.partition(":")[0])
             gymnasium.registry.setdefault(self.spec.id, self.spec)
         return self.make(subrank=self.subrank, seed=self.seed, append=self.append)
 
