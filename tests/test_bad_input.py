@@ -1,6 +1,7 @@
 """Bad input: each mistake is one line that names it, the exit status is 2, and nothing that was there is lost."""
 
 import os
+import subprocess
 import sys
 
 import numpy as np
@@ -44,6 +45,41 @@ def error_of(arguments, capsys, status=2):
     assert err.startswith("tfbaselines: error: ")
     assert err.count("\n") == 1, err
     return err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--env=Cart\x1b[31mPole-v1"],
+        ["--alg=\x1b]0;title\x07"],
+        ["--env=CartPole-v1", "--\x1b[2Jnsteps=1"],
+        ["--env=CartPole-v1", "--network=\x9b31mmlp"],
+        ["--env=CartPole-v1", "--config=\x1b[2J.yaml"],
+        ["--resume=\x1b[2J"],
+        ["--env=CartPole-v1", "--num_timesteps=\x1b[2J"],
+        ["--env=CartPole-v1", "--log_format=\x1b[2J"],
+    ],
+)
+def test_a_terminal_obeys_nothing_in_an_error(arguments, capsys):
+    err = error_of(arguments, capsys)
+    assert err.removesuffix("\n").isprintable() and ("x1b" in err or "x9b" in err)
+
+
+def test_a_terminal_obeys_nothing_in_a_lock(tmp_path, capsys):
+    hold = """
+import fcntl, sys, time
+file = open(sys.argv[1], "w")
+file.write("\\x1b[2J")
+file.flush()
+fcntl.flock(file, fcntl.LOCK_EX)
+print(flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", hold, str(tmp_path / ".lock")], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        err = error_of(["--env=CartPole-v1", "--num_timesteps=64", f"--log_path={tmp_path}"], capsys)
+        process.kill()
+    assert "is in use" in err and err.removesuffix("\n").isprintable()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 import os
+import secrets
 import socket
 from pathlib import Path
 
@@ -18,6 +19,23 @@ def test_write_whole_leaves_the_old_file_when_writing_fails(tmp_path, monkeypatc
         write_whole(path, "new\n")
     assert path.read_text() == "old\n"
     assert os.listdir(tmp_path) == ["a.txt"]
+
+
+@pytest.mark.parametrize("write", [lambda path: write_whole(path, "new"), lambda path: save_tree(path, {"new": 1})])
+def test_scratch_files_are_new_and_their_names_cannot_be_guessed(tmp_path, monkeypatch, write):
+    """A link under a name that can be guessed would be written through."""
+    seen = []
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", lambda old, new: (seen.append(Path(old).name), replace(old, new)))
+    for _ in range(2):
+        write(tmp_path / "a.txt")
+    assert len(set(seen)) == 2 and not any(str(os.getpid()) in name for name in seen)
+    monkeypatch.setattr(secrets, "token_hex", lambda _: "known")
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / ".a.txt.known.tmp").symlink_to("precious")
+    with pytest.raises((OSError, ValueError), match="exists"):
+        write(tmp_path / "a.txt")
+    assert (tmp_path / "precious").read_text() == "mine"
 
 
 def of_kind(path, kind):

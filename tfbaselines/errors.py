@@ -5,7 +5,7 @@ import difflib
 import functools
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TextIO
 
 # Characters of a value that an error shows.
 LONGEST_VALUE = 300
@@ -37,10 +37,29 @@ class ObservationError(UsageError):
 
 def warn(message: str) -> None:
     """Print a warning to standard error, if there is one."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
+    complain(f"tfbaselines: warning: {message}")
+
+
+def complain(line: str) -> None:
+    """Print a line to standard error, if there is one; a terminal obeys nothing in it."""
+    with contextlib.suppress(OSError, ValueError, AttributeError), beside_progress(sys.stderr):
         # One write, so that lines of several ranks do not mix.
-        sys.stderr.write(f"tfbaselines: warning: {message}\n")
+        sys.stderr.write(f"{printable(line)}\n")
         sys.stderr.flush()
+
+
+def beside_progress(stream: TextIO) -> contextlib.AbstractContextManager:
+    """Write lines to a terminal without a progress bar in them: it is cleared meanwhile, and drawn again below."""
+    tqdm = sys.modules.get("tqdm")
+    bars = tqdm is not None and stream.isatty()
+    return tqdm.tqdm.external_write_mode(file=stream) if bars else contextlib.nullcontext()
+
+
+def printable(text: str) -> str:
+    """Replace characters that a terminal would obey by their escapes, but for newlines and tabs."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in "\n\t" else repr(one)[1:-1] for one in text)
 
 
 def nearest(name: str, choices: Iterable[str], cutoff: float = 0.5) -> str | None:

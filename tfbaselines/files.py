@@ -5,31 +5,52 @@ uncompressed .npy members, so its arrays are never larger than the file. Arrays 
 arrays of objects need pickle and are refused. A caller declares what it expects by `check_array` or `as_declared`.
 """
 
+import contextlib
 import io
 import itertools
 import json
 import math
 import os
+import secrets
 import shutil
 import stat
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import IO, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from tfbaselines.errors import UsageError, bad_argument
 
+# Kind of a special file.
+DIRECTORY = "a directory"
+
 
 def write_whole(path: str | os.PathLike, text: str) -> None:
     """Write `text` to `path`; readers, also after a crash, find the old file or the new one."""
+    with replacing(path, encoding="utf-8", newline="") as file:
+        file.write(text)
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike, kind: str = "", **options: Any) -> Iterator[IO[Any]]:
+    """Open a new file that takes the place of `path` when the block ends; after an error it is removed.
+
+    Its name is random, and nothing may be there: a link is not followed.
+
+    Args:
+        path: the file to replace.
+        kind: "b" for a binary file.
+        options: further arguments of `open`.
+    """
     path = Path(path)
     check_replaceable(path)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
-        with open(scratch, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+        with open(scratch, "x" + kind, **options) as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(scratch, path)
@@ -39,17 +60,17 @@ def write_whole(path: str | os.PathLike, text: str) -> None:
 
 def check_replaceable(path: str | os.PathLike) -> None:
     """Raise a UsageError for a directory, a link, a device, a pipe or a socket: a new file would destroy it."""
-    if kind := _special(path):
+    if kind := special(path):
         raise UsageError(f"cannot save to '{path}': it is {kind}, give the name of a file")
 
 
-def _special(path: str | os.PathLike) -> str | None:
+def special(path: str | os.PathLike) -> str | None:
     """Describe what is no regular file; None for a regular file, and where there is nothing."""
     try:
         kind = stat.S_IFMT(os.lstat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    kinds = {stat.S_IFREG: None, stat.S_IFDIR: "a directory", stat.S_IFLNK: "a symbolic link"}
+    kinds = {stat.S_IFREG: None, stat.S_IFDIR: DIRECTORY, stat.S_IFLNK: "a symbolic link"}
     return kinds.get(kind, "a device, a pipe or a socket")
 
 
@@ -57,7 +78,7 @@ def check_can_be_written(name: str, path: str) -> None:
     """Raise a UsageError now for the path of an argument that cannot be written to later; make its directory."""
     target = Path(path).expanduser()
     try:
-        kind = _special(target)
+        kind = special(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=target.parent).close()
     except OSError as error:

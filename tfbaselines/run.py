@@ -19,7 +19,7 @@ from tfbaselines.cli.stored import NOT_KEPT, READ_AGAIN, given_again, make_confi
 from tfbaselines.compat import names_of
 from tfbaselines.config.algorithm import EVAL_SEEDS_APART
 from tfbaselines.config.options import write_config
-from tfbaselines.errors import UsageError, bad_argument
+from tfbaselines.errors import UsageError, bad_argument, complain
 from tfbaselines.files import check_can_be_written
 from tfbaselines.loading import load_tensorflow
 from tfbaselines.logs.directory import clear, forget, has_checkpoint, holds_checkpoints, holds_run, locked
@@ -148,7 +148,7 @@ def _resumed(typed: dict[str, str | bool]) -> tuple[dict[str, str | bool], dict[
             return {name: value for name, value in typed.items() if name != "resume"} | {"overwrite": True}, {}
     config = read_config(resume)
     if owner := other_owner(resume):
-        print(f"tfbaselines: the run in '{resume}' belongs to the user {owner}, not to you", file=sys.stderr)
+        complain(f"tfbaselines: the run in '{resume}' belongs to the user {owner}, not to you")
     log_path = typed.get("log_path")
     if isinstance(log_path, str) and os.path.realpath(log_path) != os.path.realpath(resume):
         raise UsageError(f"--log_path={log_path}: a resumed run goes on in its own directory, '{resume}': leave it out")
@@ -161,7 +161,7 @@ def _resumed(typed: dict[str, str | bool]) -> tuple[dict[str, str | bool], dict[
     for name in ("save_path", "checkpoint_path"):
         if name in stored and name not in typed:
             path = stored[name]
-            print(f"tfbaselines: the run's {name} is not kept: give --{name}={path!r:.200} again", file=sys.stderr)
+            complain(f"tfbaselines: the run's {name} is not kept: give --{name}={path!r:.200} again")
     return typed | {"log_path": resume, "resume": resume}, given_again(stored, typed)
 
 
@@ -212,6 +212,8 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> E
 
     formats = args.log_format if comm.rank == 0 else None
     logger.configure(directory, formats, comm if comm.size > 1 else None, resume=args.resume is not None)
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    logger.get_current().show_rows(args.log_level or ("short" if terminal else "table"))
     # Only rank 0 logs, and logged values are means over its own episodes, as in the original.
     logger.get_current().set_comm(None)
     config = make_config(args, comm.size)
@@ -242,6 +244,7 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> E
         if args.resume is None and comm.rank == 0:
             forget(logger.get_dir(), whole=directory is None)
         raise
+    logger.get_current().flush()
     if save_path is not None and comm.rank == 0:
         model.save(save_path)
     trained = args.total_timesteps != 0
@@ -254,7 +257,7 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> E
     if args.play and comm.rank == 0:
         _play(model, args, config)
     for failure in model.failures:
-        print(f"tfbaselines: error: {' '.join(failure.split())}", file=sys.stderr)
+        complain(f"tfbaselines: error: {' '.join(failure.split())}")
     return Ended(1 if lost or model.failures else 0, model)
 
 

@@ -1,5 +1,6 @@
 """One writer at a time, protection of an earlier run, and logs that are cut back to a checkpoint."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -83,8 +84,16 @@ def test_links_are_not_written_through(tmp_path, name):
     assert "\n" not in str(error.value) and precious.read_text() == "mine"
 
 
+@pytest.mark.parametrize("name", [directory.LOCK_NAME, "progress.csv", "log.txt", "0.0.monitor.csv", "config.json"])
+def test_pipes_are_refused_instead_of_waited_for(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    words = rf"'{name}' in .* is a device, a pipe or a socket, which is not written to"
+    with pytest.raises(ValueError, match=words), locked(tmp_path):
+        pass
+
+
 def test_a_lock_that_becomes_a_link_is_not_followed_either(tmp_path, monkeypatch):
-    monkeypatch.setattr(directory, "_refuse_links", lambda *_: None)
+    monkeypatch.setattr(directory, "_refuse_special_files", lambda *_: None)
     (tmp_path / "precious.txt").write_text("mine")
     (tmp_path / directory.LOCK_NAME).symlink_to("precious.txt")
     with pytest.raises(ValueError, match=r"is not valid: .*symbolic links"), locked(tmp_path):

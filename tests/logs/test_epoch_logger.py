@@ -1,4 +1,5 @@
 import json
+import os
 
 import numpy as np
 import pytest
@@ -191,6 +192,8 @@ def test_default_directory(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     logger = EpochLogger()
     assert logger.output_dir.startswith(str(tmp_path / "experiments"))
+    # Nobody else can make it before.
+    assert EpochLogger().output_dir != logger.output_dir and os.stat(logger.output_dir).st_mode & 0o077 == 0
     logger.close()
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tfbaselines.errors import warn
 from tfbaselines.logs import formats as log_formats
 from tfbaselines.logs.formats import CSVOutputFormat, HumanOutputFormat, JSONOutputFormat, make_output_format
 from tfbaselines.logs.logger import Logger, read_csv, read_json, read_tb
@@ -186,3 +187,49 @@ def test_a_frame_of_tensorboards_files_has_the_steps_that_there_are(tmp_path):
 def test_unknown_format_names_the_nearest(tmp_path):
     with pytest.raises(ValueError, match="'tensorbord': did you mean 'tensorboard'"):
         make_output_format("tensorbord", tmp_path)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_short_rows_have_the_main_columns_on_a_line_and_whole_steps(monkeypatch):
+    out = Terminal()
+    output = HumanOutputFormat(out)
+    output.rows = "short"
+    clock = iter([0.0, 0.0, 0.5, 0.9, 2.0, 2.0])
+    monkeypatch.setattr(log_formats.time, "monotonic", lambda: next(clock))
+    columns = {"misc/total_timesteps": 71_400.0, "eprewmean": 12.34567, "fps": 1234.5, "loss/policy_loss": 0.1}
+    output.writekvs(columns)
+    assert out.getvalue() == "steps 71,400  return 12.35  steps/s 1234\n"
+    # Of several rows in a second the last one is shown, at the next message at the latest.
+    output.writekvs(columns | {"misc/total_timesteps": 71_500})
+    output.writekvs(columns | {"misc/total_timesteps": 71_600})
+    assert out.getvalue().count("\n") == 1
+    output.writeseq(["done"])
+    assert [line.split()[1] for line in out.getvalue().splitlines()[1:-1]] == ["71,600"]
+    output.rows = "none"
+    output.writekvs(columns)
+    assert out.getvalue().endswith("done\n")
+    assert log_formats.short_row({"a": "text", "b": float("nan"), "c": 1e-7}) == "a text  b nan  c 1e-07"
+
+
+def test_lines_of_the_log_do_not_collide_with_a_progress_bar():
+    """Carriage returns of the bar are obeyed as a terminal does; no line of the log stands behind a bar."""
+    from tfbaselines.training.clock import ProgressBar
+
+    screen = Terminal()
+    bar = ProgressBar("ppo2", 0, 100, screen)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdout", screen)
+        patch.setattr("sys.stderr", screen)
+        output = HumanOutputFormat(screen)
+        for step in (10, 20):
+            bar.update(step, lambda: 1.0)
+            output.writeseq([f"row {step}"])
+            warn(f"warning {step}")
+        bar.close()
+    shown = [line.rpartition("\r")[2] for line in screen.getvalue().split("\n")]
+    shown = [line for line in shown if "row" in line or "warning" in line]
+    assert shown == ["row 10", "tfbaselines: warning: warning 10", "row 20", "tfbaselines: warning: warning 20"]

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
-from tfbaselines.errors import LONGEST_VALUE, NotFiniteError, UsageError, WorkerError, nearest
+from tfbaselines.errors import LONGEST_VALUE, NotFiniteError, UsageError, WorkerError, complain, nearest, printable
 from tfbaselines.loading import keep_gl_for_workers
 
 # Environment variable that shows the traceback of every error.
@@ -28,7 +28,7 @@ class Parser(argparse.ArgumentParser):
         """Exit with status 2 and one line."""
         typo = re.match(r"unrecognized arguments: (--[\w-]+)", message)
         guess = nearest(typo.group(1), self._option_string_actions) if typo else None
-        self.exit(2, f"{self.prog}: error: {message}{f'; did you mean {guess}?' if guess else ''}\n")
+        self.exit(2, printable(f"{self.prog}: error: {message}{f'; did you mean {guess}?' if guess else ''}\n"))
 
 
 def exit_status(name: str, command: Callable[[], int]) -> int:
@@ -55,18 +55,12 @@ def exit_status(name: str, command: Callable[[], int]) -> int:
     except Exception as error:
         line, status = _explained(error)
         if line is None:
-            _write_line(name, origin(error))
+            complain(f"{name}: error: {origin(error)}")
             raise
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
-        _write_line(name, line)
+        complain(f"{name}: error: {line}")
         return status
-
-
-def _write_line(name: str, line: str) -> None:
-    with contextlib.suppress(OSError, AttributeError):
-        # One write, so that lines of several ranks do not mix.
-        sys.stderr.write(f"{name}: error: {line}\n")
 
 
 def _explained(error: Exception) -> tuple[str | None, int]:

@@ -67,6 +67,12 @@ class Flags(Declared):
         "log formats, separated by commas: stdout, log, csv, json, tensorboard, wandb, mlflow; None for the variable "
         "OPENAI_LOG_FORMAT, else stdout,log,csv",
     )
+    log_level: str | None = arg(
+        None,
+        "rows of the logs on standard output: short, a line with the main columns; table, every column; or none. None "
+        "for short on a terminal and table elsewhere. Files have every column",
+        choices=("short", "table", "none"),
+    )
     play: bool = arg(False, "run the trained policy afterwards, in a window if there is a display")
     resume: str | None = arg(
         None,

@@ -21,7 +21,7 @@ from tfbaselines.compat.helpers import literal
 from tfbaselines.compat.spinup import SPINNING_UP
 from tfbaselines.config.groups import ACTIVATIONS, network_named
 from tfbaselines.config.stable_baselines3 import name_here
-from tfbaselines.errors import UsageError, bad_argument, check_at_least, unknown
+from tfbaselines.errors import UsageError, bad_argument, check_at_least, complain, unknown
 from tfbaselines.loading import load_tensorflow
 from tfbaselines.parallel import mpi
 
@@ -110,7 +110,7 @@ def run(name: str, words: list[str]) -> int:
     try:
         directories = grid.run(partial(_in_own_process, alg), **experiment)
     except RuntimeError as error:
-        print(f"tfbaselines: error: {error}", file=sys.stderr)
+        complain(f"tfbaselines: error: {error}")
         return 1
     _name_results(directories)
     return 0

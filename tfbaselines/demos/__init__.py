@@ -18,7 +18,7 @@ from gymnasium.vector.utils import batch_space, iterate
 
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.errors import UsageError, bad_argument
-from tfbaselines.files import as_declared, check_array, check_replaceable, parse_document, read_archive
+from tfbaselines.files import as_declared, check_array, parse_document, read_archive, replacing
 from tfbaselines.policy.encoding import describe_space, observation_dtype, spaces_differ
 from tfbaselines.replay import Replay
 
@@ -127,17 +127,12 @@ def save_demonstrations(
     arrays = {name: getattr(demonstrations, name) for name in ARRAYS}
     arrays = {name: array for name, array in arrays.items() if array is not None}
     path = Path(path).expanduser()
-    check_replaceable(path)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(scratch, "wb") as file:
+        with replacing(path, "b") as file:
             np.savez(file, about=np.array(about), **arrays)
-        os.replace(scratch, path)
     except OSError as error:
         raise UsageError(f"cannot write '{path}': {error.strerror or error}") from None
-    finally:
-        scratch.unlink(missing_ok=True)
 
 
 def load_demonstrations(

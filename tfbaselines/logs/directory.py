@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tfbaselines.errors import InUseError, UsageError, bad_argument
+from tfbaselines.files import DIRECTORY, special
 
 try:
     import fcntl
@@ -88,7 +89,7 @@ def _lock(path: str, shown: str) -> int:
     while True:
         try:
             os.makedirs(path, exist_ok=True)
-            _refuse_links(path, shown)
+            _refuse_special_files(path, shown)
             # O_NOFOLLOW: a link made between the check and this line is not followed.
             handle = os.open(name, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
         except OSError as error:
@@ -111,13 +112,14 @@ def _lock(path: str, shown: str) -> int:
         os.close(handle)
 
 
-def _refuse_links(path: str, shown: str) -> None:
-    """Refuse symbolic links in place of the run's files and directories: their targets do not belong to the run."""
+def _refuse_special_files(path: str, shown: str) -> None:
+    """Refuse links, pipes and devices in place of the run's files: other programs own them, and a pipe blocks."""
     for pattern in (LOCK_NAME, *OWN, *STREAMS, "replay/*", *(f"{name}/{EVENTS}" for name in EVENT_DIRECTORIES)):
         for file in Path(path).glob(pattern):
-            if file.is_symlink():
+            kind = special(file)
+            if kind and kind != DIRECTORY:
                 name = file.relative_to(path)
-                raise UsageError(f"'{name}' in '{shown}' is a symbolic link, which is not written to: remove it")
+                raise UsageError(f"'{name}' in '{shown}' is {kind}, which is not written to: remove it")
 
 
 def holds_run(directory: str | os.PathLike) -> bool:

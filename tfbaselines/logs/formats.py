@@ -3,9 +3,12 @@
 import contextlib
 import csv
 import io
+import itertools
 import json
+import math
 import os
 import sys
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,11 +17,37 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from tfbaselines.config.options import to_jsonable
-from tfbaselines.errors import UsageError, unknown
-from tfbaselines.files import drop_torn_line
+from tfbaselines.errors import UsageError, beside_progress, unknown
+from tfbaselines.files import drop_torn_line, replacing
 
 if TYPE_CHECKING:
     import pandas
+
+# Columns that count environment steps, for all algorithms.
+STEPS = (
+    *("misc/total_timesteps", "total_timesteps", "TotalEnvInteracts", "TimestepsSoFar", "total/steps", "timesteps"),
+    "steps",
+)
+
+
+def _open(path: str | os.PathLike, append: bool) -> TextIO:
+    if append:
+        drop_torn_line(path)
+    return open(path, "a" if append else "w", encoding="utf-8", newline="")
+
+
+# The main columns of all algorithms, in order of preference.
+MAIN_COLUMNS = {
+    "steps": STEPS,
+    "return": (
+        *("eprewmean", "EpTrueRewMean", "EpRewMean", "AverageEpRet", "mean 100 episode reward", "mean_episode_reward"),
+        *("rollout/return_history", "rollout/return", "train_reward_mean", "eprew"),
+    ),
+    "tests": ("AverageTestEpRet", "eval/return", "test_reward", "eval_eprewmean"),
+    "success": ("test/success_rate",),
+    "length": ("eplenmean", "EpLenMean", "EpLen", "mean_episode_length", "rollout/episode_steps"),
+    "steps/s": ("fps", "misc/fps", "total/steps_per_second"),
+}
 
 # Largest width of a cell of the table; longer texts end in "...".
 MAX_CELL = 30
@@ -36,6 +65,9 @@ class KVWriter(ABC):
 
     def close(self) -> None:
         """Close the output; a second call does nothing."""
+
+    def flush(self) -> None:
+        """Write a row that waits."""
 
     def lost(self) -> bool:
         """Return True if the output's file was removed."""
@@ -83,6 +115,9 @@ class FileWriter(KVWriter):
 class HumanOutputFormat(FileWriter, SeqWriter):
     """Writes a table per dump, and a line per message.
 
+    Attributes:
+        rows: one of ROWS.
+
     Args:
         filename_or_file: path of a text file, or an open stream such as sys.stdout (which stays open on close()).
     """
@@ -90,8 +125,35 @@ class HumanOutputFormat(FileWriter, SeqWriter):
     def __init__(self, filename_or_file: str | os.PathLike | TextIO, append: bool = False):
         self.path = Path(filename_or_file) if isinstance(filename_or_file, str | os.PathLike) else None
         self.file = filename_or_file if self.path is None else _open(self.path, append)
+        self.rows = "table"
+        # The latest short row that is not shown yet, and the time of the one before it.
+        self._waiting = ""
+        self._shown_at = -math.inf
 
     def writekvs(self, kvs: dict[str, Any]) -> None:
+        if self.rows == "table":
+            self._write_table(kvs)
+        elif self.rows == "short":
+            self._waiting = short_row(kvs)
+            if time.monotonic() - self._shown_at >= SECONDS_BETWEEN_ROWS:
+                self.flush()
+
+    def flush(self) -> None:
+        if self._waiting:
+            self._write_lines(self._waiting)
+            self._waiting = ""
+            self._shown_at = time.monotonic()
+
+    def _write_lines(self, text: str) -> None:
+        with beside_progress(self.file):
+            self.file.write(text + "\n")
+            self.file.flush()
+
+    def close(self) -> None:
+        self.flush()
+        super().close()
+
+    def _write_table(self, kvs: dict[str, Any]) -> None:
         cells = [(_cell(key), _cell(_shown(value))) for key, value in sorted(kvs.items(), key=lambda item: item[0])]
         if not cells:
             print("WARNING: tried to write an empty key-value dict")
@@ -100,12 +162,33 @@ class HumanOutputFormat(FileWriter, SeqWriter):
         key_width, value_width = (max(map(len, column)) for column in zip(*cells, strict=True))
         rule = "-" * (key_width + value_width + 7)
         rows = [f"| {key:<{key_width}} | {value:<{value_width}} |" for key, value in cells]
-        self.file.write("\n".join([rule, *rows, rule]) + "\n")
-        self.file.flush()
+        self._write_lines("\n".join([rule, *rows, rule]))
 
     def writeseq(self, seq: Iterable[str]) -> None:
-        self.file.write(" ".join(seq) + "\n")
-        self.file.flush()
+        self.flush()
+        self._write_lines(" ".join(seq))
+
+
+# Rows of the logs on a terminal: a line with the main columns, a table of all columns, or nothing.
+ROWS = ("short", "table", "none")
+# Shortest time between two short rows.
+SECONDS_BETWEEN_ROWS = 1.0
+
+
+def short_row(kvs: Mapping[str, Any]) -> str:
+    """Write the main columns of a row on one line; without any of them the first columns."""
+    found = {word: next((kvs[name] for name in names if name in kvs), None) for word, names in MAIN_COLUMNS.items()}
+    found = {word: value for word, value in found.items() if value is not None}
+    if not found:
+        found = dict(itertools.islice(kvs.items(), len(MAIN_COLUMNS)))
+    return "  ".join(f"{_cell(word)} {_cell(_plain(value))}" for word, value in found.items())
+
+
+def _plain(value: Any) -> str:
+    if not hasattr(value, "__float__"):
+        return str(value)
+    number = float(value)
+    return f"{number:,.0f}" if number.is_integer() or abs(number) >= 1e4 else f"{number:.4g}"
 
 
 def _shown(value: Any) -> str:
@@ -172,18 +255,14 @@ class CSVOutputFormat(FileWriter):
         self.keys = next(iter(self._rows()), [])
 
     def _add_columns(self, new: list[str]) -> None:
-        """Rewrite the file with wider rows, by a scratch file: a crash leaves the old or the new table."""
+        """Rewrite the file with wider rows; a crash leaves the old or the new table."""
         self.keys = self.keys + new
         rows = self._rows()[1:]
-        scratch = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
-        with open(scratch, "w", encoding="utf-8", newline="") as file:
+        self.file.close()
+        with replacing(self.path, encoding="utf-8", newline="") as file:
             writer = self._writer(file)
             writer.writerow(self.keys)
             writer.writerows(row + [""] * (len(self.keys) - len(row)) for row in rows)
-            file.flush()
-            os.fsync(file.fileno())
-        self.file.close()
-        os.replace(scratch, self.path)
         self.file = _open(self.path, append=True)
 
     def _rows(self) -> list[list[str]]:
@@ -192,19 +271,6 @@ class CSVOutputFormat(FileWriter):
 
     def _writer(self, file: TextIO) -> Any:
         return csv.writer(file, delimiter=self._separator, lineterminator="\n")
-
-
-# Columns that count environment steps, for all algorithms.
-STEPS = (
-    *("misc/total_timesteps", "total_timesteps", "TotalEnvInteracts", "TimestepsSoFar", "total/steps", "timesteps"),
-    "steps",
-)
-
-
-def _open(path: str | os.PathLike, append: bool) -> TextIO:
-    if append:
-        drop_torn_line(path)
-    return open(path, "a" if append else "w", encoding="utf-8", newline="")
 
 
 FORMATS = ("stdout", "log", "csv", "json", "tensorboard", "wandb", "mlflow")

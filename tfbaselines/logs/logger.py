@@ -129,6 +129,17 @@ class Logger:
         """Drop messages below this level (DEBUG, INFO, WARN, ERROR, DISABLED)."""
         self.level = level
 
+    def flush(self) -> None:
+        """Write the rows that outputs hold back."""
+        for output in self._tables:
+            output.flush()
+
+    def show_rows(self, rows: str) -> None:
+        """Show rows on standard output as formats.ROWS: a line, a table, or not at all."""
+        for output in self.output_formats:
+            if isinstance(output, HumanOutputFormat) and output.path is None:
+                output.rows = rows
+
     def set_comm(self, comm: Any) -> None:
         """Average dumped values over the ranks of this communicator; None for no average."""
         self.comm = None if comm is None else mpi.wrap(comm)

@@ -299,7 +299,7 @@ class EpochLogger(EpochTable):
     """Writes one row per epoch to `progress.txt` (tab-separated, columns in the order of the first epoch).
 
     Args:
-        output_dir: log directory, made if missing; default: `experiments/<seconds since 1970>` in the
+        output_dir: log directory, made if missing; default: `experiments-<seconds since 1970>-<random name>` in the
             system's temporary directory.
         output_fname: name of the table in it.
         exp_name: name of the experiment; plots group runs by it. Goes to config.json.
@@ -372,9 +372,9 @@ class EpochLogger(EpochTable):
 
 
 def default_directory(output_dir: str | os.PathLike | None) -> str:
-    """Return the directory, or experiments/<seconds since 1970> in the system's temporary one if it is None."""
+    """Return the directory, or a new one of a random name in the system's temporary one if it is None."""
     if output_dir is None:
-        return os.path.join(tempfile.gettempdir(), "experiments", str(int(time.time())))
+        return tempfile.mkdtemp(prefix=f"experiments-{int(time.time())}-")
     output_dir = os.fspath(output_dir)
     if not output_dir.strip():
         raise bad_argument("output_dir", output_dir, "the name of a directory")

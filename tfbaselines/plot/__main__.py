@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tfbaselines.cli import Parser, exit_status
-from tfbaselines.errors import UsageError, bad_argument
+from tfbaselines.errors import UsageError, bad_argument, complain
 
 if TYPE_CHECKING:
     from tfbaselines.plot.panels import Panel
@@ -139,7 +139,7 @@ def select_runs(args: argparse.Namespace) -> list["Run"]:
         nothing = f"no progress.csv, progress.txt, progress.json or monitor files with rows: {', '.join(bare)}"
         raise UsageError("; ".join(problems[:MOST_PROBLEMS]) or nothing)
     for line in problems + [f"nothing to plot yet in {root}" for root in bare]:
-        print(line, file=sys.stderr)
+        complain(line)
     kept = [
         run
         for run in found.values()
@@ -186,7 +186,7 @@ def make_panel(runs: Sequence["Run"], columns: Sequence[str], value: str, args: 
     for run in runs:
         series = results.series(run, xaxes, columns, args.smooth)
         if series is None:
-            print(f"no values of {_shown(value, args)}{_beside(args)} in {run.dirname}", file=sys.stderr)
+            complain(f"no values of {_shown(value, args)}{_beside(args)} in {run.dirname}")
             continue
         groups.setdefault(run.label, []).append(series)
     if not groups:

@@ -3,16 +3,17 @@
 kept_replay.py saves each rank's replay beside the checkpoints.
 """
 
+import contextlib
 import json
 import os
-import shutil
+import secrets
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tfbaselines.errors import UsageError
-from tfbaselines.files import check_replaceable, parse_document, read_archive
+from tfbaselines.files import parse_document, read_archive, replacing
 from tfbaselines.logs import logger
 
 # Entry of the archive with the tree; references replace its arrays.
@@ -33,26 +34,17 @@ def save_tree(path: str | os.PathLike, tree: Tree) -> None:
         tree: dicts with string keys; leaves are numpy arrays and scalars, None, bool, int, float, str and lists.
     """
     path = Path(path)
-    check_replaceable(path)
     arrays: list[np.ndarray] = []
     document = json.dumps(_take_out_arrays(tree, arrays))
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = open(scratch, "wb")  # noqa: SIM115 (closed below; here only its own failure counts)
-    except OSError as error:
-        raise UsageError(f"cannot save to '{path}': {error.strerror or error}") from None
-    try:
-        with file:
-            text = np.frombuffer(document.encode(), np.uint8)
-            np.savez(file, **{TREE_ENTRY: text}, **{f"array_{k}": array for k, array in enumerate(arrays)})
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, path)
-        _sync_directory(path.parent)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise
+    with contextlib.ExitStack() as stack:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context(replacing(path, "b"))
+        except OSError as error:
+            raise UsageError(f"cannot save to '{path}': {error.strerror or error}") from None
+        text = np.frombuffer(document.encode(), np.uint8)
+        np.savez(file, **{TREE_ENTRY: text}, **{f"array_{k}": array for k, array in enumerate(arrays)})
+    _sync_directory(path.parent)
 
 
 def load_tree(path: str | os.PathLike) -> Tree:
@@ -123,14 +115,14 @@ class Checkpoints:
 
     def mark_best(self, path: Path) -> None:
         """Keep a copy of `path` as the best checkpoint, also after the numbered one is removed."""
-        scratch = self.directory / f".best.{os.getpid()}"
-        scratch.unlink(missing_ok=True)
+        scratch = self.directory / f".best.{secrets.token_hex(8)}"
         try:
             os.link(path, scratch)
+            os.replace(scratch, self.best_path)
         except OSError:
             # The file system has no links.
-            shutil.copyfile(path, scratch)
-        os.replace(scratch, self.best_path)
+            with replacing(self.best_path, "b") as file:
+                file.write(path.read_bytes())
 
     @property
     def best_path(self) -> Path:
