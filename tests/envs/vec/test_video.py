@@ -103,7 +103,7 @@ class Unlit(ConstantRewardEnv):
 def test_a_machine_without_opengl_gets_one_line_with_the_packages():
     env = SubprocVecEnv([Unlit])
     assert env.render_fps == 12
-    words = "OpenGL does not start here .*libegl1 .*libosmesa6 [^\\n]*$"
+    words = "OpenGL does not start here .*libegl1 .*libosmesa6[^\\n]*$"
     with pytest.raises(WorkerError, match=f"^environment 0 .* failed: no pictures of .*{words}"):
         env.get_images()
 
