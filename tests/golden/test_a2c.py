@@ -19,7 +19,7 @@ def make_run(arrays, hyper):
     names = ("alpha", "epsilon", "ent_coef", "vf_coef", "lr", "lrschedule", "max_grad_norm", "nsteps")
     arguments = {name: hyper[name] for name in (*names, "total_timesteps", "value_network")}
     config = a2c.Config.of(arguments | hyper["network_kwargs"])
-    run = OnPolicyRun(a2c.ALGORITHM, hyper["network"], Spaces(hyper["nenv"], arrays["obs"], arrays["actions"]), config)
+    run = OnPolicyRun(a2c.ALGORITHM, hyper["network"], Spaces(hyper["nenv"], arrays), config)
     assign(run.policy.trainable_variables, group(arrays, "w0"))
     return run
 

@@ -5,12 +5,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from cases import cases, group, load
 from gymnasium import spaces
 from weights import assert_close, assert_equal, assign
 
 from tfbaselines.algs import acer
-from tfbaselines.algs.acer.loss import retrace
+from tfbaselines.algs.acer.loss import retrace, without_last
 from tfbaselines.config.schedules import fraction_schedule
 
 COMPILED = cases("acer_lstm_discrete_tr1") + cases("acer_mlp_discrete_c1_clip")
@@ -67,3 +68,5 @@ def test_retrace():
         cut = np.zeros(shape, np.float32)
         targets = retrace(rewards, ended, cut, q_taken, values[:, :-1], values[:, -1], weights, float(arrays["gamma"]))
         assert_close(targets.numpy().ravel(), arrays["q_retrace"])
+        for rows, expected in (("x", "strip_x"), ("v", "strip_v_flat")):
+            assert_close(without_last(tf.constant(arrays[rows]), shape[0]), arrays[expected])

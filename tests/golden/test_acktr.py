@@ -42,7 +42,7 @@ class Golden:
 def case(request):
     arrays, hyper = load(request.param)
     config = acktr.Config.of({name: hyper[name] for name in NAMES} | hyper["network_kwargs"])
-    env = Spaces(hyper["nenv"], arrays["obs"], arrays["actions"])
+    env = Spaces(hyper["nenv"], arrays)
     run = OnPolicyRun(acktr.ALGORITHM, hyper["network"], env, config)
     assign(run.policy.trainable_variables, group(arrays, "w0"))
     names = {"obs": "obs", "actions": "actions", "values": "values", "returns": "rewards", "noise": "vf_fisher_noise"}

@@ -4,13 +4,15 @@ import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from cases import cases, group, load
 from gymnasium import spaces
-from weights import assert_close, assert_equal, assign
+from weights import assert_close, assert_equal, assign, in_golden_order
 
 from tfbaselines.algs import ddpg
 from tfbaselines.algs.ddpg.exploration import reference_statistics
 from tfbaselines.algs.ddpg.loss import ReturnStatistics
+from tfbaselines.learn.exchange import joined
 from tfbaselines.learn.optimizers import with_targets
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.distributions import DeterministicHead
@@ -101,6 +103,41 @@ def test_baselines(case):
             assert_close(statistics, arrays[f"w{step}_ret_rms_mean_std"])
             assert_close(policy.returns.state(), list(group(arrays, f"w{step}_ret_rms").values()))
     assert_close(losses, arrays["losses_critic_actor"])
+
+
+@pytest.mark.parametrize("case", BASELINES)
+def test_quantities_before_training(case):
+    arrays, hyper = load(case)
+    policy, averaged = make(arrays, hyper)
+    if hyper["normalize_observations"]:
+        assert_close(policy.normalizer.mean, arrays["obs_rms_mean"])
+        assert_close(policy.normalizer.std, arrays["obs_rms_std"])
+    if policy.returns is not None:
+        assert_close([float(policy.returns.mean), float(policy.returns.std)], arrays["w0_ret_rms_mean_std"])
+    batch = batch_of(arrays, hyper)
+    seen = policy.view(batch["obs"])
+    actions = policy.head.mode(policy.act(seen))
+    assert_close(actions, arrays["actor_tf_w0"])
+    # The critic's Q are in units of the returns that it has seen.
+    for taken, expected in ((batch["actions"], "critic_tf_w0"), (actions, "critic_with_actor_w0")):
+        (q,) = policy.q(seen, taken)
+        assert_close(q if policy.returns is None else policy.returns.denormalized(q), arrays[expected][:, 0])
+    if "actor_grads_flat_w0" in arrays:
+        config = ddpg.Config(
+            critic_l2_reg=hyper["critic_l2_reg"],
+            clip_norm=hyper["clip_norm"],
+            return_range=tuple(float(bound) for bound in hyper["return_range"]),
+        )
+        update = ddpg.make_update(policy, averaged, config)
+        prepared = update.prepared(batch)
+        for phase in update.phases:
+            gradients = phase.gradients_and_statistics(prepared)[0]
+            if hyper["clip_norm"] is not None:
+                gradients = [tf.clip_by_norm(gradient, hyper["clip_norm"]) for gradient in gradients]
+            by_variable = dict(zip(map(id, phase.variables), gradients, strict=True))
+            ordered = in_golden_order(phase.variables, group(arrays, f"w0_{phase.name}"))
+            flat = joined([by_variable[id(variable)] for variable in ordered])
+            assert_close(flat, arrays[f"{phase.name}_grads_flat_w0"])
 
 
 @pytest.mark.parametrize("case", BASELINES)

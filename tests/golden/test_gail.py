@@ -19,8 +19,9 @@ CASES = cases("gail_adversary*")
 def make_adversary(arrays, hyper):
     obs, actions = arrays["exp_obs"], arrays["exp_acs"]
     shown, done = (spaces.Box(-np.inf, np.inf, array.shape[1:], np.float32) for array in (obs, actions))
-    discriminator = Discriminator(shown, done, 10)
-    assign(discriminator.trainable_variables, group(arrays, "w0"))
+    weights = group(arrays, "w0")
+    discriminator = Discriminator(shown, done, next(iter(weights.values())).shape[1])
+    assign(discriminator.trainable_variables, weights)
     discriminator.normalizer.update(np.concatenate([arrays["gen_obs"], obs]))
     count = len(obs)
     expert = Demonstrations(

@@ -44,4 +44,6 @@ def test_policy_step(case, maker):
     assert_close(step.neglogps, arrays["out_neglogp"])
     outputs = policy.forward(obs)
     assert_close(outputs.flat, arrays["out_flatparam"])
+    # The layer's own output: logits or means, without log deviations.
+    assert_close(outputs.flat[:, : arrays["out_pi"].shape[1]], arrays["out_pi"])
     assert_close(outputs.value, arrays["out_value"])

@@ -14,6 +14,7 @@ from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.losses import squared_value_loss
 from tfbaselines.learn.optimizers import Adam
 from tfbaselines.policy.policy import build_policy
+from tfbaselines.rollout.rollout import gae, n_step_returns
 
 CASES = cases("spinup_trpo_*") + cases("spinup_npg_*")
 COMPILED = cases("spinup_trpo_box_backtrack") + cases("spinup_npg_discrete")
@@ -69,6 +70,22 @@ def test_gradient_and_hessian_vector_products(case):
             vector, expected = arrays[name], arrays[name.replace("/in", "/out")]
             product = step.product(batch, tf.constant(vector)).numpy() + hyper["damping_coeff"] * vector
             assert_near(product, expected, name)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_advantages_and_returns(case):
+    arrays, hyper = load(case)
+    found = {"adv_raw": [], "ret": []}
+    for start, end, last in arrays["paths"]:
+        rewards, values = (arrays[f"buf/{name}"][int(start) : int(end), None] for name in ("rew", "val"))
+        none, last_values = np.zeros_like(rewards), np.full(1, last, np.float32)
+        advantages = gae(rewards, values, none, last_values, np.zeros(1), hyper["gamma"], hyper["lam"])
+        found["adv_raw"].append(advantages)
+        found["ret"].append(n_step_returns(rewards, none, last_values, hyper["gamma"]))
+    for name, paths in found.items():
+        assert_near(np.concatenate(paths)[:, 0], arrays[f"buf/{name}"])
+    raw = arrays["buf/adv_raw"].astype(np.float64)
+    assert_near((raw - raw.mean()) / raw.std(), arrays["buf/adv"])
 
 
 @pytest.mark.parametrize("case", CASES)

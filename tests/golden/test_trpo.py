@@ -126,6 +126,10 @@ def test_length_of_the_step_and_line_search(case, it):
     direction = arrays[f"{it}/stepdir"]
     shs = 0.5 * direction @ (step.product(batch, tf.constant(direction)).numpy() + hyper["cg_damping"] * direction)
     np.testing.assert_allclose(shs, arrays[f"{it}/shs"], rtol=1e-4)
+    shortening = np.sqrt(shs / hyper["max_kl"])
+    np.testing.assert_allclose(shortening, arrays[f"{it}/lm"], rtol=1e-4)
+    improvement = arrays[f"{it}/g"] @ direction / shortening
+    np.testing.assert_allclose(improvement, arrays[f"{it}/expectedimprove"], rtol=1e-3, atol=1e-7)
     theta, full = (tf.constant(arrays[f"{it}/{name}"]) for name in ("theta_before", "fullstep"))
     after, last, part, _ = step.search.run(
         lambda tried: step.measure(batch, tried), theta, full, tf.constant(arrays[f"{it}/lossbefore"])

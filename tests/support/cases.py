@@ -38,9 +38,11 @@ def group(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
 class Spaces(VecEnv):
     """Environments of a golden batch: their spaces alone."""
 
-    def __init__(self, num_envs, obs, actions):
+    def __init__(self, num_envs, arrays):
+        obs, actions = arrays["obs"], arrays["actions"]
+        choices = next(bias.size for name, bias in group(arrays, "w0").items() if name.endswith("pi.b"))
         discrete = actions.dtype.kind == "i"
-        action_space = spaces.Discrete(3) if discrete else spaces.Box(-1.0, 1.0, actions.shape[1:], np.float32)
+        action_space = spaces.Discrete(choices) if discrete else spaces.Box(-1.0, 1.0, actions.shape[1:], np.float32)
         super().__init__(num_envs, spaces.Box(-np.inf, np.inf, obs.shape[1:], np.float32), action_space)
 
     def reset(self):
