@@ -35,9 +35,7 @@ class Flags(Declared):
         None, "'module:Wrapper' around each environment, or several with commas, the innermost first"
     )
     monitor_keys: str | None = arg(
-        None,
-        "entries of the info at an episode's end, separated by commas, for the monitor files and the logs' columns "
-        "episode/NAME",
+        None, "entries of the info at an episode's end, with commas, for monitor files and the columns episode/NAME"
     )
     seed: int | None = arg(None, "random seed; None draws one and stores it in config.json", at_least=0, limit=SEED)
     alg: str = arg("ppo2", "algorithm; 'module:learn' imports the module first")
@@ -145,7 +143,6 @@ ELSEWHERE = {
 ENV_KWARGS = "env_kwargs."
 # Largest number of algorithms that the error for an unknown argument lists.
 MOST_NAMED = 4
-TRUTHS = {"true": True, "false": False}
 
 
 @dataclass
@@ -153,11 +150,9 @@ class Arguments:
     """A checked command line.
 
     Attributes:
-        flags: values of all flags.
         learn: arguments for learn(), with the algorithm's defaults for this type of environment.
         total_timesteps: argument of learn(); None if another argument sets the length of training.
         given: arguments given by the user, by name, as text or True, from which the command can be repeated.
-        env_type: type of the environment.
         env_id: id of the environment without a module.
     """
 
@@ -201,10 +196,7 @@ def parse(
 ) -> Arguments:
     """Check a split command line against the flags, the algorithm and the network.
 
-    Args:
-        given: result of `split`.
-        algorithms: the registry.
-        origins: sources of the arguments that are not typed, for errors.
+    Errors name the `origins` of arguments that are not typed.
     """
     origins = origins or {}
     typed: dict[str, Any] = {"env_kwargs": own_arguments(given)}
@@ -251,7 +243,7 @@ def own_arguments(given: Mapping[str, str | bool]) -> dict[str, Any] | None:
         if name == ENV_KWARGS[:-1] or name == ENV_KWARGS:
             raise UsageError("an environment's argument has its name behind a dot: write --env_kwargs.NAME=VALUE")
         if name.startswith(ENV_KWARGS):
-            truth = TRUTHS.get(str(text).lower())
+            truth = {"true": True, "false": False}.get(str(text).lower())
             value = _literal(text) if truth is None else truth
             kwargs[name.removeprefix(ENV_KWARGS)] = text if value is None and text != "None" else value
     return kwargs or None
@@ -323,7 +315,6 @@ def _literal(text: str) -> Any:
     return value if finite else None
 
 
-# Columns.
 MAX_WIDTH = 110
 INDENT = 26
 
