@@ -6,6 +6,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.policy.encoding import (
+    announce_size,
     describe_space,
     encode,
     encode_numpy,
@@ -130,3 +131,17 @@ def test_a_difference_is_described_in_words():
     saved, present = describe_space(spaces.Discrete(5)), describe_space(spaces.Box(-1, 1, (2,)))
     expected = "Discrete(n=5, start=0) was saved, this environment has Box(shape=[2], dtype=float32)"
     assert spaces_differ(saved, present) == expected
+
+
+def test_many_discrete_values_need_no_square_of_memory():
+    space = spaces.Discrete(1_000_000, start=-7)
+    encoded = encode_numpy(np.array([[-7, 999_992]]), space)
+    assert encoded.shape == (1, 2, 1_000_000) and encoded.sum() == 2
+    assert encoded[0, 0, 0] == encoded[0, 1, -1] == 1
+
+
+def test_wide_layers_are_announced(capsys):
+    announce_size("observations", spaces.Dict(a=spaces.Discrete(100_000), b=spaces.Box(-1, 1, (2,))))
+    assert not capsys.readouterr().err
+    announce_size("actions", spaces.Discrete(1_000_000))
+    assert "the actions Discrete(1000000) make wide layers (each is a row of 1,000,000 " in capsys.readouterr().err

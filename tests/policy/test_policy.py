@@ -234,3 +234,8 @@ def test_a_policy_is_not_called_as_the_originals_function_is():
         "build_policy returns the policy itself, which is not called: use policy.forward(observations), or the "
         "model that learn(network, env, total_timesteps=0) returns, which has step, act and value"
     )
+
+
+def test_a_policy_announces_wide_layers(capsys):
+    make(obs=spaces.Discrete(200_000), num_hidden=1)
+    assert capsys.readouterr().err.count("the observations Discrete(200000) make wide layers") == 1

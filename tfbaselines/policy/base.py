@@ -20,6 +20,7 @@ from tfbaselines.errors import UsageError
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.encoding import (
     FORBIDDEN,
+    announce_size,
     describe_space,
     encode,
     make_normalizer,
@@ -206,6 +207,8 @@ class BasePolicy(abc.ABC):
 
     # Numbers in one environment's recurrent state.
     state_size = 0
+    # Discrete observations and actions are one-hot.
+    one_hot = True
     # Shape of an observation's value: (K,) with K reward signals, () otherwise.
     value_shape: tuple[int, ...] = ()
 
@@ -226,6 +229,9 @@ class BasePolicy(abc.ABC):
         self.masked = ACTION_MASK in parts_of(parts)
         # Observation space of the networks.
         self._seen = without_mask(parts)
+        if self.one_hot:
+            announce_size("observations", self._seen)
+            announce_size("actions", action_space)
         self.normalizer = make_normalizer(parts, comm) if normalize_observations else None
         self.clip = CLIP_NORMALIZED if clip_observations is None and normalize_observations else clip_observations
 

@@ -12,9 +12,12 @@ from gymnasium import spaces
 from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.envs.vec.observations import ONLY, is_image, parts_of
 from tfbaselines.envs.vec.packed import PackedSpace, opened
-from tfbaselines.errors import UsageError, bad_argument
+from tfbaselines.errors import UsageError, bad_argument, warn
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.moments import MpiRunningMeanStd
+
+# Numbers in a one-hot row from which networks over it are slow.
+LARGE_ONE_HOT = 100_000
 
 
 def observation_dtype(space: spaces.Space) -> np.dtype:
@@ -81,13 +84,26 @@ def encode_numpy(obs: np.ndarray, space: spaces.Space) -> np.ndarray:
     if isinstance(space, spaces.Box | spaces.MultiBinary):
         return obs if is_image(space) else np.asarray(obs, np.float32)
     if isinstance(space, spaces.Discrete):
-        return np.eye(int(space.n), dtype=np.float32)[np.asarray(obs, np.int64) - int(space.start)]
+        # A row of the identity, which itself may not fit into memory.
+        index = np.asarray(obs, np.int64) - int(space.start)
+        encoded = np.zeros((index.size, int(space.n)), np.float32)
+        encoded[np.arange(index.size), index.ravel()] = 1.0
+        return encoded.reshape(*index.shape, -1)
     parts, starts = space.nvec.ravel(), np.ravel(space.start)
     columns = np.asarray(obs, np.int64).reshape(-1, len(parts)) - starts
     offsets = np.concatenate([[0], np.cumsum(parts)[:-1]])
     encoded = np.zeros((len(columns), int(parts.sum())), np.float32)
     encoded[np.arange(len(columns))[:, None], columns + offsets] = 1.0
     return encoded
+
+
+def announce_size(name: str, space: spaces.Space) -> None:
+    """Warn of discrete values that make very wide layers; `name` says what they are."""
+    for part in parts_of(space).values():
+        width = encoded_shape(part)[0] if isinstance(part, spaces.Discrete | spaces.MultiDiscrete) else 0
+        if width > LARGE_ONE_HOT:
+            layer = f"each is a row of {width:,} numbers, and each update changes {width:,} weights for every unit"
+            warn(f"the {name} {part!s:.60} make wide layers ({layer}): a Box or MultiDiscrete of fewer trains faster")
 
 
 def describe_space(space: spaces.Space) -> dict[str, Any]:

@@ -198,6 +198,8 @@ def tables_part(space: spaces.Space) -> spaces.Space:
 class TablePolicy(BasePolicy):
     """Chooses the first action of the largest value [cells, actions] in the observation's cell."""
 
+    one_hot = False
+
     def __init__(
         self,
         observation_space: spaces.Space,
