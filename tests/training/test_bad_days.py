@@ -20,12 +20,12 @@ from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv, SubprocVecEnv
-from tfbaselines.errors import InUseError, NotFiniteError, WorkerError
+from tfbaselines.errors import InUseError, NotFiniteError, UsageError, WorkerError
 from tfbaselines.logs import directory, logger
 from tfbaselines.parallel import mpi
 from tfbaselines.run import command as main
 from tfbaselines.training import saving
-from tfbaselines.training.checkpoint import Checkpoints, load_tree
+from tfbaselines.training.checkpoint import Checkpoints, load_tree, save_tree
 from tfbaselines.training.guards import Interrupted
 from tfbaselines.training.saving import Saving
 
@@ -356,3 +356,45 @@ def test_nothing_at_the_end_keeps_the_model_from_being_saved(tmp_path, monkeypat
     for words in ("ZeroDivisionError", "RuntimeError: no end", "environments could not be closed: OSError"):
         assert words in said
     assert said.count("No space left") == 2
+
+
+WRONG = (None, "x", -1, 1.5, 10**30, [], {}, {"x": 1}, ["x", 3], True, np.zeros(3), np.array("x"))
+
+
+CARTPOLES = ("state", "steps_beyond_terminated")
+
+
+def leaves(tree, path=()):
+    for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ():
+        yield (*path, key)
+        yield from leaves(value, (*path, key))
+
+
+def test_checkpoints_with_other_metadata_are_damaged_and_the_one_before_is_taken(tmp_path):
+    """What is wrong is said; whatever is taken is trained with. TFBASELINES_FUZZ tries more."""
+    train(tmp_path / "log", vec(lambda: gymnasium.make("CartPole-v1"), 2), total=64, save_interval=1)
+    last = tmp_path / "log/checkpoints/00002"
+    whole = load_tree(last)
+    # What is the environment's own comes back as it was saved.
+    several = [(path, wrong) for path in leaves(whole["training"]) for wrong in WRONG if path[-1] not in CARTPOLES]
+    count = int(os.environ.get("TFBASELINES_FUZZ", 16))
+    rng, damaged = np.random.default_rng(0), 0
+    for number in rng.permutation(len(several))[:count]:
+        path, wrong = several[number]
+        tree = load_tree(last)
+        place = tree["training"]
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = wrong
+        shutil.rmtree(tmp_path / "again", ignore_errors=True)
+        shutil.copytree(tmp_path / "log", tmp_path / "again")
+        save_tree(tmp_path / "again/checkpoints/00002", tree)
+        env = vec(lambda: gymnasium.make("CartPole-v1"), 2)
+        try:
+            train(tmp_path / "again", env, total=96, resume=str(tmp_path / "again"))
+        except UsageError as error:
+            assert re.search("is damaged: ", str(error)), (path, wrong, error)
+            continue
+        said = (tmp_path / "again/log.txt").read_text()
+        damaged += bool(re.search(r"00001' is used: checkpoint 00002 is damaged \(.*is damaged: .", said))
+    assert damaged > count / 4

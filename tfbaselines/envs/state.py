@@ -176,6 +176,8 @@ def _attributes(names: tuple[str, ...]) -> tuple[Take, Give]:
     def give(layer: Any, state: dict[str, Any]) -> None:
         present = vars(layer)
         for name in names:
+            if name in state and not _alike(state[name], present.get(name)):
+                raise TypeError(f"{name} is {state[name]!r:.50}")
             if name in state and isinstance(present.get(name), deque):
                 present[name].clear()
                 present[name].extend(state[name])
@@ -183,6 +185,17 @@ def _attributes(names: tuple[str, ...]) -> tuple[Take, Give]:
                 present[name] = state[name]
 
     return take, give
+
+
+def _alike(saved: Any, present: Any) -> bool:
+    """Return whether a saved attribute may take the place of the present one, which None says nothing of."""
+    if saved is None or present is None:
+        return not isinstance(present, bool | dict)
+    if isinstance(present, np.ndarray) and present.ndim:
+        return np.shape(saved) == present.shape and np.asarray(saved).dtype.kind == present.dtype.kind
+    if isinstance(present, int | float | np.number | np.bool_ | np.ndarray):
+        return np.ndim(saved) == 0 and np.asarray(saved).dtype.kind in "biuf"
+    return isinstance(saved, list | tuple if isinstance(present, list | tuple | deque) else type(present))
 
 
 def _encoded(value: Any) -> Any:

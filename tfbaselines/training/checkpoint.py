@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,10 @@ TREE_ENTRY = "tree.json"
 ARRAY_KEY = "__array__"
 
 Tree = dict[str, Any]
+
+
+class DamagedError(UsageError):
+    """A saved file holds other values than it should."""
 
 
 def save_tree(path: str | os.PathLike, tree: Tree) -> None:
@@ -65,7 +70,7 @@ def load_tree(path: str | os.PathLike) -> Tree:
             raise UsageError("its tree is not one of names")
     except Exception as error:  # A damaged archive makes zipfile, numpy and json raise almost anything.
         reason = " ".join(str(error)[:200].split()) or type(error).__name__
-        raise UsageError(
+        raise DamagedError(
             f"'{path}' cannot be read as a saved model, it is damaged or something else ({reason})"
         ) from None
     return tree
@@ -129,22 +134,30 @@ class Checkpoints:
         """Path of the best checkpoint, which may not exist."""
         return self.directory / "best"
 
-    def newest(self) -> tuple[Path | None, Tree, str]:
-        """Return the newest readable checkpoint or None, its content, and a warning if newer ones are damaged."""
-        damaged = []
+    def newest(self, take: Callable[[Path, Tree], None] = lambda path, tree: None) -> tuple[Path | None, Tree, str]:
+        """Return the newest readable checkpoint or None, its content, and a warning if newer ones are damaged.
+
+        Args:
+            take: takes over a checkpoint, or raises DamagedError; then the one before is tried.
+        """
+        damaged: list[str] = []
+        reason = ""
         for path in reversed(self._numbered()):
             try:
                 tree = load_tree(path)
-            except ValueError:
+                take(path, tree)
+            except DamagedError as error:
+                reason = reason or f" ({error})"
                 damaged.append(path.name)
                 continue
-            return path, tree, f"'{path}' is used: checkpoint {', '.join(damaged)} is damaged" if damaged else ""
-        return None, {}, ""
+            warning = f"'{path}' is used: checkpoint {', '.join(damaged)} is damaged{reason}" if damaged else ""
+            return path, tree, warning
+        return None, {}, reason
 
     def latest(self) -> Path | None:
         """Return the newest readable checkpoint or None; warn if newer ones are damaged."""
         path, _, warning = self.newest()
-        if warning:
+        if path is not None and warning:
             logger.warn(warning)
         return path
 
@@ -175,6 +188,58 @@ class Checkpoints:
         if not self.directory.is_dir():
             return []
         return sorted((path for path in self.directory.iterdir() if path.name.isdigit()), key=lambda p: int(p.name))
+
+
+# Metadata by name: whole numbers of at least 0, numbers, arrays of numbers, and names with values.
+COUNTS = ("update", "timesteps", "timesteps_of_all", "steps", "seen", "since", "rows", "bytes")
+COUNTS += ("_length", "_finished_steps", "_elapsed_steps")
+NUMBERS = ("elapsed", "best", "count", "_reward", "clipob", "epsilon")
+ARRAYS = ("mean", "var", "latest", "returns")
+NAMED = ("training", "files", "events", "env", "rng", "ranks", "callbacks", "acting", "episodes", "eval_episodes")
+OPTIONAL = ("best", "files", "_elapsed_steps")
+# Wrappers and callbacks of this package; others give their states any names.
+OWN = ("Monitor", "TimeLimit", "OrderEnforcing", "PassiveEnvChecker", "EvaluateEvery", "SaveEvery", "StopWithoutGain")
+
+
+def fault_of(value: Any, name: str = "training", path: str = "training") -> str | None:
+    """Return what is wrong with the metadata of a run, by their names in COUNTS and so on; None if nothing is."""
+    if value is None:
+        known = name in (*COUNTS, *NUMBERS, *ARRAYS, *NAMED) and name not in OPTIONAL
+        return f"{path} is None" if known else None
+    present = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    number = isinstance(present, int | float) and not isinstance(present, bool) and abs(present) < 2**53
+    if name in COUNTS and not (number and isinstance(present, int) and present >= 0):
+        return f"{path} is {value!r:.50}, not a count"
+    if name in NUMBERS and not number:
+        return f"{path} is {value!r:.50}, not a number"
+    if name in ARRAYS and np.asarray(value).dtype.kind not in "fiu":
+        return f"{path} is {value!r:.50}, not numbers"
+    if name in NAMED and not isinstance(value, dict | list):
+        return f"{path} is {value!r:.50}, without names"
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    if name == "events":
+        items = ((file, {"bytes": size}) for file, size in value.items())
+    if name == "callbacks":
+        items = ((key, item) for key, item in items if key.split()[0] in OWN)
+    # The layers of an environment are pairs of a class's name and its state.
+    of_another = isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and value[0] not in OWN
+    if name == "acting":
+        return next((f"{path}.{key} does not fit" for key, item in items if not _is_of_runner(item)), None)
+    if of_another:
+        return None
+    faults = (fault_of(item, str(key), f"{path}.{key}") for key, item in items)
+    return next((fault for fault in faults if fault is not None), None)
+
+
+def _is_of_runner(state: Any) -> bool:
+    """Return whether the arrays of a runner have a row for each environment; other states may be anything."""
+    if not isinstance(state, dict) or "episode_start" not in state:
+        return isinstance(state, dict)
+    begun, *others = (state[name] for name in ("episode_start", "obs", "states") if state.get(name) is not None)
+    if state.get("obs") is None or not isinstance(begun, np.ndarray) or begun.ndim != 1:
+        return False
+    arrays = [part for one in others for part in (one.values() if isinstance(one, dict) else [one])]
+    return all(isinstance(one, np.ndarray) and one.ndim and len(one) == len(begun) for one in arrays)
 
 
 def _take_out_arrays(value: Any, arrays: list[np.ndarray]) -> Any:

@@ -18,7 +18,7 @@ from tfbaselines.learn.optimizers import AveragedPolicy, Optimizer, restore_slot
 from tfbaselines.logs import logger
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.base import BasePolicy
-from tfbaselines.training.checkpoint import load_tree, save_tree, saved_file
+from tfbaselines.training.checkpoint import DamagedError, load_tree, save_tree, saved_file
 from tfbaselines.training.observations import Observations, alone, length
 
 FORMAT = "tfbaselines-model-1"
@@ -275,7 +275,7 @@ class PolicyModel:
             raise UsageError(f"cannot load '{path}': {' '.join(str(error).split())[:500]}") from None
         except Exception as error:  # For a stranger's file numpy, Keras and TensorFlow raise almost anything.
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            raise UsageError(f"cannot load '{path}': it is damaged ({reason})") from None
+            raise DamagedError(f"cannot load '{path}': it is damaged ({reason})") from None
 
     def save(self, path: str | os.PathLike) -> None:
         """Write model, optimizer and the environments' normalization to one file, whole or not at all."""

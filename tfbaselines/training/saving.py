@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from tfbaselines.logs import logger
 from tfbaselines.logs.directory import cut_back, lock_again, positions
 from tfbaselines.parallel import mpi
 from tfbaselines.training.callbacks import Callbacks
-from tfbaselines.training.checkpoint import Checkpoints
+from tfbaselines.training.checkpoint import Checkpoints, DamagedError, fault_of
 from tfbaselines.training.clock import Clock
 from tfbaselines.training.kept_replay import Growing, KeptReplay
 from tfbaselines.training.model import PolicyModel
@@ -130,6 +131,7 @@ class Saving:
         name = f"{state.comm.rank:03d}"
         self._replays = [KeptReplay(one, f"{name}.{number}" if number else name) for number, one in enumerate(replays)]
         self._best = -np.inf
+        self._resumed: Path | None = None
         # States of runners and collectors that a resumed run has not made yet.
         self._to_restore: list[dict[str, Any]] = []
 
@@ -161,7 +163,11 @@ class Saving:
     def acts(self, parts: tuple[Any, ...]) -> None:
         """Restore runners and collectors of a resumed run, and save them from now on; see Run.acts."""
         for part, state in zip(parts, self._to_restore, strict=False):
-            part.restore(state)
+            try:
+                part.restore(state)
+            except Exception as error:
+                reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+                raise DamagedError(f"'{self._resumed}' is damaged: {reason}") from None
         self._to_restore = self._to_restore[len(parts) :]
         self._state.acting.extend(parts)
 
@@ -181,17 +187,11 @@ class Saving:
     def resume(self, directory: str) -> None:
         """Continue from the newest checkpoint of a log directory that can be read; ValueError if there is none."""
         checkpoints = self._of(directory)
-        path, tree, warning = checkpoints.newest()
+        path, tree, warning = checkpoints.newest(self._take)
         if path is None:
-            raise UsageError(f"cannot resume: {checkpoints.describe()}")
-        self._model.take(tree, path)
-        try:
-            saved = tree["training"]
-            self._best = saved["best"] if saved["best"] is not None else -np.inf
-            self._to_restore = self._state.restore(saved)
-        except (LookupError, TypeError, AttributeError) as error:
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            raise UsageError(f"cannot resume: '{path}' is no checkpoint of a run ({reason})") from None
+            raise UsageError(f"cannot resume: {checkpoints.describe()}{warning}")
+        self._resumed = path
+        saved = tree["training"]
         if self._is_root and self.directory and os.path.realpath(directory) == os.path.realpath(self.directory):
             # Before this run logs its first warning.
             cut_back(self.directory, saved["files"] or positions(self.directory))
@@ -202,6 +202,35 @@ class Saving:
         if self._is_root and self.directory:
             # Only now: arguments that do not fit the checkpoint must not replace the directory's.
             self._describe()
+
+    def _take(self, path: Path, tree: dict[str, Any]) -> None:
+        """Take over a checkpoint, on every rank or on none."""
+        if "training" not in tree:
+            raise UsageError(f"cannot resume: '{path}' is no checkpoint of a run (it has no state of training)")
+        fault = fault_of(tree["training"]) or self._restored(path, tree)
+        faults = [one for one in self._state.comm.gather(fault) if one is not None]
+        if faults:
+            raise DamagedError(f"'{path}' is damaged: {faults[0]}")
+
+    def _restored(self, path: Path, tree: dict[str, Any]) -> str | None:
+        """Restore model and run; return what is wrong with the state."""
+        try:
+            self._model.take(tree, path)
+            saved = tree["training"]
+            known = positions(self.directory) if self.directory else {}
+            for name, size in (saved["files"] or {}).items():
+                if name in known and size.keys() != known[name].keys():
+                    return f"training.files.{name} is {size!r:.100}"
+            self._best = saved["best"] if saved["best"] is not None else -np.inf
+            self._to_restore = self._state.restore(saved)
+        except DamagedError as error:
+            return str(error)
+        except UsageError:
+            # Of another network or environment.
+            raise
+        except Exception as error:  # Generators and environments raise anything for a state that is not theirs.
+            return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        return None
 
     def _warn(self, warning: str) -> None:
         clock = self._state.clock
