@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -22,6 +23,7 @@ class Remembering:
         self.events = [] if events is None else events
         self.kernel, self.target = (keras.Variable(np.float32([[k, k]])) for k in (1.0, 2.0))
         self.log_alpha, self.table = keras.Variable(np.float32(3.0)), np.full((2, 2), 4.0)
+        self.observations = SimpleNamespace(scales=False)
 
     def variables(self):
         return [self.kernel, self.target, self.log_alpha, self.table]
