@@ -238,7 +238,7 @@ def test_overridden_parameters():
 @pytest.mark.parametrize(
     ("own", "words"),
     [
-        ({"max_ep_len": None}, "max_ep_len=None is not valid: a number of steps"),
+        ({"max_ep_len": None}, "max_ep_len=None is not valid: give a number of steps"),
         ({"rollout_batch_size": 5}, "rollout_batch_size=5 is not valid: there are 2 environments"),
         ({"bc_loss": True, "demo_batch_size": 4}, "bc_loss=True is not valid: True with a demo_file"),
         ({"demo_file": "demo.npz"}, "bc_loss=False is not valid: True with a demo_file"),
