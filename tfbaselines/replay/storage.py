@@ -31,7 +31,10 @@ class Storage:
         changing: names of arrays that change after a step was stored.
         num_envs: number of environments N.
         steps: steps of each environment stored so far, overwritten ones included.
+        size: transitions that fit into it.
         nbytes: memory of the arrays.
+        item_nbytes: memory of one step of every environment.
+        obs_nbytes: bytes of one sampled observation with all its stacked frames.
 
     Args:
         env: the environments.
@@ -62,6 +65,7 @@ class Storage:
         self._kept_ends = ("truncated", "terminated") if keep_ends else ("truncated",)
         # The slot after the latest step has no transition yet, only the next observation.
         self._slots = max(2, -(-int(size) // env.num_envs)) + 1
+        self.size = (self._slots - 1) * env.num_envs
         self._parts = parts_of(env.observation_space)
         self._dict = isinstance(env.observation_space, spaces.Dict)
         self._nstack = shared_frames(env)
@@ -71,6 +75,8 @@ class Storage:
         require_memory(self.nbytes, "replay_size")
         self._arrays = {name: np.zeros((*lead, *tail), dtype) for name, (tail, dtype) in layout.items()}
         self._arrays["episode_start"][0] = True
+        self.item_nbytes = self.nbytes // self._slots
+        self.obs_nbytes = sum(self._arrays[f"obs/{name}"][0, 0].nbytes * self._frames(name) for name in self._parts)
         # By slot and environment.
         self._last: LastObservations = {}
         self.steps = self._filled = 0
@@ -91,21 +97,6 @@ class Storage:
 
     def __len__(self) -> int:
         return self._filled * self.num_envs
-
-    @property
-    def item_nbytes(self) -> int:
-        """Memory of one step of every environment."""
-        return self.nbytes // self._slots
-
-    @property
-    def obs_nbytes(self) -> int:
-        """Bytes of one sampled observation with all its stacked frames."""
-        return sum(self._arrays[f"obs/{name}"][0, 0].nbytes * self._frames(name) for name in self._parts)
-
-    @property
-    def size(self) -> int:
-        """Transitions that fit into it."""
-        return (self._slots - 1) * self.num_envs
 
     @property
     def reach(self) -> int:

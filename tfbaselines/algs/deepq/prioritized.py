@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from tfbaselines.algs.deepq.buffers import MinSegmentTree, SumSegmentTree
-from tfbaselines.envs.vec import VecEnv
 from tfbaselines.replay import Batch, Replay, reshaped
 
 
@@ -23,7 +22,7 @@ class PrioritizedReplay(Replay):
         beta: exponent of the importance weights, 0 to 1; `anneal` changes it.
 
     Args:
-        env: see Replay, as for size, gamma, n_step and state_size.
+        args: arguments of Replay, as are those in kind.
         alpha: exponent of the priorities, 0 for uniform sampling.
         beta: initial value of the attribute.
         epsilon: added to the magnitude of errors, so that every row keeps a chance.
@@ -31,19 +30,8 @@ class PrioritizedReplay(Replay):
 
     changing = ("priorities",)
 
-    def __init__(
-        self,
-        env: VecEnv,
-        size: int,
-        gamma: float = 0.99,
-        n_step: int = 1,
-        state_size: int = 0,
-        *,
-        alpha: float = 0.6,
-        beta: float = 0.4,
-        epsilon: float = 1e-6,
-    ) -> None:
-        super().__init__(env, size, gamma, n_step, state_size)
+    def __init__(self, *args: Any, alpha: float = 0.6, beta: float = 0.4, epsilon: float = 1e-6, **kind: Any) -> None:
+        super().__init__(*args, **kind)
         self.beta = beta
         self._alpha = alpha
         self._epsilon = epsilon
