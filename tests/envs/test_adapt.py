@@ -89,6 +89,8 @@ def test_wrappers_that_are_there_are_not_added_again():
     monitored = Monitor(cartpole(), None)
     env = as_vec_env(monitored)
     assert env.envs[0] is monitored
+    # The seed begins an episode, which is not over when the first reset begins another.
+    assert as_vec_env(Monitor(cartpole(), None), seed=1).reset().shape == (1, 4)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import itertools
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -36,6 +37,9 @@ WORKERS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
 
 # A wrapper of an environment, or 'module:Wrapper'.
 Wrapper = str | Callable[[gymnasium.Env], gymnasium.Env]
+
+# Arguments of make_vec_env that a run's config has under the same names.
+CONFIGURED = ("num_env", "seed", "reward_scale", "gamestate", "env_kwargs", "wrapper", "monitor_keys")
 
 # Types of environments that draw their pictures without OpenGL.
 WITHOUT_GL = ("atari", "box2d", "classic_control", "toy_text")
@@ -87,7 +91,7 @@ def make_env(
         env = flattened(env)
     # The monitor is inside all wrappers that change rewards.
     success = ("is_success",) if env_type == "robotics" and WITH_SUCCESS.match(name) else ()
-    path = _monitor_path(logger_dir, mpi_rank, subrank)
+    path = next(iter(_monitor_paths(logger_dir, mpi_rank, 1, subrank)), None)
     # A monitor inside a TimeLimit misses the truncations.
     if path or not _has(env, Monitor, before=TimeLimit):
         keys = tuple(dict.fromkeys([*success, *listed(monitor_keys)]))
@@ -142,6 +146,10 @@ def _seed(env: gymnasium.Env, number: int, seed: int) -> None:
     except Exception as error:
         raise EnvironmentFault(f"{environment_name(number, id_of(env))} failed: {why(error)}") from error
     env.action_space.seed(seed)
+    for layer in layers_of(env):
+        if isinstance(layer, Monitor):
+            # The episode that the seed began ends with the first reset of the vector environment.
+            layer.allow_early_resets = True
 
 
 def _has(env: Any, wrapper: type, before: type | tuple[()] = ()) -> bool:
@@ -199,8 +207,8 @@ def _without_mujoco_log() -> None:
         present.set()
 
 
-def _monitor_path(logger_dir: str | None, mpi_rank: int, subrank: int) -> str | None:
-    return os.path.join(logger_dir, f"{mpi_rank}.{subrank}") if logger_dir else None
+def _monitor_paths(logger_dir: str | None, mpi_rank: int, count: int, first: int = 0) -> list[str]:
+    return [os.path.join(logger_dir, f"{mpi_rank}.{first + i}") for i in range(count)] if logger_dir else []
 
 
 @renamed(
@@ -269,7 +277,11 @@ def make_vec_env(
     plain = not (force_dummy or worker or env_kwargs or initializer or start_index or gamestate or reward_scale != 1)
     plain = plain and not (wrapper or monitor_keys)
     if game is not None and plain and set(wrapper_kwargs or {}) <= {"episode_life", "clip_rewards"}:
-        return _native_atari(game, env_id, num_env, seed, wrapper_kwargs or {}, logger_dir, append, mpi_rank)
+        from tfbaselines.envs.vec.native_atari import NativeAtariVecEnv
+
+        header, paths = {"t_start": time.time(), "env_id": env_id}, _monitor_paths(logger_dir, mpi_rank, num_env)
+        writers = [ResultsWriter(path, header, append=append) for path in paths] if paths else None
+        return NativeAtariVecEnv(game, num_env, seed, writers=writers, **wrapper_kwargs or {})
 
     make = partial(
         make_env,
@@ -327,11 +339,10 @@ def check_worker(worker: str | None, step_timeout: float | None, restart_workers
         raise unknown("worker", worker, WORKERS)
     if worker not in (None, "dummy"):
         return
-    needed = "needs --worker=subproc or --worker=shmem: environments in processes of their own"
-    if step_timeout is not None:
-        raise bad_argument("step_timeout", step_timeout, needed)
-    if restart_workers:
-        raise bad_argument("restart_workers", restart_workers, needed)
+    for name, value in (("step_timeout", step_timeout), ("restart_workers", restart_workers or None)):
+        if value is not None:
+            needed = "needs --worker=subproc or --worker=shmem: environments in processes of their own"
+            raise bad_argument(name, value, needed)
 
 
 def _native_game(env_id: str) -> str | None:
@@ -340,28 +351,6 @@ def _native_game(env_id: str) -> str | None:
         return None
     kwargs = spec_of(env_id).kwargs
     return kwargs["game"] if kwargs.get("repeat_action_probability", 0.0) == 0.0 else None
-
-
-def _native_atari(
-    game: str,
-    env_id: str,
-    num_env: int,
-    seed: int | None,
-    options: dict[str, Any],
-    logger_dir: str | None,
-    append: bool,
-    mpi_rank: int,
-) -> VecEnv:
-    import time
-
-    from tfbaselines.envs.vec.native_atari import NativeAtariVecEnv
-
-    writers = None
-    if logger_dir:
-        header = {"t_start": time.time(), "env_id": env_id}
-        paths = [_monitor_path(logger_dir, mpi_rank, i) for i in range(num_env)]
-        writers = [ResultsWriter(path, header, append=append) for path in paths]
-    return NativeAtariVecEnv(game, num_env, seed, writers=writers, **options)
 
 
 def rendered(config: dict[str, Any], render_mode: str) -> dict[str, Any]:
@@ -401,23 +390,10 @@ def build_env(
     worker = config.get("worker")
     if (config.get("env_kwargs") or {}).get("render_mode"):
         worker = _drawing_worker(worker, env_type)
-    env = make_vec_env(
-        env_id,
-        env_type,
-        config.get("num_env") or 1,
-        config.get("seed"),
-        reward_scale=config.get("reward_scale", 1.0),
-        gamestate=config.get("gamestate"),
-        worker=worker,
-        env_kwargs=config.get("env_kwargs"),
-        flatten_dict_observations=config.get("flatten", True),
-        logger_dir=logger_dir,
-        append=append,
-        mpi_rank=mpi_rank,
-        wrapper=config.get("wrapper"),
-        monitor_keys=config.get("monitor_keys"),
-        **limits,
-    )
+    own = {name: config[name] for name in CONFIGURED if config.get(name) is not None}
+    flatten = config.get("flatten", True)
+    place = {"logger_dir": logger_dir, "append": append, "mpi_rank": mpi_rank}
+    env = make_vec_env(env_id, env_type, worker=worker, flatten_dict_observations=flatten, **own, **place, **limits)
     if env_type == "atari":
         return VecFrameStack(env, ATARI_FRAME_STACK)
     normalized = env_type == "mujoco" and config.get("normalize", True)
