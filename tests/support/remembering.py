@@ -34,7 +34,7 @@ class Remembering:
     def attach(self, env, config=None, rng=None):
         self.events.append(("attach", env, config))
 
-    def load(self, path):
+    def load(self, path, only_acts=False):
         self.events.append(("load", path))
 
     def take(self, tree, path):

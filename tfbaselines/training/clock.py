@@ -26,8 +26,8 @@ class Plan:
     Attributes:
         total_timesteps: environment steps of the run, rounded down to whole updates.
         steps_per_update: environment steps in an update.
-        log_interval: updates between rows of the logs.
-        log_first: log the first update as well; otherwise the last update is logged as well.
+        log_interval: updates between rows of the logs; the last update is logged as well.
+        log_first: log the first update too.
         log_episodes: episodes between rows of the logs, in place of log_interval; a run with fewer episodes logs one
             row at its end.
         save_interval: updates between checkpoints; 0 saves only the last one, and one on a signal.
@@ -134,8 +134,8 @@ class Clock:
             before, self._row_episodes = self._row_episodes, episodes
             only = episodes < plan.log_episodes and self.update == self.num_updates
             return only or episodes // plan.log_episodes > before // plan.log_episodes
-        extra = 1 if plan.log_first else self.num_updates
-        return self.update == extra or self.update % plan.log_interval == 0
+        first = 1 if plan.log_first else self.num_updates
+        return self.update in (first, self.num_updates) or self.update % plan.log_interval == 0
 
     def measure_speed(self) -> None:
         """Set `fps`, for a row that is about to be logged."""

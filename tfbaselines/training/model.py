@@ -263,13 +263,23 @@ class PolicyModel:
         tree = {"format": FORMAT, "config": self.config, "model": self.state()}
         return tree | {"normalization": observations.normalization, "spaces": observations.state()}
 
-    def take(self, tree: dict[str, Any], path: str | os.PathLike) -> None:
-        """Take over the content of a saved model; raise ValueError with the file's name if it does not fit."""
+    def take(self, tree: dict[str, Any], path: str | os.PathLike, only_acts: bool = False) -> None:
+        """Take over the content of a saved model; raise ValueError with the file's name if it does not fit.
+
+        A model that `only_acts` needs no optimizers and other parts that fit.
+        """
         # A damaged file may hold an array.
         if not isinstance(tree.get("format"), str) or tree["format"] != FORMAT:
             raise UsageError(f"'{path}' is not a model saved by tfbaselines")
         try:
-            self.restore(tree["model"])
+            try:
+                self.restore(tree["model"])
+            except UsageError as error:
+                if not only_acts:
+                    raise
+                self.policy.restore(tree["model"]["policy"])
+                self.ready()
+                logger.warn(f"only the policy of '{path}' is taken: {error}")
             self.observations.restore(tree["spaces"], tree["normalization"] or {})
         except ValueError as error:
             raise UsageError(f"cannot load '{path}': {' '.join(str(error).split())[:500]}") from None
@@ -281,13 +291,13 @@ class PolicyModel:
         """Write model, optimizer and the environments' normalization to one file, whole or not at all."""
         save_tree(os.path.expanduser(path), self.tree())
 
-    def load(self, path: str | os.PathLike) -> None:
-        """Read a saved model, a checkpoint, or the last checkpoint of a run's log directory."""
+    def load(self, path: str | os.PathLike, only_acts: bool = False) -> None:
+        """Read a saved model, a checkpoint, or the last checkpoint of a run's log directory; see `take`."""
         found = saved_file(path)
         if os.path.isdir(os.path.expanduser(path)):
             # In a notebook no logger is configured.
             (print if logger.Logger.CURRENT is None else logger.info)(f"loading {found}")
-        self.take(load_tree(found), found)
+        self.take(load_tree(found), found, only_acts)
 
     def export(self, directory: str | os.PathLike) -> None:
         """Write a TensorFlow SavedModel that serves raw observations; see training/build.py."""

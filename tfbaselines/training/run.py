@@ -155,7 +155,7 @@ class Run:
         self._saving.remove_leftovers()
         model.attach(self.normalized, self._description, self.rng)
         if self.config.load_path is not None:
-            model.load(self.config.load_path)
+            model.load(self.config.load_path, only_acts=self.num_updates == 0)
             if model.observations.scales and self.num_updates > 0:
                 accepted = "it learned from normalized observations: wrap env in VecNormalize to train it further"
                 raise bad_argument("load_path", self.config.load_path, accepted)

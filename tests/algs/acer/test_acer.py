@@ -120,9 +120,9 @@ def test_the_rate_follows_its_schedule(seen, kwargs, expected):
         np.testing.assert_allclose(own, rate)
 
 
-def test_rows_of_the_logs_are_an_interval_apart(seen, tmp_path):
+def test_rows_of_the_logs_are_an_interval_apart_and_the_last_update_has_one(seen, tmp_path):
     train(tmp_path, counting(), 10, log_interval=4)
-    assert rows(tmp_path)["total_timesteps"].tolist() == [1 * NSTEPS, 4 * NSTEPS, 8 * NSTEPS]
+    assert rows(tmp_path)["total_timesteps"].tolist() == [1 * NSTEPS, 4 * NSTEPS, 8 * NSTEPS, 10 * NSTEPS]
 
 
 # Replay of whole episodes.

@@ -14,6 +14,7 @@ from tfbaselines.envs import tiny
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.vec import DummyVecEnv, VecFrameStack
 from tfbaselines.envs.vec.packed import MASK, with_action_masks
+from tfbaselines.errors import UsageError
 from tfbaselines.training.testing import even_episodes
 
 
@@ -98,6 +99,16 @@ def test_the_temperature_goes_where_the_entropy_is_as_wanted(env, target, falls,
 def test_without_entropy_there_is_none_in_the_targets(eager):
     model = learn("sac", identity(), 2, alpha=0.0)
     assert np.isfinite(weights(model.policy)).all()
+
+
+def test_a_model_to_act_needs_no_temperature_like_that_of_training(eager, tmp_path, capsys):
+    model, obs = learn("sac", box(), alpha="auto"), box(5).reset()
+    model.save(tmp_path / "model")
+    loaded = learn("sac", box(), 0, load_path=tmp_path / "model")
+    np.testing.assert_array_equal(loaded.act(obs, deterministic=True)[0], model.act(obs, deterministic=True)[0])
+    assert "only the policy of" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="was trained with the phases actor, critic, temperature, this one has"):
+        learn("sac", box(), load_path=tmp_path / "model")
 
 
 def test_a_given_temperature_is_not_that_of_a_loaded_model(eager, tmp_path):
