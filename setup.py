@@ -19,7 +19,7 @@ extras = {
     "mpi": ["mpich>=4.2"],
     # Curves, videos and windows.
     "plot": ["matplotlib>=3.8", "imageio[ffmpeg]>=2.34", "gymnasium[classic-control]>=1.4,<2"],
-    "test": ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "ruff>=0.17,<0.18"],
+    "test": ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "ruff>=0.17,<0.18", "mypy>=1.15"],
 }
 # Logs go there where they are asked for (--log_format=wandb); not in [all].
 services = {"wandb": ["wandb>=0.17"], "mlflow": ["mlflow-skinny>=2.14"]}
@@ -33,7 +33,7 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     packages=find_packages(include=["tfbaselines", "tfbaselines.*"]),
-    package_data={"tfbaselines": ["tuned/*.yaml", "compat/*.csv", "config/*.csv"]},
+    package_data={"tfbaselines": ["tuned/*.yaml", "compat/*.csv", "config/*.csv", "py.typed", "*.pyi", "algs/*/*.pyi"]},
     python_requires=">=3.10,<3.14",
     install_requires=[
         "tensorflow>=2.18,<2.22",
