@@ -4,9 +4,10 @@ import time
 
 import numpy as np
 
-from tfbaselines.envs.vec import ShmemVecEnv, SubprocVecEnv
+from tfbaselines.envs.vec import SubprocVecEnv
 
-KINDS = [SubprocVecEnv, ShmemVecEnv]
+# ShmemVecEnv is the same by another name.
+KINDS = [SubprocVecEnv]
 
 
 def unmade():

@@ -7,12 +7,12 @@ from gymnasium import spaces
 
 from tfbaselines.envs.adapt import as_vec_env
 from tfbaselines.envs.tiny import ConstantRewardEnv
-from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv
+from tfbaselines.envs.vec import DummyVecEnv, SubprocVecEnv
 from tfbaselines.envs.vec.worker import EnvironmentFault, begin
 from tfbaselines.errors import NotFiniteError, ObservationError, WorkerError
 
 BOX_OF_ONE = spaces.Box(-1, 1, (1,), np.float32)
-KINDS = [DummyVecEnv, SubprocVecEnv, ShmemVecEnv]
+KINDS = [DummyVecEnv, SubprocVecEnv]
 
 
 def scripted(reset=0.0, later_reset=0.0, final=0.0, reward=1.0, step=0.0):
@@ -58,7 +58,7 @@ def test_a_number_that_is_not_finite_is_named(where, words, bad):
         play(env)
 
 
-@pytest.mark.parametrize("kind", [SubprocVecEnv, ShmemVecEnv])
+@pytest.mark.parametrize("kind", [SubprocVecEnv])
 @pytest.mark.parametrize("where", ["reset", "final", "reward"])
 def test_in_processes_too(kind, where):
     env = kind([scripted(), scripted(**{where: np.nan})])
@@ -149,7 +149,7 @@ class Odd(BaseException):
         raise ValueError
 
 
-@pytest.mark.parametrize("kind", [DummyVecEnv, ShmemVecEnv])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("where", ["reset", "step"])
 def test_an_environment_that_exits_has_failed(kind, where):
     errors = [
@@ -164,7 +164,7 @@ def test_an_environment_that_exits_has_failed(kind, where):
         env.close()
 
 
-@pytest.mark.parametrize("kind", [DummyVecEnv, ShmemVecEnv])
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_environment_that_fails_to_close_is_a_warning(kind, capfd):
     errors = [OSError("no server"), SystemExit(3)]
     env = kind([failing_in("close", error) for error in errors])
