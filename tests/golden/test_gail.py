@@ -21,7 +21,7 @@ def make_adversary(arrays, hyper):
     shown, done = (spaces.Box(-np.inf, np.inf, array.shape[1:], np.float32) for array in (obs, actions))
     weights = group(arrays, "w0")
     discriminator = Discriminator(shown, done, next(iter(weights.values())).shape[1])
-    assign(discriminator.trainable_variables, weights)
+    assign(discriminator.encoder.trainable_variables, weights)
     discriminator.normalizer.update(np.concatenate([arrays["gen_obs"], obs]))
     count = len(obs)
     expert = Demonstrations(

@@ -45,6 +45,28 @@ def dense_layers(inputs: int, units: Sequence[Units], orthogonal: bool = False) 
     return keras.Sequential([keras.Input((inputs,)), *layers])
 
 
+class Encoder:
+    """Dense layers over observations; images pass through convolutions first, other numbers may join behind them."""
+
+    def __init__(self, space: spaces.Space, units: Sequence[Units], joined: int = 0, orthogonal: bool = False) -> None:
+        self._trunk = Trunk(space, get_network_builder(IMAGE_ENCODER)())
+        self._dense = dense_layers(self._trunk.width + joined, units, orthogonal)
+
+    @property
+    def convolutional(self) -> bool:
+        """True if it convolves images."""
+        return bool(self._trunk.modules)
+
+    @property
+    def trainable_variables(self) -> list[keras.Variable]:
+        """Variables of the convolutions, then of the dense layers."""
+        return [*self._trunk.trainable_variables, *self._dense.trainable_variables]
+
+    def __call__(self, encoded: Any, *joined: tf.Tensor) -> tf.Tensor:
+        features, _ = self._trunk(encoded, None, None)
+        return self._dense(tf.concat([features, *joined], axis=-1) if joined else features)
+
+
 class LearnedSignal(Part, ABC):
     """A reward that is computed from transitions and learned beside the policy; a part of the model.
 
@@ -182,31 +204,20 @@ class Discriminator:
         self._action_space = action_space
         numeric = isinstance(observation_space, spaces.Box) and not is_image(observation_space)
         self.normalizer = Normalizer(encoded_shape(observation_space), comm) if numeric else None
-        self._trunk = Trunk(observation_space, get_network_builder(IMAGE_ENCODER)())
         self._action_width = int(np.prod(encoded_shape(action_space))) if use_actions else 0
         units = ((hidden_size, "tanh"), (hidden_size, "tanh"), (1, None))
-        self._dense = dense_layers(self._trunk.width + self._action_width, units)
-
-    @property
-    def convolutional(self) -> bool:
-        """True if it convolves images."""
-        return bool(self._trunk.modules)
-
-    @property
-    def trainable_variables(self) -> list[keras.Variable]:
-        """Variables of the encoder, then of the layers."""
-        return [*self._trunk.trainable_variables, *self._dense.trainable_variables]
+        self.encoder = Encoder(observation_space, units, self._action_width)
 
     def logits(self, obs: Any, actions: tf.Tensor) -> tf.Tensor:
         """Compute logits [B], above 0 where the demonstrator is more likely than the policy."""
         encoded = encode(obs, self._observation_space)
         if self.normalizer is not None:
             encoded = self.normalizer.apply(encoded)
-        x, _ = self._trunk(encoded, None, None)
+        joined = []
         if self._action_width:
             encoded_actions = tf.reshape(encode(actions, self._action_space), (-1, self._action_width))
-            x = tf.concat([x, tf.cast(encoded_actions, tf.float32)], axis=-1)
-        return self._dense(x)[:, 0]
+            joined = [tf.cast(encoded_actions, tf.float32)]
+        return self.encoder(encoded, *joined)[:, 0]
 
 
 def adversarial_loss(
@@ -284,11 +295,11 @@ class Adversary(LearnedSignal):
         self._normalize = normalize
         rows = demonstrations.rows(subsample)
         self._expert = demonstrations.obs[rows], demonstrations.actions[rows]
-        self.compile(discriminator.convolutional, comm, epsilon=ADAM_EPSILON)
+        self.compile(discriminator.encoder.convolutional, comm, epsilon=ADAM_EPSILON)
 
     @property
     def learned_variables(self) -> list[keras.Variable]:
-        return self.discriminator.trainable_variables
+        return self.discriminator.encoder.trainable_variables
 
     def reward(self, batch: Batch) -> tf.Tensor:
         return adversarial_reward(self.discriminator.logits(batch["obs"], batch["actions"]))

@@ -41,9 +41,7 @@ from tfbaselines.policy.encoding import (
     numeric_parts,
     without_mask,
 )
-from tfbaselines.policy.networks import get_network_builder
-from tfbaselines.policy.trunk import Trunk
-from tfbaselines.rewards.learned import IMAGE_ENCODER, LearnedSignal, Units, dense_layers
+from tfbaselines.rewards.learned import Encoder, LearnedSignal, Units, dense_layers
 from tfbaselines.rollout.rollout import GO_ON
 
 FORWARD_SHARE = 0.2
@@ -104,27 +102,6 @@ class Observations:
             self._normalizer.restore(state)
 
 
-class Encoder:
-    """Dense layers over observations; images pass through convolutions first."""
-
-    def __init__(self, observations: Observations, units: Sequence[Units]) -> None:
-        self._trunk = Trunk(observations.parts, get_network_builder(IMAGE_ENCODER)())
-        self._dense = dense_layers(self._trunk.width, units, orthogonal=True)
-
-    @property
-    def convolutional(self) -> bool:
-        """True if it convolves images."""
-        return bool(self._trunk.modules)
-
-    @property
-    def trainable_variables(self) -> list[keras.Variable]:
-        """Variables of the convolutions, then of the dense layers."""
-        return [*self._trunk.trainable_variables, *self._dense.trainable_variables]
-
-    def __call__(self, encoded: Any) -> tf.Tensor:
-        return self._dense(self._trunk(encoded, None, None)[0])
-
-
 class NoveltySignal(LearnedSignal):
     """A signal with encoders of observations. A subclass makes its networks in `build`."""
 
@@ -139,6 +116,9 @@ class NoveltySignal(LearnedSignal):
     @abstractmethod
     def build(self, action_space: spaces.Space, encoding_size: int) -> bool:
         """Make the networks, with layers of encoding_size units; return whether they convolve images."""
+
+    def _encoder(self, units: Sequence[Units]) -> Encoder:
+        return Encoder(self.observations.parts, units, orthogonal=True)
 
     def take_in(self, batch: dict[str, Any]) -> None:
         self.observations.take_in(batch["next_obs"])
@@ -161,7 +141,7 @@ class Curiosity(NoveltySignal):
         self._head = make_pdtype(action_space)
         self._action_width = int(np.prod(encoded_shape(action_space)))
         hidden = (encoding_size, "relu")
-        self.encoder = Encoder(self.observations, [hidden, (encoding_size, None)])
+        self.encoder = self._encoder([hidden, (encoding_size, None)])
         self.forward_model = dense_layers(encoding_size + self._action_width, [hidden, (encoding_size, None)], True)
         outputs = self._action_width if isinstance(action_space, spaces.Box) else self._head.param_size
         self.inverse_model = dense_layers(2 * encoding_size, [hidden, (outputs, None)], True)
@@ -209,9 +189,9 @@ class Rnd(NoveltySignal):
 
     def build(self, action_space: spaces.Space, encoding_size: int) -> bool:
         hidden, output = (encoding_size, "relu"), (encoding_size, None)
-        self.target = Encoder(self.observations, [hidden, output])
+        self.target = self._encoder([hidden, output])
         # The predictor has one layer more than the random network.
-        self.predictor = Encoder(self.observations, [hidden, hidden, output])
+        self.predictor = self._encoder([hidden, hidden, output])
         return self.target.convolutional
 
     @property
