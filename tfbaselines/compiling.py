@@ -71,7 +71,7 @@ class _Traces:
 _traces = _Traces()
 
 # Functions that XLA has compiled, by their fingerprints; the latest are kept.
-MOST_PROGRAMS = 32
+MOST_PROGRAMS = 16
 _programs: OrderedDict[bytes, Any] = OrderedDict()
 
 

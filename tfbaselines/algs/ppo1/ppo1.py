@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfbaselines.algs.ppo1 import ALGORITHM, Config
-from tfbaselines.compiling import compiled
+from tfbaselines.compiling import compiled, prompt
 from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
@@ -58,8 +58,8 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> PolicyModel:
         step = run.gradient_steps(
             lambda batch: loss(policy, batch, batch["clip_param"], config.at(batch).entcoeff), optimizer
         )
-        outputs = compiled(lambda batch: with_outputs(policy, batch)["flat"], jit)
-        losses = compiled(lambda batch, clip, entcoeff: loss(policy, batch, clip, entcoeff)[1], jit)
+        outputs = prompt(compiled(lambda batch: with_outputs(policy, batch)["flat"], jit))
+        losses = prompt(compiled(lambda batch, clip, entcoeff: loss(policy, batch, clip, entcoeff)[1], jit))
         model = PolicyModel(policy, optimizer)
         for rollout in run.rollouts(model):
             now = run.config
