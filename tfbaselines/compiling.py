@@ -3,10 +3,11 @@
 The shortcuts have no public names. If a version of TensorFlow lacks one, the public way gives the same numbers, later.
 """
 
+import functools
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -72,7 +73,7 @@ _traces = _Traces()
 
 # Functions that XLA has compiled, by their fingerprints; the latest are kept.
 MOST_PROGRAMS = 16
-_programs: OrderedDict[bytes, Any] = OrderedDict()
+_programs: OrderedDict[str, Any] = OrderedDict()
 
 
 def _traced_once(function: Callable, *arguments: Any, **named: Any) -> Any:
@@ -137,42 +138,46 @@ def _program(found: Any) -> Any:
     return program
 
 
-def fingerprint(found: Any) -> bytes:
+def fingerprint(found: Any) -> str:
     """Compute a hash of what a concrete function computes, whatever its nodes and captured variables are called."""
     graph = found.graph.as_graph_def()
     library = {function.signature.name: function for function in graph.library.function}
+
+    @functools.cache
+    def content_of(name: str) -> str:
+        function = library[name]
+        arguments = [argument.name for argument in function.signature.input_arg]
+        names = _numbered([*arguments, *(node.name for node in function.node_def)])
+        results = [_renamed(function.ret[result.name], names) for result in function.signature.output_arg]
+        types = [argument.type for argument in function.signature.input_arg]
+        return _hash(repr((types, results)), *_described(function.node_def, names, content_of))
+
     results = tf.nest.map_structure(lambda x: getattr(x, "dtype", x), found.structured_outputs)
     captured = sorted(f"{variable.shape} {variable.dtype}" for variable in found.variables)
-    content = [repr((results, captured, [(x.shape, x.dtype) for x in found.inputs]))]
-    names = {node.name: number for number, node in enumerate(graph.node)}
-    content += _described(graph.node, names, library)
-    content += [_renamed(x.name, names) for x in (*found.inputs, *found.outputs)]
-    return hashlib.sha256("\n".join(content).encode()).digest()
+    names = _numbered(node.name for node in graph.node)
+    ends = [(_renamed(x.name, names), x.shape, x.dtype) for x in (*found.inputs, *found.outputs)]
+    return _hash(repr((results, captured, ends)), *_described(graph.node, names, content_of))
 
 
-def _described(nodes: Sequence[Any], names: dict[str, int], library: dict[str, Any]) -> Iterator[str]:
-    """Describe nodes by the numbers of the nodes before them; functions by their content."""
+def _described(nodes: Sequence[Any], names: dict[str, int], content_of: Callable[[str], str]) -> Iterator[str]:
+    """Describe nodes by the numbers of the nodes before them, and functions by their content."""
     for node in nodes:
         inputs = [_renamed(name, names) for name in node.input]
         # The order of control inputs is that of a set.
         controls = sorted(name for name in inputs if name.startswith("^"))
         yield f"{node.op} {node.device} {[name for name in inputs if not name.startswith('^')]} {controls}"
         for key, value in sorted(node.attr.items()):
-            if key in ("_gradient_op_type", "_class"):
-                continue
-            functions = [function for function in (value.func, *value.list.func) if function.name]
-            for function in functions:
-                yield from _described_function(library[function.name], library)
-            if not functions:
-                yield f"{key} {value.SerializeToString(deterministic=True).hex()}"
+            functions = [content_of(one.name) for one in (value.func, *value.list.func) if one.name]
+            if key not in ("_gradient_op_type", "_class"):
+                yield f"{key} {functions or value.SerializeToString(deterministic=True).hex()}"
 
 
-def _described_function(function: Any, library: dict[str, Any]) -> Iterator[str]:
-    arguments = [argument.name for argument in function.signature.input_arg]
-    names = {name: number for number, name in enumerate([*arguments, *(node.name for node in function.node_def)])}
-    yield from _described(function.node_def, names, library)
-    yield repr([argument.type for argument in function.signature.input_arg])
-    yield repr([_renamed(function.ret[result.name], names) for result in function.signature.output_arg])
+def _hash(*texts: str) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
+def _numbered(names: Iterable[str]) -> dict[str, int]:
+    return {name: number for number, name in enumerate(names)}
 
 
 def _renamed(name: str, names: dict[str, int]) -> str:

@@ -114,18 +114,22 @@ def _lock(path: str, shown: str) -> int:
 
 def _refuse_special_files(path: str, shown: str) -> None:
     """Refuse links, pipes and devices in place of the run's files: other programs own them, and a pipe blocks."""
-    for pattern in (LOCK_NAME, *OWN, *STREAMS, "replay/*", *(f"{name}/{EVENTS}" for name in EVENT_DIRECTORIES)):
-        for file in Path(path).glob(pattern):
-            kind = special(file)
-            if kind and kind != DIRECTORY:
-                name = file.relative_to(path)
-                raise UsageError(f"'{name}' in '{shown}' is {kind}, which is not written to: remove it")
+    events = (f"{name}/{EVENTS}" for name in EVENT_DIRECTORIES)
+    for file in _found(path, LOCK_NAME, *OWN, *STREAMS, "replay/*", *events):
+        kind = special(file)
+        if kind and kind != DIRECTORY:
+            name = file.relative_to(path)
+            raise UsageError(f"'{name}' in '{shown}' is {kind}, which is not written to: remove it")
+
+
+def _found(directory: str | os.PathLike, *patterns: str) -> Iterator[Path]:
+    """Iterate over the files and directories of any of the patterns."""
+    return (path for pattern in patterns for path in Path(directory).glob(pattern))
 
 
 def holds_run(directory: str | os.PathLike) -> bool:
     """Return True if a directory has files of an earlier run that a new one would overwrite."""
-    here = Path(directory)
-    return any(any(here.glob(pattern)) for pattern in ("config.json", "checkpoints/*", *TABLES_OF_A_RUN))
+    return any(_found(directory, "config.json", "checkpoints/*", *TABLES_OF_A_RUN))
 
 
 def has_checkpoint(directory: str | os.PathLike) -> bool:
@@ -166,33 +170,27 @@ def forget(directory: str | os.PathLike, whole: bool = False) -> None:
 
 def positions(directory: str | os.PathLike) -> dict[str, Any]:
     """Measure every log file, by name: rows of a table, bytes of a stream, bytes of each event file."""
-    here = Path(directory)
     # A table is empty before its first row, which brings the header.
-    tables = {path.name: {"rows": max(0, _line_count(path) - 1)} for pattern in TABLES for path in here.glob(pattern)}
-    streams = {path.name: {"bytes": path.stat().st_size} for pattern in STREAMS for path in here.glob(pattern)}
+    tables = {path.name: {"rows": max(0, _line_count(path) - 1)} for path in _found(directory, *TABLES)}
+    streams = {path.name: {"bytes": path.stat().st_size} for path in _found(directory, *STREAMS)}
     events = {
         path.name: {"events": {file.name: file.stat().st_size for file in path.glob(EVENTS)}}
-        for pattern in EVENT_DIRECTORIES
-        for path in here.glob(pattern)
+        for path in _found(directory, *EVENT_DIRECTORIES)
     }
     return tables | streams | events
 
 
 def cut_back(directory: str | os.PathLike, known: dict[str, Any]) -> None:
     """Truncate the logs to `known`, an earlier result of `positions`; keep the headers."""
-    here = Path(directory)
-    for pattern in TABLES:
-        for path in here.glob(pattern):
-            _keep_lines(path, 1 + known.get(path.name, {"rows": 0})["rows"])
-    for pattern in STREAMS:
-        for path in here.glob(pattern):
-            if path.name in known:
-                _keep_bytes(path, known[path.name]["bytes"])
-            else:
-                _keep_lines(path, MONITOR_HEADER if path.name.endswith(".monitor.csv") else 0)
-    for pattern in EVENT_DIRECTORIES:
-        for path in here.glob(pattern):
-            _keep_events(path, known.get(path.name, {}).get("events"))
+    for path in _found(directory, *TABLES):
+        _keep_lines(path, 1 + known.get(path.name, {"rows": 0})["rows"])
+    for path in _found(directory, *STREAMS):
+        if path.name in known:
+            _keep_bytes(path, known[path.name]["bytes"])
+        else:
+            _keep_lines(path, MONITOR_HEADER if path.name.endswith(".monitor.csv") else 0)
+    for path in _found(directory, *EVENT_DIRECTORIES):
+        _keep_events(path, known.get(path.name, {}).get("events"))
 
 
 def _line_count(path: Path) -> int:

@@ -213,17 +213,8 @@ class Episodes:
 
 
 # Terminal codes of foreground colors; a background color has a code 10 higher.
-COLORS = {
-    "gray": 30,
-    "red": 31,
-    "green": 32,
-    "yellow": 33,
-    "blue": 34,
-    "magenta": 35,
-    "cyan": 36,
-    "white": 37,
-    "crimson": 38,
-}
+_NAMES = ("gray", "red", "green", "yellow", "blue", "magenta", "cyan", "white", "crimson")
+COLORS = {name: 30 + k for k, name in enumerate(_NAMES)}
 
 
 def colorize(string: str, color: str, bold: bool = False, highlight: bool = False) -> str:
