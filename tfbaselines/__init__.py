@@ -44,8 +44,9 @@ def load(path: str, env: Any = None, checkpoint: str = "last", trust: bool = Fal
 
     Args:
         path: log directory of the run, or a saved model (--save_path), or a checkpoint.
-        env: vector environments with the run's spaces. A VecNormalize around them gets the run's statistics, and the
-            model acts on its observations. Without one, and for None, the model takes raw observations and scales them.
+        env: environments with the run's spaces, in any form that learn takes. A VecNormalize around them gets the run's
+            statistics, and the model acts on its observations. Without one, and for None, the model takes raw
+            observations and scales them as in training.
         checkpoint: 'last', 'best', or the number of a checkpoint in the log directory.
         trust: import the modules named in the run's configuration, which runs their code.
 

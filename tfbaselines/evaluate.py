@@ -242,15 +242,7 @@ def environments(
     render_mode: str | None = None,
     around: Callable[[Any], Any] = lambda env: env,
 ) -> Any:
-    """Make the environments of a run, with another number and seed.
-
-    Args:
-        config: config.json of the run.
-        num_env: number of environments.
-        seed: seed of the first environment.
-        render_mode: Gymnasium's render mode; None for the run's.
-        around: wraps the environments before the algorithm's own wrappers.
-    """
+    """Make the environments of a run from its config.json, with another number and seed; see `acting`."""
     from tfbaselines.envs.make import build_env, rendered
 
     if not config.get("env"):
@@ -262,23 +254,25 @@ def environments(
     return env if algorithm is None else algorithm.wrap(env)
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run the command and return its exit status."""
-    parser = Parser(prog="python -m tfbaselines.evaluate", description="Evaluate a saved run.")
+def player(name: str, description: str, episodes: int) -> Parser:
+    """Return the parser of a command that plays episodes of a saved run, with the arguments of `acting`."""
+    parser = Parser(prog=f"python -m tfbaselines.{name}", description=description)
     parser.add_argument("run", metavar="directory", help="log directory of the run (--log_path)")
-    parser.add_argument("--episodes", type=int, default=20, help="number of episodes (default %(default)s)")
+    parser.add_argument("--episodes", type=int, default=episodes, help="number of episodes (default %(default)s)")
     parser.add_argument("--deterministic", action="store_true", help="most likely actions instead of sampled ones")
     parser.add_argument("--seed", type=int, default=0, help="seed of environments and sampling (default %(default)s)")
     parser.add_argument("--num_env", type=int, default=1, help="parallel environments (default %(default)s)")
     parser.add_argument("--checkpoint", default="last", help="last, best, or a number (default %(default)s)")
-    parser.add_argument("--video", metavar="DIR", help="record a video into this directory")
-    parser.add_argument(
-        "--video_episodes",
-        type=int,
-        default=1,
-        help="episodes in the video; rendering is slow (default %(default)s)",
-    )
     parser.add_argument("--trust", action="store_true", help="import the modules named in config.json")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    parser = player("evaluate", "Evaluate a saved run.", episodes=20)
+    parser.add_argument("--video", metavar="DIR", help="record a video into this directory")
+    films = "episodes in the video; rendering is slow (default %(default)s)"
+    parser.add_argument("--video_episodes", type=int, default=1, help=films)
     parser.add_argument("--json", action="store_true", help="print the results as one JSON object")
     args = vars(parser.parse_args(argv))
     as_json = args.pop("json")

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.cli import Parser, exit_status, leave
+from tfbaselines.cli import exit_status, leave
 from tfbaselines.cli.stored import check_is_run
 from tfbaselines.errors import UsageError, check_at_least
-from tfbaselines.evaluate import acting, summary
+from tfbaselines.evaluate import acting, player, summary
 from tfbaselines.files import check_can_be_written
 from tfbaselines.loading import load_tensorflow
 
@@ -86,15 +86,8 @@ def _check_space(space: spaces.Space) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command and return its exit status."""
-    parser = Parser(prog="python -m tfbaselines.record", description="Record demonstrations of a saved run.")
-    parser.add_argument("run", metavar="directory", help="log directory of the run (--log_path)")
+    parser = player("record", "Record demonstrations of a saved run.", episodes=50)
     parser.add_argument("--out", required=True, metavar="FILE", help="file to write, such as demo.npz")
-    parser.add_argument("--episodes", type=int, default=50, help="number of episodes (default %(default)s)")
-    parser.add_argument("--deterministic", action="store_true", help="most likely actions instead of sampled ones")
-    parser.add_argument("--seed", type=int, default=0, help="seed of environments and sampling (default %(default)s)")
-    parser.add_argument("--num_env", type=int, default=1, help="parallel environments (default %(default)s)")
-    parser.add_argument("--checkpoint", default="last", help="last, best, or a number (default %(default)s)")
-    parser.add_argument("--trust", action="store_true", help="import the modules named in config.json")
     args = vars(parser.parse_args(argv))
 
     def command() -> int:
@@ -108,10 +101,8 @@ def main(argv: list[str] | None = None) -> int:
 
 def in_words(result: dict[str, Any]) -> str:
     """Format the results of `record` as text."""
-    numbers = (
-        "{episodes} episodes, {steps} steps in {file}\nmean {mean:.4f}  std {std:.4f}  min {min:.4f}  max {max:.4f}"
-    )
-    return numbers.format(**result)
+    what = "{episodes} episodes, {steps} steps in {file}\nmean {mean:.4f}  std {std:.4f}  min {min:.4f}  max {max:.4f}"
+    return what.format(**result)
 
 
 if __name__ == "__main__":

@@ -7,15 +7,18 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from helpers import vec
+from small_environments import Seeing
 
 from tfbaselines.algs import ppo2, sac
 from tfbaselines.envs import tiny
+from tfbaselines.envs.vec import VecFrameStack
 from tfbaselines.envs.wrappers import VecNormalize
-from tfbaselines.errors import NotFiniteError
+from tfbaselines.errors import NotFiniteError, UsageError
 from tfbaselines.learn.optimizers import with_targets
 from tfbaselines.policy.policy import build_policy
 from tfbaselines.training.checkpoint import load_tree, save_tree
 from tfbaselines.training.model import PolicyModel
+from tfbaselines.training.observations import Observations, space_of, space_tree
 from tfbaselines.training.off_policy import OffPolicyModel
 
 BOX = spaces.Box(-1.0, 1.0, (2,), np.float32)
@@ -231,3 +234,28 @@ def test_observations_are_gathered_only_for_a_running_mean():
     before = normalized.policy.normalizer.mean.copy()
     normalized.observe(observations)
     assert len(gathered) == 1 and (normalized.policy.normalizer.mean > before).all()
+
+
+def test_frames_that_were_put_together_are_said():
+    frames = spaces.Box(0, 255, (8, 8, 1), np.uint8)
+    env = VecFrameStack(vec(lambda: Seeing(frames, spaces.Discrete(2))), 4)
+    observations = Observations(env.observation_space, env.action_space)
+    observations.attach(env)
+    restored = Observations(env.observation_space, env.action_space)
+    restored.restore(observations.state(), {})
+    with pytest.raises(UsageError, match=r"'N', 8, 8, 4\): 4 frames together, as make_vec_env and VecFrameStack\(4\)"):
+        restored.batch(restored.named(np.zeros((1, 8, 8, 1), np.uint8)))
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(np.float32([-1, 0]), np.float32([1, np.inf])),
+        spaces.Box(0, 255, (4, 4, 3), np.uint8),
+        spaces.Tuple([spaces.Discrete(3, start=2), spaces.Dict(b=spaces.MultiBinary((2, 2)), a=BOX)]),
+        spaces.MultiDiscrete([3, 2], start=[1, -4]),
+    ],
+)
+def test_a_space_comes_back_from_a_file(space, tmp_path):
+    save_tree(tmp_path / "space", space_tree(space))
+    assert space_of(load_tree(tmp_path / "space")) == space

@@ -265,10 +265,6 @@ def load_policy_and_env(
     config = read_config(fpath)
     stored = rendered(config["env"], "human") if render and has_display() else config["env"]
     model = load(fpath, checkpoint="last" if itr in (-1, "last") else str(itr), trust=trust)
-    if model.tree()["normalization"]:
-        raise UsageError(
-            f"'{Path(fpath)}' normalizes observations outside of its model: python -m tfbaselines.evaluate"
-        )
     env = make_env(
         stored["env"],
         stored.get("env_type"),
