@@ -32,13 +32,8 @@ class Sequences:
     """Episodes cut into sequences of equal length; invalid steps fill the last one of each episode.
 
     Attributes:
-        data: obs, actions, episode_start and valid [S, L, ...], and states [S, M] before each sequence.
-
-    Args:
-        demonstrations: the episodes.
-        length: L.
-        state_size: M.
-        every: use every n-th step of an episode.
+        data: obs, actions, episode_start and valid [S, L, ...], and states [S, M] before each sequence. Only every n-th
+            step of an episode is valid.
     """
 
     def __init__(self, demonstrations: Demonstrations, length: int, state_size: int, every: int = 1) -> None:
@@ -137,19 +132,13 @@ class Cloning:
     """Passes over demonstrations; a part of the model (see PolicyModel.parts).
 
     The validation set consists of every n-th row (or sequence): it is the same on every rank and in every resumed run.
+    Each rank shuffles the demonstrations in its own order.
 
     Attributes:
         optimizer: of the policy.
         steps_per_pass: demonstrated steps in a pass.
         gradient_steps: of a pass.
         over: early stopping ended the cloning, and the policy has its best parameters.
-
-    Args:
-        policy: to train.
-        variables: of the policy that change.
-        demonstrations: to imitate.
-        options: hyper-parameters.
-        comm: the ranks that train together; each shuffles the demonstrations in its own order.
     """
 
     def __init__(

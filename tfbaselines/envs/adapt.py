@@ -81,10 +81,7 @@ def as_vec_env(
 def check_apart(env: Any, tests: VecEnv, name: str) -> None:
     """Raise a UsageError if tests would step the environments of training, which would disturb its episodes.
 
-    Args:
-        env: environments of training; a list for several workers.
-        tests: environments of tests.
-        name: name of the argument with the test environments.
+    `env` is a list for several workers, `name` the argument with the test environments.
     """
     if any(share_environments(one, tests) for one in (env if isinstance(env, list | tuple) else [env])):
         raise UsageError(f"{name} has the environments of training: tests need other environments")
@@ -129,11 +126,6 @@ class GymnasiumVecEnv(VecEnv):
     Where environments cannot be reset one by one (native ones that begin an episode in the step after the last one
     ends), that step is an episode of its own in the data: one step without reward, cut by a time limit, so that its
     action earns nothing. It does not count as an episode in the logs. Episodes cannot be saved.
-
-    Args:
-        env: the vector environment.
-        seed: seed of its first reset; None for any.
-        flatten: flatten Dict and Tuple observations to one Box.
     """
 
     def __init__(self, env: VectorEnv, seed: int | None, flatten: bool) -> None:

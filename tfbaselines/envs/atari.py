@@ -191,10 +191,7 @@ class ScaledFloatFrame(gymnasium.ObservationWrapper):
 def make_atari(env_id: str, max_episode_steps: int | None = None, **env_kwargs: Any) -> gymnasium.Env:
     """Make a game with no-op starts and frame skip.
 
-    Args:
-        env_id: a NoFrameskip id.
-        max_episode_steps: another limit, in steps of four frames.
-        env_kwargs: for gymnasium.make.
+    Another max_episode_steps counts steps of four frames; env_kwargs are for gymnasium.make.
     """
     if "NoFrameskip" not in env_id:
         game = env_id.rpartition("/")[2].partition("-")[0].removesuffix("Deterministic")

@@ -165,9 +165,7 @@ class ValueStreams:
     def learn(self, parts: int, epochs: int) -> dict[str, float]:
         """Take the signals' gradient steps on the latest rollout; return the statistics of all signals.
 
-        Args:
-            parts: minibatches in one epoch of the policy.
-            epochs: passes of the policy over a rollout.
+        The policy takes `parts` minibatches in each of its `epochs`.
         """
         if not self._by_name:
             return self._row

@@ -251,19 +251,12 @@ def adversarial_reward(logits: tf.Tensor) -> tf.Tensor:
 
 
 class Adversary(LearnedSignal):
-    """The reward signal of a discriminator.
+    """The reward signal of a discriminator, which learns from every n-th step (subsample) of a demonstrated episode.
 
     Args:
-        discriminator: the network.
-        demonstrations: of the expert.
         action_space: Box actions are clipped to its bounds, like demonstrated actions.
         entcoeff: see `adversarial_loss`.
-        lr: learning rate.
         rng: draws demonstrated steps.
-        comm: communicator of the ranks that train together.
-        subsample: use every n-th step of a demonstrated episode.
-        strength: factor of the rewards.
-        gamma: discount of their returns.
         normalize: gives demonstrated observations the form of the environments' present ones.
     """
 
