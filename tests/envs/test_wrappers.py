@@ -180,7 +180,7 @@ class OldDerived(Old, gymnasium.Env):
 def test_environments_of_the_old_interface_are_converted(kind, truncated, monkeypatch, capsys):
     monkeypatch.setattr(Old, "truncated", truncated)
     monkeypatch.setitem(gymnasium.registry, "Old-v0", EnvSpec("Old-v0", kind, max_episode_steps=9))
-    made = [lambda: kind(), lambda: old_gym(kind()), kind(), "Old-v0"][: 3 if kind is Old else 4]
+    made = [kind, lambda: old_gym(kind()), kind(), "Old-v0"][: 3 if kind is Old else 4]
     courses = []
     for one in made:
         env = as_vec_env(one, seed=3)

@@ -144,13 +144,19 @@ def _converted(space: Any) -> spaces.Space:
 
 def is_environment(env: Any) -> bool:
     """Return whether an object has the parts of an environment, of Gymnasium's or of gym's old interface."""
-    return all(hasattr(env, name) for name in ("reset", "step", "observation_space", "action_space"))
+    named = all(hasattr(env, name) for name in ("reset", "step", "observation_space", "action_space"))
+    # A class, which may have its spaces already, is a function that makes environments.
+    return named and not isinstance(env, type)
 
 
 def in_new_form(env: Any) -> Any:
     """Wrap the innermost environment in OldGym if its reset is that of gym's old interface."""
     inner = env.unwrapped if isinstance(env, gymnasium.Env) else env
-    parameters = inspect.signature(inner.reset).parameters
+    try:
+        parameters = inspect.signature(inner.reset).parameters
+    except (TypeError, ValueError):
+        # Functions of compiled modules may have no signature.
+        return env
     open_ended = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
     if isinstance(inner, gymnasium.Env) and "return_info" not in parameters and ("seed" in parameters or open_ended):
         return env
