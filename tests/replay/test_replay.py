@@ -12,6 +12,7 @@ from tfbaselines import files as memory
 from tfbaselines.envs.vec import VecEnvWrapper, VecFrameStack
 from tfbaselines.envs.vec.observations import ONLY
 from tfbaselines.envs.vec.packed import MASK, VecActionMask
+from tfbaselines.errors import UsageError
 from tfbaselines.replay import Replay
 
 GAMMA = 0.5
@@ -379,3 +380,27 @@ def test_a_million_atari_frames_fit_and_what_does_not_fit_is_refused(monkeypatch
     monkeypatch.undo()
     thousand = Replay(VecFrameStack(Pictures(84), 4), 1000)
     assert thousand.nbytes * 1000 < 7.2e9
+
+
+@pytest.mark.parametrize("continues", [True, False])
+@pytest.mark.parametrize("count", [1, 6, 7, 8, 12, 13, 14, 15, 20])
+def test_a_rebuilt_replay_has_the_same_steps_in_the_same_places(count, continues):
+    """Seven slots; open episodes end where the environments begin anew."""
+    replay, other, again = (Replay(environment(2), 12, GAMMA, n_step=2) for _ in range(3))
+    History(replay, 2, count)
+    first, last = replay.span()
+    middle = (first + last) // 2
+    pieces = [(begin, replay.items(begin, end)) for begin, end in ((first, middle), (middle, last)) if begin < end]
+    other.rebuild(replay.state(), pieces, continues)
+    # All that is there once more, from a place before the oldest step.
+    again.rebuild(other.state(), [(first, other.items(first, last))], True)
+    rows = np.arange(2 * first, 2 * last)
+    found = replay.gather(rows)
+    for one in (other, again):
+        assert one.span() == replay.span() and one.steps == replay.steps
+        np.testing.assert_equal(one.gather(rows), found)
+        with pytest.raises(UsageError, match="its files"):
+            one.rebuild(replay.state(), pieces[1:] if len(pieces) > 1 else [], continues)
+        assert len(one) == 0
+        one.put(np.full((2, 1), 5.0), np.zeros((2, 1)), np.ones(2), np.zeros((2, 1)), np.array([False] * 2), [{}, {}])
+        assert (one.gather(np.arange(2))["obs"] == 5).all() and one._arrays["episode_start"][0].all()

@@ -74,7 +74,6 @@ class Storage:
         self.nbytes = sum(int(np.prod((*lead, *tail))) * np.dtype(dtype).itemsize for tail, dtype in layout.values())
         require_memory(self.nbytes, "replay_size")
         self._arrays = {name: np.zeros((*lead, *tail), dtype) for name, (tail, dtype) in layout.items()}
-        self._arrays["episode_start"][0] = True
         self.item_nbytes = self.nbytes // self._slots
         self.obs_nbytes = sum(self._arrays[f"obs/{name}"][0, 0].nbytes * self._frames(name) for name in self._parts)
         # By slot and environment.
@@ -138,6 +137,7 @@ class Storage:
         arrays = self._arrays
         if self._begins:
             self._write_obs(t, obs)
+            arrays["episode_start"][t] = True
             self._begins = False
         for i in range(self.num_envs):
             self._last.pop((t, i), None)
@@ -228,6 +228,8 @@ class Storage:
         self._begins = True
         self._last = {}
         for first, piece in pieces:
+            if first > end:
+                raise UsageError(f"its files lack the steps from {end} to {first}")
             end = self._take(first, begin, piece)
         if end != stored:
             raise UsageError(f"its files end at step {end}, not {stored}")
@@ -263,7 +265,7 @@ class Storage:
 
     def _truncate_open_episodes(self) -> None:
         """End the episodes that were open when the replay was saved: the environments begin new ones."""
-        t, here, arrays = self._head - 1, np.array([self._head]), self._arrays
+        t, here, arrays = (self.steps - 1) % self._slots, np.array([self._head]), self._arrays
         for i in range(self.num_envs):
             if not (arrays["terminated"][t, i] or arrays["truncated"][t, i]):
                 arrays["truncated"][t, i] = True

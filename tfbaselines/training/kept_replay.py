@@ -142,7 +142,7 @@ class KeptReplay:
             pieces = _pieces_in(record)
             items = ((piece.begin, load_tree(directory / piece.name)) for piece in pieces)
             self._replay.rebuild(record["state"], items, continues)
-        except (LookupError, TypeError, AttributeError, ValueError) as error:
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             reason = error if isinstance(error, UsageError) else f"{type(error).__name__}: {error!s:.200}"
             raise UsageError(
                 f"replay {number:05d} in '{directory}' is damaged ({' '.join(str(reason).split())})"
