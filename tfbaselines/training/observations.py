@@ -111,6 +111,9 @@ class Observations:
         if isinstance(obs, Mapping):
             accepted = f"observations have the shape {self._space.shape}, and no parts; {FLATTEN}"
             raise bad_argument("obs", obs, accepted)
+        if isinstance(self._space, PackedSpace):
+            # Rows that the run's environments packed.
+            return _as_array(obs, self._space, self._space.dtype)
         return self._scaled_array(obs, ONLY)
 
     def is_single(self, obs: Any) -> bool:
