@@ -102,8 +102,8 @@ def run_python(code, directory):
 
 def run_command(module, words):
     words = shortened(module, words)
-    main = importlib.import_module(module if module in ONE_FILE else f"{module}.__main__").main
-    assert main(words) == 0, f"{module} {' '.join(words)}"
+    own = importlib.import_module(module if module in ONE_FILE else f"{module}.__main__")
+    assert getattr(own, "command", own.main)(words) == 0, f"{module} {' '.join(words)}"
 
 
 @pytest.mark.slow

@@ -273,7 +273,7 @@ class VecVideoRecorder(VecEnvWrapper):
         if self._frames is not None:
             self._frames.append(self._picture())
             if len(self._frames) > self._length:
-                self._write()
+                self.end_video()
         else:
             self._begin_when_due()
         return result
@@ -289,14 +289,9 @@ class VecVideoRecorder(VecEnvWrapper):
         self._number = saved.get("number", self._number)
 
     def close(self) -> None:
-        # A video that is not full is written too.
         if not self.closed:
-            self._write()
+            self.end_video()
         super().close()
-
-    def end_video(self) -> None:
-        """Write the current video before it is full."""
-        self._write()
 
     def _begin_when_due(self) -> None:
         if self._frames is None and self._trigger(self._steps):
@@ -305,7 +300,8 @@ class VecVideoRecorder(VecEnvWrapper):
     def _picture(self) -> np.ndarray:
         return tile_images(self.venv.get_images()).astype(np.uint8, copy=False)
 
-    def _write(self) -> None:
+    def end_video(self) -> None:
+        """Write the current video, full or not."""
         if not self._frames:
             return
         start = self._steps - len(self._frames) + 1
