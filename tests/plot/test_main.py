@@ -287,6 +287,8 @@ def damaged(directory):
         "start/0.monitor.csv": '# {"t_start": "x"}\nr,l,t\n1,2,3\n',
         "json/progress.json": "[1]\n",
         "nested/progress.json": f"{deep}\n",
+        "wide/progress.csv": f"steps,eprewmean\n1,2{',3' * 10**6}\n",
+        "words/progress.csv": "steps,eprewmean\none,two\n",
     }
     for name, text in texts.items():
         (directory / name).parent.mkdir()

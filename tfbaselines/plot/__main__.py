@@ -184,7 +184,13 @@ def make_panel(runs: Sequence["Run"], columns: Sequence[str], value: str, args: 
     xaxes = results.SHORT_XAXES.get(args.xaxis, [args.xaxis]) if args.xaxis else results.XAXES
     groups: dict[str, list] = {}
     for run in runs:
-        series = results.series(run, xaxes, columns, args.smooth)
+        try:
+            series = results.series(run, xaxes, columns, args.smooth)
+        except UsageError as error:
+            if len(runs) == 1:
+                raise
+            print(error, file=sys.stderr)
+            continue
         if series is None:
             complain(f"no values of {_shown(value, args)}{_beside(args)} in {run.dirname}")
             continue

@@ -22,7 +22,7 @@ from tfbaselines.logs.logger import read_csv, read_json
 
 MODES = ("two_sided", "causal")
 
-# Memory for the rows of a file in multiples of its size, and bytes of its first line.
+# Memory for the rows of a file in multiples of its size, and bytes of a line.
 GROWTH = 8
 LONGEST_LINE = 2**16
 LARGEST_METADATA = 2**24
@@ -250,14 +250,14 @@ def _load(dirname: str, files: Sequence[str], progress: bool, monitor: bool, ver
 def check_file(path: str) -> str:
     """Return the path of a regular file of lines that fit into the memory; OSError or UsageError for others."""
     with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        begin = file.read(LONGEST_LINE)
-    if len(begin) == LONGEST_LINE and b"\n" not in begin:
-        raise UsageError(f"{path} is not a table: its first line is longer than {LONGEST_LINE} bytes")
-    try:
-        check_size(GROWTH * size)
-    except UsageError:
-        raise UsageError(f"{path} is too large: its rows would not fit into the memory") from None
+        try:
+            check_size(GROWTH * os.fstat(file.fileno()).st_size)
+        except UsageError:
+            raise UsageError(f"{path} is too large: its rows would not fit into the memory") from None
+        # For rows with many more values than the header pandas takes hours.
+        while len(block := file.read(LONGEST_LINE)) == LONGEST_LINE:
+            if b"\n" not in block:
+                raise UsageError(f"{path} is not a table: it has a line of more than {LONGEST_LINE} bytes")
     return path
 
 
