@@ -16,8 +16,8 @@ from tfbaselines.envs.vec.observations import MASK, ONLY
 from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.distributions import DeterministicHead, SquashedGaussianHead, make_pdtype
-from tfbaselines.training.build import export_saved_model
 from tfbaselines.training.model import PolicyModel
+from tfbaselines.training.observations import export_saved_model
 
 # Answers the requests, one a line: an exported model, a file of inputs and one for the answers.
 SERVE = """

@@ -20,7 +20,7 @@ from tfbaselines.learn.engine import Engine
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.distributions import SquashedGaussianHead
 from tfbaselines.run import command as main
-from tfbaselines.training import pretraining
+from tfbaselines.training import build as pretraining
 
 SEEN, BOUNDED = Still.observation_space, spaces.Box(-2.0, 2.0, (2,), np.float32)
 BOTH = pytest.mark.parametrize("alg", ["ppo2", "sac"])

@@ -1,29 +1,35 @@
-"""Policies: made from an algorithm's arguments, and exported as a SavedModel, which TensorFlow alone can serve."""
+"""What an algorithm's arguments declare beside the algorithm: its policy, and behavior cloning beside its learning.
+
+Each gradient step of such a run is followed by one on demonstrations, with an Adam of its own; its learning rate is the
+policy's times a strength that falls to 0.
+"""
 
 import inspect
-import os
-import re
-import shutil
-import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
-from gymnasium import spaces
 
 from tfbaselines.compiling import compiled
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.config import Config, NetworkSpec
-from tfbaselines.envs.vec.observations import ONLY
-from tfbaselines.envs.vec.packed import opened
+from tfbaselines.config.groups import Pretraining
+from tfbaselines.demos import Demonstrations, load_demonstrations
+from tfbaselines.demos.cloning import ADAM_EPSILON, Sequences, as_rows, imitation_loss, memory_after
+from tfbaselines.envs.vec.base import find_wrapper
+from tfbaselines.envs.vec.packed import PackedSpace
+from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.errors import UsageError
-from tfbaselines.files import replace_directory
+from tfbaselines.learn.engine import Engine, Phase
+from tfbaselines.learn.optimizers import Adam, restore_slots, slots
 from tfbaselines.policy.base import BasePolicy
-from tfbaselines.policy.encoding import observation_spec
+from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.policy.networks import get_network_builder
 from tfbaselines.policy.policy import Policy, build_policy
-from tfbaselines.policy.recurrent import one_step
-from tfbaselines.training.model import PolicyModel
+from tfbaselines.training.model import Part, PolicyModel
+from tfbaselines.training.run import Run
 
 if TYPE_CHECKING:
     from tfbaselines.policy.actor_critic import ActorCritic
@@ -90,94 +96,110 @@ def check_network(network: NetworkSpec, config: Config) -> None:
     config.check_network(name, named, open_ended)
 
 
-PREFIX = "observations"
+LOSS, STRENGTH = "pretraining/loss", "pretraining/strength"
 
 
-def export_saved_model(policy: BasePolicy, normalization: dict[str, Any], directory: str) -> None:
-    """Write the policy with its normalization, whole or not at all.
+class CloningBeside(Part):
+    """Take gradient steps of behavior cloning; a Part of the model.
 
-    The serving signature takes the environment's raw `observations` [N, ...], and returns `actions` (the most likely
-    ones) and `values`. A recurrent policy also takes `states` [N, S] and `masks` [N] (1 at an episode's first step) and
-    returns `states`, in the signature "onnx" as `new_states`: an output of ONNX has no input's name. Each part of Dict
-    observations is an argument `observations_PART`; _ replaces all but letters and digits.
+    Attributes:
+        optimizer: optimizer of the steps.
+        parts: parts of the model that cloning adds.
 
     Args:
-        policy: policy to export.
-        normalization: statistics of VecNormalize, as in a saved model; empty for none.
-        directory: path of the export; it must not exist, or be an earlier export.
+        run: the run; its logs get the statistics.
+        policy, demonstrations, arguments: what learns from what, and how.
+        shown: normalizes demonstrated observations as the environments do now.
     """
-    if os.path.exists(directory) and not os.path.isfile(os.path.join(directory, "saved_model.pb")):
-        raise UsageError(f"cannot export to '{directory}': it exists and is not an exported model")
-    parent = os.path.dirname(os.path.abspath(directory))
-    try:
-        os.makedirs(parent, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise UsageError(f"cannot export to '{directory}': a part of its path is a file") from None
-    work = tempfile.mkdtemp(prefix=".export-", dir=parent)
-    try:
-        module = _ServedPolicy(policy, normalization)
-        tf.saved_model.save(module, work, signatures=dict(module.served))
-        replace_directory(directory, work)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
-
-class _ServedPolicy(tf.Module):
-    def __init__(self, policy: BasePolicy, normalization: dict[str, Any]) -> None:
-        super().__init__()
-        # Attributes of the module, so that the SavedModel tracks their variables.
-        self.networks = policy.modules
-        self.parameters = [variable.value for variable in policy.trainable_variables]
-        if policy.normalizer:
-            self.statistics = policy.normalizer.variables
-        spec = observation_spec(opened(policy.observation_space))
-        parts = spec if isinstance(spec, dict) else {ONLY: spec}
-        if normalization.get("ob"):
-            # The policy learned from normalized observations; the served policy takes raw ones.
-            parts[ONLY] = tf.TensorSpec(parts[ONLY].shape, tf.float32)
-        named = isinstance(spec, dict)
-        specs = {_argument(name) if named else PREFIX: part for name, part in parts.items()}
+    def __init__(
+        self,
+        run: Run,
+        policy: BasePolicy,
+        demonstrations: Demonstrations,
+        arguments: Pretraining,
+        shown: Callable[[np.ndarray], np.ndarray] = lambda obs: obs,
+    ) -> None:
+        self._run = run
+        self.parts = [self]
+        self._arguments = arguments
+        self._shown = shown
+        self._size = arguments.batch_size
+        self._sequences = None
         if policy.recurrent:
-            specs["states"] = tf.TensorSpec((None, policy.state_size), tf.float32)
-            specs["masks"] = tf.TensorSpec((None,), tf.float32)
+            length = arguments.sequence_length
+            self._sequences = Sequences(demonstrations, length, policy.state_size)
+            self._data = self._sequences.data
+            self._size = max(1, self._size // length)
+        else:
+            self._data = as_rows(demonstrations)
+        self.optimizer, jit = Adam(epsilon=ADAM_EPSILON), compile_with_xla(policy, arguments.batch_size)
+        phase = Phase("pretraining", partial(imitation_loss, policy), policy.acting_variables, self.optimizer)
+        self._engine = Engine([phase], jit=jit, comm=run.comm)
+        self._memory = compiled(partial(memory_after, policy), jit)
 
-        def serve(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-            obs = {name: inputs[_argument(name) if named else PREFIX] for name in parts}
-            if ONLY in obs:
-                obs[ONLY] = _normalize(obs[ONLY], normalization)
-            shown = obs if named else obs[ONLY]
-            with one_step():
-                outputs = policy.forward(shown, inputs.get("masks"), inputs.get("states"))
-            actions = policy.head.distribution(outputs.flat).mode()
-            if isinstance(policy.action_space, spaces.Box):
-                kind = actions.dtype.as_numpy_dtype
-                low, high = (getattr(policy.action_space, bound).astype(kind) for bound in ("low", "high"))
-                actions = tf.clip_by_value(actions, low, high)
-                if policy.action_space.dtype.kind != "f":
-                    actions = tf.cast(tf.round(actions), policy.action_space.dtype)
-            results = {"actions": actions, "values": outputs.value}
-            return results | ({"states": outputs.states} if policy.recurrent else {})
+    @property
+    def strength(self) -> float:
+        """Learning rate of this update, as a share of the policy's."""
+        steps, before = self._arguments.steps, self._run.timesteps - self._run.plan.steps_per_update
+        left = max(0.0, 1.0 - before / steps) if steps else 1.0
+        return left * self._arguments.strength
 
-        def serve_to_onnx(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-            results = serve(**inputs)
-            return results | {"new_states": results.pop("states")}
+    def learn(self, model: PolicyModel, steps: int) -> None:
+        """Take gradient steps while the strength is above 0; the run's next row has the statistics.
 
-        signature = {name: tf.TensorSpec(s.shape, s.dtype, name=name) for name, s in specs.items()}
-        self.served = {"serving_default": compiled(serve).get_concrete_function(**signature)}
-        if policy.recurrent:
-            self.served["onnx"] = compiled(serve_to_onnx).get_concrete_function(**signature)
+        Args:
+            model: model of the policy, with an actor that follows the parameters.
+            steps: number of gradient steps.
+        """
+        columns = self._run.columns
+        strength = self.strength
+        columns[STRENGTH] = strength
+        if strength == 0.0:
+            columns.pop(LOSS, None)
+            return
+        if self._sequences is not None:
+            self._sequences.refresh(self._memory_of)
+        rows = self._run.rng.integers(len(self._data["obs"]), size=steps * self._size)
+        batch = {name: array[rows] for name, array in self._data.items()}
+        batch["obs"] = self._as_shown(batch["obs"])
+        indices = np.arange(len(rows), dtype=np.int32).reshape(steps, self._size)
+        statistics = self._engine.minibatches(batch, indices, lr=strength * self._run.rates()["lr"])
+        columns[LOSS] = self._run.check({LOSS: statistics["loss"]})[LOSS]
+        model.actor.refresh()
+
+    def _as_shown(self, obs: np.ndarray) -> np.ndarray:
+        return np.asarray(self._shown(obs), obs.dtype)
+
+    def _memory_of(self, obs: np.ndarray, episode_start: np.ndarray, states: np.ndarray) -> np.ndarray:
+        return self._memory(*map(tf.constant, (self._as_shown(obs), episode_start, states))).numpy()
+
+    def state(self) -> dict[str, Any]:
+        return {"pretraining": slots(self.optimizer)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        # A model that was trained without cloning has no such state.
+        if "pretraining" in state:
+            restore_slots(self.optimizer, state["pretraining"])
 
 
-def _argument(part: str) -> str:
-    """Return the name of a part's argument; _ replaces all but letters and digits."""
-    return f"{PREFIX}_{re.sub(r'[^A-Za-z0-9_]', '_', part)}"
+class NoCloning:
+    """No cloning: the run learns from rewards alone."""
+
+    parts: Sequence[Any] = ()
+
+    def learn(self, model: PolicyModel, steps: int) -> None:
+        """Take no gradient steps."""
 
 
-def _normalize(obs: tf.Tensor, normalization: dict[str, Any]) -> tf.Tensor:
-    statistics = normalization.get("ob") if normalization else None
-    if statistics is None:
-        return obs
-    deviation = np.sqrt(np.asarray(statistics["var"]) + normalization["epsilon"])
-    clip = float(normalization["clipob"])
-    centred = obs - tf.constant(np.asarray(statistics["mean"], np.float32))
-    return tf.clip_by_value(centred / tf.constant(deviation.astype(np.float32)), -clip, clip)
+def cloning_beside(run: Run, policy: BasePolicy) -> CloningBeside | NoCloning:
+    """Return the cloning that a run's arguments (PretrainingConfig) declare; its `parts` belong to the model."""
+    arguments = run.config.cloning
+    if arguments is None:
+        return NoCloning()
+    if isinstance(policy.observation_space, PackedSpace):
+        raise UsageError("pretraining takes neither action masks nor observations of several parts")
+    demonstrations = load_demonstrations(arguments.demo_path, policy.observation_space, policy.action_space)
+    normalized = find_wrapper(run.env, VecNormalize)
+    shown = {} if normalized is None else {"shown": normalized.scaled}
+    return CloningBeside(run, policy, demonstrations, arguments, **shown)

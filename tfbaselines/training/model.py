@@ -19,7 +19,7 @@ from tfbaselines.logs import logger
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.training.checkpoint import DamagedError, load_tree, save_tree, saved_file
-from tfbaselines.training.observations import Observations, alone, length
+from tfbaselines.training.observations import Observations, alone, export_saved_model, length
 
 FORMAT = "tfbaselines-model-1"
 
@@ -300,9 +300,7 @@ class PolicyModel:
         self.take(load_tree(found), found, only_acts)
 
     def export(self, directory: str | os.PathLike) -> None:
-        """Write a TensorFlow SavedModel that serves raw observations; see training/build.py."""
-        from tfbaselines.training.build import export_saved_model
-
+        """Write a TensorFlow SavedModel that serves raw observations; see training/observations.py."""
         export_saved_model(self.policy, self.observations.normalization, os.path.expanduser(directory))
 
     def _memory(self, count: int, states: Any, episode_start: Any) -> tuple[Any, Any]:

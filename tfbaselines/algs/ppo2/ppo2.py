@@ -28,9 +28,9 @@ from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.policy.policy import Policy
 from tfbaselines.rewards import value_streams
 from tfbaselines.rollout.rollout import Rollout, explained_variance, shuffled
+from tfbaselines.training.build import cloning_beside
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.on_policy import OnPolicyRun, episode_columns
-from tfbaselines.training.pretraining import cloning_beside
 
 __all__ = ["Model", "learn", "loss"]
 

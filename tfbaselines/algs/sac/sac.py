@@ -27,9 +27,8 @@ from tfbaselines.learn.optimizers import Adam, AveragedPolicy, with_targets
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.distributions import SquashedGaussianHead, make_pdtype
 from tfbaselines.policy.layers import compile_with_xla
-from tfbaselines.training.build import make_actor_critic
+from tfbaselines.training.build import cloning_beside, make_actor_critic
 from tfbaselines.training.off_policy import Course, OffPolicyModel, OffPolicyRun, epoch_row
-from tfbaselines.training.pretraining import cloning_beside
 
 ADAM_EPSILON = 1e-8
 
