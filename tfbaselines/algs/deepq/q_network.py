@@ -6,7 +6,7 @@ represent the action's return by its expectation, a histogram or quantiles, and 
 
 import copy
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -43,6 +43,9 @@ class NoisyDense(keras.layers.Dense):
 
     y = x W + b + ((x f(e_in)) W_sigma + b_sigma) f(e_out) with f(e) = sign(e) sqrt(|e|); without noise, y = x W + b.
     """
+
+    # The layer's part of its head's noise.
+    part = slice(None)
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         inputs = input_shape[-1]
@@ -112,26 +115,21 @@ class QHead:
         self.action_layers = _branch("action", make, [*widths, actions * returns.atoms], layer_norm)
         self.state_layers = _branch("state", make, [*widths, returns.atoms], layer_norm) if dueling else []
         self.modules = [*self.action_layers, *self.state_layers]
-        # Numbers of noise that all layers take together.
-        self.noise_size = sum(layer.noise_size for layer in self.modules if isinstance(layer, NoisyDense))
+        # Numbers of noise that all layers take together, each its own part.
+        self.noise_size = 0
+        for layer in self.modules:
+            if isinstance(layer, NoisyDense):
+                layer.part = slice(self.noise_size, self.noise_size + layer.noise_size)
+                self.noise_size += layer.noise_size
 
     def __call__(self, features: tf.Tensor, noise: tf.Tensor | None = None) -> tf.Tensor:
         """Compute outputs [B, actions, atoms] of features [B, n], with standard normal noise [noise_size] or none."""
-        parts = self.parts(noise)
-        outputs = _run(self.action_layers, features, parts)
+        outputs = _run(self.action_layers, features, noise)
         outputs = tf.reshape(outputs, (-1, self.actions, self.returns.atoms))
         if self.state_layers:
-            state = _run(self.state_layers, features, parts)[:, None]
+            state = _run(self.state_layers, features, noise)[:, None]
             outputs = state + outputs - tf.reduce_mean(outputs, axis=1, keepdims=True)
         return in_full(outputs)
-
-    def parts(self, noise: tf.Tensor | None) -> Iterator[tf.Tensor | None]:
-        """Split the noise into the part of each noisy layer, in the layers' order."""
-        begin = 0
-        for layer in self.modules:
-            if isinstance(layer, NoisyDense):
-                yield None if noise is None else noise[begin : begin + layer.noise_size]
-                begin += layer.noise_size
 
 
 class ValuesInNumpy:
@@ -143,9 +141,9 @@ class ValuesInNumpy:
 
     def in_numpy(self, copies: NumpyCopies) -> ArrayFunction:
         head, atoms = self._head, self._head.returns.atoms
-        parts = head.parts(None if self._noise is None else copies.of(self._noise))
-        of_actions = _in_numpy(head.action_layers, copies, parts)
-        of_state = _in_numpy(head.state_layers, copies, parts) if head.state_layers else None
+        noise = None if self._noise is None else copies.of(self._noise)
+        of_actions = _in_numpy(head.action_layers, copies, noise)
+        of_state = _in_numpy(head.state_layers, copies, noise) if head.state_layers else None
 
         def values(features: np.ndarray) -> np.ndarray:
             outputs = of_actions(features).reshape(-1, head.actions, atoms)
@@ -173,19 +171,20 @@ def _branch(name: str, make: Callable[..., Any], widths: list[int], layer_norm: 
     return [*layers, output]
 
 
-def _run(layers: list[keras.layers.Layer], x: tf.Tensor, parts: Iterator[tf.Tensor | None]) -> tf.Tensor:
+def _run(layers: list[keras.layers.Layer], x: tf.Tensor, noise: tf.Tensor | None) -> tf.Tensor:
     for layer in layers:
-        x = layer(x, next(parts)) if isinstance(layer, NoisyDense) else layer(x)
+        noisy = noise is not None and isinstance(layer, NoisyDense)
+        x = layer(x, noise[layer.part]) if noisy else layer(x)
     return x
 
 
-def _in_numpy(
-    layers: list[keras.layers.Layer], copies: NumpyCopies, parts: Iterator[np.ndarray | None]
-) -> ArrayFunction:
-    functions = []
-    for layer in layers:
-        noise = next(parts) if isinstance(layer, NoisyDense) else None
-        functions.append(copies.function([layer]) if noise is None else layer.noisy_in_numpy(copies, noise))
+def _in_numpy(layers: list[keras.layers.Layer], copies: NumpyCopies, noise: np.ndarray | None) -> ArrayFunction:
+    functions = [
+        layer.noisy_in_numpy(copies, noise[layer.part])
+        if noise is not None and isinstance(layer, NoisyDense)
+        else copies.function([layer])
+        for layer in layers
+    ]
 
     def forward(x: np.ndarray) -> np.ndarray:
         for function in functions:
