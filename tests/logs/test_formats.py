@@ -215,6 +215,14 @@ def test_short_rows_have_the_main_columns_on_a_line_and_whole_steps(monkeypatch)
     assert log_formats.short_row({"a": "text", "b": float("nan"), "c": 1e-7}) == "a text  b nan  c 1e-07"
 
 
+def test_a_table_on_a_terminal_has_whole_steps_and_that_of_a_file_is_baselines(tmp_path):
+    terminal, file = HumanOutputFormat(Terminal()), HumanOutputFormat(tmp_path / "log.txt")
+    for output in (terminal, file):
+        output.writekvs({"timesteps": 71_400, "loss": 0.12345})
+    assert "| timesteps | 71,400 |" in terminal.file.getvalue() and "| loss      | 0.1235 |" in terminal.file.getvalue()
+    assert "| timesteps | 7.14e+04 |" in (tmp_path / "log.txt").read_text()
+
+
 def test_lines_of_the_log_do_not_collide_with_a_progress_bar():
     """Carriage returns of the bar are obeyed as a terminal does; no line of the log stands behind a bar."""
     from tfbaselines.training.clock import ProgressBar

@@ -154,7 +154,8 @@ class HumanOutputFormat(FileWriter, SeqWriter):
         super().close()
 
     def _write_table(self, kvs: dict[str, Any]) -> None:
-        cells = [(_cell(key), _cell(_shown(value))) for key, value in sorted(kvs.items(), key=lambda item: item[0])]
+        written = _plain if self.path is None and self.file.isatty() else _shown
+        cells = [(_cell(key), _cell(written(value))) for key, value in sorted(kvs.items(), key=lambda item: item[0])]
         if not cells:
             print("WARNING: tried to write an empty key-value dict")
             return
