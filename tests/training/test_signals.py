@@ -1,10 +1,13 @@
 """The signals that stop a run are taken over, and given back as they were."""
 
+import gc
 import os
 import signal
+import weakref
 
 import pytest
 
+from tfbaselines.training import guards
 from tfbaselines.training.guards import STOPPING, StopSignals, heed
 
 
@@ -56,3 +59,23 @@ def test_a_program_may_undo_what_is_ignored():
     heed()
     handlers = [signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)]
     assert handlers == [signal.SIG_DFL, signal.default_int_handler, print]
+
+
+def test_a_run_frees_what_earlier_ones_left_once_memory_has_grown(monkeypatch):
+    class Cycle:
+        def __init__(self):
+            self.me = self
+
+    sizes = iter([100, 100, 200, 100 + 2 * guards.MOST_GROWTH, 300])
+    monkeypatch.setattr(guards, "_settled", 100 - guards.MOST_GROWTH - 1)
+    monkeypatch.setattr(guards, "_resident_bytes", lambda: next(sizes))
+    guards.release_earlier_runs()
+    left = weakref.ref(Cycle())
+    gc.disable()
+    try:
+        guards.release_earlier_runs()
+        assert left() is not None
+        guards.release_earlier_runs()
+        assert left() is None and guards._settled == 300
+    finally:
+        gc.enable()

@@ -4,6 +4,7 @@ No TensorFlow here: Spinning Up's commands start without it.
 """
 
 import copy
+import gc
 import math
 import os
 import random
@@ -22,6 +23,31 @@ from tfbaselines.parallel import mpi
 
 # A run ends after this many dropped updates in a row: it does not learn any more.
 MOST_DROPPED_IN_A_ROW = 100
+
+# Growth of this process's memory from run to run after which a new run frees what earlier ones left.
+MOST_GROWTH = 2**26
+_settled = 0
+
+
+def release_earlier_runs() -> None:
+    """Free the memory of earlier runs, such as their replays, which reference cycles keep until Python looks for them.
+
+    A search takes a quarter of a second, so it waits until memory has grown (Linux; elsewhere it is left to Python).
+    """
+    global _settled
+    taken = _resident_bytes()
+    if taken > _settled + MOST_GROWTH:
+        if _settled:
+            gc.collect()
+        _settled = _resident_bytes()
+
+
+def _resident_bytes() -> int:
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
 
 
 class FiniteCheck:

@@ -37,6 +37,7 @@ from tfbaselines.training.guards import (
     StopSignals,
     check_in_step,
     ranks_text,
+    release_earlier_runs,
     seed_everything,
 )
 from tfbaselines.training.model import PolicyModel
@@ -236,6 +237,7 @@ class Run:
         self._rates.follow(argument, schedule)
 
     def __enter__(self: R) -> R:
+        release_earlier_runs()
         self._closing.enter_context(one_blas_thread())
         return self
 
