@@ -286,7 +286,7 @@ def test_callbacks_are_saved_before_they_are_closed(tmp_path):
 
 def test_a_run_that_cannot_start_leaves_its_directory_to_others(tmp_path):
     class Refusing(Remembering):
-        def load(self, path):
+        def load(self, path, only_acts=False):
             raise ValueError("not a model")
 
     logger.configure(str(tmp_path), ["csv"])
