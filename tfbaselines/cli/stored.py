@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tfbaselines import __version__
-from tfbaselines.cli.command_line import ENV_KWARGS, FLAGS, OF_THE_RUN, Arguments, check_arguments
+from tfbaselines.cli.command_line import ENV_KWARGS, FLAGS, OF_THE_RUN, Arguments, check_arguments, own_arguments
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.argument import shown
 from tfbaselines.config.groups import ACTIVATIONS, network_named, reads_demonstrations
@@ -287,13 +287,14 @@ def needs_trust(arguments: Mapping[str, Any]) -> str | None:
 
 
 def _needing_trust(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
-    of_env = arguments.get("env_kwargs")
-    of_env = of_env if isinstance(of_env, dict) else {}
-    flat = {**arguments, **{f"env_kwargs.{name}": value for name, value in of_env.items()}}
+    # Words of a command line may stand for lists and dicts.
+    words = {name: value for name, value in arguments.items() if name.startswith(ENV_KWARGS)}
+    of_env = (own_arguments(words) or {}) | (arguments.get("env_kwargs") or {})
+    flat = {**arguments, **{f"{ENV_KWARGS}{name}": value for name, value in of_env.items()}}
     for name, value in flat.items():
         if name in IMPORTING and isinstance(value, str) and ":" in value and not value.startswith(OWN_MODULES):
             return name, value
-        if name.startswith("env_kwargs."):
+        if name.startswith(ENV_KWARGS):
             for text in _texts(value):
                 if re.search(r"[/\\~:]", text) and not text.startswith(OWN_MODULES):
                     return name, text
@@ -303,7 +304,7 @@ def _needing_trust(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, list | dict):
+    elif isinstance(value, list | tuple | set | dict):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _texts(item)
 
