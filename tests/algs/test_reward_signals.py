@@ -172,6 +172,38 @@ def test_demonstrations_are_scaled_as_the_environments_observations_are(eager, m
     assert not any(np.isclose(row, raw, atol=1e-4).all(-1).any() for row in rows)
 
 
+def test_the_gradient_penalty_is_that_of_the_formula(eager):
+    """In numpy, by differences: between each of the policy's steps and a demonstrated one, the gradient's norm is 1."""
+    space, rng = spaces.Box(-1.0, 1.0, (2,), np.float32), np.random.default_rng(0)
+    discriminator = Discriminator(space, spaces.Discrete(3), 8)
+    steps = [(rng.uniform(-1, 1, (5, 2)).astype(np.float32), rng.integers(0, 3, 5)) for _ in range(2)]
+    encoded = [discriminator.encoded(obs, tf.constant(actions)) for obs, actions in steps]
+    mix = rng.random(5, np.float32)
+    found = float(discriminator.gradient_penalty(*encoded, tf.constant(mix)))
+    policy, expert = (np.concatenate([part.numpy() for part in parts], axis=1, dtype=np.float64) for parts in encoded)
+    points = mix[:, None] * policy + (1 - mix[:, None]) * expert
+    weights = [variable.numpy() for variable in discriminator.encoder.trainable_variables]
+
+    def d(x):
+        for number in (0, 2):
+            x = np.tanh(x @ weights[number] + weights[number + 1])
+        return 1 / (1 + np.exp(-(x @ weights[4] + weights[5])[:, 0]))
+
+    gradients = np.stack([(d(points + move) - d(points - move)) / 2e-5 for move in 1e-5 * np.eye(5)], axis=1)
+    assert found == pytest.approx(np.square(np.linalg.norm(gradients, axis=1) - 1).mean(), rel=1e-4)
+
+
+def test_a_gradient_penalty_is_learned_from_and_logged(eager, tmp_path):
+    signals, learned = demonstrated(tmp_path / "demo.npz"), []
+    for penalty in (0.0, 10.0):
+        signals["gail"]["gradient_penalty"] = penalty
+        log = tmp_path / f"{penalty}"
+        train(log, env=identity(4), steps=256, signals=signals, nsteps=32, noptepochs=1, nminibatches=1)
+        assert ("gail/gradient_penalty" in rows(log)) == bool(penalty)
+        learned.append(rows(log)["gail/generator_loss"].iloc[-1])
+    assert learned[0] != learned[1]
+
+
 def test_a_discriminator_of_observations_alone(eager):
     space = spaces.Box(-1.0, 1.0, (2,), np.float32)
     discriminator = Discriminator(space, spaces.Discrete(3), 8, use_actions=False)

@@ -201,6 +201,7 @@ class Gail(LearntSignal):
 
     demo_path: str | None = arg(None, "demonstrations, as gail's --demo_path")
     use_actions: bool = arg(False, "the discriminator gets actions as well as observations")
+    gradient_penalty: float = arg(0.0, "weight of the discriminator's gradient penalty; ML-Agents: 10", at_least=0)
 
     def check(self) -> None:
         if not self.demo_path:

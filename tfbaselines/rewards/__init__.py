@@ -107,6 +107,7 @@ def _make_adversary(
         load_demonstrations(arguments.demo_path, observation_space, action_space),
         action_space,
         entcoeff=ENTROPY_WEIGHT,
+        gradient_penalty=arguments.gradient_penalty,
         lr=arguments.learning_rate,
         rng=rng,
         comm=comm,

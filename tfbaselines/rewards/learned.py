@@ -180,6 +180,8 @@ class LearnedSignal(Part, ABC):
 # Keeps the reward finite where the discriminator is certain.
 EPSILON = 1e-8
 ADAM_EPSILON = 1e-8
+# Inside the square root of the gradient penalty, as in ML-Agents.
+PENALTY_EPSILON = 1e-7
 
 
 class Discriminator:
@@ -210,14 +212,36 @@ class Discriminator:
 
     def logits(self, obs: Any, actions: tf.Tensor) -> tf.Tensor:
         """Compute logits [B], above 0 where the demonstrator is more likely than the policy."""
+        return self.encoder(*self.encoded(obs, actions))[:, 0]
+
+    def encoded(self, obs: Any, actions: tf.Tensor) -> list[tf.Tensor]:
+        """Return what the networks take: normalized observations, and actions if they are used."""
         encoded = encode(obs, self._observation_space)
         if self.normalizer is not None:
             encoded = self.normalizer.apply(encoded)
-        joined = []
-        if self._action_width:
-            encoded_actions = tf.reshape(encode(actions, self._action_space), (-1, self._action_width))
-            joined = [tf.cast(encoded_actions, tf.float32)]
-        return self.encoder(encoded, *joined)[:, 0]
+        if not self._action_width:
+            return [encoded]
+        encoded_actions = tf.reshape(encode(actions, self._action_space), (-1, self._action_width))
+        return [encoded, tf.cast(encoded_actions, tf.float32)]
+
+    def gradient_penalty(self, generator: list[tf.Tensor], expert: list[tf.Tensor], mix: tf.Tensor) -> tf.Tensor:
+        """Compute E[(|gradient of D| - 1)^2] between the policy's and demonstrated steps (Gulrajani et al. 2017).
+
+        Args:
+            generator: encoded steps of the policy, [B, ...] each.
+            expert: encoded demonstrated steps.
+            mix: [B] shares of the policy's step in each point between both.
+        """
+        points = []
+        for one, other in zip(generator, expert, strict=True):
+            share = tf.reshape(mix, (-1, *[1] * (len(one.shape) - 1)))
+            points.append(share * one + (1.0 - share) * other)
+        with tf.GradientTape() as tape:
+            tape.watch(points)
+            d = tf.reduce_sum(tf.sigmoid(self.encoder(*points)))
+        rows = [tf.reshape(gradient, (mix.shape[0], -1)) for gradient in tape.gradient(d, points)]
+        norms = tf.sqrt(tf.reduce_sum(tf.square(tf.concat(rows, axis=-1)), axis=-1) + PENALTY_EPSILON)
+        return tf.reduce_mean(tf.square(norms - 1.0))
 
 
 def adversarial_loss(
@@ -256,7 +280,8 @@ class Adversary(LearnedSignal):
     Args:
         action_space: Box actions are clipped to its bounds, like demonstrated actions.
         entcoeff: see `adversarial_loss`.
-        rng: draws demonstrated steps.
+        gradient_penalty: weight of the discriminator's gradient penalty in the loss.
+        rng: draws demonstrated steps, and points of the gradient penalty.
         normalize: gives demonstrated observations the form of the environments' present ones.
     """
 
@@ -280,10 +305,14 @@ class Adversary(LearnedSignal):
         strength: float = 1.0,
         gamma: float = 0.99,
         normalize: Callable[[np.ndarray], np.ndarray] = lambda obs: obs,
+        gradient_penalty: float = 0.0,
     ) -> None:
         super().__init__(action_space, strength, gamma, lr)
         self.discriminator = discriminator
         self._entcoeff = entcoeff
+        self._gradient_penalty = gradient_penalty
+        if gradient_penalty:
+            self.statistics = (*self.statistics, "gradient_penalty")
         self._rng = rng
         self._normalize = normalize
         rows = demonstrations.rows(subsample)
@@ -298,9 +327,15 @@ class Adversary(LearnedSignal):
         return adversarial_reward(self.discriminator.logits(batch["obs"], batch["actions"]))
 
     def loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
-        generator = self.discriminator.logits(batch["obs"], batch["actions"])
-        expert = self.discriminator.logits(batch["expert_obs"], batch["expert_actions"])
-        return adversarial_loss(generator, expert, self._entcoeff)
+        discriminator = self.discriminator
+        generator = discriminator.encoded(batch["obs"], batch["actions"])
+        expert = discriminator.encoded(batch["expert_obs"], batch["expert_actions"])
+        logits = [discriminator.encoder(*inputs)[:, 0] for inputs in (generator, expert)]
+        loss, statistics = adversarial_loss(*logits, self._entcoeff)
+        if not self._gradient_penalty:
+            return loss, statistics
+        penalty = discriminator.gradient_penalty(generator, expert, batch["mix"])
+        return loss + self._gradient_penalty * penalty, statistics | {"gradient_penalty": penalty}
 
     def update(self, batch: dict[str, Any], indices: np.ndarray | None = None) -> dict[str, float]:
         count = len(batch["obs"])
@@ -312,6 +347,8 @@ class Adversary(LearnedSignal):
             # Demonstrated observations count as well.
             self.discriminator.normalizer.update(np.concatenate([batch["obs"], expert_obs]))
         data = self._within_bounds(batch) | {"expert_obs": expert_obs, "expert_actions": expert_actions}
+        if self._gradient_penalty:
+            data["mix"] = self._rng.random(count, np.float32)
         return self._engine.minibatches(data, indices, lr=self._learning_rate)
 
     def own_state(self) -> dict[str, Any]:
