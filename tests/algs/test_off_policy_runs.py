@@ -1,7 +1,6 @@
 """Runs of td3, sac and ddpg: what is saved and resumed, and the command line."""
 
 import json
-import shutil
 import signal
 
 import numpy as np
@@ -10,7 +9,7 @@ import tensorflow as tf
 from commands import finish, run, start, wait_for
 from gymnasium import spaces
 from small_environments import CYCLE, box, counting, still
-from small_runs import flags, joined, learn, rows, stop_after, train, weights
+from small_runs import damage, flags, joined, keep, learn, remove, rows, stop_after, train, weights
 
 from tfbaselines import algs as registry
 from tfbaselines.cli.command_line import parse, split
@@ -89,21 +88,6 @@ def test_the_size_of_parameters_noise_goes_on(seen, tmp_path):
     model = train(tmp_path, "ddpg", still(), 8, run=RunOptions(resume=str(tmp_path)), **own)
     exploration, _ = model.parts
     assert exploration.perturbed.spec.current_stddev == pytest.approx(9 * 1.01**8)
-
-
-def keep(path):
-    return None
-
-
-def remove(path):
-    shutil.rmtree(path)
-    return "there is no file"
-
-
-def damage(path):
-    for file in path.iterdir():
-        file.write_bytes(b"nothing")
-    return "cannot be read"
 
 
 @ALGORITHMS

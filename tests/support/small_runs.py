@@ -4,6 +4,7 @@ import copy
 import gc
 import hashlib
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -322,6 +323,25 @@ def own_identity(alg, count=1, seed=0):
     if get(alg).goals:
         return vec(lambda: Goals(tiny.BoxIdentityEnv((2,), episode_len=10)), count, seed)
     return (identity if takes(alg, "Discrete") else box)(count, seed)
+
+
+# Losing a saved replay.
+
+
+def keep(path):
+    """Lose nothing of a saved replay; the others return what a resumed run says."""
+    return
+
+
+def remove(path):
+    shutil.rmtree(path)
+    return "there is no file"
+
+
+def damage(path):
+    for file in path.iterdir():
+        file.write_bytes(file.read_bytes()[:200])
+    return "cannot be read"
 
 
 # Off-policy algorithms without learning.

@@ -1,7 +1,5 @@
 """ACER's runs: resumed, saved, as processes, and learning."""
 
-import shutil
-
 import gymnasium
 import numpy as np
 import pytest
@@ -20,6 +18,7 @@ from acer_small import (
 )
 from commands import interrupt, run, start
 from helpers import mean_return, vec
+from small_runs import damage, keep, remove
 from trace_replays import restore, saved_and_loaded
 
 from tfbaselines.algs import acer
@@ -52,21 +51,6 @@ def test_a_resumed_run_with_traces_equals_an_uninterrupted_one(length, network, 
     resumed = train(directory / "half", constant(length), 8, **kwargs | {"run": resume, "seed": 99})
     np.testing.assert_equal(resumed.state(), whole.state())
     assert rows(directory / "half").equals(rows(directory / "whole"))
-
-
-def keep(path):
-    return None
-
-
-def remove(path):
-    shutil.rmtree(path)
-    return "there is no file"
-
-
-def damage(path):
-    for file in path.iterdir():
-        file.write_bytes(file.read_bytes()[:200])
-    return "cannot be read"
 
 
 @pytest.mark.parametrize("lose", [keep, remove, damage])
