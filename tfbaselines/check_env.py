@@ -16,7 +16,7 @@ from tfbaselines.envs.check import ADVICE, MISTAKE, check
 from tfbaselines.envs.make import making
 from tfbaselines.envs.vec.observations import MASK, array_parts, is_image, named_parts_of
 from tfbaselines.envs.wrappers import GOALS
-from tfbaselines.errors import check_at_least
+from tfbaselines.errors import check_at_least, printable
 
 # A table with two cells for each number of a Box observation fits into memory up to this size.
 MOST_OF_TABLES = 20
@@ -59,12 +59,12 @@ def _check(name: str, steps: int, env_kwargs: dict[str, Any]) -> int:
     counts = {MISTAKE: 0, ADVICE: 0}
     for finding in check(make, steps):
         counts[finding.kind] = counts.get(finding.kind, 0) + 1
-        print(f"{finding.kind:7} {finding.text}", flush=True)
+        print(f"{finding.kind:7} {printable(finding.text)}", flush=True)
     if not counts[MISTAKE]:
         env = make()
         print(f"algorithms that take it: {', '.join(_algorithms(env))}")
         env.close()
-    print(f"{env_id}: {counts[MISTAKE]} to change, {counts[ADVICE]} to consider")
+    print(f"{printable(env_id)}: {counts[MISTAKE]} to change, {counts[ADVICE]} to consider")
     return 1 if counts[MISTAKE] else 0
 
 

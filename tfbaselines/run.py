@@ -19,7 +19,7 @@ from tfbaselines.cli.stored import NOT_KEPT, READ_AGAIN, given_again, make_confi
 from tfbaselines.compat import names_of
 from tfbaselines.config.algorithm import EVAL_SEEDS_APART
 from tfbaselines.config.options import write_config
-from tfbaselines.errors import UsageError, bad_argument, complain
+from tfbaselines.errors import UsageError, bad_argument, complain, printable
 from tfbaselines.files import check_can_be_written
 from tfbaselines.loading import load_tensorflow
 from tfbaselines.logs.directory import clear, forget, has_checkpoint, holds_checkpoints, holds_run, locked
@@ -238,7 +238,7 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> E
         if comm.rank == 0:
             again = f"python -m tfbaselines.run --resume={shlex.quote(logger.get_dir())}{given_again_flags(args)}"
             with contextlib.suppress(OSError):
-                print(f"\n{stop}\nto continue: {again}", flush=True)
+                print(printable(f"\n{stop}\nto continue: {again}"), flush=True)
         return Ended(128 + stop.signal)
     except ValueError:
         if args.resume is None and comm.rank == 0:
@@ -253,7 +253,7 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> E
     lost = comm.broadcast_object(trained and not has_checkpoint(place))
     if trained and not lost and comm.rank == 0:
         with contextlib.suppress(OSError):
-            print(next_commands(args, place), flush=True)
+            print(printable(next_commands(args, place)), flush=True)
     if args.play and comm.rank == 0:
         _play(model, args, config)
     for failure in model.failures:

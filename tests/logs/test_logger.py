@@ -264,3 +264,9 @@ def test_light_imports(tmp_path):
     root = next(iter(tfbaselines.__path__)) + "/.."
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=root, capture_output=True, text=True)
     assert done.stdout.endswith("set()\n"), done
+
+
+def test_a_terminal_obeys_nothing_in_the_name_of_a_directory(tmp_path, capsys):
+    with logger.scoped_configure(tmp_path / "\x1b[2Jruns", ["stdout"]):
+        pass
+    assert capsys.readouterr().out == f"Logging to {tmp_path}/\\x1b[2Jruns\n"

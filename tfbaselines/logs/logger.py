@@ -221,7 +221,7 @@ def configure(
         raise bad_argument("log directory", directory, f"a directory that can be written to ({why})") from None
     Logger.CURRENT = Logger(dir=directory, output_formats=outputs, comm=comm)
     if outputs:
-        log(f"Logging to {directory}")
+        log(f"Logging to {errors.printable(directory)}")
 
 
 def _directory(dir: str | os.PathLike | None, comm: Any) -> str:
