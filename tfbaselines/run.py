@@ -15,14 +15,14 @@ from tfbaselines.algs import ALGORITHMS
 from tfbaselines.cli import exit_status, leave
 from tfbaselines.cli.command_line import ENV_KWARGS, FLAGS, Arguments, help_text, parse, split
 from tfbaselines.cli.sections import below, config_text, given_again_flags, next_commands
-from tfbaselines.cli.stored import NOT_KEPT, READ_AGAIN, given_again, make_config, other_owner, read_config
+from tfbaselines.cli.stored import NOT_KEPT, READ_AGAIN, given_again, make_config, read_config
 from tfbaselines.compat import names_of
 from tfbaselines.config.algorithm import EVAL_SEEDS_APART
 from tfbaselines.config.options import write_config
 from tfbaselines.errors import UsageError, bad_argument, complain, printable
 from tfbaselines.files import check_can_be_written
 from tfbaselines.loading import load_tensorflow
-from tfbaselines.logs.directory import clear, forget, has_checkpoint, holds_checkpoints, holds_run, locked
+from tfbaselines.logs.directory import clear, forget, has_checkpoint, holds_checkpoints, holds_run, locked, other_owner
 from tfbaselines.logs.formats import check_format
 from tfbaselines.parallel import mpi
 

@@ -28,11 +28,6 @@ from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.files import read_document
 from tfbaselines.parallel import mpi
 
-try:
-    import pwd
-except ImportError:  # Windows has no pwd: files have no users there.
-    pwd = None
-
 # Arguments that a resumed run does not keep: paths, the user's consent, and actions of one command.
 NOT_KEPT = ("log_path", "save_path", "load_path", "demo_file", "demo_path", "resume", "overwrite", "trust", "config")
 NOT_KEPT += ("checkpoint_path", "tuned", "print_config", "offline", "play")
@@ -349,19 +344,6 @@ def given_again(stored: Mapping[str, str | bool], typed: Mapping[str, str | bool
         cpu = f"{kept['cpu']:.20}"
         raise UsageError(f"the run's config.json has cpu={cpu}, processes to start: give --cpu={cpu} again, or --cpu=1")
     return kept | dict(typed)
-
-
-def other_owner(path: str | os.PathLike) -> str | None:
-    """Return the user that a file belongs to; None if it is this process's user, or where files have no users."""
-    try:
-        owner = os.stat(path).st_uid
-        if owner == os.geteuid():
-            return None
-        return pwd.getpwuid(owner).pw_name
-    except KeyError:
-        return str(owner)
-    except (OSError, AttributeError):
-        return None
 
 
 def check_run(config: dict[str, Any], algorithm: Algorithm, trust: bool) -> None:

@@ -16,6 +16,10 @@ try:
     import fcntl
 except ImportError:  # Windows has no fcntl: directories are not locked there.
     fcntl = None
+try:
+    import pwd
+except ImportError:  # Windows has no pwd: files have no users there.
+    pwd = None
 
 LOCK_NAME = ".lock"
 
@@ -218,3 +222,16 @@ def _keep_events(directory: Path, sizes: dict[str, int] | None) -> None:
             _keep_bytes(file, sizes[file.name])
         else:
             file.unlink()
+
+
+def other_owner(path: str | os.PathLike) -> str | None:
+    """Return the user that a file belongs to; None if it is this process's user, or where files have no users."""
+    try:
+        owner = os.stat(path).st_uid
+        if owner == os.geteuid():
+            return None
+        return pwd.getpwuid(owner).pw_name
+    except KeyError:
+        return str(owner)
+    except (OSError, AttributeError):
+        return None
