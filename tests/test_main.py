@@ -1,9 +1,10 @@
 """The command `tfbaselines`: its list of commands, its version, and where it sends words."""
 
 import json
+import tempfile
 
 import pytest
-from commands import SMALL, run
+from commands import SMALL
 
 import tfbaselines
 from tfbaselines import __main__ as command
@@ -68,17 +69,19 @@ def test_what_an_algorithm_does_not_do_names_what_does(words, says, capsys):
     assert says in capsys.readouterr().err
 
 
-def test_a_run_without_a_directory_of_its_own_can_be_found_and_exported(tmp_path):
+def test_a_run_without_a_directory_of_its_own_can_be_found_and_exported(tmp_path, monkeypatch, capsys):
     """From the first command to the last, each as it was printed."""
-    status, out, err = run("tfbaselines", *SMALL, "--num_timesteps=128", cwd=tmp_path, TMPDIR=tmp_path)
-    assert status == 0, err
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.delenv("OPENAI_LOGDIR", raising=False)
+    assert main([*SMALL, "--num_timesteps=128"]) == 0
     (place,) = tmp_path.glob("openai-*")
+    out = capsys.readouterr().out
     assert out.startswith(f"Logging to {place}\n") and f"\nthe run is in:  {place} (" in out
     assert f"python -m tfbaselines.plot {place}" in out and f"--resume={place} --num_timesteps=256" in out
     assert json.loads((place / "config.json").read_text())["alg"] == "ppo2" and Checkpoints(place / "checkpoints")
-    status, out, err = run("tfbaselines", "export", place, "served", cwd=tmp_path)
-    assert status == 0 and out.endswith("Wrote served\n"), err
-    assert (tmp_path / "served/saved_model.pb").exists()
+    served = tmp_path / "served"
+    assert main(["export", str(place), str(served)]) == 0
+    assert capsys.readouterr().out.endswith(f"Wrote {served}\n") and (served / "saved_model.pb").exists()
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ import json
 import sys
 
 import pytest
-from commands import run
 from readme import blocks
 
 from tfbaselines.algs import get
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.errors import UsageError
+from tfbaselines.evaluate import main as evaluate
 from tfbaselines.logs import logger
 from tfbaselines.logs.logger import read_csv
 from tfbaselines.run import command as main
@@ -59,13 +59,14 @@ def test_an_algorithm_of_ones_own_runs_resumes_and_is_evaluated_by_those_who_tru
     assert "--trust" in capsys.readouterr().out
     assert main([alg, "--help"]) == 0
     assert "--vf_coef" in capsys.readouterr().out
-    for words in (["run", "--resume=log"], ["evaluate", "log"]):
-        status, _, err = run(f"tfbaselines.{words[0]}", *words[1:], cwd=own)
-        assert status == 2 and "alg='my_algorithm:learn', and importing that module runs its code: add --trust" in err
+    for command, words in ((main, ["--resume=log"]), (evaluate, ["log"])):
+        assert command(words) == 2
+        untrusted = "alg='my_algorithm:learn', and importing that module runs its code: add --trust"
+        assert untrusted in capsys.readouterr().err
     assert main(["--resume=log", "--trust", "--num_timesteps=640"]) == 0
     assert len(read_csv(own / "log/progress.csv")) == 20
-    status, out, err = run("tfbaselines.evaluate", "log", "--episodes=2", "--trust", cwd=own)
-    assert status == 0 and "2 episodes" in out, err
+    assert evaluate(["log", "--episodes=2", "--trust"]) == 0
+    assert "2 episodes" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

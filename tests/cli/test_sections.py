@@ -153,6 +153,8 @@ def test_a_file_that_is_not_there_is_one_line(capsys):
 def test_tuned_settings_of_something_else_name_what_there_is(capsys):
     line = mistake(capsys, "--tuned", "--alg=qlearning", "--env=CartPole-v1")
     assert "qlearning has them for MountainCar-v0" in line and "for CartPole-v1 there are a2c, " in line
+    line = mistake(capsys, "--tuned", "--alg=qlearning", "--env=CliffWalkingSlippery-v1")
+    assert line.endswith("; no other algorithm has any for it\n") and line.count("CliffWalkingSlippery-v1") == 1
 
 
 def test_tuned_settings_stand_below_those_of_a_file(tmp_path, monkeypatch):

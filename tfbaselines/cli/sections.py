@@ -205,7 +205,8 @@ def _tuned(alg: str, given: Mapping[str, str | bool]) -> Sections:
     env = given.get("env", FLAGS["env"].default)
     others = [name for name in tuned_algorithms() if own & tuned_sections(name).keys()]
     has = f"{alg} has them for {', '.join(sections)}" if sections else f"{alg} has none"
-    raise UsageError(f"no tuned settings of {alg} for {env}: {has}; for {env} there are {', '.join(others) or 'none'}")
+    there = f"for {env} there are {', '.join(others)}" if others else "no other algorithm has any for it"
+    raise UsageError(f"no tuned settings of {alg} for {env}: {has}; {there}")
 
 
 def tuned_algorithms() -> list[str]:

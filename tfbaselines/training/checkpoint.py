@@ -219,6 +219,10 @@ def fault_of(value: Any, name: str = "training", path: str = "training") -> str 
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     if name == "events":
         items = ((file, {"bytes": size}) for file, size in value.items())
+    if name == "further":
+        # Entries of episodes have the names of monitor_keys.
+        wrong = (f"{path}.{key} is not numbers" for key, item in items if np.asarray(item).dtype.kind not in "fiu")
+        return next(wrong, None)
     if name == "callbacks":
         items = ((key, item) for key, item in items if key.split()[0] in OWN)
     # The layers of an environment are pairs of a class's name and its state.
