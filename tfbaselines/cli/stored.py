@@ -7,7 +7,6 @@ the user trusts the run, and no path in it is ever used.
 import contextlib
 import datetime
 import functools
-import math
 import os
 import platform
 import re
@@ -58,10 +57,6 @@ ENV_NAMES = (
 PACKAGES = ("tensorflow", "tensorflow-probability", "keras", "gymnasium", "numpy", "mpi4py", "ale-py", "mujoco")
 
 
-class CannotBeStored(Exception):
-    """The run cannot be described by config.json."""
-
-
 def make_config(args: Arguments, ranks: int = 1) -> dict[str, Any]:
     """Describe a run of the command line that is about to start on so many MPI ranks."""
     own = {"alg": args.alg, "network": args.network, "env": env_config(args), "learn": args.learn}
@@ -82,14 +77,14 @@ def circumstances(ranks: int) -> dict[str, Any]:
 
 
 def describe_learn(algorithm: Algorithm, network: Any, config: Any, env: dict[str, Any]) -> dict[str, Any]:
-    """Describe a run that Python's learn starts, as make_config does, or raise CannotBeStored.
+    """Describe a run that Python's learn starts, as make_config does, or raise UsageError.
 
     `env` are the environments, as `describe_env` gives them; empty if they cannot be made from an id.
     """
     from tfbaselines.policy.layers import named_activation
 
     if not isinstance(network, str):
-        raise CannotBeStored("its network is a function")
+        raise UsageError("its network is a function")
     learn: dict[str, Any] = {}
     # What only Python's learn knows is no argument; resuming asks for it by this text.
     given = {"alg": algorithm.name, "network": network, "env": env.get("env", "environments given in Python")}
@@ -102,7 +97,7 @@ def describe_learn(algorithm: Algorithm, network: Any, config: Any, env: dict[st
         value = value.__name__ if getattr(value, "__name__", None) in ACTIVATIONS else value
         is_function = callable(value)
         if is_function and name not in arguments:
-            raise CannotBeStored(f"{name} is a function")
+            raise UsageError(f"{name} is a function")
         if name not in arguments or value != arguments[name].default:
             given[name] = shown(to_jsonable(value))
             if not is_function:
@@ -110,86 +105,8 @@ def describe_learn(algorithm: Algorithm, network: Any, config: Any, env: dict[st
     if config.total_timesteps is not None:
         given["num_timesteps"] = shown(config.total_timesteps)
     described = {"alg": algorithm.name, "network": network, "env": env, "learn": learn, "given": given}
-    try:
-        check_config(described := to_jsonable(described))
-    except ValueError as error:
-        raise CannotBeStored(str(error)) from None
+    check_config(described := to_jsonable(described))
     return described
-
-
-# Wrappers of environments that the commands put around them as well, or that change no observation.
-KNOWN_WRAPPERS = ("VecNormalize", "VecPacked", "VecActionMask", "VecCheckedMask", "VecVideoRecorder", "_Begun")
-
-
-def describe_env(env: Any, seed: int | None, flatten: bool) -> dict[str, Any]:
-    """Describe vector environments for envs.make.build_env, or raise CannotBeStored."""
-    inner, normalized = env, False
-    while hasattr(inner, "venv"):
-        name = type(inner).__name__
-        if name not in KNOWN_WRAPPERS or not type(inner).__module__.startswith("tfbaselines."):
-            raise _not_from_an_id(f"it is wrapped in {name}")
-        normalized |= name == "VecNormalize"
-        inner = inner.venv
-    one, scale = next(iter(getattr(inner, "envs", ())), None), 1.0
-    while hasattr(one, "env") and type(one).__module__.startswith("tfbaselines."):
-        scale *= getattr(one, "scale", 1.0)
-        one = one.env
-    if flatten and type(one).__name__ == "FlattenObservation":
-        one = one.env
-    kwargs = env_arguments(one)
-    own = {"env": one.spec.id, "num_env": inner.num_envs, "seed": seed, "reward_scale": scale}
-    return own | {"env_kwargs": kwargs or None, "normalize": normalized, "flatten": flatten}
-
-
-# Value of max_episode_steps for gymnasium.make.
-NO_LIMIT = -1
-
-
-def env_arguments(env: Any) -> dict[str, Any]:
-    """Return the arguments with which gymnasium.make repeats an environment, or raise CannotBeStored."""
-    import gymnasium
-    import numpy as np
-
-    from tfbaselines.envs import env_type_of
-
-    spec = getattr(env, "spec", None)
-    registered = gymnasium.registry.get(spec.id) if spec is not None else None
-    if registered is None:
-        raise _not_from_an_id("it has none that is registered")
-    if spec.additional_wrappers != registered.additional_wrappers:
-        raise _not_from_an_id(f"it is wrapped in {', '.join(one.name for one in spec.additional_wrappers)}")
-    if env_type_of(spec.id)[0] == "atari":
-        raise _not_from_an_id("Atari games are made with baselines' wrappers")
-    kwargs = {}
-    for name, value in spec.kwargs.items():
-        usual = name in registered.kwargs and np.array_equal(registered.kwargs[name], value)
-        if name != "render_mode" and not usual:
-            kwargs[name] = _as_json(name, value)
-    limit = math.inf
-    while isinstance(env, gymnasium.Wrapper):
-        if isinstance(env, gymnasium.wrappers.TimeLimit):
-            limit = min(limit, env.spec.max_episode_steps)
-        env = env.env
-    limit = NO_LIMIT if limit == math.inf else limit
-    if limit != (registered.max_episode_steps or NO_LIMIT):
-        kwargs["max_episode_steps"] = limit
-    return kwargs
-
-
-def _not_from_an_id(why: str) -> CannotBeStored:
-    return CannotBeStored(f"env_fn's environment cannot be made again from an id: {why}")
-
-
-def _as_json(name: str, value: Any) -> Any:
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, list | tuple):
-        return [_as_json(name, item) for item in value]
-    if isinstance(value, dict) and all(type(key) is str for key in value):
-        return {key: _as_json(name, item) for key, item in value.items()}
-    if value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value)):
-        return value
-    raise _not_from_an_id(f"its argument '{name}' is not JSON")
 
 
 def env_config(args: Arguments) -> dict[str, Any]:

@@ -17,10 +17,11 @@ import numpy as np
 
 from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.cli.command_line import ENV_KWARGS, OF_THE_RUN, check_arguments, parse
-from tfbaselines.cli.stored import CannotBeStored, check_config, env_arguments, make_config, read_config
+from tfbaselines.cli.stored import check_config, make_config, read_config
 from tfbaselines.config.argument import shown
 from tfbaselines.config.groups import ACTIVATIONS, network_named
 from tfbaselines.config.options import FILE_NAME, write_config
+from tfbaselines.envs.adapt import CannotBeStored, env_arguments
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import forget, holds_checkpoints, holds_run, locked

@@ -1,6 +1,7 @@
-"""Turn the environments that users pass to learn() into a VecEnv."""
+"""Turn the environments that users pass to learn() into a VecEnv, and describe them for config.json."""
 
 import copy
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,6 +13,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from gymnasium.vector.utils import iterate
 from gymnasium.wrappers import TimeLimit
 
+from tfbaselines.envs import env_type_of
 from tfbaselines.envs.make import OWN_TYPE, RANKS_APART, build_env, make_env
 from tfbaselines.envs.monitor import success_of
 from tfbaselines.envs.vec import DummyVecEnv, VecEnv
@@ -257,3 +259,77 @@ def _separate(info: dict[str, Any], count: int) -> list[dict[str, Any]]:
         for i in np.flatnonzero(there) if np.shape(there) == (count,) and len(values) == count else ():
             infos[i][name] = values[i]
     return infos
+
+
+class CannotBeStored(Exception):
+    """The run cannot be described by config.json."""
+
+
+# Wrappers of environments that the commands put around them as well, or that change no observation.
+KNOWN_WRAPPERS = ("VecNormalize", "VecPacked", "VecActionMask", "VecCheckedMask", "VecVideoRecorder", "_Begun")
+
+
+def describe_env(env: Any, seed: int | None, flatten: bool) -> dict[str, Any]:
+    """Describe vector environments for envs.make.build_env, or raise CannotBeStored."""
+    inner, normalized = env, False
+    while hasattr(inner, "venv"):
+        name = type(inner).__name__
+        if name not in KNOWN_WRAPPERS or not type(inner).__module__.startswith("tfbaselines."):
+            raise _not_from_an_id(f"it is wrapped in {name}")
+        normalized |= name == "VecNormalize"
+        inner = inner.venv
+    one, scale = next(iter(getattr(inner, "envs", ())), None), 1.0
+    while hasattr(one, "env") and type(one).__module__.startswith("tfbaselines."):
+        scale *= getattr(one, "scale", 1.0)
+        one = one.env
+    if flatten and type(one).__name__ == "FlattenObservation":
+        one = one.env
+    kwargs = env_arguments(one)
+    own = {"env": one.spec.id, "num_env": inner.num_envs, "seed": seed, "reward_scale": scale}
+    return own | {"env_kwargs": kwargs or None, "normalize": normalized, "flatten": flatten}
+
+
+# Value of max_episode_steps for gymnasium.make.
+NO_LIMIT = -1
+
+
+def env_arguments(env: Any) -> dict[str, Any]:
+    """Return the arguments with which gymnasium.make repeats an environment, or raise CannotBeStored."""
+    spec = getattr(env, "spec", None)
+    registered = gymnasium.registry.get(spec.id) if spec is not None else None
+    if registered is None:
+        raise _not_from_an_id("it has none that is registered")
+    if spec.additional_wrappers != registered.additional_wrappers:
+        raise _not_from_an_id(f"it is wrapped in {', '.join(one.name for one in spec.additional_wrappers)}")
+    if env_type_of(spec.id)[0] == "atari":
+        raise _not_from_an_id("Atari games are made with baselines' wrappers")
+    kwargs = {}
+    for name, value in spec.kwargs.items():
+        usual = name in registered.kwargs and np.array_equal(registered.kwargs[name], value)
+        if name != "render_mode" and not usual:
+            kwargs[name] = _as_json(name, value)
+    limit = math.inf
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, gymnasium.wrappers.TimeLimit):
+            limit = min(limit, env.spec.max_episode_steps)
+        env = env.env
+    limit = NO_LIMIT if limit == math.inf else limit
+    if limit != (registered.max_episode_steps or NO_LIMIT):
+        kwargs["max_episode_steps"] = limit
+    return kwargs
+
+
+def _not_from_an_id(why: str) -> CannotBeStored:
+    return CannotBeStored(f"env_fn's environment cannot be made again from an id: {why}")
+
+
+def _as_json(name: str, value: Any) -> Any:
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, list | tuple):
+        return [_as_json(name, item) for item in value]
+    if isinstance(value, dict) and all(type(key) is str for key in value):
+        return {key: _as_json(name, item) for key, item in value.items()}
+    if value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value)):
+        return value
+    raise _not_from_an_id(f"its argument '{name}' is not JSON")

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.cli.stored import CannotBeStored, circumstances, describe_env, describe_learn
+from tfbaselines.cli.stored import circumstances, describe_learn
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.config import Config
 from tfbaselines.config.options import FILE_NAME, RunOptions, to_jsonable, write_config
+from tfbaselines.envs.adapt import CannotBeStored, describe_env
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import InUseError, UsageError
 from tfbaselines.logs import logger
@@ -93,7 +94,7 @@ def describe_run(algorithm: Algorithm, config: Config, env: VecEnv) -> dict[str,
         described = {}
     try:
         return describe_learn(algorithm, options.network, config, described)
-    except CannotBeStored as why:
+    except UsageError as why:
         return {"alg": algorithm.name, "why": str(why)}
 
 
