@@ -150,7 +150,9 @@ def _misfit(space: spaces.Space, obs: Any) -> str | None:
 def _called(what: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     try:
         return function(*args, **kwargs)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         text = why(error).removesuffix(f": {EXAMINE}")
         raise _Wrong(f"{what} failed: {' '.join(text.split())[:500]}") from None
 

@@ -143,7 +143,9 @@ def _check_game_options(env_type: str, gamestate: str | None, wrapper_kwargs: di
 def _seed(env: gymnasium.Env, number: int, seed: int) -> None:
     try:
         begin(env, seed=seed)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise EnvironmentFault(f"{environment_name(number, id_of(env))} failed: {why(error)}") from error
     env.action_space.seed(seed)
     for layer in layers_of(env):
@@ -192,9 +194,9 @@ def making(env_id: str, env_type: str, env_kwargs: dict[str, Any]) -> Iterator[N
         raise bad_argument(
             "env_kwargs", env_kwargs, f"use arguments of {env_id}, --env_kwargs.NAME=VALUE ({error})"
         ) from None
-    except Exception as error:
-        if isinstance(error, UsageError):
-            raise
+    except (UsageError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
         raise EnvironmentFault(f"environment '{env_id}' cannot be made: {why(error)}") from error
 
 
@@ -241,12 +243,10 @@ def make_vec_env(
     Args:
         env_id: a registered id, 'module:id', or a function that makes an environment.
         env_type: one of ENV_TYPES, or another name that a script for baselines uses; None for the registry's type.
-        num_env: number of environments.
         seed: seed of the first environment; rank r adds 10,000 r and environment i adds i.
         wrapper_kwargs: arguments for wrap_deepmind (atari).
         env_kwargs: arguments for gymnasium.make, or for the function.
         start_index: number of the first environment.
-        reward_scale: factor of the rewards.
         flatten_dict_observations: flatten Dict and Tuple observations to one Box.
         gamestate: state of a retro game.
         initializer: called with (mpi_rank, subrank) before an environment is made.
@@ -255,7 +255,6 @@ def make_vec_env(
             'subproc' or 'shmem' in processes of their own. Atari games run in ale-py's threads by default.
         logger_dir: directory of the monitor files; None writes no files.
         append: continue the monitor files.
-        mpi_rank: this process's rank.
         step_timeout: seconds after which a step or reset counts as hung; for workers in processes of their own.
         restart_workers: number of workers that are replaced if they crash, raise or hang; see SubprocVecEnv.
         wrapper: function or class around each environment, inside of its monitor; or 'module:Wrapper', several with

@@ -1,11 +1,15 @@
 """Numbers that are not finite, and observations that do not fit their space, are named before they are learnt from."""
 
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 
 from tfbaselines.envs.adapt import as_vec_env
+from tfbaselines.envs.check import MISTAKE, check
+from tfbaselines.envs.make import make_vec_env
 from tfbaselines.envs.tiny import ConstantRewardEnv
 from tfbaselines.envs.vec import DummyVecEnv, SubprocVecEnv
 from tfbaselines.envs.vec.worker import EnvironmentFault, begin
@@ -162,6 +166,24 @@ def test_an_environment_that_exits_has_failed(kind, where):
         with pytest.raises(WorkerError, match=rf"^environment 1 \(ConstantRewardEnv\) failed: {words}.*\(.*:\d+\)$"):
             play(env)
         env.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_environment_that_exits_while_it_is_made_has_failed(kind):
+    with pytest.raises(WorkerError, match=r"^environment 0 failed: SystemExit: 0 \(.*:\d+\)$"):
+        kind([lambda: sys.exit(0)])
+
+
+def test_a_registered_environment_that_exits_has_failed_for_run_and_check_env():
+    class InReset(ConstantRewardEnv):
+        def reset(self, **_):
+            sys.exit(0)
+
+    for number, (make, words) in enumerate([(lambda: sys.exit(0), "cannot be made"), (InReset, "environment 0")]):
+        gymnasium.register(f"Exiting-v{number}", entry_point=make)
+        with pytest.raises(EnvironmentFault, match=f"{words}.*SystemExit: 0"):
+            make_vec_env(f"Exiting-v{number}", seed=0)
+    assert [finding.kind for finding in check(InReset, 3)] == [MISTAKE]
 
 
 @pytest.mark.parametrize("kind", KINDS)

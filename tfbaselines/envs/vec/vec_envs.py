@@ -28,7 +28,7 @@ class DummyVecEnv(VecEnv):
     """Steps the environments that `env_fns` make in this process: faster than processes if steps are cheap."""
 
     def __init__(self, env_fns: Sequence[Callable[[], gymnasium.Env]]) -> None:
-        self.envs = [prepared(make()) for make in env_fns]
+        self.envs = [self._made(i, make) for i, make in enumerate(env_fns)]
         if len({id(env.unwrapped) for env in self.envs}) < len(self.envs):
             raise UsageError("several functions return the same environment: each call must make another one")
         first = self.envs[0]
@@ -45,6 +45,14 @@ class DummyVecEnv(VecEnv):
         self._reset_infos: list[dict[str, Any]] = [{} for _ in self.envs]
         # Numbers of the environments that are not at rest.
         self._awake = list(range(self.num_envs))
+
+    def _made(self, i: int, make: Callable[[], gymnasium.Env]) -> gymnasium.Env:
+        try:
+            return prepared(make())
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            raise failure(environment_name(i, None), error) from error
 
     def reset(self) -> np.ndarray:
         self.restored = False
