@@ -276,10 +276,7 @@ class RolloutReplay:
 
     It is kept beside checkpoints by training/kept_replay.py, which describes `span`, `items`, `state` and `rebuild`.
 
-    Args:
-        env: the environments.
-        size: steps of each environment to keep.
-        nsteps: steps of a rollout.
+    `size` steps of each environment are kept, in rollouts of `nsteps`.
     """
 
     def __init__(self, env: VecEnv, size: int, nsteps: int) -> None:

@@ -80,8 +80,8 @@ class TraceReplay:
 
     Args:
         env: the environments.
-        capacity: number of episodes to keep.
-        batch_size: number of traces in a batch.
+        capacity: episodes to keep.
+        batch_size: traces in a batch.
         length: steps to which each trace is cut, from a random start; None takes whole episodes.
         comm: ranks that sample together; None for all.
     """

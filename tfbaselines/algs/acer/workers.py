@@ -50,13 +50,9 @@ def learn_with_workers(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], con
 def workers_environments(
     env: VecEnv | Sequence[VecEnv], num_workers: int, run: RunOptions, comm: mpi.Communicator
 ) -> Iterator[list[VecEnv]]:
-    """Provide the environments of each worker, and close those that were made here at the end.
+    """Provide the environments of each worker, and close those that were made here, by make_env, at the end.
 
-    Args:
-        env: one worker's environments, or a list with the environments of every worker.
-        num_workers: number of workers; with a list, 1 stands for its length.
-        run: its make_env makes missing environments.
-        comm: the ranks; several ranks cannot have several workers.
+    With a list of every worker's environments, num_workers=1 stands for its length.
     """
     envs = list(env) if isinstance(env, list | tuple) else [env]
     check_at_least(1, num_workers=num_workers, workers=len(envs))
