@@ -309,7 +309,7 @@ def read_header(file: BinaryIO, size: int) -> Header:
         way_out = ""
         if header.dtype.hasobject:
             way_out = (
-                ", since reading it may run code: where you trust the file, numpy.load(file, allow_pickle=True) reads "
+                ", since reading it may run code: where you trust the file, numpy.load with allow_pickle reads "
                 "it, and tfbaselines.demos.save_demonstrations writes episodes of any length as arrays of numbers"
             )
         raise UsageError(f"an array of type {header.dtype} is not accepted{way_out}")

@@ -155,7 +155,7 @@ def test_help(capsys):
 
 
 def test_tensorflow_is_not_loaded():
-    code = "import sys, tfbaselines.run as r; assert r.main(['ppo']) == 2; assert 'tensorflow' not in sys.modules"
+    code = "import sys, tfbaselines.run as r; assert r.command(['ppo']) == 2; assert 'tensorflow' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
 
 
