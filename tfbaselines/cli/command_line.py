@@ -14,7 +14,7 @@ from tfbaselines.config.algorithm import Algorithm, named
 from tfbaselines.config.argument import Argument, accepted, shown
 from tfbaselines.config.config import Declared, arg
 from tfbaselines.config.groups import NETWORKS, Network, network_named
-from tfbaselines.config.options import EXCHANGES, ON_NAN, PRECISIONS
+from tfbaselines.config.options import EXCHANGES, ON_NAN, PRECISIONS, ROWS
 from tfbaselines.config.schedules import FRACTION_SCHEDULES
 from tfbaselines.config.stable_baselines3 import name_here
 from tfbaselines.envs import ENV_TYPES
@@ -66,10 +66,7 @@ class Flags(Declared):
         "OPENAI_LOG_FORMAT, else stdout,log,csv",
     )
     log_level: str | None = arg(
-        None,
-        "rows of the logs on standard output: short, a line with the main columns; table, every column; or none. None "
-        "for short on a terminal and table elsewhere. Files have every column",
-        choices=("short", "table", "none"),
+        None, "rows on standard output; None for short ones on a terminal and tables elsewhere", choices=ROWS
     )
     play: bool = arg(False, "run the trained policy afterwards, in a window if there is a display")
     resume: str | None = arg(
@@ -343,11 +340,8 @@ def help_text(algorithms: Mapping[str, Algorithm], alg: str | None = None, netwo
         items += _of_algorithm(named(algorithms, alg), network is None)
     if network is not None:
         arguments = network_named(network).arguments.values()
-        items += [
-            "",
-            f"Arguments of network {network}:",
-            *(map(_described, arguments) if arguments else [("none", "")]),
-        ]
+        listed = map(_described, arguments) if arguments else [("none", "")]
+        items += ["", f"Arguments of network {network}:", *listed]
     if alg is not None or network is not None:
         items += ["", "--help alone lists flags, algorithms and networks."]
     width = min(shutil.get_terminal_size().columns, MAX_WIDTH)

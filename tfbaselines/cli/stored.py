@@ -21,7 +21,7 @@ from tfbaselines import __version__
 from tfbaselines.cli.command_line import ENV_KWARGS, FLAGS, OF_THE_RUN, Arguments, check_arguments, own_arguments
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.argument import shown
-from tfbaselines.config.groups import ACTIVATIONS, network_named, reads_demonstrations
+from tfbaselines.config.groups import network_named, reads_demonstrations
 from tfbaselines.config.options import FILE_NAME, to_jsonable
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.files import read_document
@@ -93,14 +93,12 @@ def describe_learn(algorithm: Algorithm, network: Any, config: Any, env: dict[st
     arguments = {name: argument for name, argument in config.arguments().items() if argument.settable}
     values = {name: getattr(config, name) for name in arguments if name not in OF_THE_RUN}
     for name, value in (values | config.network_kwargs).items():
-        value = named_activation(value) if callable(value) else value
-        value = value.__name__ if getattr(value, "__name__", None) in ACTIVATIONS else value
-        is_function = callable(value)
-        if is_function and name not in arguments:
+        value = named_activation(value)
+        if callable(value) and name not in arguments:
             raise UsageError(f"{name} is a function")
         if name not in arguments or value != arguments[name].default:
             given[name] = shown(to_jsonable(value))
-            if not is_function:
+            if not callable(value):
                 learn[name] = value
     if config.total_timesteps is not None:
         given["num_timesteps"] = shown(config.total_timesteps)

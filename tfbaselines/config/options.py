@@ -15,6 +15,8 @@ Callback = Callable[[Any], bool | None]
 
 PRECISIONS = ("float32", "bfloat16")
 ON_NAN = ("stop", "skip")
+# Rows of the logs on standard output: a line with the main columns, a table of all columns, or nothing.
+ROWS = ("short", "table", "none")
 EXCHANGES = ("auto", "batches", "gradients")
 
 

@@ -116,7 +116,7 @@ class HumanOutputFormat(FileWriter, SeqWriter):
     """Writes a table per dump, and a line per message.
 
     Attributes:
-        rows: one of ROWS.
+        rows: one of config.options.ROWS.
 
     Args:
         filename_or_file: path of a text file, or an open stream such as sys.stdout (which stays open on close()).
@@ -170,8 +170,6 @@ class HumanOutputFormat(FileWriter, SeqWriter):
         self._write_lines(" ".join(seq))
 
 
-# Rows of the logs on a terminal: a line with the main columns, a table of all columns, or nothing.
-ROWS = ("short", "table", "none")
 # Shortest time between two short rows.
 SECONDS_BETWEEN_ROWS = 1.0
 

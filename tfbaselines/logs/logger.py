@@ -135,7 +135,7 @@ class Logger:
             output.flush()
 
     def show_rows(self, rows: str) -> None:
-        """Show rows on standard output as formats.ROWS: a line, a table, or not at all."""
+        """Show rows on standard output in one of the ways of config.options.ROWS."""
         for output in self.output_formats:
             if isinstance(output, HumanOutputFormat) and output.path is None:
                 output.rows = rows
