@@ -19,6 +19,8 @@ def import_named(name: str) -> ModuleType:
     """Import a module that the user named, in the working directory too."""
     if not name.startswith("tfbaselines."):
         find_in_working_directory()
+    if not name:
+        raise ImportError("it has no name")
     return importlib.import_module(name)
 
 

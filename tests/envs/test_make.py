@@ -86,6 +86,7 @@ def test_a_given_type_overrides_the_registry():
             "unknown environment 'Robot-v0': did you mean 'Robotank-v0'?; if your module registers it",
         ),
         ("PnogNoFrameskip-v4", f"unknown environment 'PnogNoFrameskip-v4': did you mean '{PONG}'?"),
+        (":A-v0", "env=':A-v0' is not valid: module '' cannot be imported (it has no name)"),
         ("no_such_module:A-v0", "env='no_such_module:A-v0' is not valid: module 'no_such_module' cannot be imported"),
     ],
 )

@@ -199,7 +199,8 @@ def needs_trust(arguments: Mapping[str, Any]) -> str | None:
 def _needing_trust(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
     # Words of a command line may stand for lists and dicts.
     words = {name: value for name, value in arguments.items() if name.startswith(ENV_KWARGS)}
-    of_env = (own_arguments(words) or {}) | (arguments.get("env_kwargs") or {})
+    given = arguments.get("env_kwargs")
+    of_env = (own_arguments(words) or {}) | (given if isinstance(given, dict) else {})
     flat = {**arguments, **{f"{ENV_KWARGS}{name}": value for name, value in of_env.items()}}
     for name, value in flat.items():
         if name in IMPORTING and isinstance(value, str) and ":" in value and not value.startswith(OWN_MODULES):
