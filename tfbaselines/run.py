@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tfbaselines import LEFT_OUT
-from tfbaselines.algs import ALGORITHMS
+from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.cli import exit_status, leave
 from tfbaselines.cli.command_line import ENV_KWARGS, FLAGS, Arguments, help_text, parse, split
 from tfbaselines.cli.sections import below, config_text, given_again_flags, next_commands
@@ -176,7 +176,7 @@ def _network_of(typed: dict[str, str | bool]) -> dict[str, str | bool]:
         config = find_run(path, trust="trust" in typed).config
     except (OSError, ValueError):
         return {}
-    own = ALGORITHMS[config["alg"]].config.arguments()
+    own = get(config["alg"]).config.arguments()
     given = config["given"] if typed.get("alg", FLAGS["alg"].default) == config["alg"] else {}
     shaping = {name: value for name, value in given.items() if name in OF_NETWORKS or name not in {*own, *FLAGS}}
     return {name: value for name, value in shaping.items() if not name.startswith(ENV_KWARGS) and name not in typed}

@@ -147,6 +147,7 @@ def test_a_pipe_is_no_document(tmp_path):
     ("path", "value"),
     [
         (("env", "env"), "evil:Env"),
+        (("env", "wrapper"), "evil:Env"),
         (("network",), "evil:net"),
         (("learn", "value_network"), "evil:net"),
         (("given", "env"), "evil:Env"),

@@ -265,7 +265,7 @@ def given_again(stored: Mapping[str, str | bool], typed: Mapping[str, str | bool
 def check_run(config: dict[str, Any], algorithm: Algorithm, trust: bool) -> None:
     """Raise a UsageError for arguments that the run's algorithm or network does not take, and for untrusted modules."""
     learn, own = config["learn"], algorithm.config.arguments()
-    env = {name: config["env"].get(name) for name in ("env", "env_kwargs")}
+    env = {name: config["env"].get(name) for name in ("env", "env_kwargs", "wrapper")}
     require_trust({**learn, "network": config["network"], **env}, trust)
     for name in learn:
         if name in OF_THE_RUN or (name in own and not own[name].settable):

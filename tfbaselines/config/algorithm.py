@@ -115,7 +115,7 @@ def imported(name: str) -> Algorithm:
     load_tensorflow()
     try:
         found = import_named(module)
-    except (ImportError, TypeError) as error:
+    except (ImportError, TypeError, ValueError) as error:
         raise bad_argument("alg", name, f"module '{module:.80}' cannot be imported ({error!s:.200})") from None
     algorithm = getattr(found, "ALGORITHM", None)
     if not isinstance(algorithm, Algorithm) or not callable(getattr(found, function, None)):
