@@ -1,6 +1,6 @@
 """The command `tfbaselines`, or `python -m tfbaselines`: one name for every command.
 
-Flags, and an algorithm as the first word, are those of `tfbaselines run`.
+`tfbaselines run` may be left out: flags alone, or an algorithm as the first word, start a run.
 """
 
 import importlib

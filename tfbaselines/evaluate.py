@@ -47,7 +47,7 @@ def evaluate(
 
     Args:
         run: a model, or the log directory or a file of a saved run.
-        env: the environments, in any form that learn takes; None for those of the run.
+        env: the environments, in any form that learn takes; None for the run's own.
         episodes: number of episodes.
         deterministic: take the most likely actions instead of sampling.
         seed: seed of the environments and of sampling.

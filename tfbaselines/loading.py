@@ -30,7 +30,7 @@ def find_in_working_directory() -> None:
     LEFT_OUT.clear()
 
 
-# Beside TensorFlow, Mesa's off-screen libraries crash. Worker processes get WORKERS_GL as their MUJOCO_GL.
+# In a process with TensorFlow, Mesa's off-screen libraries crash. Worker processes get WORKERS_GL as their MUJOCO_GL.
 GL, WORKERS_GL = "MUJOCO_GL", "TFBASELINES_WORKERS_GL"
 OFF_SCREEN = {"egl": "EGL", "osmesa": "OSMesa"}
 

@@ -133,7 +133,7 @@ NAMES = {
 
 
 def peer_numbers(name: str, case: Case) -> dict[str, Any]:
-    """Translate the case's arguments to those of the peer's PPO, DQN, SAC, TD3 or DDPG."""
+    """Translate the case's arguments for the peer's PPO, DQN, SAC, TD3 or DDPG."""
     learn = case["learn"]
     numbers = {theirs: learn[ours] for theirs, ours in NAMES.items() if ours in learn}
     if name == "PPO":

@@ -2,7 +2,7 @@
 
 A cell is an algorithm on an environment. Each of its seeds is one run of the command line in LOGS/ALG/ENV/SEED, with
 default arguments or, in the suite 'tuned', with --tuned. A stopped run is resumed; a finished run is not repeated.
-Published scores are those of OpenAI baselines: means over the last 100 episodes of several seeds. Learning curves are
+OpenAI baselines published the scores: means over the last 100 episodes of several seeds. Learning curves are
 mean returns of 100 episodes, or of a test of the deterministic policy where the run has them.
 """
 

@@ -255,7 +255,12 @@ def _take(section: Mapping[str, str], place: str, values: dict[str, str], origin
 
 
 def config_text(args: Arguments, origins: Mapping[str, str]) -> str:
-    """Write every argument as YAML, with the source of its value as a comment; `origins` has those of no defaults."""
+    """Write every argument as YAML, with the source of its value as a comment.
+
+    Args:
+        args: the arguments.
+        origins: sources by argument; arguments with default values have none.
+    """
     values, usual = dict(_values(args)), f"default for {args.env_type}"
     lines = [f"{DEFAULT}:"]
     for name, value in values.items():

@@ -86,7 +86,7 @@ def describe_learn(algorithm: Algorithm, network: Any, config: Any, env: dict[st
     if not isinstance(network, str):
         raise UsageError("its network is a function")
     learn: dict[str, Any] = {}
-    # What only Python's learn knows is no argument; resuming asks for it by this text.
+    # A function given to Python's learn is no argument; a message about resuming names it by this text.
     given = {"alg": algorithm.name, "network": network, "env": env.get("env", "environments given in Python")}
     given |= {name: str(env[name]) for name in ("num_env", "seed") if env.get(name) is not None}
     given |= {f"{ENV_KWARGS}{name}": repr(value) for name, value in (env.get("env_kwargs") or {}).items()}

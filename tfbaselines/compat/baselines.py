@@ -214,7 +214,7 @@ def build_env(args: Any) -> Any:
 
 
 def train(args: Any, extra_args: dict[str, Any]) -> tuple[Any, Any]:
-    """Train with the arguments of common_arg_parser and those of learn; return the model and its environments."""
+    """Train with arguments of common_arg_parser and learn; return the model and its environments."""
     algorithm, (env_type, _) = get(args.alg), get_env_type(args)
     kwargs = {"network": args.network or algorithm.default_network(env_type)} | algorithm.config.defaults_for(env_type)
     env = build_env(args)

@@ -40,7 +40,7 @@ class Algorithm:
         num_env: default number of environments on the command line.
         action_masks: environments are wrapped so that the infos' action masks become a part of the observations.
         packed_observations: as action_masks, and observations of several parts become one row (envs/vec/packed.py).
-        imported_as: 'module:function' of a user's algorithm; empty for those of algs/.
+        imported_as: 'module:function' of a user's algorithm; empty for the algorithms of algs/.
     """
 
     config: type[Config]

@@ -71,7 +71,7 @@ class Declared:
 
     A subclass declares its own arguments, and new defaults of inherited ones without `arg`: ``nsteps: int = 5``.
 
-    Positions begin with those of the base classes. A new argument stands behind the one declared before it in its
+    The base classes' positions come first. A new argument stands behind the one declared before it in its
     class, the first one at the end; ``arg(..., after=name)`` places it elsewhere.
     """
 

@@ -43,7 +43,7 @@ class RunOptions:
         config: description of the run, stored in each saved file; None describes learn's own arguments, and the
             environments if they can be made from an id.
         network: network of the run for its description; learn sets it.
-        monitor_keys: entries of episodes whose means are columns of the logs; make_vec_env's argument writes them.
+        monitor_keys: entries of episodes, written by make_vec_env's argument; the logs have a mean of each.
     """
 
     resume: str | None = None

@@ -249,7 +249,7 @@ class GymnasiumVecEnv(VecEnv):
 
 
 def _separate(info: dict[str, Any], count: int) -> list[dict[str, Any]]:
-    """Separate the info of a vector environment into those of its environments."""
+    """Split the info of a vector environment into one info for each environment."""
     infos: list[dict[str, Any]] = [{} for _ in range(count)]
     for name, value in info.items():
         if name.startswith("_") and name[1:] in info:

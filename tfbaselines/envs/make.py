@@ -74,7 +74,7 @@ def make_env(
     wrapper: Wrapper | None = None,
     monitor_keys: str | Sequence[str] | None = None,
 ) -> gymnasium.Env:
-    """Make one environment with its monitor and wrappers; the arguments are those of make_vec_env.
+    """Make one environment with its monitor and wrappers; make_vec_env explains the arguments.
 
     Args:
         env_id: a registered id, or a function that makes the environment.

@@ -188,7 +188,7 @@ def _attributes(names: tuple[str, ...]) -> tuple[Take, Give]:
 
 
 def _alike(saved: Any, present: Any) -> bool:
-    """Return whether a saved attribute may take the place of the present one, which None says nothing of."""
+    """Return whether a saved attribute may take the place of the present one, which may be None."""
     if saved is None or present is None:
         return not isinstance(present, bool | dict)
     if isinstance(present, np.ndarray) and present.ndim:

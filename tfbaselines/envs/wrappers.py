@@ -150,7 +150,7 @@ def is_environment(env: Any) -> bool:
 
 
 def in_new_form(env: Any) -> Any:
-    """Wrap the innermost environment in OldGym if its reset is that of gym's old interface."""
+    """Wrap the innermost environment in OldGym if its reset follows gym's old interface."""
     inner = env.unwrapped if isinstance(env, gymnasium.Env) else env
     try:
         parameters = inspect.signature(inner.reset).parameters

@@ -52,7 +52,7 @@ def standardized(x: tf.Tensor) -> tf.Tensor:
 def clipped_policy_loss(ratio: tf.Tensor, advantages: tf.Tensor, cliprange: tf.Tensor | float) -> tf.Tensor:
     """Compute E[max(-A * ratio, -A * clip(ratio, 1 - cliprange, 1 + cliprange))] (Schulman et al. 2017).
 
-    The ratio is that of the actions' present probabilities to those when they were taken.
+    The ratio divides the actions' present probabilities by their probabilities at the time of acting.
     """
     clipped = tf.clip_by_value(ratio, 1.0 - cliprange, 1.0 + cliprange)
     return tf.reduce_mean(tf.maximum(-advantages * ratio, -advantages * clipped))

@@ -122,7 +122,7 @@ class Mlflow(Service):
         return self._module.start_run(run_id=known).info.run_id
 
     def describe(self, parameters: Mapping[str, Any]) -> None:
-        """Record the arguments of a new record; MLflow refuses to change those of a resumed one."""
+        """Record the arguments of a new record; MLflow refuses to change the arguments of a resumed one."""
         if self._rows == 0 and not self._module.active_run().data.params:
             self._module.log_params({name: str(value)[:500] for name, value in parameters.items()})
 

@@ -131,7 +131,7 @@ class MpiRunningMeanStd:
         self._count += count
 
     def fit(self, x: np.ndarray, added_std: float) -> None:
-        """Replace the statistics by those of a batch [B, ...] that is equal on all ranks.
+        """Replace the statistics by a batch's [B, ...], which is equal on all ranks.
 
         `added_std` is added to its standard deviation in place of a lower bound.
         """

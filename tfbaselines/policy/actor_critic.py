@@ -259,7 +259,7 @@ def build_actor_critic(
     kind: Mapping[str, Any] | None = None,
     **network_kwargs: Any,
 ) -> ActorCritic:
-    """Build an actor with critics from names; head, critics and streams are those of ActorCritic.
+    """Build an actor with critics from names; ActorCritic explains head, critics and streams.
 
     A network with convolutions or memory takes the observation itself; any other takes a Trunk's features.
 

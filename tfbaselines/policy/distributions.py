@@ -279,7 +279,7 @@ LARGEST_TANH = 1.0 - 1e-6
 class Bounded(NamedTuple):
     """A batch of distributions over bounded actions; see ActionDistribution in policy/base.py.
 
-    Densities are those of actions scaled to -1..1.
+    Densities are over actions scaled to -1..1.
     """
 
     mode: Callable[[], tf.Tensor]

@@ -96,7 +96,7 @@ def named_activation(activation: Any) -> Any:
 
 @functools.cache
 def activations() -> dict[str, str]:
-    """Map names without underscores to those of Keras's activations."""
+    """Map names without underscores to the names of Keras's activations."""
     names = [key for key in dir(keras.activations) if key.islower() and not key.startswith("_")]
     return {name.replace("_", ""): name for name in names}
 

@@ -26,7 +26,7 @@ PI_GAIN = 0.01
 class NetworkPolicy(BasePolicy):
     """Base of policies of a network and an output layer for the parameters of the action head.
 
-    Further arguments are those of BasePolicy.
+    BasePolicy explains further arguments.
 
     Args:
         network: function of an input shape that returns the Keras model of the latent.
@@ -72,7 +72,7 @@ class NetworkPolicy(BasePolicy):
 
 
 class Policy(NetworkPolicy):
-    """Policy and value function; further arguments are those of BasePolicy.
+    """Policy and value function; BasePolicy explains further arguments.
 
     Args:
         policy_network: function of an input shape that returns the Keras model of the policy's latent.
@@ -172,7 +172,7 @@ def build_policy(
     policy_class: type[Policy] = Policy,
     **policy_kwargs: Any,
 ) -> Policy:
-    """Build the policy of an environment from names; other arguments are those of Policy and BasePolicy.
+    """Build the policy of an environment from names; Policy and BasePolicy explain other arguments.
 
     Args:
         value_network: None or 'shared' to share the policy's latent, 'copy' for a second network of the same kind,
@@ -232,7 +232,7 @@ class CertainHead(ShapedHead):
 
 
 class DirectPolicy(NetworkPolicy):
-    """A network and an output layer; all values are 0. Further arguments are those of NetworkPolicy.
+    """A network and an output layer; all values are 0. NetworkPolicy explains further arguments.
 
     Args:
         certain: always take the most likely action, so that the only noise is in the parameters; otherwise draw actions

@@ -1,4 +1,4 @@
-"""What an algorithm's arguments declare beside the algorithm: its policy, and behavior cloning beside its learning.
+"""Build what arguments name: the policy of an algorithm, and behavior cloning that goes on while it learns.
 
 Each gradient step of such a run is followed by one on demonstrations, with an Adam of its own; its learning rate is the
 policy's times a strength that falls to 0.

@@ -172,7 +172,7 @@ class IterationClock(Clock):
     """Count iterations; the number of their environment steps is known afterwards.
 
     Attributes:
-        timesteps: environment steps of this rank so far; the run adds those of each update.
+        timesteps: environment steps of this rank so far; the run adds each update's steps.
         fraction_left: 1 in the first update, falling to nearly 0 in the last; the ranks agree on it.
         iterations: finished iterations.
         num_iterations: iterations of the run; None if its environment steps end it.

@@ -210,7 +210,7 @@ def seed_everything(seed: int | None, comm: mpi.Communicator) -> np.random.Gener
 
 
 def ranks_text(comm: mpi.Communicator, num_envs: int) -> str:
-    """Return one line on ranks, hosts, environments and threads; `num_envs` are those of this rank."""
+    """Return one line on ranks, hosts, environments and threads; `num_envs` counts this rank's environments."""
     own = (socket.gethostname(), num_envs, mpi.threads_for_rank(comm))
     hosts, envs, threads = zip(*comm.gather(own), strict=True)
     return (

@@ -33,7 +33,7 @@ class Growing(Protocol):
     item_nbytes: int
 
     def span(self) -> tuple[int, int]:
-        """Return the number of the oldest item, and the number after that of the latest one."""
+        """Return the number of the oldest item, and the number that the next item will have."""
 
     def items(self, first: int, last: int) -> Tree:
         """Return the items first to last - 1."""

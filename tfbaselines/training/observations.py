@@ -1,4 +1,4 @@
-"""What stands between the environment's own observations and a network: parts, VecNormalize, types and checks.
+"""The road from an environment's own observations to a network: parts, VecNormalize, types and checks.
 
 Models do this in numpy; an exported SavedModel, which TensorFlow alone can serve, does it in its graph.
 """

@@ -119,7 +119,7 @@ class OnPolicyRun(Run):
         runner = Runner(self.env, *acting, self._keep_next_obs, self._keep_neglogps)
         evaluation = None
         if self.eval_env is not None and self._tester is None:
-            # As many steps as in training.
+            # Evaluation takes the same number of steps as training.
             evaluation = Runner(self.eval_env, *acting, keep_neglogps=False)
         self.acts(runner, *([] if evaluation is None else [evaluation]))
         if before is not None:

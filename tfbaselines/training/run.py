@@ -202,7 +202,7 @@ class Run:
         self.eval_episodes.extend(episodes)
         return episodes
 
-    # What callbacks and algorithms read; the parts of the run own it.
+    # Callbacks and algorithms read these; the parts of the run own them.
     episodes = property(attrgetter("scores.training"), doc="Latest episodes of training.")
     eval_episodes = property(attrgetter("scores.tests"), doc="Latest episodes of tests.")
     mean_reward = property(attrgetter("scores.mean_reward"), doc="Mean return, of tests if there are any; see Scores.")

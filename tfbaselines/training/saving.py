@@ -146,7 +146,7 @@ class Saving:
             self._checkpoints.remove_leftovers()
 
     def begin(self) -> None:
-        """Count from the present update; the description of a run of Python replaces that of an earlier run."""
+        """Count from the present update; a run of Python replaces an earlier run's description."""
         clock = self._state.clock
         self.saved = clock.update
         begins = self._options.config is None and self._options.resume is None and clock.update < clock.num_updates
@@ -227,7 +227,7 @@ class Saving:
         except DamagedError as error:
             return str(error)
         except UsageError:
-            # Of another network or environment.
+            # The model has another network or environment.
             raise
         except Exception as error:  # Generators and environments raise anything for a state that is not theirs.
             return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"

@@ -175,7 +175,7 @@ def make_tester(
     An algorithm with eval_env but without num_test_episodes steps its evaluation environments by itself.
 
     Args:
-        env, config, options: those of the run.
+        env, config, options: the run's own.
         wrap: wraps environments as the algorithm declares.
     """
     given = getattr(config, "eval_env", None)
@@ -188,7 +188,7 @@ def make_tester(
 
 
 def scaled_like(env: VecEnv, eval_env: VecEnv) -> VecEnv:
-    """Wrap environments for tests in VecNormalize if only those of training are normalized."""
+    """Wrap environments for tests in VecNormalize if only the training environments are normalized."""
     statistics = env.normalization()
     if statistics.get("ob") is None or find_wrapper(eval_env, VecNormalize) is not None:
         return eval_env

@@ -340,7 +340,7 @@ def build_q_network(
 
     A network with convolutions takes the observation itself; any other network takes a Trunk's features.
 
-    `kind` has further arguments of QNetwork; the others are as those of policy/actor_critic.py.
+    `kind` has further arguments of QNetwork; policy/actor_critic.py explains the others.
     """
     network_fn = get_network_builder(network)(**network_kwargs)
     whole = takes_observations(network_fn, without_mask(env.observation_space))

@@ -47,7 +47,7 @@ class StackedCopies(NumpyCopies):
 
 
 class NumpyPopulation:
-    """M members that act in numpy, with networks like those of a policy of dense layers."""
+    """M members that act in numpy, each with a copy of a policy's dense networks."""
 
     def __init__(self, policy: BasePolicy, members: int) -> None:
         self._parameters = _allocated(policy, members)

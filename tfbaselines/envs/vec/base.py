@@ -26,7 +26,7 @@ StepResult = tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]
 
 
 class VecEnv(ABC):
-    """Several environments; the spaces are those of one.
+    """Several environments; the spaces describe one of them.
 
     Attributes:
         restored: `restore` restored the episodes too, so that steps continue them without a reset.
@@ -270,7 +270,7 @@ def find_wrapper(env: VecEnv, kind: type[VecEnvWrapper]) -> Any:
 
 
 def ended_episodes(infos: list[dict[str, Any]], dones: np.ndarray) -> list[dict[str, Any]]:
-    """Collect the 'episode' entries of one step; other infos may still have that of an earlier episode."""
+    """Collect the 'episode' entries of one step; other infos may still have an earlier episode's entry."""
     ended = [infos[i] for i in np.flatnonzero(dones)]
     return [info["episode"] for info in ended if "episode" in info]
 

@@ -1,4 +1,4 @@
-"""Atari in C++: ale-py steps the games in its threads, and episodes equal those of baselines' wrappers.
+"""Atari in C++: ale-py steps the games in its threads, and episodes equal the ones that baselines' wrappers give.
 
 ale-py does the no-ops at a game's start, frame skip, maximum over frames, gray scale and resizing. At the start of an
 episode the wrappers take further steps of one game: a no-op after a lost life, FIRE and the action after it in games

@@ -264,7 +264,7 @@ class Workers:
 
     @property
     def ended(self) -> bool:
-        """Whether `end` was called, also because of an error."""
+        """True once `end` was called, also because of an error."""
         return not self._ending.still_active()
 
 

@@ -73,7 +73,7 @@ class VecFrameStack(VecEnvWrapper):
 
 
 def shared_frames(env: VecEnv) -> int:
-    """Return how many frames of an observation are those of the steps before; 1 if it is not such a stack.
+    """Return the number of frames in an observation; 1 if it is no stack of frames.
 
     The outermost wrappers must pass a VecFrameStack's observations on. A stack of frames of several channels moves by
     one channel, so that it cannot be split into frames.
@@ -225,7 +225,7 @@ FRAMES_PER_SECOND = 30
 class VecVideoRecorder(VecEnvWrapper):
     """Record all environments as tiles: `NAME.video.NUMBER.stepSTEP.mp4`, or .gif where there is no ffmpeg.
 
-    The frame rate is that of the environments' metadata, or else FRAMES_PER_SECOND. The first video that cannot be
+    The environments' metadata set the frame rate, or else FRAMES_PER_SECOND does. The first video that cannot be
     written prints a warning. No video replaces another one: NUMBER is one that is free.
 
     Args:
