@@ -10,7 +10,15 @@ import pytest
 
 from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.cli.command_line import parse, split
-from tfbaselines.cli.stored import NOT_KEPT, check_run, given_again, make_config, needs_trust, read_config
+from tfbaselines.cli.stored import (
+    NOT_KEPT,
+    check_run,
+    given_again,
+    make_config,
+    needs_trust,
+    read_config,
+    require_trust,
+)
 from tfbaselines.config.options import FILE_NAME, write_config
 from tfbaselines.errors import UsageError
 from tfbaselines.evaluate import evaluate
@@ -39,6 +47,7 @@ def evil(tmp_path, monkeypatch):
 def used(directory):
     """What is done with a config.json before TensorFlow is loaded, for a resumed and for an evaluated run."""
     config = read_config(directory)
+    require_trust({"alg": config["alg"]}, trust=False)
     check_run(config, get(config["alg"]), trust=False)
     parse(given_again(config["given"], {}), ALGORITHMS)
 
