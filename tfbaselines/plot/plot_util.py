@@ -6,6 +6,7 @@ For example:
     figure, axes = plot_util.plot_results(results, average_group=True, resample=512)
 """
 
+import itertools
 import os
 import re
 from collections import defaultdict
@@ -307,48 +308,49 @@ def plot_results(
         average_group: draw the mean of each group instead of its runs.
         shaded_std, shaded_err: with average_group, bands of one standard deviation and of one standard error.
         figsize: inches; by default 6 x 6 for each panel.
-        legend_outside: put the legend at the right of the panel.
         resample: draw each curve at this many even points, smoothed by symmetric_ema; 0: as it is, and 512 points for
             the mean of runs with different x.
         smooth_step: memory of that smoothing, in points.
         tiling: 'vertical', 'horizontal' or 'symmetric' arrangement of the panels; None is vertical.
-        xlabel, ylabel: labels of the axes.
 
     Returns:
         (figure, two-dimensional array of axes)
     """
     import matplotlib.pyplot as plt
 
-    split_fn, group_fn = (function or (lambda _: "") for function in (split_fn, group_fn))
-    panels: dict[str, list[Result]] = defaultdict(list)
-    for result in allresults:
-        panels[str(split_fn(result))].append(result)
+    panels = _grouped(allresults, split_fn)
     if not panels:
         raise UsageError("allresults is empty: there is nothing to plot")
     rows, columns = _tiles(len(panels), tiling or "vertical")
-    size = figsize or (PANEL * columns, PANEL * rows)
-    figure, axes = plt.subplots(rows, columns, sharex=False, squeeze=False, figsize=size)
-    groups = sorted({str(group_fn(result)) for result in allresults})
-    colors = {group: COLORS[i % len(COLORS)] for i, group in enumerate(groups)}
-    for axis, name in zip(axes.flat, sorted(panels), strict=False):
-        curves: dict[str, list[tuple[np.ndarray, np.ndarray]]] = defaultdict(list)
-        for result in panels[name]:
-            x, y = xy_fn(result)
-            curves[str(group_fn(result))].append((np.arange(len(y)) if x is None else np.asarray(x), np.asarray(y)))
+    figure, axes = plt.subplots(rows, columns, squeeze=False, figsize=figsize or (PANEL * columns, PANEL * rows))
+    colors = dict(zip(_grouped(allresults, group_fn), itertools.cycle(COLORS), strict=False))
+    shaded = {"shaded_std": shaded_std, "shaded_err": shaded_err}
+    for axis, (name, results) in zip(axes.flat, panels.items(), strict=False):
         legend = {}
-        for group in sorted(curves):
+        for group, own in _grouped(results, group_fn).items():
+            look = colors[group], resample, smooth_step
             if average_group:
-                line = _draw_mean(axis, curves[group], colors[group], resample, smooth_step, shaded_std, shaded_err)
-                legend[f"{group} ({len(curves[group])})"] = line
+                legend[f"{group} ({len(own)})"] = _draw_mean(axis, _curves(own, xy_fn), *look, **shaded)
             else:
-                legend[group] = _draw_each(axis, curves[group], colors[group], resample, smooth_step)
-        outside = {"loc": 2, "bbox_to_anchor": (1, 1)} if legend_outside else {}
-        axis.legend(legend.values(), legend.keys(), **outside)
+                legend[group] = _draw_each(axis, _curves(own, xy_fn), *look)
+        axis.legend(legend.values(), legend.keys(), **({"loc": 2, "bbox_to_anchor": (1, 1)} if legend_outside else {}))
         axis.set(title=name, xlabel=xlabel, ylabel=ylabel)
     for axis in axes.flat[len(panels) :]:
         axis.set_axis_off()
     figure.tight_layout()
     return figure, axes
+
+
+def _grouped(results: Sequence[Result], function: Callable[[Result], str | None] | None) -> dict[str, list[Result]]:
+    groups: dict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        groups[str(function(result)) if function else ""].append(result)
+    return dict(sorted(groups.items()))
+
+
+def _curves(results: Sequence[Result], xy_fn: Callable) -> list[tuple[np.ndarray, np.ndarray]]:
+    curves = map(xy_fn, results)
+    return [(np.arange(len(y)) if x is None else np.asarray(x), np.asarray(y)) for x, y in curves]
 
 
 def _tiles(count: int, tiling: str) -> tuple[int, int]:
