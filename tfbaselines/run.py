@@ -247,8 +247,12 @@ def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> E
     logger.get_current().flush()
     if save_path is not None and comm.rank == 0:
         model.save(save_path)
+    return _finished(model, args, comm, config, args.log_path or directory or logger.get_dir())
+
+
+def _finished(model: Any, args: Arguments, comm: mpi.Communicator, config: dict[str, Any], place: str) -> Ended:
+    """Name the next commands, play, and report failures of the end of a run."""
     trained = args.total_timesteps != 0
-    place = args.log_path or directory or logger.get_dir()
     # A warning has named the checkpoint that could not be written. Only the model in save_path is left.
     lost = comm.broadcast_object(trained and not has_checkpoint(place))
     if trained and not lost and comm.rank == 0:
