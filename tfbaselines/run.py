@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from tfbaselines import LEFT_OUT
 from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.cli import exit_status, leave
-from tfbaselines.cli.command_line import ENV_KWARGS, FLAGS, Arguments, help_text, parse, split
-from tfbaselines.cli.sections import below, config_text, given_again_flags, next_commands
+from tfbaselines.cli.command_line import ENV_KWARGS, FLAGS, Arguments, parse, split
+from tfbaselines.cli.help import config_text, given_again_flags, help_text, next_commands
+from tfbaselines.cli.sections import below
 from tfbaselines.cli.stored import NOT_KEPT, READ_AGAIN, given_again, make_config, read_config
 from tfbaselines.compat import names_of
 from tfbaselines.config.algorithm import EVAL_SEEDS_APART

@@ -7,7 +7,7 @@ from loops import for_each
 
 import tfbaselines
 from tfbaselines.algs import ALGORITHMS
-from tfbaselines.cli import command_line as page
+from tfbaselines.cli import help as page
 from tfbaselines.cli.command_line import FLAGS
 from tfbaselines.config.groups import NETWORKS
 from tfbaselines.errors import UsageError

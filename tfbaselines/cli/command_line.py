@@ -2,20 +2,17 @@
 
 import ast
 import contextlib
-import shutil
 import sys
-import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tfbaselines.config.algorithm import Algorithm, named
-from tfbaselines.config.argument import Argument, accepted, shown
+from tfbaselines.config.argument import Argument, accepted
 from tfbaselines.config.config import Declared, arg
-from tfbaselines.config.groups import NETWORKS, Network, network_named
+from tfbaselines.config.groups import Network, network_named
 from tfbaselines.config.options import EXCHANGES, ON_NAN, PRECISIONS, ROWS
-from tfbaselines.config.schedules import FRACTION_SCHEDULES
 from tfbaselines.config.stable_baselines3 import name_here
 from tfbaselines.envs import ENV_TYPES
 from tfbaselines.envs.make import WORKERS, check_worker, env_type_of
@@ -310,91 +307,3 @@ def _literal(text: str) -> Any:
     # Refuse nan, infinity, and whole numbers that no float can hold.
     finite = not isinstance(value, int | float) or abs(value) <= sys.float_info.max
     return value if finite else None
-
-
-MAX_WIDTH = 110
-INDENT = 26
-
-USAGE = "usage: python -m tfbaselines.run [--alg=ALG] [--env=ENV] [--name=value ...]"
-
-PURPOSE = """Train an agent, save it, play it. Other commands: python -m tfbaselines.evaluate, .plot, .record,
-.check_env, .bench (each has --help). Spinning Up's form of the command runs every combination of several values:
-python -m tfbaselines.run ppo --help."""
-
-MORE = """--alg=ALG --help lists the arguments of an algorithm, --network=NAME --help those of a network; with both
-the network's follow the algorithm's."""
-
-SCHEDULE = f"""A schedule is a number, or SHAPE_NUMBER: linear_3e-4 falls from 3e-4 to 0 over training. Shapes:
-{", ".join(FRACTION_SCHEDULES)}."""
-
-# A paragraph of the help, or a name and its text in two columns.
-Item = str | tuple[str, str]
-
-
-def help_text(algorithms: Mapping[str, Algorithm], alg: str | None = None, network: str | None = None) -> str:
-    """Describe flags, algorithms and networks; or the arguments of one algorithm, of one network, or of both."""
-    items: list[Item] = [USAGE]
-    if alg is None and network is None:
-        items += _general(algorithms)
-    if alg is not None:
-        items += _of_algorithm(named(algorithms, alg), network is None)
-    if network is not None:
-        arguments = network_named(network).arguments.values()
-        listed = map(_described, arguments) if arguments else [("none", "")]
-        items += ["", f"Arguments of network {network}:", *listed]
-    if alg is not None or network is not None:
-        items += ["", "--help alone lists flags, algorithms and networks."]
-    width = min(shutil.get_terminal_size().columns, MAX_WIDTH)
-    return "".join(f"{_formatted(item, width)}\n" for item in items)
-
-
-def _formatted(item: Item, width: int) -> str:
-    if isinstance(item, str):
-        return textwrap.fill(" ".join(item.split()), width, break_on_hyphens=False)
-    name, text = item
-    margin = " " * INDENT
-    lines = textwrap.wrap(text, max(width - INDENT, 20), break_on_hyphens=False, break_long_words=False)
-    lead = f"  {name}".ljust(INDENT)
-    if not lead.endswith(" "):
-        lead += f"\n{margin}"
-    return (lead + f"\n{margin}".join(lines)).rstrip()
-
-
-def _described(argument: Argument, by_env_type: dict[str, Any] | None = None) -> Item:
-    notes = argument.notes(by_env_type, from_python=False)
-    return f"--{argument.name}", f"{argument.meaning} ({notes})".lstrip()
-
-
-def _general(algorithms: Mapping[str, Algorithm]) -> Iterable[Item]:
-    yield from ("", PURPOSE, "", "Flags:", *map(_described, FLAGS.values()), "", "Algorithms:")
-    for algorithm in algorithms.values():
-        actions = ", ".join(algorithm.actions)
-        yield algorithm.name, f"{algorithm.summary}. Actions: {actions}. Network: {_default_network(algorithm)}"
-    yield from ("", "Networks:", *((network.name, network.summary) for network in NETWORKS.values()), "", MORE)
-
-
-def _default_network(algorithm: Algorithm) -> str:
-    usual = algorithm.default_network("")
-    others: dict[str, list[str]] = {}
-    for env_type in ENV_TYPES:
-        if algorithm.default_network(env_type) != usual:
-            others.setdefault(algorithm.default_network(env_type), []).append(env_type)
-    return ", ".join([usual, *(f"{network} for {' and '.join(types)}" for network, types in others.items())])
-
-
-def _of_algorithm(algorithm: Algorithm, with_networks: bool) -> Iterable[Item]:
-    config, name = algorithm.config, algorithm.name
-    yield from ("", f"{name}: {algorithm.summary}.")
-    yield f"Actions: {', '.join(algorithm.actions)}. Default network: {_default_network(algorithm)}."
-    yield from ("", f"Arguments of {name}:")
-    for one in config.arguments().values():
-        if one.settable and one.name not in (*OF_THE_RUN, *FLAGS):
-            defaults = {kind: values[one.name] for kind, values in config.env_defaults.items() if one.name in values}
-            yield _described(one, defaults)
-    only_python = [one.name for one in config.arguments().values() if not one.settable]
-    yield from ("", f"From Python only: {', '.join(only_python)}.", "", SCHEDULE)
-    if with_networks:
-        yield from ("", f"Arguments of networks (--alg={name} --network=NAME --help describes them):")
-        for network in NETWORKS.values():
-            own = [f"--{one.name}={shown(one.default).replace(' ', '')}" for one in network.arguments.values()]
-            yield network.name, " ".join(own) or "none"

@@ -9,18 +9,15 @@ as they would be typed.
 
 import datetime
 import json
-import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 
-from tfbaselines.cli.command_line import ENV_KWARGS, FLAGS, OF_THE_RUN, Arguments
-from tfbaselines.cli.stored import READ_AGAIN, given_again, needs_trust, read_config
-from tfbaselines.config.argument import shown
-from tfbaselines.config.groups import network_named, reads_demonstrations
+from tfbaselines.cli.command_line import FLAGS
+from tfbaselines.cli.stored import given_again, read_config
 from tfbaselines.config.options import FILE_NAME
 from tfbaselines.envs import ENV_TYPES, VERSION, env_type_of
 from tfbaselines.errors import UsageError, bad_argument, nearest, warn
@@ -35,9 +32,6 @@ MOST_VALUES = 10_000
 LONGEST_NUMBER = 1024
 # Number of unknown sections that are named.
 MOST_WARNINGS = 5
-COMMENT_COLUMN = 44
-# Arguments that end a run before its steps are done.
-ENDING = ("max_total_reward", "stop_max_score", "stop_at", "stop_without_gain")
 # A file describes a run. These arguments are for the command alone.
 TYPED_ONLY = ("config", "tuned", "print_config", "help", "resume", "trust", "overwrite")
 
@@ -252,69 +246,3 @@ def _add(
 def _take(section: Mapping[str, str], place: str, values: dict[str, str], origins: dict[str, str]) -> None:
     values.update(section)
     origins.update(dict.fromkeys(section, place))
-
-
-def config_text(args: Arguments, origins: Mapping[str, str]) -> str:
-    """Write every argument as YAML, with the source of its value as a comment.
-
-    Args:
-        args: the arguments.
-        origins: sources by argument; arguments with default values have none.
-    """
-    values, usual = dict(_values(args)), f"default for {args.env_type}"
-    lines = [f"{DEFAULT}:"]
-    for name, value in values.items():
-        keys = [key for key in origins if key == name or (name == "env_kwargs" and key.startswith(ENV_KWARGS))]
-        origin = ", ".join(dict.fromkeys(map(origins.get, keys))) or (usual if name in args.learn else "default")
-        lines.append(f"  {name}: {_scalar(value)}".ljust(COMMENT_COLUMN) + f"  # {origin}")
-    return "\n".join(lines) + "\n"
-
-
-def _values(args: Arguments) -> Iterable[tuple[str, Any]]:
-    """List the arguments that text can express: of the command, of the algorithm, of the network."""
-    for name in FLAGS:
-        if name not in TYPED_ONLY and (name != "num_timesteps" or args.total_timesteps is not None):
-            yield name, args.flags[name]
-    config, of_network = args.algorithm.config, network_named(args.network).arguments
-    own = config.arguments()
-    counting = [name for name in of_network if name not in own and (name in args.learn or not config.sizes_networks)]
-    for name, argument in (own | {name: of_network[name] for name in counting}).items():
-        if argument.settable and name not in (*OF_THE_RUN, *FLAGS):
-            yield name, args.learn.get(name, argument.default)
-
-
-def _scalar(value: Any) -> str:
-    import yaml
-
-    if isinstance(value, float):
-        return shown(value)
-    if isinstance(value, tuple):
-        value = list(value)
-    return yaml.safe_dump(value, default_flow_style=True, width=1000).removesuffix("...\n").strip()
-
-
-def next_commands(args: Arguments, directory: str) -> str:
-    """Write the commands for a finished run."""
-    run, given = shlex.quote(directory), args.flags | args.learn
-    trusted = run + (" --trust" if needs_trust(given) else "")
-    lengths = {"num_timesteps": args.total_timesteps}
-    if args.total_timesteps is None:
-        lengths = {name: args.learn[name] for name in args.algorithm.config.length_arguments if args.learn.get(name)}
-    further = [f"--{name}={2 * value:g}" for name, value in lengths.items()]
-    # The bounds that ended this run would end the next one at once.
-    further += [f"--{name}=None" for name in ENDING if given.get(name) is not None]
-    place = f"\nthe run is in:  {run} (--log_path=DIR chooses another place)" if args.log_path is None else ""
-    return (
-        f"{place}\nplot it:        python -m tfbaselines.plot {run}"
-        f"\nsee it:         python -m tfbaselines.evaluate {trusted} --episodes 5 --video videos"
-        f"\ntrain it more:  python -m tfbaselines.run --resume={run}{given_again_flags(args)} {' '.join(further)}"
-    )
-
-
-def given_again_flags(args: Arguments) -> str:
-    """List the flags that a resumed run needs again, which config.json does not keep."""
-    names = (*READ_AGAIN, "pretraining")
-    if reads_demonstrations(args.learn.get("reward_signals")):
-        names += ("reward_signals",)
-    again = "".join(f" --{name}={shlex.quote(args.learn[name])}" for name in names if args.learn.get(name))
-    return again + (" --trust" if needs_trust(args.flags | args.learn) else "")
