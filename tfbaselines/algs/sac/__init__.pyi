@@ -1,63 +1,13 @@
 """Written by `python tests/support/stubs.py`."""
 
-from collections.abc import Callable, Sequence
+# ruff: noqa
+# fmt: off
 from typing import Any
+import collections.abc, gymnasium, gymnasium.vector, tfbaselines.config.algorithm, tfbaselines.config.options, tfbaselines.envs.vec, tfbaselines.training.off_policy
 
-from gymnasium import Env
-from gymnasium.vector import VectorEnv
+ALGORITHM: tfbaselines.config.algorithm.Algorithm
 
-from tfbaselines.config.algorithm import Algorithm
-from tfbaselines.config.options import RunOptions
-from tfbaselines.envs.vec import VecEnv
-from tfbaselines.training.off_policy import OffPolicyModel
-
-ALGORITHM: Algorithm
-
-def learn(
-    network: str | Callable[..., Any],
-    env: VecEnv | Env[Any, Any] | VectorEnv[Any, Any, Any] | str | Callable[..., Any] | Sequence[Any],
-    seed: int | None = 0,
-    total_timesteps: float | None = None,
-    eval_env: Any = None,
-    steps_per_epoch: int = 4000,
-    epochs: int = 100,
-    replay_size: float = 1000000.0,
-    gamma: float = 0.99,
-    polyak: float = 0.995,
-    lr: float | str | Callable[[float], float] = 0.001,
-    alpha: float | str | Callable[[float], float] = 0.2,
-    batch_size: int = 100,
-    start_steps: int = 10000,
-    update_after: int = 1000,
-    update_every: int = 50,
-    num_test_episodes: int = 10,
-    max_ep_len: int | None = 1000,
-    logger_kwargs: dict[str, Any] | None = None,
-    save_freq: int = 1,
-    target_entropy: float | None = None,
-    num_update: int | None = None,
-    train_interval: int | None = None,
-    buffer_init_steps: int | None = None,
-    n_step: int = 1,
-    memory_size: int | None = None,
-    sequence_length: int = 64,
-    vis_encode_type: str = "simple",
-    normalize_observations: bool = False,
-    save_replay_buffer: bool = True,
-    load_path: str | None = None,
-    comm: Any = None,
-    run: RunOptions | None = None,
-    replay: str = "uniform",
-    replay_k: float | None = None,
-    reward_signals: str | dict[str, Any] | None = None,
-    reward_signal_num_update: int | None = None,
-    offline: str | None = None,
-    pretraining: str | dict[str, Any] | None = None,
-    cql_weight: float | None = None,
-    cql_threshold: float | None = None,
-    cql_actions: int | None = None,
-    **network_kwargs: Any,
-) -> OffPolicyModel:
+def learn(network: str | collections.abc.Callable[..., Any], env: tfbaselines.envs.vec.VecEnv | gymnasium.Env[Any, Any] | gymnasium.vector.VectorEnv[Any, Any, Any] | str | collections.abc.Callable[..., Any] | collections.abc.Sequence[Any], seed: int | None = 0, total_timesteps: float | None = None, eval_env: Any = None, steps_per_epoch: int = 4000, epochs: int = 100, replay_size: float = 1000000.0, gamma: float = 0.99, polyak: float = 0.995, lr: float | str | collections.abc.Callable[[float], float] = 0.001, alpha: float | str | collections.abc.Callable[[float], float] = 0.2, batch_size: int = 100, start_steps: int = 10000, update_after: int = 1000, update_every: int = 50, num_test_episodes: int = 10, max_ep_len: int | None = 1000, logger_kwargs: dict[str, Any] | None = None, save_freq: int = 1, target_entropy: float | None = None, num_update: int | None = None, train_interval: int | None = None, buffer_init_steps: int | None = None, n_step: int = 1, memory_size: int | None = None, sequence_length: int = 64, vis_encode_type: str = 'simple', normalize_observations: bool = False, save_replay_buffer: bool = True, load_path: str | None = None, comm: Any = None, run: tfbaselines.config.options.RunOptions | None = None, replay: str = 'uniform', replay_k: float | None = None, reward_signals: str | dict[str, Any] | None = None, reward_signal_num_update: int | None = None, offline: str | None = None, pretraining: str | dict[str, Any] | None = None, cql_weight: float | None = None, cql_threshold: float | None = None, cql_actions: int | None = None, **network_kwargs: Any) -> tfbaselines.training.off_policy.OffPolicyModel:
     """Train a policy with SAC; discrete actions are limited to those that an 'action_mask' in the infos allows."""
 
 def __getattr__(name: str) -> Any: ...
