@@ -70,7 +70,7 @@ def circumstances(ranks: int) -> dict[str, Any]:
         "ranks": ranks,
         "started": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
         "versions": {"tfbaselines": __version__, "python": platform.python_version()} | _versions(),
-        "git_commit": {"tfbaselines": _commit(Path(__file__).parent), "working_directory": _commit(Path("."))},
+        "git_commit": {"tfbaselines": _own_commit(), "working_directory": _commit(Path("."))},
         "host": platform.node(),
         "platform": platform.platform(),
     }
@@ -125,6 +125,10 @@ def _versions() -> dict[str, str]:
 
 
 @functools.cache
+def _own_commit() -> str | None:
+    return _commit(Path(__file__).parent)
+
+
 def _commit(directory: Path) -> str | None:
     """Return the commit of a git checkout, marked if files differ from it; None outside a checkout.
 
