@@ -81,3 +81,12 @@ def test_nothing_that_runs_code_from_files():
     pattern = re.compile(r"\bpickle\.load|allow_pickle=True|(?<![\w.])eval\(|\bjoblib\b")
     for path in (TOP / "tfbaselines").rglob("*.py"):
         assert not pattern.search(path.read_text(encoding="utf-8")), path
+
+
+def test_every_data_file_is_shipped():
+    (declared,) = re.findall(r"package_data=\{\"tfbaselines\": \[(.+?)\]", (TOP / "setup.py").read_text(), re.DOTALL)
+    patterns = re.findall(r'"(.+?)"', declared)
+    package = TOP / "tfbaselines"
+    shipped = {path for pattern in patterns for path in package.glob(pattern)}
+    files = {path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    assert {path for path in files if path.suffix != ".py"} <= shipped
