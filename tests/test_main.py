@@ -60,7 +60,7 @@ def test_an_unknown_command_names_the_nearest(capsys):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["ppo2", "--env", "CartPole-v1"], "only vpg, trpo, ppo, ddpg, td3, sac take several values of an argument: "),
+        (["deepq", "--env", "Pendulum-v1"], "deepq needs Discrete actions, not Box(-2.0, 2.0, (1,), float32): ppo2"),
         (["--alg=deepq", "--env=Pendulum-v1"], "deepq needs Discrete actions, not Box(-2.0, 2.0, (1,), float32): ppo2"),
     ],
 )

@@ -88,7 +88,9 @@ def _main(argv: list[str]) -> Ended:
     if argv and argv[0].isidentifier() and argv[0] != "help":
         from tfbaselines.compat import experiment_command
 
-        return Ended(experiment_command.main(argv))
+        if argv[0] not in ALGORITHMS or argv[0] in experiment_command.SPINNING_UP:
+            return Ended(experiment_command.main(argv))
+        argv = [f"--alg={argv[0]}", *argv[1:]]
     typed = {"help": True} if argv in (["-h"], ["help"]) else _expanded(split(argv))
     if "help" in typed:
         alg, network = (typed[name] if isinstance(typed.get(name), str) else None for name in ("alg", "network"))

@@ -140,7 +140,10 @@ def test_runs_of_different_settings_are_no_seeds_whatever_their_names(tmp_path):
     for seed in (1, 2):
         configured(tmp_path / f"walk_s{seed}", 64, seed)
     runs = labelled(find_runs(str(tmp_path)))
-    assert [run.label for run in runs] == ["tank_nsteps nsteps=512", "tank_nsteps nsteps=64", "walk", "walk"]
+    same = "tank_nsteps, walk"
+    assert [run.label for run in runs] == ["tank_nsteps", same, same, same]
+    walks = labelled(find_runs(str(tmp_path), "walks"))
+    assert [run.label for run in walks] == ["walks nsteps=512", "walks nsteps=64", "walks nsteps=64", "walks nsteps=64"]
     for seed in (3, 4):
         configured(tmp_path / f"exp{seed}", seed * 100, exp_name="grid")
     assert [run.label for run in labelled(find_runs(str(tmp_path)))][:2] == ["grid nsteps=300", "grid nsteps=400"]

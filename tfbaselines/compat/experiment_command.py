@@ -12,7 +12,7 @@ import textwrap
 from functools import partial
 from typing import Any
 
-from tfbaselines.algs import ALGORITHMS, get
+from tfbaselines.algs import get
 from tfbaselines.cli import Parser, exit_status, leave
 from tfbaselines.cli.stored import read_config
 from tfbaselines.compat import spinup
@@ -90,9 +90,6 @@ def run(name: str, words: list[str]) -> int:
     """
     alg = re.sub("_(tf1|pytorch)$", "", name)
     if alg not in SPINNING_UP:
-        if name in ALGORITHMS:
-            accepted = f"write {COMMAND} --alg={name} --name=value, once for each value"
-            raise UsageError(f"only {', '.join(SPINNING_UP)} take several values of an argument: {accepted}")
         raise unknown("algorithm", name, (*SPINNING_UP, *TOOLS))
     if {"--help", "-h", "help"} & set(words):
         sys.stdout.write(f"{HELP}\n{_arguments_page(alg)}\n")

@@ -49,6 +49,8 @@ LARGEST_CONFIG = 2**20
 LONGEST_REASON = 400
 # Larger numbers do not fit on an axis.
 LARGEST_NUMBER = 1e100
+# Directories that the name of a group lists.
+NAMES_SHOWN = 3
 
 # Entries of config.json that differ between the seeds of one experiment, or that do not change the numbers.
 OF_ONE_RUN = {
@@ -73,6 +75,7 @@ class Run(NamedTuple):
         env: id of the environment; empty if no file has it.
         label: shortest distinct name of the group; see `labelled`.
         settings: names and values of its configuration without the seed; runs with others are not its seeds.
+        named: the user named the group, by --legend or exp_name, so that equal settings do not join it to another.
         problems: a line for each file that cannot be read.
     """
 
@@ -82,6 +85,7 @@ class Run(NamedTuple):
     env: str = ""
     label: str = ""
     settings: frozenset[tuple[str, str]] = frozenset()
+    named: bool = False
     problems: tuple[str, ...] = ()
 
 
@@ -148,7 +152,8 @@ def find_runs(root: str, legend: str | None = None) -> list[Run]:
             config = _config(dirname)
             group = (legend,) if legend else group_of(dirname)
             env = _environment(config, tables)
-            runs.append(Run(dirname, group, tables, env, settings=settings_of(config), problems=tuple(problems)))
+            named = bool(legend) or isinstance(config.get("exp_name"), str)
+            runs.append(Run(dirname, group, tables, env, "", settings_of(config), named, tuple(problems)))
     return runs
 
 
@@ -218,11 +223,28 @@ def group_of(dirname: str) -> tuple[str, ...]:
 
 def labelled(runs: Sequence[Run]) -> list[Run]:
     """Label runs by the shortest end of their group's path that no other group has, and by settings that differ."""
+    runs = _grouped_by_settings(runs)
     labels = _told_apart({run.group for run in runs})
     settings = {group: {run.settings for run in runs if run.group == group} for group in labels}
     differing = {group: differing_settings(of_group) for group, of_group in settings.items()}
     words = [[labels[run.group], *settings_shown(run.settings, differing[run.group])] for run in runs]
     return [run._replace(label=" ".join(own)) for run, own in zip(runs, words, strict=True)]
+
+
+def _grouped_by_settings(runs: Sequence[Run]) -> list[Run]:
+    """Put runs of one environment with equal settings into one group, named after all their directories."""
+    labels = _told_apart({run.group for run in runs})
+    names: dict[Any, dict[str, None]] = {}
+    for run in (run for run in runs if not run.named):
+        names.setdefault((run.env, run.settings), {})[labels[run.group]] = None
+    grouped = []
+    for run in runs:
+        found = [] if run.named else list(names[run.env, run.settings])
+        if run.settings and len(found) > 1:
+            name = ", ".join([*found[:NAMES_SHOWN], *(["..."] if len(found) > NAMES_SHOWN else [])])
+            run = run._replace(group=(name,))
+        grouped.append(run)
+    return grouped
 
 
 def differing_settings(settings: set[frozenset[tuple[str, str]]]) -> frozenset[tuple[str, str]]:
