@@ -21,6 +21,11 @@ from tfbaselines.training.clock import Plan
 from tfbaselines.training.run import Run
 
 class Place:
+    @property
+    def unwrapped(self):
+        return self
+    def normalization(self):
+        return {}
     def limit_episodes(self, steps):
         pass
     def state(self):
