@@ -53,7 +53,7 @@ def test_save_and_load_give_the_same_model(alg, own, eager, tmp_path):
 def test_models_that_do_not_fit_are_refused(before, now, seen, tmp_path):
     learn(before[0], box(), 0, **before[1]).save(tmp_path / "model")
     with pytest.raises(ValueError, match="cannot load '") as error:
-        learn(now[0], box(), 0, load_path=tmp_path / "model", **now[1])
+        learn(now[0], box(), CYCLE, load_path=tmp_path / "model", **now[1])
     assert "\n" not in str(error.value)
 
 
