@@ -172,8 +172,8 @@ def cnn_small(pad: str = "VALID", one_dim_bias: bool = False) -> NetworkFn:
     """Build two small convolutions and 128 units.
 
     Args:
-        pad: as in cnn.
-        one_dim_bias: as in cnn.
+        pad: padding of the convolutions, as in cnn.
+        one_dim_bias: shape of the biases, as in cnn.
     """
     return _image_network(lambda x: small_cnn(x, pad))
 
@@ -249,7 +249,7 @@ def cnn_lnlstm(nlstm: int = 128, **conv_kwargs: Any) -> NetworkFn:
 
     Args:
         nlstm: units.
-        conv_kwargs: as in cnn_lstm.
+        conv_kwargs: arguments of the convolutions, as in cnn_lstm.
     """
     return cnn_lstm(nlstm, True, **conv_kwargs)
 
