@@ -215,7 +215,7 @@ def q_gradients(batch, online, target, atoms, slope_of, mean, noisy):
     rows = np.arange(len(batch["rewards"]))
     (obs, _), (after, allowed) = seen(batch["obs"]), seen(batch["next_obs"])
     net, e = network(online, batch.get("noise"))
-    # Double Q-learning: one chooses among what is allowed, the other tells the value.
+    # Double Q-learning: the online network selects an allowed action, the target network evaluates it.
     best = np.where(allowed == 1, mean(outputs(net, after)), -np.inf).argmax(axis=1)
     following = outputs(network(target, batch.get("target_noise"))[0], after)[rows, best]
     rewards, discount = batch["rewards"][:, None], batch["discount"][:, None]

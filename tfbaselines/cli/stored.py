@@ -58,7 +58,7 @@ PACKAGES = ("tensorflow", "tensorflow-probability", "keras", "gymnasium", "numpy
 
 
 def make_config(args: Arguments, ranks: int = 1) -> dict[str, Any]:
-    """Describe a run of the command line that is about to start on so many MPI ranks."""
+    """Describe a run of the command line that is about to start on `ranks` MPI ranks."""
     own = {"alg": args.alg, "network": args.network, "env": env_config(args), "learn": args.learn}
     return to_jsonable(own | {"arguments": args.flags, "given": args.given} | circumstances(ranks))
 

@@ -153,7 +153,7 @@ class Every:
 
 
 class SaveEvery(Every):
-    """Write a checkpoint every so many environment steps."""
+    """Write a checkpoint each time that `steps` environment steps are done."""
 
     def __init__(self, steps: float) -> None:
         super().__init__(steps, lambda run: run.save())

@@ -209,7 +209,7 @@ class TraceReplay:
         self._open = unfinished if continues else [[] for _ in range(self._count)]
 
     def _episodes_of(self, state: dict[str, Any], least: int) -> list[list[Trajectory]]:
-        """Restore what `_flattened` was given: episodes of at least so many pieces."""
+        """Split the arrays of `_flattened` into episodes again; each must have at least `least` pieces."""
         sequences = unflatten(state, *self._spaces, packed=isinstance(self._packer, FramePacker))
         rest = iter(sequences)
         return [[next(rest) for _ in range(count)] for count in counts_of(state, len(sequences), least)]
