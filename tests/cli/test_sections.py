@@ -12,6 +12,7 @@ from tfbaselines.cli import sections
 from tfbaselines.cli.command_line import parse, split
 from tfbaselines.cli.sections import (
     DEFAULT,
+    OF_SET,
     TUNED,
     below,
     read_sections,
@@ -194,9 +195,24 @@ def test_settings_of_a_name_are_for_every_environment(capsys):
     assert (args.network, args.learn["n_step"], args.learn["distributional"]) == ("conv_only", 2, "categorical")
     _, origins = below(split(["--alg=deepq", "--tuned=rainbow"]), {})
     assert origins["noisy"] == "tuned/deepq.yaml, section rainbow"
-    assert "tuned='rainbow' is not valid: True, False\n" in mistake(capsys, "--tuned=rainbow", "--alg=a2c")
+    line = mistake(capsys, "--tuned=rainbow", "--alg=a2c")
+    assert "tuned='rainbow' is not valid: deepq has this set, a2c has True, False\n" in line
     line = mistake(capsys, "--tuned=rainbov", "--alg=deepq")
-    assert "tuned='rainbov' is not valid: True, False, atari, rainbow" in line
+    assert "tuned='rainbov' is not valid: True, False, atari, rainbow" in line and "did you mean 'rainbow'?" in line
+    assert "did you mean" not in mistake(capsys, "--tuned=xyz", "--alg=deepq")
+
+
+def test_a_named_set_has_sections_of_environments(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sections, "TUNED", tmp_path)
+    text = "quick: {nsteps: 8, gamma: 0.5}\nquick@CartPole-v1: {gamma: 0.6}\nfew@atari: {nsteps: 4}"
+    (tmp_path / "ppo2.yaml").write_text(text)
+    for env, gamma in (("CartPole-v1", 0.6), ("Acrobot-v1", 0.5)):
+        args = parsed("--tuned=quick", f"--env={env}")
+        assert (args.learn["nsteps"], args.learn["gamma"]) == (8, gamma)
+    assert parsed("--tuned=few", "--env=PongNoFrameskip-v4").learn["nsteps"] == 4
+    line = mistake(capsys, "--tuned=few", "--env=CartPole-v1")
+    assert "tuned='few' is not valid: ppo2 has it for atari, not for CartPole-v1\n" in line
+    assert tuned_environments("ppo2") == {}
 
 
 @for_each("alg", tuned_algorithms())
@@ -205,8 +221,11 @@ def test_every_tuned_section_is_valid(alg):
     for name, section in sections.items():
         assert name != DEFAULT
         assert float(section["num_timesteps"]) > 0
+        named, _, place = name.partition(OF_SET)
         if name in environments:
             words = ["--tuned", f"--env={name}"]
+        elif place:
+            words = [f"--tuned={named}", f"--env={'PongNoFrameskip-v4' if place in ENV_TYPES else place}"]
         else:
             words = ["--tuned", "--env=PongNoFrameskip-v4"] if name in ENV_TYPES else [f"--tuned={name}"]
         args = parsed(f"--alg={alg}", *words)

@@ -25,6 +25,8 @@ from tfbaselines.files import open_regular
 
 TUNED = Path(__file__).parents[1] / "tuned"
 DEFAULT = "default"
+# Separates a named set of tuned settings from the environments of a section, as in 10min@CartPole-v1.
+OF_SET = "@"
 # Largest size of a file, in bytes, and number of values with aliases written out. PyYAML reads 100 kB in a second.
 LARGEST = 2**16
 MOST_VALUES = 10_000
@@ -156,7 +158,8 @@ def below(typed: Mapping[str, str | bool], stored: Mapping[str, str | bool]) -> 
         if tuned.lower() in ("true", "1"):
             _add(_tuned(alg, given), given, place, values, origins)
         else:
-            _take(_named(alg, tuned), f"{place}, section {tuned}", values, origins)
+            for name, section in _named(alg, tuned, given).items():
+                _take(section, f"{place}, section {name}", values, origins)
         # The stored arguments of a resumed run include its tuned ones.
         for name in values.keys() & stored.keys():
             del values[name], origins[name]
@@ -180,15 +183,33 @@ def tuned_sections(alg: str) -> Sections:
 
 def tuned_environments(alg: str) -> Sections:
     """Return the tuned settings of single environments, without types of environments and named sets."""
-    return {name: section for name, section in tuned_sections(alg).items() if VERSION.search(name)}
-
-
-def _named(alg: str, name: str) -> dict[str, str]:
     sections = tuned_sections(alg)
-    if name in sections:
-        return sections[name]
-    others = [text for text in sections if not VERSION.search(text)]
-    raise bad_argument("tuned", name, ", ".join(["True", "False", *others]))
+    return {name: section for name, section in sections.items() if VERSION.search(name) and OF_SET not in name}
+
+
+def named_sets(alg: str) -> list[str]:
+    """List the named sets of an algorithm's tuned settings, and the types of environments that may be named."""
+    names = (name.split(OF_SET)[0] for name in tuned_sections(alg))
+    return [name for name in dict.fromkeys(names) if not VERSION.search(name)]
+
+
+def _named(alg: str, name: str, given: Mapping[str, str | bool]) -> Sections:
+    """Return the sections of a named set for an environment: `NAME`, then `NAME@TYPE` and `NAME@ENVIRONMENT`."""
+    sections = tuned_sections(alg)
+    own = _own_sections(given)
+    chosen = [one for one in (name, *(f"{name}{OF_SET}{place}" for place in own)) if one in sections]
+    if chosen:
+        return {one: sections[one] for one in chosen}
+    sets = named_sets(alg)
+    if name in sets:
+        there = [one.removeprefix(f"{name}{OF_SET}") for one in sections if one.startswith(f"{name}{OF_SET}")]
+        raise bad_argument("tuned", name, f"{alg} has it for {', '.join(there)}, not for {own[-1]}")
+    accepted = ", ".join(["True", "False", *sets])
+    others = [other for other in tuned_algorithms() if name in named_sets(other)]
+    if others:
+        raise bad_argument("tuned", name, f"{', '.join(others)} has this set, {alg} has {accepted}")
+    guess = nearest(name, sets)
+    raise bad_argument("tuned", name, accepted + (f"; did you mean '{guess}'?" if guess else ""))
 
 
 def _tuned(alg: str, given: Mapping[str, str | bool]) -> Sections:
