@@ -19,6 +19,8 @@ extras = {
     "mpi": ["mpich>=4.2"],
     # Curves, videos and windows.
     "plot": ["matplotlib>=3.8", "imageio[ffmpeg]>=2.34", "gymnasium[classic-control]>=1.4,<2"],
+    # The site: python -m sphinx -W docs docs/_build/html.
+    "docs": ["sphinx>=8.1,<10", "myst-parser>=4,<6", "furo>=2024.8.6", "latex2mathml>=3.77,<4"],
     "test": ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100", "ruff>=0.17,<0.18", "mypy>=1.15"],
 }
 # Logs go there where they are asked for (--log_format=wandb); not in [all].

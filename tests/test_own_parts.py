@@ -4,7 +4,7 @@ import json
 import sys
 
 import pytest
-from readme import blocks
+from pages import DOCS, example
 
 from tfbaselines.algs import get
 from tfbaselines.config.options import RunOptions
@@ -39,9 +39,8 @@ SMALL = ["--env=CartPole-v1", "--nsteps=32", "--num_timesteps=320", "--log_inter
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    """A directory with the user's modules: README's algorithm, and wrappers."""
-    (text,) = (block for _, block in blocks() if block.startswith('"""REINFORCE'))
-    (tmp_path / "my_algorithm.py").write_text(text)
+    """A directory with the user's modules: the algorithm of docs/architecture.md, and wrappers."""
+    (tmp_path / "my_algorithm.py").write_text(example(DOCS / "architecture.md", "Add an algorithm"))
     (tmp_path / "my_wrappers.py").write_text(WRAPPERS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

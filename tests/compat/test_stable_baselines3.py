@@ -1,4 +1,4 @@
-"""What the migration page says of Stable-Baselines3: the names here are real, and the example runs."""
+"""What the migration page says of Stable-Baselines3: the names here are real."""
 
 import importlib
 import inspect
@@ -8,7 +8,6 @@ from dataclasses import fields
 import pytest
 
 from tfbaselines.algs import ALGORITHMS
-from tfbaselines.compat.__main__ import EXAMPLE
 from tfbaselines.config.stable_baselines3 import OTHERS, TWINS
 from tfbaselines.envs.make import make_vec_env
 from tfbaselines.envs.vec import VecFrameStack
@@ -39,12 +38,6 @@ def test_other_names_are_real():
         (call,) = re.findall(rf"`{function.__name__}\((.*?)\)`", here)
         assert set(re.findall(r"(\w+)=", call)) <= set(inspect.signature(function).parameters)
     assert set(re.search(r"`network='(\w+)'` or `'(\w+)'`, `'(\w+)'`, `'(\w+)'`", here).groups()) <= set(NETWORKS)
-
-
-def test_the_example_runs(capsys):
-    namespace = {}
-    exec(EXAMPLE, namespace)
-    assert namespace["action"].shape == (4,) and namespace["state"] is None
 
 
 def test_arguments_of_wrappers_by_their_names_there_name_those_here():

@@ -37,7 +37,7 @@ class Row(NamedTuple):
         paths: modules of the originals.
         names: their names; 'old=new' if the name here is another.
         here: module of this package with these names, or for CALL a function; empty without a counterpart.
-        remark: without a counterpart the alternative, otherwise a remark for MIGRATION.md.
+        remark: without a counterpart the alternative, otherwise a remark for docs/migration.
     """
 
     paths: list[str]
@@ -218,7 +218,7 @@ class _Finder(MetaPathFinder, Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Create an empty module; names are loaded on first use."""
-        return PortedModule(spec.name, f"Names of the originals; see MIGRATION.md, {spec.name}.")
+        return PortedModule(spec.name, f"Names of the originals; see docs/migration, {spec.name}.")
 
     def get_code(self, fullname: str) -> Any:
         """Return the code of python -m for a script of the originals."""

@@ -1,69 +1,44 @@
-"""``python -m tfbaselines.compat`` writes MIGRATION.md to standard output."""
+"""``python -m tfbaselines.compat baselines`` (or spinup, stable-baselines3) prints a table of names there and here."""
 
 import sys
 
 from tfbaselines.compat import ANY, CALL, SCRIPT, WHOLE, Row, rows
 from tfbaselines.config.stable_baselines3 import OF_ALL, OTHERS, TWINS
 
-EXAMPLE = """from tfbaselines.algs import ppo2
-from tfbaselines.envs.make import make_vec_env
-
-# env = make_vec_env("CartPole-v1", n_envs=4)
-# model = PPO("MlpPolicy", env, n_steps=128, batch_size=128, n_epochs=4, clip_range=0.2)
-# model.learn(total_timesteps=2048)
-env = make_vec_env("CartPole-v1", num_env=4)
-model = ppo2.learn("mlp", env, total_timesteps=2048, nsteps=128, nminibatches=4, noptepochs=4, cliprange=0.2)
-
-action, state = model.predict(env.reset(), deterministic=True)
-"""
+KINDS = {ANY: "all others", WHOLE: "all", CALL: "the module, called as a function", SCRIPT: "`python -m`"}
 
 
-def section() -> list[str]:
-    """Write the section on Stable-Baselines3."""
-    lines = [
-        "## Stable-Baselines3\n",
-        "Its scripts have to be rewritten: an algorithm is a function that trains and returns the model.\n",
-        f"```python\n{EXAMPLE}```\n",
-        "Arguments with another name here, with the name there in brackets; other common arguments have one name:\n",
-        "| there | here | arguments | differs |",
-        "|---|---|---|---|",
-    ]
+def names_table(package: str) -> str:
+    """Write the table of a package's names, 'baselines' or 'spinup'."""
+    lines = [_line(row) for row in rows() if row.paths[0].startswith(f"{package}.")]
+    return _table(("import from", "names", "here"), lines)
+
+
+def arguments_table() -> str:
+    """Write the table of arguments that have another name in Stable-Baselines3."""
+    lines = []
     for there, twin in TWINS.items():
         arguments = "; ".join(_renamed(old, new) for old, new in twin.arguments.items())
         lines.append(f"| `{there}` | `{twin.here}` | {arguments} | {twin.differs} |")
-    lines += ["", "| there | here |", "|---|---|", *(f"| {old} | {new} |" for old, new in OTHERS.items())]
+    return _table(("there", "here", "arguments", "differs"), lines)
+
+
+def calls_table() -> str:
+    """Write the table of Stable-Baselines3's calls, classes and arguments of all algorithms."""
+    lines = [f"| {old} | {new} |" for old, new in OTHERS.items()]
     for there, (in_python, typed) in OF_ALL.items():
         lines.append(f"| `{there}` | in Python {in_python}; on the command line {typed} |")
-    return lines
+    return _table(("there", "here"), lines)
+
+
+def _table(head: tuple[str, ...], lines: list[str]) -> str:
+    return "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *lines, ""])
 
 
 def _renamed(old: str, new: str) -> str:
     names, _, note = new.partition(", ")
     here = " and ".join(f"`{name}`" for name in names.split())
     return f"{here} (`{old}`)" + (f", {note}" if note else "")
-
-
-HEAD = """# From baselines, Spinning Up and Stable-Baselines3
-
-Written by `python -m tfbaselines.compat > MIGRATION.md` from the table behind the imports.
-
-Replace `baselines` or `spinup` by `tfbaselines` in an import, and `import gym` by `import gymnasium as gym`. The names
-below are imported from the same path; the last column is their place in this package. A name without a counterpart
-can be imported too; the error on calling it or deriving a class from it names an alternative. README, "Differences
-from the originals", lists differences in behavior. The [last section](#stable-baselines3) is on Stable-Baselines3.
-"""
-
-KINDS = {ANY: "all others", WHOLE: "all", CALL: "the module, called as a function", SCRIPT: "`python -m`"}
-
-
-def migration_page() -> str:
-    """Write the page."""
-    parts = [HEAD]
-    for package in ("baselines", "spinup"):
-        parts += [f"## `{package}`\n", "| import from | names | here |", "|---|---|---|"]
-        parts += [_line(row) for row in rows() if row.paths[0].startswith(f"{package}.")]
-        parts.append("")
-    return "\n".join([*parts, *section(), ""])
 
 
 def _line(row: Row) -> str:
@@ -81,5 +56,21 @@ def _code(names: object) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
+TABLES = {
+    "baselines": lambda: names_table("baselines"),
+    "spinup": lambda: names_table("spinup"),
+    "stable-baselines3": lambda: f"{arguments_table()}\n{calls_table()}",
+}
+
+
+def main(words: list[str]) -> int:
+    """Print the table that is named; return the exit status."""
+    if len(words) != 1 or words[0] not in TABLES:
+        print(f"usage: python -m tfbaselines.compat {{{','.join(TABLES)}}}", file=sys.stderr)
+        return 2
+    sys.stdout.write(TABLES[words[0]]())
+    return 0
+
+
 if __name__ == "__main__":
-    sys.stdout.write(migration_page())
+    sys.exit(main(sys.argv[1:]))

@@ -110,7 +110,7 @@ def named(algorithms: Mapping[str, Algorithm], name: str) -> Algorithm:
 
 
 def imported(name: str) -> Algorithm:
-    """Import the algorithm 'module:function' of a user: its module has ALGORITHM, as README describes."""
+    """Import the algorithm 'module:function' of a user: its module has ALGORITHM, as docs/architecture.md describes."""
     module, _, function = name.partition(":")
     load_tensorflow()
     try:

@@ -1,4 +1,4 @@
-"""Names of Stable-Baselines3 and their counterparts here, for errors and for MIGRATION.md.
+"""Names of Stable-Baselines3 and their counterparts here, for errors and for docs/migration.
 
 stable_baselines3.csv has the names there and here. Its first column is the algorithms there that an argument belongs
 to, 'all' (the counterparts in Python and on the command line), 'algorithm' or 'call'.
