@@ -3,10 +3,12 @@
 A small run with another value ends with other weights.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
-from small_environments import box
-from small_runs import EVERY, learn, own_identity, small, weights
+from small_environments import box, counting
+from small_runs import ACTIONS, EVERY, first_kind, learn, own_identity, small, takes, weights
 
 from tfbaselines.algs import get
 from tfbaselines.config.bases import ReplayConfig
@@ -20,12 +22,14 @@ EVALUATION = {"eval_env", "num_test_episodes", "test_every", "nb_eval_steps", "n
 LENGTH = {"total_timesteps", "num_iterations", "epochs", "nb_epochs", "max_timesteps", "max_episodes", "max_iters"}
 LENGTH |= {"max_seconds", "patience", "stop_max_score", "max_total_reward", "steps_per_epoch", "nb_epoch_cycles"}
 LENGTH |= {"n_cycles"}
+# It goes the way of max_ep_len; see tests/training/test_tester.py.
+EPISODES = {"max_ep_reward"}
 PROCESSES = {"comm", "mpi_rank_weight", "num_workers", "lock", "nprocs", "is_async"}
 # Demonstrations, data sets, reward signals, hindsight, traces, networks of images and the user's own functions.
 PARTS = {"demo_path", "demo_file", "offline", "bc_alpha", "cql_weight", "cql_threshold", "cql_actions", "pretraining"}
 PARTS |= {"reward_signals", "reward_signal_num_update", "replay", "replay_k", "buffer_len", "trace_length"}
 PARTS |= {"model_fn", "update_fn", "init_fn", "override_params", "vis_encode_type"}
-NO_DIFFERENCE = FILES | LOGS | EVALUATION | LENGTH | PROCESSES | PARTS
+NO_DIFFERENCE = FILES | LOGS | EPISODES | EVALUATION | LENGTH | PROCESSES | PARTS
 NO_DIFFERENCE_OF = {
     # Its replay draws from batch_size traces. See tests/algs/acer.
     "acer": {"batch_size", "buffer_size"},
@@ -78,6 +82,8 @@ CHANGES_OF = {
         "buffer_size": (12, {}),
         "exploration_fraction": (0.9, {}),
         "exploration_final_eps": (0.9, {}),
+        "epsilon_start": (0.0, {"exploration_fraction": 0.9}),
+        "epsilon_decay": (0.99, {}),
         "learning_starts": (30, {}),
         "prioritized_replay_alpha": (0.1, PRIORITIZED),
         "prioritized_replay_beta0": (1.0, PRIORITIZED),
@@ -140,8 +146,10 @@ def test_every_argument_makes_a_difference(alg, eager):
     def differs(name):
         value, needed = change(alg, name)
         # Only numbers are normalized.
-        make_env = (lambda: own_identity(alg)) if name != "normalize_observations" or get(alg).goals else box
-        key = make_env is box, repr(needed)
+        numbers = name == "normalize_observations" and not get(alg).goals
+        of_numbers = box if takes(alg, "Box") else partial(counting, actions=ACTIONS[first_kind(alg)])
+        make_env = of_numbers if numbers else partial(own_identity, alg)
+        key = numbers, repr(needed)
         if key not in plain:
             plain[key] = learned(make_env, needed)
         try:

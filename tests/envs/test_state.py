@@ -108,18 +108,21 @@ def test_a_time_limit_and_the_monitors_go_on(kind, tmp_path):
     assert assert_goes_on(make, tmp_path)
 
 
-def test_the_running_episode_is_accounted_for_whole(tmp_path):
+@pytest.mark.parametrize("most", [None, 7.0])
+def test_the_running_episode_is_accounted_for_whole(most, tmp_path):
     def make(seed):
-        return DummyVecEnv([lambda: Monitor(tiny.ConstantRewardEnv(), None, allow_early_resets=True)])
+        env = DummyVecEnv([lambda: Monitor(tiny.ConstantRewardEnv(), None, allow_early_resets=True)])
+        env.limit_episodes(None, most)
+        return env
 
     env, again = make(0), make(0)
     env.reset()
     for _ in range(4):
         env.step([0])
     again.restore(through_a_file(env.state(), tmp_path))
-    for _ in range(6):
+    for _ in range(6 if most is None else 3):
         infos = again.step([0])[-1]
-    assert infos[0]["episode"]["r"] == infos[0]["episode"]["l"] == 10
+    assert infos[0]["episode"]["r"] == infos[0]["episode"]["l"] == (most or 10)
 
 
 def test_stacked_lazy_frames_go_on(tmp_path):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from helpers import vec
+from small_runs import rows, train
 
 from tfbaselines.envs.tiny import ConstantRewardEnv
 from tfbaselines.envs.vec import VecFrameStack
@@ -81,3 +82,20 @@ def test_observations_that_training_does_not_scale_stay_as_they_are(env):
 def test_what_cannot_be_scaled_like_that_is_refused():
     with pytest.raises(ValueError, match=r"eval_env.* wrap it in VecNormalize where env is"):
         judge(trained(), VecFrameStack(vec(Large), 3))
+
+
+@pytest.mark.parametrize(
+    ("alg", "length", "tested"),
+    [
+        ("ppo2", "eplenmean", "eval_eplenmean"),
+        ("acer", "mean_episode_length", None),
+        ("deepq", None, "mean test reward"),
+    ],
+)
+def test_episodes_of_training_and_of_tests_end_at_a_return(alg, length, tested, tmp_path, eager):
+    """Every step pays 1, so a return is a length."""
+    own = {"eval_env": vec(ConstantRewardEnv)} if tested else {}
+    own |= {"num_test_episodes": 1} if alg == "deepq" else {}
+    train(tmp_path, alg, vec(ConstantRewardEnv), max_ep_reward=4.0, max_ep_len=9, **own)
+    last = rows(tmp_path).iloc[-1]
+    assert [last[name] for name in (length, tested) if name is not None] == [4.0] * (1 + (alg == "ppo2"))

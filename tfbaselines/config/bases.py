@@ -13,6 +13,24 @@ from tfbaselines.config.schedules import FRACTION_SCHEDULES
 from tfbaselines.errors import bad_argument
 from tfbaselines.limits import COUNT, PASSES, ROWS, STEPS, TIMESTEPS, UNITS
 
+MAX_EP_LEN = "largest number of steps in an episode, then truncated; None for the environment's own limit"
+
+
+@dataclass(kw_only=True)
+class EpisodeReturn(Declared):
+    """A limit of an episode's return."""
+
+    max_ep_reward: float | None = arg(
+        None, "return at which an episode is truncated, rlib's max_total_reward of an episode; None for no such limit"
+    )
+
+
+@dataclass(kw_only=True)
+class EpisodeLimits(EpisodeReturn):
+    """Limits of an episode's return and length, for algorithms that the originals gave neither."""
+
+    max_ep_len: int | None = arg(None, MAX_EP_LEN, at_least=1)
+
 
 @dataclass(kw_only=True)
 class RolloutConfig(Config):
@@ -146,9 +164,7 @@ class EvaluatedConfig(Config):
     eval_env: Any = arg(
         None, "environments for evaluation; the command line makes them itself", after="total_timesteps"
     )
-    max_ep_len: int | None = arg(
-        None, "largest number of steps in an episode, then truncated; None for the environment's own limit", at_least=1
-    )
+    max_ep_len: int | None = arg(None, MAX_EP_LEN, at_least=1)
 
     moved: ClassVar = {"": "seed"}
 

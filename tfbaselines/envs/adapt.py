@@ -235,10 +235,10 @@ class GymnasiumVecEnv(VecEnv):
         steps = None if self._one.spec is None else self._one.spec.max_episode_steps
         return self._one if steps is None else TimeLimit(self._one, steps)
 
-    def limit_episodes(self, steps: int) -> None:
+    def limit_episodes(self, steps: int | None = None, reward: float | None = None) -> None:
         limit = None if self._one.spec is None else self._one.spec.max_episode_steps
-        if limit is None or limit > steps:
-            super().limit_episodes(steps)
+        if reward is not None or (steps is not None and (limit is None or limit > steps)):
+            super().limit_episodes(steps, reward)
 
     def get_images(self) -> list[np.ndarray]:
         images = self._env.render()

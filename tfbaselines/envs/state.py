@@ -28,6 +28,7 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "tfbaselines.envs.tiny": ("_time", "_wanted", "_cue", "_goal", "_position", "_room", "_shown"),
     "tfbaselines.envs.monitor.Monitor": ("_reward", "_length", "_needs_reset", "_finished_steps", "_of_reset"),
     "tfbaselines.envs.wrappers": ("_elapsed_steps",),
+    "tfbaselines.envs.episode_limits": ("_return",),
     "tfbaselines.envs.vec.observations": (),
     "tfbaselines.envs.atari": ("lives", "was_real_done", "_frames"),
 }

@@ -213,7 +213,7 @@ class EvaluateEvery(Every):
             raise UsageError(f"{EVALUATED} has the observations {tested}, those of training are {trained}")
         if self._saved is not None:
             env.restore(self._saved)
-        self._tester = Tester(run.normalized, env, self._episodes, getattr(run.config, "max_ep_len", None))
+        self._tester = Tester(run.normalized, env, self._episodes, run.config)
         self._counts = run.scores.judge_by_tests(self._episodes)
         run.columns |= self._result
 

@@ -42,7 +42,7 @@ from tfbaselines.training.guards import (
 )
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.saving import RunState, Saving, describe_run
-from tfbaselines.training.testing import Scores, Tester, make_tester
+from tfbaselines.training.testing import Scores, Tester, limit_episodes, make_tester
 
 R = TypeVar("R", bound="Run")
 
@@ -101,9 +101,8 @@ class Run:
         self.env = joined(self.envs) if several else self.normalized
         self.options = config.options
         self._description = describe_run(algorithm, config, self.normalized)
-        limit = getattr(config, "max_ep_len", None)
-        if limit is not None:
-            self.env.limit_episodes(limit)
+        for one in self.envs:
+            limit_episodes(one, config)
         self.plan = plan
         self.clock = clock or Clock(plan)
         self.scores = scores or Scores()

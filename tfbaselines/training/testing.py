@@ -20,9 +20,14 @@ MOST_SILENT_DONES = 1000
 
 def limit_as_trained(env: VecEnv, algorithm: Algorithm, arguments: dict[str, Any]) -> None:
     """Limit episodes to the length that training with these arguments had."""
-    most = getattr(algorithm.config.of(arguments), "max_ep_len", None)
-    if most is not None:
-        env.limit_episodes(most)
+    limit_episodes(env, algorithm.config.of(arguments))
+
+
+def limit_episodes(env: VecEnv, config: Any) -> None:
+    """Limit the steps and the return of episodes as an algorithm's arguments do."""
+    steps, reward = (getattr(config, name, None) for name in ("max_ep_len", "max_ep_reward"))
+    if steps is not None or reward is not None:
+        env.limit_episodes(steps, reward)
 
 
 def episodes(model: Any, env: VecEnv, deterministic: bool = False, render: bool = False) -> Iterator[dict[str, Any]]:
@@ -131,7 +136,7 @@ class Tester:
         env: environments of training; tests use their normalization.
         eval_env: environments for tests; None makes them by `make`.
         episodes: episodes of a test.
-        max_ep_len: most steps of an episode; None for no limit.
+        config: arguments that limit episodes; None for no limits.
         make: makes environments for a number of episodes.
     """
 
@@ -140,7 +145,7 @@ class Tester:
         env: VecEnv,
         eval_env: VecEnv | None,
         episodes: int,
-        max_ep_len: int | None = None,
+        config: Any = None,
         make: Callable[[int], VecEnv] | None = None,
     ) -> None:
         self._train_env = env
@@ -149,8 +154,8 @@ class Tester:
         if eval_env is None and episodes and make is not None:
             eval_env = self._own = make(episodes)
         self.env = scaled_like(env, eval_env) if episodes and eval_env is not None else None
-        if self.env is not None and max_ep_len is not None:
-            self.env.limit_episodes(max_ep_len)
+        if self.env is not None:
+            limit_episodes(self.env, config)
 
     def run(self, model: Any) -> list[dict[str, Any]]:
         """Run the deterministic policy, and return the episodes' infos."""
@@ -181,9 +186,11 @@ def make_tester(
     given = getattr(config, "eval_env", None)
     given = None if given is None else wrap(given)
     if not hasattr(config, "num_test_episodes"):
+        if given is not None:
+            limit_episodes(given, config)
         return None, given
     make = options.make_eval_env and (lambda count: wrap(options.make_eval_env(count)))
-    tester = Tester(env, given, config.num_test_episodes, config.max_ep_len, make)
+    tester = Tester(env, given, config.num_test_episodes, config, make)
     return tester, tester.env
 
 

@@ -58,6 +58,7 @@ def test_other_words_for_the_same(same, default, eager, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        ({"epsilon_decay": 0.9, "exploration_fraction": 0.5}, "epsilon_decay=0.9 is not valid: None with"),
         ({"num_atoms": 5}, "num_atoms=5 is not valid: needs distributional"),
         ({"v_min": -1.0}, "v_min=-1.0 is not valid: it bounds the returns of"),
         ({"distributional": "quantile", "v_max": 1.0}, "v_max=1.0 is not valid: it bounds the returns of"),
@@ -155,6 +156,28 @@ def test_epsilon_and_beta_change_over_time():
     assert [config.beta(t) for t in (0, 500, 1000)] == pytest.approx([0.4, 0.7, 1.0])
     assert deepq.Config(prioritized_replay_beta_iters=10).beta(20) == 1.0
     assert deepq.Config(exploration_fraction=0.0).epsilon(0) == 0.02
+
+
+def test_epsilon_may_start_lower_and_decay_by_a_factor():
+    config = deepq.Config(total_timesteps=1000, exploration_fraction=0.2, exploration_final_eps=0.1, epsilon_start=0.5)
+    assert [config.epsilon(t) for t in (0, 100, 200)] == pytest.approx([0.5, 0.3, 0.1])
+    config = deepq.Config(epsilon_start=0.8, epsilon_decay=0.5, exploration_final_eps=0.15)
+    assert [config.epsilon(t) for t in range(4)] == pytest.approx([0.8, 0.4, 0.2, 0.15])
+
+
+@pytest.mark.parametrize("noise", [{}, {"param_noise": True}, {"noisy": True}])
+def test_observations_are_normalized_wherever_the_network_computes(noise, eager, tmp_path):
+    """The statistics are of all steps, the mirror in numpy and the graph agree, and a saved model keeps them."""
+    env = counting(length=5, first=1000, actions=THREE)
+    model = learn("deepq", env, 4, normalize_observations=True, **noise)
+    normalizer = model.policy.normalizer
+    assert float(normalizer.std[0]) > 0 and abs(float(normalizer.mean[0])) > 100
+    obs = np.linspace(-1050, 1050, 7, dtype=np.float32)[:, None]
+    values = model.policy.forward(obs).flat.numpy()
+    np.testing.assert_array_equal(model.act(obs, deterministic=True)[0], values.argmax(axis=-1))
+    model.save(tmp_path / "model")
+    again = learn("deepq", env, 0, normalize_observations=True, load_path=str(tmp_path / "model"), **noise)
+    np.testing.assert_array_equal(again.policy.forward(obs).flat.numpy(), values)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from gymnasium import spaces
 
 from tfbaselines.envs import tiny
+from tfbaselines.envs.adapt import as_vec_env
 from tfbaselines.envs.make import making
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.tiny import ConstantRewardEnv, NaNEnv
@@ -170,10 +171,26 @@ def test_a_shorter_limit_that_is_there_already_stays(kind, steps, cut):
     assert ends[-1][1][0]["TimeLimit.truncated"]
 
 
+@pytest.mark.parametrize("kind", KINDS[:2])
+def test_an_episode_is_cut_when_its_return_reaches_a_limit(kind):
+    env = Transparent(kind([monitored(9, True), monitored(2, True), monitored(3, True)]))
+    env.limit_episodes(None, 6.0)
+    env.reset()
+    ended = [step for _, *step in (env.step(np.zeros(3, np.int64)) for _ in range(3))]
+    env.close()
+    # The environments pay 1, 2, 3, ...: before the factor of the outer wrapper.
+    assert [dones.tolist() for _, dones, _ in ended] == [[False] * 3, [False, True, False], [True, False, True]]
+    infos = ended[-1][2]
+    assert [infos[i]["episode"]["r"] for i in (0, 2)] == [6.0, 6.0]
+    assert [infos[i]["TimeLimit.truncated"] for i in (0, 2)] == [True, False]
+
+
 def test_what_cannot_cut_episodes_says_so():
-    env = NativeAtariVecEnv("pong", 1)
-    with pytest.raises(ValueError, match="max_ep_len=5: NativeAtariVecEnv cannot cut episodes, give None"):
+    env = as_vec_env(gymnasium.make_vec("CartPole-v1", 1))
+    with pytest.raises(ValueError, match="max_ep_len=5: GymnasiumVecEnv cannot cut episodes, give None"):
         Transparent(env).limit_episodes(5)
+    with pytest.raises(ValueError, match=r"max_ep_reward=2\.0: GymnasiumVecEnv cannot cut episodes, give None"):
+        Transparent(env).limit_episodes(None, 2.0)
     env.close()
 
 

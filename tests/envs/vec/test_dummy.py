@@ -4,11 +4,12 @@ import pytest
 from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit
 
+from tfbaselines.envs.episode_limits import ReturnLimit, limited
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.state import random_state, restore_random_state
 from tfbaselines.envs.tiny import ConstantRewardEnv, CrashingEnv, DiscreteIdentityEnv
 from tfbaselines.envs.vec import DummyVecEnv
-from tfbaselines.envs.vec.worker import limited, step_same
+from tfbaselines.envs.vec.worker import step_same
 from tfbaselines.envs.wrappers import RewardScaler
 
 
@@ -125,6 +126,15 @@ def test_the_last_observation_is_kept_when_reset_changes_the_same_array(several)
     env.reset()
     last = step_same(env, 0)[-1]["final_observation"]
     assert (last["a"] if several else last).tolist() == [7.0]
+
+
+def test_limits_of_return_and_length_are_both_below_the_monitor():
+    monitor = Monitor(ConstantRewardEnv(episode_len=9), None, allow_early_resets=True)
+    assert limited(monitor, 4, 3.0) is monitor
+    assert isinstance(monitor.env, ReturnLimit) and isinstance(monitor.env.env, TimeLimit)
+    for _ in range(2):
+        monitor.reset()
+        assert [monitor.step(0)[3] for _ in range(3)] == [False, False, True]
 
 
 def test_a_limit_is_put_below_the_monitor():

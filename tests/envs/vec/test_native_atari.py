@@ -72,6 +72,17 @@ def test_a_lost_life_ends_an_episode_and_the_file_has_whole_games(tmp_path):
     assert all(writer._file.closed for writer in writers)
 
 
+@pytest.mark.parametrize(("limits", "lengths"), [((7, None), [7, 7]), ((1, None), [3] * 10), ((None, 0.0), [3] * 10)])
+def test_games_are_cut_at_a_length_and_at_a_return(limits, lengths):
+    """FIRE and the action after it count as steps, and a game is not cut before the agent's first one."""
+    env = NativeAtariVecEnv("pong", 1, 0)
+    env.limit_episodes(*limits)
+    _, *steps = play(env, 10)
+    ended = [infos[0] for _, _, dones, infos in steps if dones[0]]
+    assert [info["episode"]["l"] for info in ended] == lengths and all(info["TimeLimit.truncated"] for info in ended)
+    env.close()
+
+
 def test_rewards_are_the_games_own_when_asked():
     clipped, own = (NativeAtariVecEnv("space_invaders", 1, 0, clip_rewards=clip) for clip in (True, False))
     pairs = [(a[1][0], b[1][0]) for a, b in zip(play(clipped, 200)[1:], play(own, 200)[1:], strict=True)]

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
-from tfbaselines.config.bases import ActorCriticConfig, OnPolicyConfig
+from tfbaselines.config.bases import ActorCriticConfig, EpisodeLimits, OnPolicyConfig
 from tfbaselines.config.config import Coefficient, arg
 from tfbaselines.config.groups import SignalsConfig
 from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)
-class Config(SignalsConfig, OnPolicyConfig, ActorCriticConfig):
+class Config(EpisodeLimits, SignalsConfig, OnPolicyConfig, ActorCriticConfig):
     """Arguments of A2C."""
 
     nsteps: int = 5

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
-from tfbaselines.config.bases import ActorCriticConfig, OnPolicyConfig
+from tfbaselines.config.bases import ActorCriticConfig, EpisodeLimits, OnPolicyConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
 from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)
-class Config(OnPolicyConfig, ActorCriticConfig):
+class Config(EpisodeLimits, OnPolicyConfig, ActorCriticConfig):
     """Arguments of ACKTR."""
 
     total_timesteps: float = 40e6

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tfbaselines.config.algorithm import Algorithm
-from tfbaselines.config.bases import SpinupReplayConfig
+from tfbaselines.config.bases import EpisodeReturn, SpinupReplayConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
 from tfbaselines.errors import bad_argument
 from tfbaselines.limits import COUNT, ROWS, TIMESTEPS
@@ -12,7 +12,7 @@ from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)
-class Config(SpinupReplayConfig):
+class Config(EpisodeReturn, SpinupReplayConfig):
     """Arguments of DDPG in baselines and in Spinning Up."""
 
     total_timesteps: float | None = arg(

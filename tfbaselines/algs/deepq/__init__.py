@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tfbaselines.config.algorithm import Algorithm
-from tfbaselines.config.bases import BufferConfig
+from tfbaselines.config.bases import BufferConfig, EpisodeReturn
 from tfbaselines.config.config import Schedule, arg
 from tfbaselines.config.schedules import LinearSchedule
 from tfbaselines.errors import bad_argument
@@ -32,7 +32,7 @@ Callback = Callable[[dict[str, Any], dict[str, Any]], Any]
 
 
 @dataclass(kw_only=True)
-class Config(BufferConfig):
+class Config(EpisodeReturn, BufferConfig):
     """Arguments of DQN as in baselines, then arguments of Rainbow."""
 
     lr: Schedule = arg(5e-4, "learning rate", at_least=0, after="seed")
@@ -40,7 +40,7 @@ class Config(BufferConfig):
     buffer_size: float = 5e4
     exploration_fraction: float = arg(
         0.1,
-        "fraction of the run over which epsilon decays from 1; 0 starts with its final value",
+        "fraction of the run over which epsilon decays from epsilon_start; 0 starts with its final value",
         at_least=0,
         at_most=1,
     )
@@ -120,6 +120,20 @@ class Config(BufferConfig):
         after="save_replay_buffer",
     )
 
+    normalize_observations: bool = arg(
+        False,
+        "normalize observations by a running mean and standard deviation, saved with the policy",
+        after="max_ep_reward",
+    )
+    epsilon_start: float = arg(1.0, "epsilon of the first step", at_least=0, at_most=1)
+    epsilon_decay: float | None = arg(
+        None,
+        "factor of epsilon after each environment step, down to exploration_final_eps, as in rlib; None for the linear "
+        "decay over exploration_fraction",
+        above=0,
+        at_most=1,
+    )
+
     update_arguments: ClassVar = ("train_freq",)
     moved: ClassVar = {"callback": "load_path"}
     env_defaults: ClassVar = {"atari": ATARI, "retro": ATARI}
@@ -135,6 +149,9 @@ class Config(BufferConfig):
                 raise bad_argument(name, value, "it bounds the returns of distributional='categorical'")
         if self.num_atoms is not None and self.distributional is None:
             raise bad_argument("num_atoms", self.num_atoms, "needs distributional='categorical' or 'quantile'")
+        if self.epsilon_decay is not None and self.exploration_fraction != Config.exploration_fraction:
+            accepted = "None with exploration_fraction, which is another decay"
+            raise bad_argument("epsilon_decay", self.epsilon_decay, accepted)
         if self.noisy and self.param_noise:
             raise bad_argument("noisy", True, "param_noise=True is given too: give only one of them")
 
@@ -145,8 +162,11 @@ class Config(BufferConfig):
 
     def epsilon(self, t: int) -> float:
         """Compute the probability of a random action at step t."""
+        final = self.exploration_final_eps
+        if self.epsilon_decay is not None:
+            return max(self.epsilon_start * self.epsilon_decay**t, final)
         steps = int(self.exploration_fraction * self.total_timesteps)
-        return LinearSchedule(steps, self.exploration_final_eps).value(t) if steps else self.exploration_final_eps
+        return LinearSchedule(steps, final, self.epsilon_start).value(t) if steps else final
 
     def beta(self, t: int) -> float:
         """Compute the exponent of the importance weights at step t."""

@@ -128,6 +128,7 @@ def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None
         "dueling": config.dueling,
         "layer_norm": config.layer_norm,
         "noisy": config.noisy,
+        "normalize_observations": config.normalize_observations,
     }
     return build_q_network(
         env, network, vis_encode_type=config.vis_encode_type, comm=comm, kind=kind, **config.network_kwargs

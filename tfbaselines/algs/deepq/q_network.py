@@ -247,7 +247,7 @@ class QNetwork(BasePolicy):
         make_trunk: builds the trunk from an observation space; None for a plain Trunk.
         returns: representation of returns; None for expectations.
         epsilon: probability of a random action when actions are sampled.
-        comm: see BasePolicy.
+        normalize_observations, comm: see BasePolicy.
         head: arguments of QHead: hiddens, dueling, layer_norm, noisy.
     """
 
@@ -260,10 +260,13 @@ class QNetwork(BasePolicy):
         make_trunk: Callable[[spaces.Space], Trunk | NetworkTrunk] | None = None,
         returns: ExpectedReturn | None = None,
         epsilon: float = 0.0,
+        normalize_observations: bool = False,
         comm: Any = None,
         **head: Any,
     ) -> None:
-        super().__init__(observation_space, action_space, EpsilonGreedyHead(action_space, epsilon), comm=comm)
+        chooser = EpsilonGreedyHead(action_space, epsilon)
+        base = {"normalize_observations": normalize_observations, "comm": comm}
+        super().__init__(observation_space, action_space, chooser, **base)
         self.masked = ACTION_MASK in parts_of(observation_space)
         self.trunk = (make_trunk or (lambda space: Trunk(space, None)))(without_mask(observation_space))
         self.network = network_fn((self.trunk.width,)) if network_fn else None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tfbaselines.config.algorithm import Algorithm
-from tfbaselines.config.bases import SearchConfig
+from tfbaselines.config.bases import EpisodeReturn, SearchConfig
 from tfbaselines.config.config import Coefficient, Schedule, arg
 from tfbaselines.errors import bad_argument
 from tfbaselines.limits import COUNT
@@ -11,7 +11,7 @@ from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)
-class Config(SearchConfig):
+class Config(EpisodeReturn, SearchConfig):
     """Arguments of evolution strategies."""
 
     num_agents: int = arg(30, "members of the population over all ranks", at_least=2, limit=COUNT, after="")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
-from tfbaselines.config.bases import DemonstrationConfig, TrustRegionConfig
+from tfbaselines.config.bases import DemonstrationConfig, EpisodeLimits, TrustRegionConfig
 from tfbaselines.config.config import Coefficient, arg
 from tfbaselines.errors import bad_argument
 from tfbaselines.limits import COUNT, UNITS
@@ -12,7 +12,7 @@ from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)
-class Config(DemonstrationConfig, TrustRegionConfig):
+class Config(EpisodeLimits, DemonstrationConfig, TrustRegionConfig):
     """Arguments of GAIL."""
 
     g_step: int = arg(3, "policy steps in an update", at_least=1, limit=COUNT, after="demo_path")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
-from tfbaselines.config.bases import BatchConfig
+from tfbaselines.config.bases import BatchConfig, EpisodeLimits
 from tfbaselines.config.config import Coefficient, arg
 from tfbaselines.errors import bad_argument
 from tfbaselines.limits import PASSES, ROWS, STEPS, TIMESTEPS
@@ -12,7 +12,7 @@ from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)
-class Config(BatchConfig):
+class Config(EpisodeLimits, BatchConfig):
     """Arguments of PPO1."""
 
     timesteps_per_actorbatch: int = arg(

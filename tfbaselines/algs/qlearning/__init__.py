@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tfbaselines.config.algorithm import Algorithm
-from tfbaselines.config.bases import SearchConfig
+from tfbaselines.config.bases import EpisodeReturn, SearchConfig
 from tfbaselines.config.config import Schedule, arg
 from tfbaselines.limits import COUNT
 from tfbaselines.loading import lazily
@@ -13,7 +13,7 @@ NETWORK = "table"
 
 
 @dataclass(kw_only=True)
-class Config(SearchConfig):
+class Config(EpisodeReturn, SearchConfig):
     """Arguments of Q-learning."""
 
     num_iterations: int = arg(

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
-from tfbaselines.config.bases import EpochConfig
+from tfbaselines.config.bases import EpisodeReturn, EpochConfig
 from tfbaselines.config.config import arg
 from tfbaselines.limits import PASSES
 from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)
-class Config(EpochConfig):
+class Config(EpisodeReturn, EpochConfig):
     """Arguments of Spinning Up's TRPO."""
 
     delta: float = arg(0.01, "bound of the mean KL divergence of an update", above=0, after="gamma")

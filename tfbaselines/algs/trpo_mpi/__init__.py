@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
-from tfbaselines.config.bases import TrustRegionConfig
+from tfbaselines.config.bases import EpisodeLimits, TrustRegionConfig
 from tfbaselines.config.config import Coefficient, arg
 from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)
-class Config(TrustRegionConfig):
+class Config(EpisodeLimits, TrustRegionConfig):
     """Arguments of TRPO."""
 
     ent_coef: Coefficient = arg(0.0, "entropy coefficient in the objective", after="lam")

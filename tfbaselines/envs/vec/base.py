@@ -108,9 +108,10 @@ class VecEnv(ABC):
         """Return an environment like these in this process, for its attributes; it is never stepped."""
         raise UsageError(f"{type(self).__name__} has no Gymnasium environments in this process")
 
-    def limit_episodes(self, steps: int) -> None:
-        """Truncate episodes after `steps` steps."""
-        raise UsageError(f"max_ep_len={steps}: {type(self).__name__} cannot cut episodes, give None")
+    def limit_episodes(self, steps: int | None = None, reward: float | None = None) -> None:
+        """Truncate episodes after `steps` steps, and when their return reaches `reward`; None for no limit."""
+        given = f"max_ep_reward={reward}" if steps is None else f"max_ep_len={steps}"
+        raise UsageError(f"{given}: {type(self).__name__} cannot cut episodes, give None")
 
     def rest(self, number: int) -> bool:
         """Leave an environment out of the steps until the next reset(); return whether that is possible.
@@ -185,8 +186,8 @@ class VecEnvWrapper(VecEnv):
     def restored(self) -> bool:
         return self.venv.restored
 
-    def limit_episodes(self, steps: int) -> None:
-        self.venv.limit_episodes(steps)
+    def limit_episodes(self, steps: int | None = None, reward: float | None = None) -> None:
+        self.venv.limit_episodes(steps, reward)
 
     def rest(self, number: int) -> bool:
         return self.venv.rest(number)

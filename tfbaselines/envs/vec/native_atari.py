@@ -6,6 +6,7 @@ that have them. The other games do not take these steps. Every game is therefore
 as fast as a single one for all games.
 """
 
+import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -93,6 +94,11 @@ class NativeAtariVecEnv(VecEnv):
             infos.append(info)
         return self._frames.copy(), np.sign(rewards) if self._clip_rewards else rewards, dones, infos
 
+    def limit_episodes(self, steps: int | None = None, reward: float | None = None) -> None:
+        for game in self._games:
+            game.most_steps = math.inf if steps is None else steps
+            game.most_return = math.inf if reward is None else reward
+
     def close_extras(self) -> None:
         for game in self._games:
             game.close()
@@ -150,6 +156,9 @@ class _Game:
         self._lives = 0
         self._return = 0.0
         self._length = 0
+        # Limits of an episode's length and return.
+        self.most_steps = math.inf
+        self.most_return = math.inf
         self.over = True
         self.truncated = False
         self.episode: dict[str, Any] = {}
@@ -165,8 +174,12 @@ class _Game:
         reward, lives = float(rewards[0]), int(info["lives"][0])
         self._return += reward
         self._length += 1
-        self.truncated = bool(truncated[0] and not terminated[0])
-        self.over = bool(terminated[0] or truncated[0])
+        # A game begins with actions that are not the agent's.
+        limited = self._length > len(self._start)
+        limited = limited and (self._length >= self.most_steps or self._return >= self.most_return)
+        cut = bool(truncated[0]) or limited
+        self.truncated = cut and not terminated[0]
+        self.over = cut or bool(terminated[0])
         lost_life = 0 < lives < self._lives
         self._lives = lives
         if self.over:

@@ -82,7 +82,7 @@ class Workers:
         )
         # The last command to each worker, its data, and the time it was sent.
         self._asked: list[tuple[str, Any, float]] = [("", None, 0.0)] * count
-        self._limit: list[int] | None = None
+        self._limit: list[tuple[int | None, float | None]] | None = None
         self.steps = 0
         self.names = [environment_name(i, None) for i in range(len(env_fns))]
         if getattr(multiprocessing.current_process(), "_inheriting", False):
@@ -163,8 +163,8 @@ class Workers:
         answers = [self.receive(number) for number in range(len(self))]
         return [answer for share in answers for answer in (share or [])]
 
-    def limit(self, steps: int) -> None:
-        self._limit = [steps] * self._in_series
+    def limit(self, steps: int | None, reward: float | None) -> None:
+        self._limit = [(steps, reward)] * self._in_series
         self.ask_all("limit", [self._limit] * len(self))
 
     def reset(self, number: int) -> list[tuple[Any, dict[str, Any]]]:

@@ -6,6 +6,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from tfbaselines.envs.episode_limits import limited
 from tfbaselines.envs.state import full_state, joined_states, restore_full_state, separate_states
 from tfbaselines.envs.vec.base import StepResult, VecEnv
 from tfbaselines.envs.vec.observations import AFTER_RESET, Fit, NumberChecks, Observations
@@ -16,7 +17,6 @@ from tfbaselines.envs.vec.worker import (
     environment_name,
     failure,
     id_of,
-    limited,
     picture,
     prepared,
     step_same,
@@ -76,8 +76,8 @@ class DummyVecEnv(VecEnv):
     def example(self) -> gymnasium.Env:
         return self.envs[0]
 
-    def limit_episodes(self, steps: int) -> None:
-        self.envs = [limited(env, steps) for env in self.envs]
+    def limit_episodes(self, steps: int | None = None, reward: float | None = None) -> None:
+        self.envs = [limited(env, steps, reward) for env in self.envs]
 
     def rest(self, number: int) -> bool:
         self._awake.remove(number)
@@ -190,8 +190,8 @@ class SubprocVecEnv(VecEnv):
             self._example = self._workers.example()
         return self._example
 
-    def limit_episodes(self, steps: int) -> None:
-        self._workers.limit(steps)
+    def limit_episodes(self, steps: int | None = None, reward: float | None = None) -> None:
+        self._workers.limit(steps, reward)
 
     def step_async(self, actions: np.ndarray) -> None:
         self.check_actions(actions)

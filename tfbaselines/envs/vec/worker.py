@@ -24,10 +24,9 @@ from typing import Any, NoReturn
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-from gymnasium.wrappers import TimeLimit
 
 import tfbaselines
-from tfbaselines.envs.monitor import Monitor
+from tfbaselines.envs.episode_limits import limited
 from tfbaselines.envs.state import full_state, restore_full_state
 from tfbaselines.envs.vec.base import CloudpickleWrapper
 from tfbaselines.envs.vec.observations import AFTER_RESET, Fit, Misfit, Observations, fault_of_space, with_named_parts
@@ -198,23 +197,6 @@ def step_same(env: gymnasium.Env, action: Any) -> tuple[Any, float, bool, dict[s
     return obs, reward, False, info
 
 
-def limited(env: gymnasium.Env, steps: int) -> gymnasium.Env:
-    """Truncate episodes after `steps` steps. The limit goes inside the Monitor, so that the Monitor records the end."""
-    spec = env.spec
-    if spec is not None and spec.max_episode_steps is not None and spec.max_episode_steps <= steps:
-        return env
-    monitor = env
-    while isinstance(monitor, gymnasium.Wrapper) and not isinstance(monitor, Monitor):
-        monitor = monitor.env
-    limit = TimeLimit(monitor.env if isinstance(monitor, Monitor) else env, steps)
-    # The steps of an episode that has already begun count from here.
-    limit._elapsed_steps = 0
-    if not isinstance(monitor, Monitor):
-        return limit
-    monitor.env = limit
-    return env
-
-
 def picture(env: gymnasium.Env) -> np.ndarray:
     """Render an environment that was made with render_mode='rgb_array', as [rows, columns, 3]."""
     try:
@@ -367,8 +349,8 @@ class _Share:
         self._shared.put(self._first + i, obs)
         return None
 
-    def limit(self, steps: list[int]) -> None:
-        self.envs = [limited(env, most) for env, most in zip(self.envs, steps, strict=True)]
+    def limit(self, limits: list[tuple[int | None, float | None]]) -> None:
+        self.envs = [limited(env, *limit) for env, limit in zip(self.envs, limits, strict=True)]
 
     def render(self, _: Any) -> list[Any]:
         return [picture(env) for env in self.envs]
