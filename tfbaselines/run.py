@@ -30,7 +30,8 @@ from tfbaselines.parallel import mpi
 # Arguments that shape the networks beside the networks' own.
 OF_NETWORKS = (
     *("network", "value_network", "normalize_observations", "memory_size", "vis_encode_type", "hiddens", "noisy"),
-    *("dueling", "layer_norm", "distributional", "num_atoms", "v_min", "v_max", "reward_signals", "popart"),
+    *("dueling", "layer_norm", "critics", "critic_layer_norm", "distributional", "num_atoms", "v_min", "v_max"),
+    *("reward_signals", "popart"),
 )
 
 # Flags that learn takes as they are, in its RunOptions.

@@ -145,8 +145,8 @@ def test_every_argument_makes_a_difference(alg, eager):
 
     def differs(name):
         value, needed = change(alg, name)
-        # Only numbers are normalized.
-        numbers = name == "normalize_observations" and not get(alg).goals
+        # Only numbers are normalized, and only Gaussian actions have a deviation.
+        numbers = name in ("normalize_observations", "init_logstd") and not get(alg).goals
         of_numbers = box if takes(alg, "Box") else partial(counting, actions=ACTIONS[first_kind(alg)])
         make_env = of_numbers if numbers else partial(own_identity, alg)
         key = numbers, repr(needed)

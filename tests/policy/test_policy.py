@@ -239,3 +239,17 @@ def test_a_policy_is_not_called_as_the_originals_function_is():
 def test_a_policy_announces_wide_layers(capsys):
     make(obs=spaces.Discrete(200_000), num_hidden=1)
     assert capsys.readouterr().err.count("the observations Discrete(200000) make wide layers") == 1
+
+
+def test_initial_deviation_and_initialization():
+    drawn = {"action": ACTIONS["box"], "value_network": "copy", "init_logstd": -2.0}
+    policy, plain = make(ortho_init=False, **drawn), make(**drawn)
+    np.testing.assert_array_equal(policy.logstd.numpy(), np.full((1, 4), -2.0, np.float32))
+    assert make(action=ACTIONS["discrete"], init_logstd=1.0).logstd is None
+    kernels = {p: [v.numpy() for v in p.trainable_variables if v.path.endswith("kernel")] for p in (policy, plain)}
+    for kernel, orthogonal in zip(kernels[policy], kernels[plain], strict=True):
+        bound = 1.0 / np.sqrt(len(kernel))
+        assert 0.6 * bound < np.abs(kernel).max() <= bound
+        gram = orthogonal @ orthogonal.T if len(orthogonal) < len(orthogonal.T) else orthogonal.T @ orthogonal
+        np.testing.assert_allclose(gram, gram[0, 0] * np.eye(len(gram)), atol=1e-5)
+    assert not np.allclose(kernels[policy][0], kernels[policy][2])

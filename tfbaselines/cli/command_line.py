@@ -16,6 +16,7 @@ from tfbaselines.config.options import EXCHANGES, ON_NAN, PRECISIONS, ROWS
 from tfbaselines.config.stable_baselines3 import name_here
 from tfbaselines.envs import ENV_TYPES
 from tfbaselines.envs.make import WORKERS, check_worker, env_type_of
+from tfbaselines.envs.normalize import NORMALIZE
 from tfbaselines.errors import UsageError, bad_argument, nearest
 from tfbaselines.limits import SEED, TIMESTEPS
 from tfbaselines.parallel.mpi import usable_cores
@@ -53,6 +54,12 @@ class Flags(Declared):
         None, "parallel environments; None for one a core (atari), 2 (her) or 1", at_least=1, limit=10**4
     )
     reward_scale: float = arg(1.0, "factor of the rewards")
+    normalize: str | None = arg(
+        None,
+        "running normalization around the environments (VecNormalize); None for both around MuJoCo, except for sac, "
+        "td3 and Spinning Up's algorithms",
+        choices=tuple(NORMALIZE),
+    )
     save_path: str | None = arg(None, "file for the trained model")
     save_video_interval: int = arg(0, "steps between videos; 0 for none", at_least=0)
     save_video_length: int = arg(200, "steps in a video", at_least=1)

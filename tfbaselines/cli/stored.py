@@ -23,6 +23,7 @@ from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.argument import shown
 from tfbaselines.config.groups import network_named, reads_demonstrations
 from tfbaselines.config.options import FILE_NAME, to_jsonable
+from tfbaselines.envs.normalize import NORMALIZE
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.files import read_document
 from tfbaselines.parallel import mpi
@@ -110,7 +111,7 @@ def describe_learn(algorithm: Algorithm, network: Any, config: Any, env: dict[st
 def env_config(args: Arguments) -> dict[str, Any]:
     """Describe the environments for envs.make.build_env."""
     return {name: args.flags[name] for name in ENV_NAMES} | {
-        "normalize": args.algorithm.normalized_environments,
+        "normalize": args.flags["normalize"] or args.algorithm.normalized_environments,
         "flatten": not args.algorithm.dict_observations,
     }
 
@@ -186,8 +187,9 @@ def check_config(config: Any) -> None:
             FLAGS[name].checked(config["env"][name])
     if not isinstance(config["env"].get("env_kwargs"), dict | None):
         raise UsageError("'env_kwargs' of 'env' is not a dict")
-    for name in ("normalize", "flatten"):
-        if not isinstance(config["env"].get(name, True), bool):
+    for name, others in (("normalize", tuple(NORMALIZE)), ("flatten", ())):
+        value = config["env"].get(name, True)
+        if not isinstance(value, bool) and value not in others:
             raise UsageError(f"'{name}' of 'env' is neither true nor false")
 
 

@@ -46,6 +46,10 @@ class RolloutConfig(Config):
     normalize_observations: bool = arg(
         False, "normalize observations by a running mean and standard deviation, saved with the policy"
     )
+    init_logstd: float = arg(0.0, "initial log standard deviation of Gaussian actions", after="run")
+    ortho_init: bool = arg(
+        True, "orthogonal initialization of the networks; False for uniform weights within 1 / sqrt(inputs), as PyTorch"
+    )
 
     moved: ClassVar = {"": "seed"}
 
@@ -204,6 +208,7 @@ class EpochConfig(SpinupConfig, RolloutConfig):
     lam: Coefficient = arg(0.97, "GAE lambda", at_least=0, at_most=1)
     save_freq: int = 10
     value_network: NetworkSpec | None = "copy"
+    init_logstd: float = -0.5
 
     update_arguments: ClassVar = ("steps_per_epoch",)
     moved: ClassVar = {
@@ -311,6 +316,8 @@ class OffPolicyConfig(SpinupConfig, SpinupReplayConfig):
         "data set to learn from without environment steps, with a gradient step for each step of the run: a file of "
         "`python -m tfbaselines.record`, baselines' expert npz, or minari:ID",
     )
+    critics: int = arg(2, "number of critics; targets and actor take their minimum", at_least=1, limit=COUNT)
+    critic_layer_norm: bool = arg(False, "layer normalization in the critics' hidden layers")
 
     update_arguments: ClassVar = ("update_every",)
     moved: ClassVar = {"replay_size": "gamma polyak batch_size", "update_after": "update_every num_test_episodes"}

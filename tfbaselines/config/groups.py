@@ -40,6 +40,7 @@ class Dense(Declared):
 
     hidden_sizes: Sequence[int] = arg((256, 256), "units of each layer", limit=UNITS)
     activation: str | Callable = arg("relu", "a Keras activation's name, or a function", choices=ACTIVATIONS)
+    layer_norm: bool = arg(False, "normalize each layer before its activation")
 
 
 @dataclass(kw_only=True)

@@ -17,6 +17,7 @@ from gymnasium.wrappers import TimeLimit
 
 from tfbaselines.envs import cannot_be_made, env_type_of, layers_of, spec_of
 from tfbaselines.envs.monitor import Monitor, ResultsWriter
+from tfbaselines.envs.normalize import normalized
 from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv, VecEnv, VecFrameStack
 from tfbaselines.envs.vec.observations import flattened
 from tfbaselines.envs.vec.worker import EnvironmentFault, begin, check_spaces, environment_name, id_of, why
@@ -24,7 +25,6 @@ from tfbaselines.envs.vec.wrappers import has_display
 from tfbaselines.envs.wrappers import (
     ClipActions,
     RewardScaler,
-    VecNormalize,
     clipped,
     in_new_form,
     is_environment,
@@ -376,7 +376,7 @@ def build_env(
     """Make the environments of a run from its config, which config.json stores.
 
     Args:
-        config: env (the id), normalize (VecNormalize around MuJoCo environments), flatten (flatten_dict_observations),
+        config: env (the id), normalize (see envs.normalize.normalized), flatten (flatten_dict_observations),
             and arguments of make_vec_env; missing keys have defaults.
         training: False freezes the statistics of VecNormalize.
         logger_dir: as for make_vec_env, like the rest.
@@ -394,6 +394,5 @@ def build_env(
     place = {"logger_dir": logger_dir, "append": append, "mpi_rank": mpi_rank}
     env = make_vec_env(env_id, env_type, worker=worker, flatten_dict_observations=flatten, **own, **place, **limits)
     if env_type == "atari":
-        return VecFrameStack(env, ATARI_FRAME_STACK)
-    normalized = env_type == "mujoco" and config.get("normalize", True)
-    return VecNormalize(env, training=training) if normalized else env
+        env = VecFrameStack(env, ATARI_FRAME_STACK)
+    return normalized(env, config.get("normalize", True), env_type, training)

@@ -3,6 +3,7 @@
 On-policy algorithms come first; the parts for off-policy algorithms take batches of single steps or of sequences.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -122,3 +123,8 @@ def spread(name: str, batch: Batch, values: tf.Tensor) -> Statistics:
         f"{name}:min": tf.reduce_min(values),
         f"{name}:max": tf.reduce_max(values),
     }
+
+
+def spreads(batch: Batch, values: Sequence[tf.Tensor]) -> Statistics:
+    """Compute `spread` of each critic's values [B], as Q1Vals, Q2Vals and so on."""
+    return {k: x for i, q in enumerate(values, 1) for k, x in spread(f"Q{i}Vals", batch, q).items()}

@@ -1,5 +1,6 @@
 """Policies of off-policy control: an actor, and critics that estimate the returns of actions."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -77,6 +78,7 @@ class ActorCritic(BasePolicy):
         critics: number of critics; with several reward signals, number for each signal.
         streams: number of reward signals, each with its own critics; None for the environment's rewards alone.
         make_trunk: builds the trunk of the actor and the trunk that all critics share; None for a plain Trunk.
+        critic_fn: the same as network_fn for the critics, if they differ.
         unit_actions: critics take actions scaled to -1..1.
         returns: statistics of returns that normalize the critics' outputs, as in algs/ddpg/loss.py; None for none.
         base: normalize_observations, clip_observations and comm of BasePolicy.
@@ -93,6 +95,7 @@ class ActorCritic(BasePolicy):
         streams: int | None = None,
         make_trunk: Callable[[spaces.Space], Trunk | NetworkTrunk] | None = None,
         initializer: Callable[[], Any] = keras.initializers.GlorotUniform,
+        critic_fn: NetworkFn | None = None,
         unit_actions: bool = False,
         returns: Any = None,
         **base: Any,
@@ -111,10 +114,11 @@ class ActorCritic(BasePolicy):
         self.pi_layer = keras.layers.Dense(self.head.param_size, kernel_initializer=initializer(), name="pi")
         self.pi_layer.build((None, width))
         inputs, outputs = self.critic_trunk.width, self.head.param_size
+        critic_fn = critic_fn or network_fn
         if not self.discrete:
             inputs, outputs = inputs + self.head.width, 1
-            network_fn = network_fn or _joint
-        self.critics = [Critic(inputs, outputs, network_fn, initializer()) for _ in range(critics * (streams or 1))]
+            critic_fn = critic_fn or _joint
+        self.critics = [Critic(inputs, outputs, critic_fn, initializer()) for _ in range(critics * (streams or 1))]
 
     @property
     def modules(self) -> list[Any]:
@@ -255,6 +259,7 @@ def build_actor_critic(
     memory_size: int | None = None,
     vis_encode_type: str = "simple",
     normalize_observations: bool = False,
+    critic_layer_norm: bool = False,
     comm: Any = None,
     kind: Mapping[str, Any] | None = None,
     **network_kwargs: Any,
@@ -266,6 +271,7 @@ def build_actor_critic(
     Args:
         memory_size: numbers in the actor's state and in the critics' state, two per unit of an LSTM; None for no LSTM.
         vis_encode_type: encoder of images: simple, nature_cnn or resnet.
+        critic_layer_norm: build the critics' layers with layer normalization.
     """
     if memory_size is not None and (memory_size < 2 or memory_size % 2):
         raise bad_argument("memory_size", memory_size, "an even number: two for every unit of the LSTM")
@@ -274,6 +280,7 @@ def build_actor_critic(
     whole = takes_observations(network_fn, without_mask(env.observation_space))
     if whole and memory:
         raise bad_argument("memory_size", memory_size, f"needs a dense network, not {network!r}")
+    critic_fn = _with_layer_norm(network, whole, network_kwargs) if critic_layer_norm else None
     return ActorCritic(
         env.observation_space,
         env.action_space,
@@ -281,11 +288,19 @@ def build_actor_critic(
         head=head,
         critics=critics,
         streams=streams,
+        critic_fn=critic_fn,
         make_trunk=trunk_maker(network_fn, whole, vis_encode_type, memory),
         normalize_observations=normalize_observations,
         comm=comm,
         **(kind or {}),
     )
+
+
+def _with_layer_norm(network: NetworkSpec, whole: bool, network_kwargs: Mapping[str, Any]) -> NetworkFn:
+    builder = get_network_builder(network)
+    if whole or "layer_norm" not in inspect.signature(builder).parameters:
+        raise bad_argument("critic_layer_norm", True, f"needs a dense network with layer_norm, not {network!r:.100}")
+    return builder(**network_kwargs | {"layer_norm": True})
 
 
 def _joint(shape: tuple[int, ...]) -> keras.Model:

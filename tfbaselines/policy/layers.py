@@ -110,6 +110,15 @@ def layers_of(*modules: Any) -> Iterator[keras.layers.Layer]:
             yield module
 
 
+def uniform_instead_of_orthogonal(*modules: Any) -> None:
+    """Draw the kernels of layers with orthogonal initialization anew, uniformly within 1 / sqrt(inputs)."""
+    initializer = keras.initializers.VarianceScaling(1.0 / 3.0, "fan_in", "uniform")
+    for layer in layers_of(*modules):
+        if isinstance(getattr(layer, "kernel_initializer", None), keras.initializers.Orthogonal):
+            # The same seed would give equal layers equal weights.
+            layer.kernel.assign(initializer.clone()(layer.kernel.shape))
+
+
 def has_convolutions(*modules: Any) -> bool:
     """Check whether a network or layer convolves images."""
     return any(isinstance(layer, keras.layers.Conv2D) for layer in layers_of(*modules))

@@ -17,16 +17,17 @@ import functools
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
-from tfbaselines.errors import UsageError, bad_argument, nearest, unknown
+from tfbaselines.errors import bad_argument, unknown
 from tfbaselines.files import require_memory
 from tfbaselines.limits import FILTERS, LAYERS, UNITS
 from tfbaselines.loading import import_named
+from tfbaselines.policy.builders import Builder, NetworkFn, builder_of, check_names, network_function
 from tfbaselines.policy.layers import (
     Dense,
     activations,
@@ -41,18 +42,14 @@ from tfbaselines.policy.layers import (
 )
 from tfbaselines.policy.recurrent import MaskedLSTM
 
-NetworkFn = Callable[[tuple[int, ...]], keras.Model]
-Builder = Callable[..., NetworkFn]
 # A registered network's name, or a builder.
 NetworkSpec = str | Builder
 
 NETWORKS: dict[str, Builder] = {}
 
-# The argument of functions that build a network from its input's shape has one of these names.
-SHAPE_NAMES = ("input_shape", "shape")
-
 # The original's mlp uses this epsilon in its layer norm.
 MLP_LAYER_NORM_EPSILON = 1e-12
+LAYER_NORM_EPSILON = 1e-5
 
 # Training holds four float32 numbers per weight: the weight, its gradient, and two slots of the optimizer.
 BYTES_PER_WEIGHT = 4 * 4
@@ -76,7 +73,7 @@ def get_network_builder(name: NetworkSpec) -> Builder:
             from a tensor to the latent, as in baselines.
     """
     if callable(name):
-        return _builder_of(name)
+        return builder_of(name)
     if not isinstance(name, str):
         raise bad_argument("network", name, "the name of a network, such as mlp, or a function that builds one")
     if ":" in name:
@@ -93,8 +90,8 @@ def get_network_builder(name: NetworkSpec) -> Builder:
 
     @functools.wraps(NETWORKS[name])
     def checked(**kwargs: Any) -> NetworkFn:
-        _check_names(name, inspect.signature(NETWORKS[name]).parameters.values(), kwargs)
-        return _network_function(NETWORKS[name](**kwargs))
+        check_names(name, inspect.signature(NETWORKS[name]).parameters.values(), kwargs)
+        return network_function(NETWORKS[name](**kwargs))
 
     return checked
 
@@ -133,27 +130,30 @@ def mlp(
 
     def layer(x: Any, size: int, k: int) -> Any:
         x = dense_layer(size, None if layer_norm else activation, f"mlp_fc{k}")(x)
-        if not layer_norm:
-            return x
-        x = keras.layers.LayerNormalization(epsilon=MLP_LAYER_NORM_EPSILON)(x)
-        return keras.layers.Activation(activation)(x)
+        return _normalized(x, activation, MLP_LAYER_NORM_EPSILON) if layer_norm else x
 
     return _dense_network("num_hidden", [num_hidden] * num_layers, layer)
 
 
 @register("dense")
-def dense(hidden_sizes: Sequence[int] = (256, 256), activation: str | Callable = "relu") -> NetworkFn:
+def dense(
+    hidden_sizes: Sequence[int] = (256, 256), activation: str | Callable = "relu", layer_norm: bool = False
+) -> NetworkFn:
     """Build fully connected layers as in Spinning Up, with Glorot initialization.
 
     Args:
         hidden_sizes: units in each layer.
         activation: a Keras activation's name, or a function.
+        layer_norm: normalize each layer before its activation.
     """
     check_sizes(UNITS, hidden_sizes=hidden_sizes)
     activation = _activation(activation)
-    return _dense_network(
-        "hidden_sizes", tuple(hidden_sizes), lambda x, size, k: Dense(size, activation, name=f"dense_{k}")(x)
-    )
+
+    def layer(x: Any, size: int, k: int) -> Any:
+        x = Dense(size, None if layer_norm else activation, name=f"dense_{k}")(x)
+        return _normalized(x, activation, LAYER_NORM_EPSILON) if layer_norm else x
+
+    return _dense_network("hidden_sizes", tuple(hidden_sizes), layer)
 
 
 @register("cnn")
@@ -239,7 +239,7 @@ def cnn_lstm(
         conv_kwargs.pop("one_dim_bias", None)
     function = known.get(conv_fn, conv_fn)
     _, *parameters = inspect.signature(function).parameters.values()
-    _check_names("cnn_lstm", parameters, conv_kwargs)
+    check_names("cnn_lstm", parameters, conv_kwargs)
     return _recurrent_network(functools.partial(function, **conv_kwargs), nlstm, layer_norm)
 
 
@@ -291,6 +291,10 @@ def _dense_network(argument: str, sizes: Sequence[int], layer: Callable[[Any, in
     return network_fn
 
 
+def _normalized(x: Any, activation: Callable, epsilon: float) -> Any:
+    return keras.layers.Activation(activation)(keras.layers.LayerNormalization(epsilon=epsilon)(x))
+
+
 def _image_network(features: Callable[[Any], Any]) -> NetworkFn:
     @_of_shape_or_tensor
     def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
@@ -320,67 +324,6 @@ def _activation(activation: str | Callable) -> Callable:
         raise unknown("activation", str(activation), activations().values()) from None
 
 
-def _check_names(name: str, parameters: Iterable[inspect.Parameter], kwargs: dict[str, Any]) -> None:
-    """Raise an error that names the nearest argument if a network lacks an argument."""
-    parameters = list(parameters)
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return
-    accepted = [parameter.name for parameter in parameters]
-    for key in kwargs:
-        if key not in accepted:
-            guess = nearest(key, accepted)
-            hint = f"did you mean '{guess}'?" if guess else f"it has {', '.join(accepted) or 'none'}"
-            raise UsageError(f"unknown argument '{key}' of network '{name}': {hint}")
-
-
-def _builder_of(function: Callable[..., Any]) -> Builder:
-    """Make a builder from a function that is a builder or a network."""
-    if isinstance(function, keras.Layer):
-        accepted = "a function that makes the layers: every network that is built from it has layers of its own"
-        raise bad_argument("network", type(function).__name__, accepted)
-
-    @functools.wraps(function)
-    def builder(**kwargs: Any) -> NetworkFn:
-        # Arguments given by name belong to a builder; a network still lacks its input.
-        is_network = set(_required(function)) - kwargs.keys()
-        return _network_function(function if is_network else function(**kwargs))
-
-    return builder
-
-
-def _network_function(function: Callable[[Any], Any]) -> NetworkFn:
-    """Make a function of the input's shape from one, or from a function of a tensor, as in baselines."""
-    required = _required(function) if callable(function) else []
-    if len(required) != 1:
-        accepted = "a function of one tensor, or a builder; recurrent networks have names, such as 'lstm'"
-        raise bad_argument("network", getattr(function, "__name__", function), accepted)
-    name = getattr(function, "__name__", function)
-    if required[0] in SHAPE_NAMES:
-
-        @functools.wraps(function)
-        def checked(input_shape: tuple[int, ...]) -> keras.Model:
-            made = function(input_shape)
-            if not isinstance(made, keras.Layer):
-                accepted = f"a function of the input's shape must return a Keras model, it returned {made!r:.100}"
-                raise bad_argument("network", name, accepted)
-            if hasattr(made, "output_shape"):
-                return made
-            # A subclass of keras.Model, or a single layer, has shapes once it is applied.
-            inputs = keras.Input(input_shape)
-            return keras.Model(inputs, made(inputs))
-
-        return checked
-
-    def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
-        inputs = keras.Input(input_shape)
-        latent = function(inputs)
-        if not isinstance(latent, keras.KerasTensor):
-            raise bad_argument("network", name, f"it returns the latent as a tensor, not {type(latent).__name__}")
-        return keras.Model(inputs, latent)
-
-    return network_fn
-
-
 def _of_shape_or_tensor(network_fn: NetworkFn) -> Callable[[Any], Any]:
     """Let a network also be applied to a Keras tensor, as baselines allows for networks within networks."""
 
@@ -391,10 +334,3 @@ def _of_shape_or_tensor(network_fn: NetworkFn) -> Callable[[Any], Any]:
         return network_fn(input_shape)
 
     return applied
-
-
-def _required(function: Callable[..., Any]) -> list[str]:
-    """List the arguments that have no default."""
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = inspect.signature(function).parameters.values()
-    return [one.name for one in parameters if one.default is one.empty and one.kind in kinds]

@@ -15,7 +15,13 @@ from tfbaselines.parallel import mpi
 from tfbaselines.policy.base import BasePolicy, Head, Mirror, Outputs, memory_tensors
 from tfbaselines.policy.distributions import Bounded, ShapedHead, make_pdtype
 from tfbaselines.policy.encoding import networks_part, seen_in_numpy
-from tfbaselines.policy.layers import flat_width, in_full, run_with_memory, state_size_of
+from tfbaselines.policy.layers import (
+    flat_width,
+    in_full,
+    run_with_memory,
+    state_size_of,
+    uniform_instead_of_orthogonal,
+)
 from tfbaselines.policy.networks import NetworkFn, NetworkSpec
 from tfbaselines.policy.trunk import network_for, network_over
 
@@ -168,6 +174,8 @@ def build_policy(
     normalize_observations: bool = False,
     estimate_q: bool = False,
     value_streams: int | None = None,
+    init_logstd: float = 0.0,
+    ortho_init: bool = True,
     comm: mpi.Communicator | None = None,
     policy_class: type[Policy] = Policy,
     **policy_kwargs: Any,
@@ -177,6 +185,8 @@ def build_policy(
     Args:
         value_network: None or 'shared' to share the policy's latent, 'copy' for a second network of the same kind,
             another network's name, or a builder.
+        init_logstd: initial log standard deviation of Gaussian actions.
+        ortho_init: False replaces orthogonal weights, see uniform_instead_of_orthogonal.
         policy_class: Policy, or a subclass with the same arguments.
     """
     network_fn = network_for(policy_network, env.observation_space, **policy_kwargs)
@@ -187,7 +197,7 @@ def build_policy(
     else:
         value_fn = network_for(value_network, env.observation_space)
     streams = {} if value_streams is None else {"value_streams": value_streams}
-    return policy_class(
+    policy = policy_class(
         env.observation_space,
         env.action_space,
         network_fn,
@@ -197,6 +207,11 @@ def build_policy(
         comm=comm,
         **streams,
     )
+    if policy.logstd is not None:
+        policy.logstd.assign(np.full(policy.logstd.shape, init_logstd, np.float32))
+    if not ortho_init:
+        uniform_instead_of_orthogonal(*policy.modules)
+    return policy
 
 
 def _dense(width: int, gain: float, inputs: int, name: str) -> keras.layers.Dense:

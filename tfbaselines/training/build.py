@@ -47,7 +47,8 @@ def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None
         kind: further arguments of build_policy, which the algorithm chooses.
     """
     check_network(network, config)
-    shared = {"value_network": config.value_network, "normalize_observations": config.normalize_observations}
+    names = ("value_network", "normalize_observations", "init_logstd", "ortho_init")
+    shared = {name: getattr(config, name) for name in names if hasattr(config, name)}
     signals = getattr(config, "signals", None)
     if signals is not None:
         shared["value_streams"] = len(signals)
@@ -59,7 +60,7 @@ def make_actor_critic(network: NetworkSpec, env: Any, config: Config, comm: Any 
     from tfbaselines.policy.actor_critic import build_actor_critic
 
     check_network(network, config)
-    names = ("memory_size", "vis_encode_type", "normalize_observations")
+    names = ("critics", "critic_layer_norm", "memory_size", "vis_encode_type", "normalize_observations")
     own = {name: getattr(config, name) for name in names if hasattr(config, name)}
     signals = getattr(config, "signals", None)
     if signals is not None:

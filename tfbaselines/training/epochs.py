@@ -61,9 +61,6 @@ def end_row(table: EpochTable, run: Run) -> dict[str, Any]:
     return table.dump_tabular() if isinstance(table, EpochLogger) else table.take_row()
 
 
-# Initial log standard deviation of Gaussian policies, as in Spinning Up.
-INITIAL_LOGSTD = -0.5
-
 ADAM_EPSILON = 1e-8
 
 # Statistics after the update; the others are those before it.
@@ -98,8 +95,6 @@ class EpochRun(OnPolicyRun):
     ) -> None:
         plan = plan_of_epochs(config, env.num_envs, mpi.wrap(config.comm).size)
         super().__init__(algorithm, network, env, config, lambda _: self._epoch_row(), plan=plan)
-        if self.policy.logstd is not None:
-            self.policy.logstd.assign(self.policy.logstd.value * 0.0 + INITIAL_LOGSTD)
         self.table = make_table(self, config.logger_kwargs)
         self._statistics = statistics
 

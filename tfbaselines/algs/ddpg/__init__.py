@@ -77,6 +77,7 @@ class Config(EpisodeReturn, SpinupReplayConfig):
         at_least=0,
     )
     noise_clip: Coefficient = arg(0.5, "clip range of the target policy's smoothing noise", at_least=0)
+    critic_layer_norm: bool = arg(False, "layer normalization in the critics' hidden layers", after="run")
 
     update_arguments: ClassVar = ("nb_rollout_steps", "update_every")
     moved: ClassVar = {"popart": "gamma"}

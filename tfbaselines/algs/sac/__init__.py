@@ -72,6 +72,8 @@ class Config(EpisodeReturn, PretrainingConfig, SignalsConfig, OffPolicyConfig):
             raise bad_argument("alpha", self.alpha, "a number of at least 0, 'auto', or such as 'auto_0.1'")
         if self.signals is not None and self.n_step != 1:
             raise bad_argument("n_step", self.n_step, "1 with reward_signals, which are discounted step by step")
+        if self.signals is not None and self.critics != 2:
+            raise bad_argument("critics", self.critics, "2 with reward_signals: a pair for each")
         if self.offline is not None and self.signals is not None:
             raise bad_argument("reward_signals", self.reward_signals, "None with offline: the data set has its rewards")
         self.check_offline("cql_weight", "cql_threshold", "cql_actions")

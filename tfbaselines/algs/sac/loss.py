@@ -12,7 +12,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
-from tfbaselines.learn.losses import Batch, Statistics, mean, spread, targets, td_errors, views, weighted_mean
+from tfbaselines.learn.losses import Batch, Statistics, mean, spread, spreads, targets, td_errors, views, weighted_mean
 from tfbaselines.policy.actor_critic import ActorCritic, View
 
 
@@ -57,7 +57,7 @@ class Losses:
 
     def critic_loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
         """Return sum_i E[0.5 (q_i(s, a) - y)^2]."""
-        return squared_errors(batch, *self._policy.q(batch["now"], batch["actions"]))
+        return squared_errors(batch, self._policy.q(batch["now"], batch["actions"]))
 
     def actor_loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
         """Return E[alpha log pi(a|s) - min_i q_i(s, a)] with a ~ pi(s)."""
@@ -76,11 +76,11 @@ class Losses:
         return self._actions.value(self._policy, view, noise)
 
 
-def squared_errors(batch: Batch, q1: tf.Tensor, q2: tf.Tensor) -> tuple[tf.Tensor, Statistics]:
-    """Return E[0.5 (q1 - y)^2] + E[0.5 (q2 - y)^2] of two critics' values [B], and their statistics."""
-    loss1, loss2 = (0.5 * weighted_mean(batch, tf.square(q - batch["targets"])) for q in (q1, q2))
-    statistics = {"LossQ1": loss1, "LossQ2": loss2} | td_errors(batch, q1)
-    return loss1 + loss2, statistics | spread("Q1Vals", batch, q1) | spread("Q2Vals", batch, q2)
+def squared_errors(batch: Batch, values: list[tf.Tensor]) -> tuple[tf.Tensor, Statistics]:
+    """Return sum_i E[0.5 (q_i - y)^2] of critics' values [B], and their statistics."""
+    losses = [0.5 * weighted_mean(batch, tf.square(q - batch["targets"])) for q in values]
+    statistics = {f"LossQ{i}": loss for i, loss in enumerate(losses, 1)} | td_errors(batch, values[0])
+    return tf.add_n(losses), statistics | spreads(batch, values)
 
 
 class SampledActions:

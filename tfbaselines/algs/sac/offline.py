@@ -67,7 +67,7 @@ class ConservativeLosses(Losses):
 
     def critic_loss(self, batch: Batch) -> tuple[tf.Tensor, Statistics]:
         values = self._policy.q(batch["now"], batch["actions"])
-        errors, statistics = squared_errors(batch, *values)
+        errors, statistics = squared_errors(batch, values)
         gaps = conservative_gaps(self._policy, batch, values)
         log_weight = self._log_weight.value
         gap = tf.add_n(gaps) / len(gaps)

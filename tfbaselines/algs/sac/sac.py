@@ -41,7 +41,7 @@ def make_update(
     comm: Any = None,
     losses: Losses | None = None,
 ) -> Engine:
-    """Make the gradient steps of an actor and its two critics; losses=None is the plain losses of loss.py."""
+    """Make the gradient steps of an actor and its critics; losses=None is the plain losses of loss.py."""
     losses = losses or Losses(policy, averaged.policy, temperature)
     phases = [
         Phase("actor", losses.actor_loss, policy.acting_variables, Adam(epsilon=ADAM_EPSILON)),
@@ -74,9 +74,11 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
             noise = policy.head.draw_noise(run.rng, (len(episode_start),))
             return model.actor.choose(obs, states, episode_start, noise)
 
-        columns = ["LossPi", "LossQ1", "LossQ2", *(("Alpha", "LossAlpha") if temperature.learned else ())]
+        critics = range(1, config.critics + 1)
+        columns = ["LossPi", *(f"LossQ{i}" for i in critics)]
+        columns += ["Alpha", "LossAlpha"] if temperature.learned else []
         columns += [*losses.columns, *rewards.columns]
-        row = partial(epoch_row, run, ("Q1Vals", "Q2Vals", "LogPi"), columns)
+        row = partial(epoch_row, run, (*(f"Q{i}Vals" for i in critics), "LogPi"), columns)
         for gradient_steps in run.cycles(model, explore, row, on_cycle=rewards.collected):
             temperature.follow(run.config.first_alpha)
             rewards.learn(gradient_steps)
@@ -130,9 +132,9 @@ def make_losses(
 
 
 def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None) -> ActorCritic:
-    """Make an actor for continuous or discrete actions, with two critics."""
+    """Make an actor for continuous or discrete actions, with critics."""
     space = env.action_space
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
         raise UsageError(f"sac needs bounded Box, Discrete or MultiDiscrete actions, not {space}")
     head = SquashedGaussianHead if isinstance(space, spaces.Box) else make_pdtype
-    return make_actor_critic(network, env, config, comm, head=head, critics=2)
+    return make_actor_critic(network, env, config, comm, head=head)

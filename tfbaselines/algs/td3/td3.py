@@ -24,7 +24,7 @@ from tfbaselines.learn.losses import (
     Batch,
     Statistics,
     mean,
-    spread,
+    spreads,
     target_actions,
     targets,
     td_errors,
@@ -43,7 +43,7 @@ BC_ALPHA = 2.5
 
 
 def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, comm: Any = None) -> Engine:
-    """Make the gradient steps of an actor and its two critics, with the target networks."""
+    """Make the gradient steps of an actor and its critics, with the target networks."""
     target, delay = averaged.policy, config.policy_delay
 
     def prepare(batch: Batch) -> Batch:
@@ -53,13 +53,13 @@ def make_update(policy: ActorCritic, averaged: AveragedPolicy, config: Config, c
         return batch | {"targets": targets(batch, value)}
 
     def critic_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
-        q1, q2 = policy.q(batch["now"], batch["actions"])
-        loss = tf.add_n([weighted_mean(batch, tf.square(q - batch["targets"])) for q in (q1, q2)])
-        return loss, {"LossQ": loss} | spread("Q1Vals", batch, q1) | spread("Q2Vals", batch, q2) | td_errors(batch, q1)
+        values = policy.q(batch["now"], batch["actions"])
+        loss = tf.add_n([weighted_mean(batch, tf.square(q - batch["targets"])) for q in values])
+        return loss, {"LossQ": loss} | spreads(batch, values) | td_errors(batch, values[0])
 
     def actor_loss(batch: Batch) -> tuple[tf.Tensor, Statistics]:
         actions = policy.head.mode(policy.act(batch["now"]))
-        q1, _ = policy.q(batch["now"], actions)
+        q1, *_ = policy.q(batch["now"], actions)
         if config.offline is None:
             loss = -mean(batch, q1)
             return loss, {"LossPi": loss}
@@ -90,7 +90,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
             return head.noisy(actions, run.config.act_noise * head.draw_noise(run.rng, (len(actions),))), states
 
         losses = ("LossPi", "LossQ") if config.offline is None else ("LossPi", "LossQ", "LossBC")
-        row = partial(epoch_row, run, ("Q1Vals", "Q2Vals"), losses)
+        row = partial(epoch_row, run, [f"Q{i}Vals" for i in range(1, config.critics + 1)], losses)
         for gradient_steps in run.cycles(model, explore, row):
             size, most = run.config.target_noise, run.config.noise_clip
             for block in run.blocks(gradient_steps):
@@ -101,8 +101,8 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
 
 
 def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None) -> ActorCritic:
-    """Make a deterministic actor with two critics."""
-    return make_actor_critic(network, env, config, comm, head=DeterministicHead, critics=2)
+    """Make a deterministic actor with critics."""
+    return make_actor_critic(network, env, config, comm, head=DeterministicHead)
 
 
 def behavior_regularized(
