@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from tfbaselines.envs.make import make_vec_env
+from tfbaselines.envs.make import build_env, make_vec_env
 from tfbaselines.envs.tiny import ConstantRewardEnv, DiscreteIdentityEnv
 from tfbaselines.envs.vec import DummyVecEnv
 from tfbaselines.envs.wrappers import VecNormalize
@@ -178,3 +178,19 @@ def test_a_filter_of_the_users_own_is_called_and_pickles_work_as_in_baselines():
     again = pickle.loads(pickle.dumps(cart))
     for one, other in zip(cart.step(np.ones(2, int))[:3], again.step(np.ones(2, int))[:3], strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_the_flag_normalizes_any_environment():
+    config = {"env": "Pendulum-v1", "seed": 0}
+    scales = {}
+    for value, kinds in {"both": "ob ret", "observations": "ob", "rewards": "ret", "none": ""}.items():
+        env = build_env(config | {"normalize": value})
+        scaled = {"ob": getattr(env, "ob_rms", None), "ret": getattr(env, "ret_rms", None)}
+        assert {name for name, statistics in scaled.items() if statistics is not None} == set(kinds.split())
+        env.reset()
+        rewards = [env.step(np.zeros((1, 1), np.float32))[1][0] for _ in range(20)]
+        scales[value] = np.abs(rewards).max()
+        env.close()
+    assert scales["both"] == scales["rewards"] < scales["none"] == scales["observations"]
+    with pytest.raises(ValueError, match="normalize='both' is not valid: 'rewards' or 'none' with images"):
+        build_env({"env": "tfbaselines.envs.tiny:tfbaselines/Pictures-v0", "normalize": "both"})

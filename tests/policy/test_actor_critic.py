@@ -369,3 +369,28 @@ def test_mistakes_are_named_in_one_line(kwargs, message):
     with pytest.raises(ValueError, match=message) as error:
         build_actor_critic(env, kwargs.pop("network"), head=SquashedGaussianHead, critics=2, **kwargs)
     assert "\n" not in str(error.value)
+
+
+def test_layer_normalization_of_critics_alone_against_a_loop():
+    policy = make(critics=3, critic_layer_norm=True, activation="tanh")
+    assert not any("normalization" in variable.path for variable in policy.acting_variables)
+    view, actions = view_of(policy), np.float32([[0.1, 2.1], [0.5, 2.4]] * (ROWS // 2))
+    rows = np.concatenate([np.reshape(view.encoded, (ROWS, -1)), actions], axis=1).astype(np.float64)
+    values = []
+    for critic in policy.critics:
+        *hidden, kernel, bias = (variable.numpy() for variable in critic.trainable_variables)
+        x = rows
+        for k in range(0, len(hidden), 4):
+            x = x @ hidden[k] + hidden[k + 1]
+            x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+            x = np.tanh(x * hidden[k + 2] + hidden[k + 3])
+        values.append((x @ kernel + bias)[:, 0])
+    found = policy.q(view, tf.constant(actions))
+    np.testing.assert_allclose(found, values, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(policy.least(found), np.min(values, axis=0), rtol=1e-3, atol=1e-4)
+
+
+def test_layer_normalization_of_critics_needs_a_dense_network():
+    for network in ("cnn", "lstm"):
+        with pytest.raises(ValueError, match="critic_layer_norm=True is not valid: needs a dense network"):
+            make(WHOLE[network][0], network=network, critic_layer_norm=True)
