@@ -193,4 +193,4 @@ def test_the_flag_normalizes_any_environment():
         env.close()
     assert scales["both"] == scales["rewards"] < scales["none"] == scales["observations"]
     with pytest.raises(ValueError, match="normalize='both' is not valid: 'rewards' or 'none' with images"):
-        build_env({"env": "tfbaselines.envs.tiny:tfbaselines/Pictures-v0", "normalize": "both"})
+        build_env({"env": "tfbaselines.envs.tiny:tfbaselines/ImageClassification-v0", "normalize": "both"})
