@@ -28,6 +28,15 @@ class Counts(gymnasium.Wrapper):
         obs, reward, terminated, truncated, info = self.env.step(action)
         return obs, 2 * reward, terminated, truncated, info | {"steps": self.steps, "even": self.steps % 2 == 0}
 
+class Pays(gymnasium.RewardWrapper):
+    def __init__(self, env, factor, plus=0.0, names=()):
+        super().__init__(env)
+        self.factor, self.plus = factor, plus
+        assert names == ["a,b", "c)"] or not names, names
+
+    def reward(self, reward):
+        return self.factor * reward + self.plus
+
 def plain(env):
     return env
 
@@ -106,9 +115,31 @@ def test_a_resumed_run_keeps_the_entries_of_its_episodes(own):
     assert len(rows) == 20 and rows["episode/steps"].tolist() == rows["eplenmean"].tolist()
 
 
+def test_wrappers_with_arguments_are_given_several_times_and_are_kept(own, capsys):
+    """In worker processes, in evaluation and in a resumed run too: each step pays 3 x 1 + 0.5."""
+    given = ["--worker=subproc", "--wrapper=my_wrappers:Counts", '--wrapper=my_wrappers:Pays(1.5, names=["a,b", "c)"])']
+    given += ["--wrapper", "my_wrappers:Pays(factor=1, plus=0.5)", "--log_path=log"]
+    assert main([*SMALL, *given]) == 0
+    wrapper = json.loads((own / "log/config.json").read_text())["env"]["wrapper"]
+    assert wrapper == ",".join(word.removeprefix("--wrapper=") for word in [*given[1:3], given[4]])
+    assert main(["--resume=log", "--num_timesteps=352"]) == 2
+    assert "importing that module runs its code: add --trust" in capsys.readouterr().err
+    assert main(["--resume=log", "--num_timesteps=352", "--trust"]) == 0
+    lines = (own / "log/0.0.monitor.csv").read_text().splitlines()[2:]
+    assert len(lines) > 3 and all(float(r) == 3.5 * int(steps) for r, steps, _ in (line.split(",") for line in lines))
+    capsys.readouterr()
+    assert evaluate(["log", "--episodes=2", "--trust", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["returns"] == [3.5 * length for length in result["lengths"]]
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
+        ("--wrapper=my_wrappers:Pays", "(NAME=VALUE, ...) (missing a required argument: 'factor')"),
+        ("--wrapper=my_wrappers:Pays(facto=1)", "my_wrappers:Pays(facto=1)' is not valid: arguments of Pays"),
+        ("--wrapper=my_wrappers:Pays(1,2", "is not valid: 'module:Wrapper(NAME=VALUE, ...)' () is missing)"),
+        ("--wrapper=my_wrappers:Pays(plus=1,2)", "'2' has no name, behind arguments with names"),
         ("--wrapper=nomodule:Wrapper", "wrapper='nomodule:Wrapper' is not valid"),
         ("--wrapper=my_wrappers:Missing", "'module:Wrapper', with a module that has it"),
         ("--wrapper=Counts", "wrapper='Counts' is not valid"),

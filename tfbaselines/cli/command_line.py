@@ -1,9 +1,6 @@
 """Parser of the command line and text of --help: flags of the run, arguments of the algorithm and of its network."""
 
-import ast
 import contextlib
-import sys
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +17,7 @@ from tfbaselines.envs.normalize import NORMALIZE
 from tfbaselines.errors import UsageError, bad_argument, nearest
 from tfbaselines.limits import SEED, TIMESTEPS
 from tfbaselines.parallel.mpi import usable_cores
+from tfbaselines.words import literal, value_of
 
 
 @dataclass(kw_only=True)
@@ -30,7 +28,9 @@ class Flags(Declared):
     env_type: str | None = arg(None, "type of environment, if the registry does not have it", choices=ENV_TYPES)
     env_kwargs: dict[str, Any] | None = arg(None, "arguments of the environment, each as --env_kwargs.NAME=VALUE")
     wrapper: str | None = arg(
-        None, "'module:Wrapper' around each environment, or several with commas, the innermost first"
+        None,
+        "'module:Wrapper' around each environment, or 'module:Wrapper(NAME=VALUE, ...)'; several with commas, or "
+        "--wrapper several times, the innermost first",
     )
     monitor_keys: str | None = arg(
         None, "entries of the info at an episode's end, with commas, for monitor files and the columns episode/NAME"
@@ -140,6 +140,8 @@ ELSEWHERE = {
     "extra_import": "the module comes before the id: --env=module:id",
 } | {name: f"it belongs to {EXPERIMENTS} --{name} VALUE ..." for name in ("exp_name", "data_dir", "hid", "act")}
 
+# Flags that may be given several times.
+REPEATABLE = ("wrapper",)
 # Prefix of the environment's arguments.
 ENV_KWARGS = "env_kwargs."
 # Largest number of algorithms that the error for an unknown argument lists.
@@ -172,7 +174,10 @@ class Arguments:
 
 
 def split(argv: list[str]) -> dict[str, str | bool]:
-    """Split '--key=value', '--key value' and '--key' (True) into a dictionary; the last of a repeated key counts."""
+    """Split '--key=value', '--key value' and '--key' (True) into a dictionary; the last of a repeated key counts.
+
+    Values of REPEATABLE keys are joined by commas.
+    """
     given: dict[str, str | bool] = {}
     rest = list(argv)
     while rest:
@@ -183,12 +188,10 @@ def split(argv: list[str]) -> dict[str, str | bool]:
             raise UsageError(f"'{word}' is not an argument: write --name=value{several}")
         key, equals, value = word[2:].partition("=")
         key = key.replace("-", "_")
-        if equals:
-            given[key] = value
-        elif rest and not rest[0].startswith("--"):
-            given[key] = rest.pop(0)
-        else:
-            given[key] = True
+        if not equals:
+            value = rest.pop(0) if rest and not rest[0].startswith("--") else True
+        before = given.get(key) if key in REPEATABLE else None
+        given[key] = f"{before},{value}" if isinstance(before, str) and isinstance(value, str) else value
     return given
 
 
@@ -244,9 +247,7 @@ def own_arguments(given: Mapping[str, str | bool]) -> dict[str, Any] | None:
         if name == ENV_KWARGS[:-1] or name == ENV_KWARGS:
             raise UsageError("an environment's argument has its name behind a dot: write --env_kwargs.NAME=VALUE")
         if name.startswith(ENV_KWARGS):
-            truth = {"true": True, "false": False}.get(str(text).lower())
-            value = _literal(text) if truth is None else truth
-            kwargs[name.removeprefix(ENV_KWARGS)] = text if value is None and text != "None" else value
+            kwargs[name.removeprefix(ENV_KWARGS)] = True if text is True else value_of(text)
     return kwargs or None
 
 
@@ -288,7 +289,7 @@ def parse_value(argument: Argument, text: str | bool) -> Any:
     words = ("true", "false") if "schedule" in kinds else ("true", "false", "1", "0")
     if "bool" in kinds and text.lower() in words:
         return text.lower() in ("true", "1")
-    value = _literal(text)
+    value = literal(text)
     if isinstance(value, int | float) and not isinstance(value, bool):
         if "int" in kinds and value == int(value):
             return int(value)
@@ -302,15 +303,3 @@ def parse_value(argument: Argument, text: str | bool) -> Any:
     if "str" in kinds or "schedule" in kinds:
         return text
     raise bad_argument(argument.name, text, accepted(kinds))
-
-
-def _literal(text: str) -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            value = ast.literal_eval(text)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return None
-    # Refuse nan, infinity, and whole numbers that no float can hold.
-    finite = not isinstance(value, int | float) or abs(value) <= sys.float_info.max
-    return value if finite else None

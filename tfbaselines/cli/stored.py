@@ -209,7 +209,9 @@ def _needing_trust(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
     of_env = (own_arguments(words) or {}) | (given if isinstance(given, dict) else {})
     flat = {**arguments, **{f"{ENV_KWARGS}{name}": value for name, value in of_env.items()}}
     for name, value in flat.items():
-        if name in IMPORTING and isinstance(value, str) and ":" in value and not value.startswith(OWN_MODULES):
+        # A wrapper is several names, with arguments that may name more.
+        own = isinstance(value, str) and value.startswith(OWN_MODULES) and name != "wrapper"
+        if name in IMPORTING and isinstance(value, str) and ":" in value and not own:
             return name, value
         if name.startswith(ENV_KWARGS):
             for text in _texts(value):

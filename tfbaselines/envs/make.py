@@ -17,6 +17,7 @@ from gymnasium.wrappers import TimeLimit
 
 from tfbaselines.envs import cannot_be_made, env_type_of, layers_of, spec_of
 from tfbaselines.envs.monitor import Monitor, ResultsWriter
+from tfbaselines.envs.named_wrappers import Wrapper, wrapped
 from tfbaselines.envs.normalize import normalized
 from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv, VecEnv, VecFrameStack
 from tfbaselines.envs.vec.observations import flattened
@@ -31,12 +32,9 @@ from tfbaselines.envs.wrappers import (
     with_quick_actions,
 )
 from tfbaselines.errors import UsageError, bad_argument, check_at_least, renamed, unknown
-from tfbaselines.loading import choose_workers_gl, find_in_working_directory, import_named
+from tfbaselines.loading import choose_workers_gl, find_in_working_directory
 
 WORKERS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
-
-# A wrapper of an environment, or 'module:Wrapper'.
-Wrapper = str | Callable[[gymnasium.Env], gymnasium.Env]
 
 # Arguments of make_vec_env that a run's config has under the same names.
 CONFIGURED = ("num_env", "seed", "reward_scale", "gamestate", "env_kwargs", "wrapper", "monitor_keys")
@@ -84,7 +82,7 @@ def make_env(
     if initializer is not None:
         initializer(mpi_rank, subrank)
     _check_game_options(env_type, gamestate, wrapper_kwargs)
-    env = _wrapped(_bare(env_id, env_type, env_kwargs or {}), wrapper)
+    env = wrapped(_bare(env_id, env_type, env_kwargs or {}), wrapper)
     name = env_id if isinstance(env_id, str) else getattr(env.spec, "id", "")
     check_spaces(env)
     if flatten_dict_observations:
@@ -113,24 +111,6 @@ def listed(names: str | Sequence[str] | None) -> list[str]:
     """Return a list of names from a sequence or a text with commas."""
     parts = names.split(",") if isinstance(names, str) else names or ()
     return [part.strip() for part in parts if part.strip()]
-
-
-def _wrapped(env: gymnasium.Env, wrapper: Wrapper | None) -> gymnasium.Env:
-    """Wrap an environment as if it was registered so, the first wrapper innermost."""
-    for one in [wrapper] if callable(wrapper) else listed(wrapper):
-        made = (one if callable(one) else _imported(one))(env)
-        if not isinstance(made, gymnasium.Env):
-            raise bad_argument("wrapper", one, f"it returns a Gymnasium environment, not {type(made).__name__}")
-        env = made
-    return env
-
-
-def _imported(name: str) -> Callable[[gymnasium.Env], gymnasium.Env]:
-    module, _, attribute = name.partition(":")
-    try:
-        return getattr(import_named(module), attribute)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise bad_argument("wrapper", name, f"'module:Wrapper', with a module that has it ({error!s:.200})") from None
 
 
 def _check_game_options(env_type: str, gamestate: str | None, wrapper_kwargs: dict[str, Any] | None) -> None:
@@ -257,8 +237,8 @@ def make_vec_env(
         append: continue the monitor files.
         step_timeout: seconds after which a step or reset counts as hung; for workers in processes of their own.
         restart_workers: number of workers that are replaced if they crash, raise or hang; see SubprocVecEnv.
-        wrapper: function or class around each environment, inside of its monitor; or 'module:Wrapper', several with
-            commas, the innermost first.
+        wrapper: function or class around each environment, inside of its monitor; or 'module:Wrapper' or
+            'module:Wrapper(NAME=VALUE, ...)', several with commas, the innermost first.
         monitor_keys: entries of the info at an episode's end for the monitor file and the info's 'episode' entry.
     """
     check_at_least(1, num_env=num_env)
