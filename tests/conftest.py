@@ -15,6 +15,9 @@ if WORKERS > 1:
 # Runs that tests start stop at signals, also where the tests themselves run under nohup or in a shell's background.
 heed()
 
+# Files of tests need not outlive a loss of power: a run of a second would wait a tenth of it for the disk.
+os.fsync = lambda descriptor: None
+
 # A busy machine is no defect of a property.
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")

@@ -2,6 +2,7 @@
 
 import gc
 import shutil
+from collections import Counter
 from functools import partial
 
 import gymnasium
@@ -206,8 +207,9 @@ def kept():
     """Numbers of graphs, policies, Keras models and programs of XLA in this process."""
     gc.collect()
     graph = type(compiled(tf.ones).get_concrete_function((1,)).graph)
-    objects = gc.get_objects()
-    counts = {kind: sum(isinstance(one, kind) for one in objects) for kind in (graph, BasePolicy, keras.Model)}
+    types = Counter(map(type, gc.get_objects()))
+    kinds = {kind: [one for one in types if issubclass(one, kind)] for kind in (graph, BasePolicy, keras.Model)}
+    counts = {kind: sum(types[one] for one in found) for kind, found in kinds.items()}
     return counts | {"programs": len(compiling._programs)}
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import gymnasium
 import numpy as np
+from warm import Warm
 
 from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.cli import Parser, exit_status
@@ -86,15 +87,14 @@ class Trial:
     @contextlib.contextmanager
     def start(self, *words: str, launcher: tuple[str, ...] = ()) -> Iterator[subprocess.Popen]:
         """Start a command in its own process group; its output goes to output.txt."""
+        env = os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])}
+        command = [*launcher, sys.executable, "-m", "tfbaselines.run", *words]
         with open(self.place / "output.txt", "ab") as output:
-            process = subprocess.Popen(
-                [*launcher, sys.executable, "-m", "tfbaselines.run", *words],
-                cwd=self.place,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])},
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+            if launcher:
+                files = {"stdout": output, "stderr": output}
+                process = subprocess.Popen(command, cwd=self.place, env=env, start_new_session=True, **files)
+            else:
+                process = Warm(["tfbaselines.run", *words], self.place, env, output, output)
         try:
             yield process
         finally:
