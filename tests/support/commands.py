@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -28,8 +27,7 @@ def environment(**extra):
 def start(module, *arguments, cwd, launcher=(), **extra):
     """Start ``python -m module arguments``; one of our own commands with TensorFlow imported, which saves seconds."""
     if module.startswith("tfbaselines.") and not launcher:
-        out, err = (tempfile.TemporaryFile("w+") for _ in range(2))
-        return Warm([module, *arguments], cwd, environment(**extra), out, err)
+        return Warm([module, *arguments], cwd, environment(**extra))
     command = [*launcher, sys.executable, "-m", module, *map(str, arguments)]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, cwd=cwd, env=environment(**extra), stdout=pipe, stderr=pipe, text=True)

@@ -94,7 +94,7 @@ class Trial:
                 files = {"stdout": output, "stderr": output}
                 process = subprocess.Popen(command, cwd=self.place, env=env, start_new_session=True, **files)
             else:
-                process = Warm(["tfbaselines.run", *words], self.place, env, output, output)
+                process = Warm(["tfbaselines.run", *words], self.place, env, output)
         try:
             yield process
         finally:

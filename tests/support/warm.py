@@ -13,20 +13,22 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 
 
 class Warm:
-    """A process like subprocess.Popen's, which the server has started; its output goes to files.
+    """A process like subprocess.Popen's, which the server has started.
 
     Args:
         words: the module and its arguments.
         cwd, env: its directory and its environment.
-        stdout, stderr: files, open for reading too.
+        output: a file for all of its output; None keeps it for communicate().
     """
 
-    def __init__(self, words, cwd, env, stdout, stderr):
+    def __init__(self, words, cwd, env, output=None):
         self.returncode = None
-        self.stdout, self.stderr = stdout, stderr
+        self._kept = [] if output else [tempfile.NamedTemporaryFile("w+") for _ in range(2)]  # noqa: SIM115
+        stdout, stderr = self._kept or (output, output)
         self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._connection.connect(_address())
         request = json.dumps({"words": [str(word) for word in words], "cwd": str(cwd), "env": env}).encode()
@@ -44,7 +46,7 @@ class Warm:
 
     def communicate(self, timeout=None):
         self.wait(timeout)
-        return tuple(_text(file) for file in (self.stdout, self.stderr))
+        return tuple(_text(file) for file in self._kept)
 
     def send_signal(self, number):
         if self.poll() is None:
