@@ -269,6 +269,15 @@ def test_the_state_of_another_environment_or_a_damaged_one_is_not_taken():
         episode_state(gymnasium.make("Pendulum-v1")),
     ):
         assert not restore_episode(cart_pole, wrong)
+    monitor = Monitor(cart_pole, None, allow_early_resets=True)
+    monitor.reset()
+    monitor.step(0)
+    for flag in (-1, 10**30, "x", True):
+        state = episode_state(monitor)
+        assert restore_episode(monitor, state)
+        state["layers"][0][1]["_needs_reset"] = flag
+        assert not restore_episode(monitor, state), flag
+        monitor.step(0)
     ant = gymnasium.make("Ant-v5")
     ant.reset()
     state = episode_state(ant)

@@ -176,6 +176,9 @@ def _attributes(names: tuple[str, ...]) -> tuple[Take, Give]:
 
     def give(layer: Any, state: dict[str, Any]) -> None:
         present = vars(layer)
+        if state.get("_needs_reset") and (state.get("_length") or state.get("_finished_steps")):
+            # An environment is reset in the step that ends an episode.
+            raise TypeError("the episode has ended and no other has begun")
         for name in names:
             if name in state and not _alike(state[name], present.get(name)):
                 raise TypeError(f"{name} is {state[name]!r:.50}")
@@ -194,7 +197,9 @@ def _alike(saved: Any, present: Any) -> bool:
         return not isinstance(present, bool | dict)
     if isinstance(present, np.ndarray) and present.ndim:
         return np.shape(saved) == present.shape and np.asarray(saved).dtype.kind == present.dtype.kind
-    if isinstance(present, int | float | np.number | np.bool_ | np.ndarray):
+    if isinstance(present, bool | np.bool_):
+        return isinstance(saved, bool | np.bool_)
+    if isinstance(present, int | float | np.number | np.ndarray):
         return np.ndim(saved) == 0 and np.asarray(saved).dtype.kind in "biuf"
     return isinstance(saved, list | tuple if isinstance(present, list | tuple | deque) else type(present))
 
