@@ -101,6 +101,29 @@ def test_a_video_is_recorded(saved, tmp_path):
         assert len(imageio.v3.imread(video)) == sum(lengths[:most]) + 1
 
 
+def test_every_checkpoint_is_evaluated_and_filmed(saved, tmp_path, capsys):
+    """Their steps name the films; a damaged checkpoint is left out with a warning."""
+    run = shutil.copytree(saved, tmp_path / "pole")
+    (run / "checkpoints/00007").write_bytes(b"cut short")
+    flags = [str(run), "--every_checkpoint", "--episodes=2", "--deterministic", "--video_episodes=2"]
+    assert main([*flags, "--video"]) == 0
+    out = capsys.readouterr().out
+    title, head, *rows = out.splitlines()
+    assert title == "2 episodes of each checkpoint, most likely actions"
+    assert head.split() == ["checkpoint", "steps", "mean", "std", "min", "max", "mean", "length"]
+    # Updates of 64 steps.
+    steps = {"00001": 64, "00005": 320, "00010": 640}
+    alone = evaluate(run, episodes=2, deterministic=True, checkpoint="5")
+    assert [row.split()[:2] for row in rows[:3]] == [[name, str(count)] for name, count in steps.items()]
+    assert rows[1].split()[2] == f"{alone['mean']:.2f}"
+    films = [run / f"videos/pole.{count}.video.0.step0.mp4" for count in steps.values()]
+    assert rows[3:] == [f"video: {film}" for film in films] and all(film.stat().st_size > 1000 for film in films)
+    assert main([*flags, "--json"]) == 0
+    assert [one["steps"] for one in json.loads(capsys.readouterr().out)] == [64, 320, 640]
+    assert main([*flags, "--checkpoint=5"]) == 2
+    assert "give only one of them" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

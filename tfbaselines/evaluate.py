@@ -26,9 +26,9 @@ from tfbaselines.cli.stored import (
     require_trust,
 )
 from tfbaselines.config.options import FILE_NAME
-from tfbaselines.errors import UsageError, check_at_least
+from tfbaselines.errors import UsageError, check_at_least, warn
 from tfbaselines.loading import load_tensorflow
-from tfbaselines.training.checkpoint import Checkpoints, load_tree
+from tfbaselines.training.checkpoint import Checkpoints, DamagedError, load_tree
 
 
 def evaluate(
@@ -42,6 +42,7 @@ def evaluate(
     video: str | None = None,
     trust: bool = False,
     video_episodes: int = 1,
+    video_name: str | None = None,
 ) -> dict[str, Any]:
     """Run a policy and collect the episodes.
 
@@ -57,6 +58,7 @@ def evaluate(
             render_mode='rgb_array'.
         trust: import the modules named in config.json, which runs their code.
         video_episodes: number of episodes in the video; rendering them takes most of the time.
+        video_name: beginning of the video's name; None for RUN.CHECKPOINT.
 
     Returns:
         'returns' and 'lengths' of the episodes; 'mean', 'std', 'min' and 'max' of the returns, 'mean_length', and
@@ -71,7 +73,7 @@ def evaluate(
 
         videos: list[str] = []
         if video:
-            name = "model" if path is None else film_name(Path(path))
+            name = video_name or ("model" if path is None else film_name(Path(path)))
             venv = VecVideoRecorder(venv, video, lambda step: step == 0, sys.maxsize, name, announce=videos.append)
         try:
             for episode in itertools.islice(play(model, venv, deterministic), episodes):
@@ -83,6 +85,34 @@ def evaluate(
                 venv.end_video()
     about = {"checkpoint": path, "deterministic": deterministic} | ({"videos": videos} if video else {})
     return _results(played) | about
+
+
+def evaluate_checkpoints(run: str | os.PathLike, **arguments: Any) -> list[dict[str, Any]]:
+    """Evaluate every numbered checkpoint of a run, the oldest first.
+
+    Args:
+        run: log directory of the run.
+        arguments: arguments of `evaluate`; videos are named by the steps of training, RUN.STEPS.
+
+    Returns:
+        The results of `evaluate`, each with 'steps', the environment steps of training on all ranks.
+    """
+    directory = Path(run).expanduser().resolve()
+    checkpoints = Checkpoints(directory / "checkpoints")
+    if not checkpoints.numbers:
+        raise UsageError(checkpoints.describe())
+    results = []
+    for number in checkpoints.numbers:
+        try:
+            steps = load_tree(checkpoints.named(number))["training"]["timesteps_of_all"]
+        except (DamagedError, KeyError, TypeError) as error:
+            warn(f"checkpoint {number} is left out: {error}")
+            continue
+        name = f"{directory.name}.{int(steps)}"
+        results.append(evaluate(directory, checkpoint=number, video_name=name, **arguments) | {"steps": int(steps)})
+    if not results:
+        raise UsageError(checkpoints.describe())
+    return results
 
 
 def film_name(saved: Path) -> str:
@@ -270,21 +300,46 @@ def player(name: str, description: str, episodes: int) -> Parser:
 def main(argv: list[str] | None = None) -> int:
     """Run the command and return its exit status."""
     parser = player("evaluate", "Evaluate a saved run.", episodes=20)
-    parser.add_argument("--video", metavar="DIR", help="record a video into this directory")
+    where = "record a video into this directory (without DIR: videos/ in the run's directory)"
+    parser.add_argument("--video", metavar="DIR", nargs="?", const="", help=where)
     films = "episodes in the video; rendering is slow (default %(default)s)"
     parser.add_argument("--video_episodes", type=int, default=1, help=films)
     parser.add_argument("--json", action="store_true", help="print the results as one JSON object")
+    every = "evaluate every checkpoint: a table, and with --video a film of each, named by its steps of training"
+    parser.add_argument("--every_checkpoint", action="store_true", help=every)
     args = vars(parser.parse_args(argv))
-    as_json = args.pop("json")
+    as_json, every_checkpoint = args.pop("json"), args.pop("every_checkpoint")
 
     def command() -> int:
         check_is_run(args["run"])
+        if args["video"] == "":
+            args["video"] = str(_videos_of(Path(args["run"]).expanduser()))
+        if every_checkpoint and args.pop("checkpoint") != "last":
+            raise UsageError("--checkpoint and --every_checkpoint are given: give only one of them")
         load_tensorflow()
-        result = evaluate(**args)
-        print(json.dumps(result) if as_json else in_words(result))
+        found = evaluate_checkpoints(**args) if every_checkpoint else evaluate(**args)
+        words = table_in_words if every_checkpoint else in_words
+        print(json.dumps(found) if as_json else words(found))
         return 0
 
     return exit_status(parser.prog, command)
+
+
+def _videos_of(run: Path) -> Path:
+    return (run if run.is_dir() else run.parent) / "videos"
+
+
+def table_in_words(results: list[dict[str, Any]]) -> str:
+    """Format the results of `evaluate_checkpoints` as a table, and the paths of their videos."""
+    names = ("checkpoint", "steps", "mean", "std", "min", "max", "mean length")
+    rows = [[Path(one["checkpoint"]).name, str(one["steps"])] for one in results]
+    for row, one in zip(rows, results, strict=True):
+        row += [f"{one[name]:.2f}" for name in ("mean", "std", "min", "max", "mean_length")]
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    lines = ["  ".join(word.rjust(width) for word, width in zip(row, widths, strict=True)) for row in (names, *rows)]
+    actions = "most likely actions" if results[0]["deterministic"] else "sampled actions"
+    videos = [f"video: {path}" for one in results for path in one.get("videos", ())]
+    return "\n".join([f"{len(results[0]['returns'])} episodes of each checkpoint, {actions}", *lines, *videos])
 
 
 def in_words(result: dict[str, Any]) -> str:

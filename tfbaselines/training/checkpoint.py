@@ -163,14 +163,14 @@ class Checkpoints:
 
     def describe(self) -> str:
         """Describe the checkpoints, for errors."""
-        numbers = [path.name for path in self._numbered()]
+        numbers = self.numbers
         if not numbers:
             return f"there is no checkpoint in '{self.directory}'"
         return f"no checkpoint in '{self.directory}' can be read: {', '.join(numbers)} are damaged"
 
     def named(self, name: str) -> Path:
         """Return the checkpoint 'last', 'best' or of a number; if it is missing, the error lists the existing ones."""
-        numbers = [path.name for path in self._numbered()]
+        numbers = self.numbers
         if name == "last":
             path = self.latest()
             if path is None:
@@ -183,6 +183,11 @@ class Checkpoints:
             there = f"last, best, {', '.join(numbers)}" if numbers else "there are none"
             raise UsageError(f"'{self.directory}' has no checkpoint '{name}': {there}")
         return path
+
+    @property
+    def numbers(self) -> list[str]:
+        """Names of the numbered checkpoints, the oldest first."""
+        return [path.name for path in self._numbered()]
 
     def _numbered(self) -> list[Path]:
         if not self.directory.is_dir():
