@@ -35,7 +35,17 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     packages=find_packages(include=["tfbaselines", "tfbaselines.*"]),
-    package_data={"tfbaselines": ["tuned/*.yaml", "compat/*.csv", "config/*.csv", "py.typed", "*.pyi", "algs/*/*.pyi"]},
+    package_data={
+        "tfbaselines": [
+            "tuned/*.yaml",
+            "bench/*.csv",
+            "compat/*.csv",
+            "config/*.csv",
+            "py.typed",
+            "*.pyi",
+            "algs/*/*.pyi",
+        ]
+    },
     python_requires=">=3.10,<3.14",
     install_requires=[
         "tensorflow>=2.18,<2.22",

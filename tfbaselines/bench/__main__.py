@@ -27,8 +27,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     scores.add_argument("--out", default="scores", metavar="NAME", help="writes NAME.csv and NAME.png")
     table = commands.add_parser("table", help="run what is missing of a suite, and compare with what was published")
-    table.add_argument("--suite", default="mujoco1m", help=f"{', '.join(SUITES)}, tuned (default %(default)s)")
-    table.add_argument("--algs", nargs="+", default=["ppo2"], metavar="ALG")
+    table.add_argument("--suite", default="mujoco1m", help=f"{', '.join(SUITES)}, tuned, zoo (default %(default)s)")
+    table.add_argument("--algs", nargs="+", metavar="ALG", help="default: ppo2; all that the suite zoo has")
     table.add_argument("--envs", nargs="+", metavar="ENV", help="some of the suite's; default: all")
     table.add_argument("--seeds", type=int, default=5, help="runs of each cell (default %(default)s)")
     table.add_argument("--jobs", type=int, default=1, help="runs at once (default %(default)s)")
@@ -82,7 +82,7 @@ def _table(args: argparse.Namespace) -> int:
         # Keep finished runs whatever happens later.
         table.write(args.suite, wanted, args.logs, out)
         failed += problem is not None
-        print(f"{cell.alg} {cell.env} seed {cell.seed}: {problem or 'done'}", flush=True)
+        print(f"{cell.name} {cell.env} seed {cell.seed}: {problem or 'done'}", flush=True)
     paths = table.write(args.suite, wanted, args.logs, out)
     print(paths[1].read_text(encoding="utf-8"))
     print("Wrote", *paths)

@@ -70,6 +70,9 @@ SUITES = {
 
 RESULT = "result.json"
 TUNED_SUITE = "tuned"
+# The module zoo.py has the suite of that name.
+ZOO_SUITE = "zoo"
+DEFAULT_ALG = "ppo2"
 COLUMNS = ("alg", "env", "seed", "num_timesteps", "score", "minutes", "commit")
 PAGE_COLUMNS = ("algorithm", "environment", "steps", "seeds", "mean", "deviation")
 PAGE_COLUMNS += ("interquartile mean (95 % interval)", "published", "minutes a run", "commit")
@@ -80,17 +83,26 @@ RESAMPLES, LEVEL = 2000, 0.95
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a suite, of at most `steps`; with tuned settings, which may stop it earlier, or default ones."""
+    """One run of a suite, of at most `steps`; with tuned settings, which may stop it earlier, or default ones.
+
+    Attributes:
+        tuned: the value of --tuned: True, False or a named set.
+    """
 
     alg: str
     env: str
     seed: int
     steps: float
-    tuned: bool = False
+    tuned: bool | str = False
+
+    @property
+    def name(self) -> str:
+        """Name of the algorithm and of its named set, if any."""
+        return f"{self.alg}-{self.tuned}" if isinstance(self.tuned, str) else self.alg
 
     def directory(self, logs: str) -> Path:
         """Return the log directory of the run."""
-        return Path(logs) / self.alg / self.env / str(self.seed)
+        return Path(logs) / self.name / self.env / str(self.seed)
 
     def result(self, logs: str) -> dict[str, object] | None:
         """Return the row of a finished run, or None."""
@@ -101,15 +113,22 @@ class Cell:
         return row if row["num_timesteps"] >= self.steps else None
 
 
-def cells(suite: str, algs: Iterable[str], seeds: int, envs: Iterable[str] | None, steps: float | None) -> list[Cell]:
+def cells(
+    suite: str, algs: Iterable[str] | None, seeds: int, envs: Iterable[str] | None, steps: float | None
+) -> list[Cell]:
     """List the runs of a suite, the first seed of all cells before the second.
 
-    The seeds are 0 to `seeds` - 1. None stands for all environments of the suite, and for its number of steps.
+    The seeds are 0 to `seeds` - 1. None stands for ppo2, or in the suite 'zoo' for all algorithms, for all environments
+    of the suite, and for its number of steps.
     """
-    if suite not in (*SUITES, TUNED_SUITE):
-        raise unknown("suite", suite, (*SUITES, TUNED_SUITE))
+    if suite not in (*SUITES, TUNED_SUITE, ZOO_SUITE):
+        raise unknown("suite", suite, (*SUITES, TUNED_SUITE, ZOO_SUITE))
     check_at_least(1, seeds=seeds)
-    algs = list(algs)
+    if suite == ZOO_SUITE:
+        from tfbaselines.bench import zoo
+
+        return zoo.cells(algs, seeds, envs, steps)
+    algs = [DEFAULT_ALG] if algs is None else list(algs)
     for alg in algs:
         get(alg)
     tuned = suite == TUNED_SUITE
@@ -191,7 +210,7 @@ def _run(cell: Cell, logs: str, running: _Running) -> str | None:
     directory = cell.directory(logs)
     directory.mkdir(parents=True, exist_ok=True)
     words = {"alg": cell.alg, "env": cell.env, "num_timesteps": f"{cell.steps:.0f}", "seed": cell.seed}
-    words |= {"log_path": directory, "resume": "auto"} | ({"tuned": True} if cell.tuned else {})
+    words |= {"log_path": directory, "resume": "auto"} | ({"tuned": cell.tuned} if cell.tuned else {})
     command = [sys.executable, "-m", "tfbaselines.run", *(f"--{name}={value}" for name, value in words.items())]
     with open(directory / "output.txt", "a", encoding="utf-8") as output:
         status = running.start(command, output).wait()
@@ -207,7 +226,7 @@ def _row(cell: Cell, directory: Path) -> dict[str, object]:
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     # Minutes of all parts of an interrupted run.
     minutes = load_tree(Checkpoints(directory / "checkpoints").latest())["training"]["elapsed"] / 60
-    run = {"alg": cell.alg, "env": cell.env, "seed": cell.seed, "num_timesteps": cell.steps}
+    run = {"alg": cell.name, "env": cell.env, "seed": cell.seed, "num_timesteps": cell.steps}
     found = {"score": _score(cell, directory), "minutes": round(minutes, 2)}
     return run | found | {"commit": config["git_commit"]["tfbaselines"]}
 
@@ -240,6 +259,10 @@ def interval(scores: np.ndarray) -> tuple[float, float]:
 
 def page(suite: str, rows: Any) -> str:
     """Format a Markdown table with a line for each cell."""
+    if suite == ZOO_SUITE:
+        from tfbaselines.bench import zoo
+
+        return zoo.page(rows)
     which = "after training" if suite == TUNED_SUITE else "the last ones"
     lines = [
         f"# {suite}: mean return of {EPISODES} episodes, {which}",
