@@ -100,8 +100,8 @@ def page(finished: Any) -> str:
         f"# zoo: mean return of {EPISODES} episodes of the deterministic policy after training",
         "",
         f"Published scores that are reached (at most {MARGIN:.0%} below): {reached} of {len(lines)}; not reached: "
-        f"{run - reached}; without a run: {len(lines) - run}. Published are single runs of rl-baselines3-zoo, on versions "
-        "2 and 3 of some tasks.",
+        f"{run - reached}; without a run: {len(lines) - run}. Published are single runs of rl-baselines3-zoo, on "
+        "versions 2 and 3 of some tasks.",
         "",
         f"| {' | '.join(PAGE_COLUMNS)} |",
         f"|{'---|' * len(PAGE_COLUMNS)}",
