@@ -95,6 +95,8 @@ GROUPS = {
     "TrustRegionConfig": "Of trpo_mpi and gail",
     "EpochConfig": "Epochs",
     "SpinupConfig": "Epochs",
+    "EpisodeReturn": "Episodes",
+    "EpisodeLimits": "Episodes",
     "EvaluatedConfig": "Tests",
     "SearchConfig": "Iterations and tests",
     "ReplayConfig": "Replay",
@@ -111,7 +113,7 @@ def argument_groups(name: str) -> dict[str, list[tuple[int, Argument, str]]]:
     for base in reversed(config.__mro__):
         for one in vars(base).get("__annotations__", {}) if issubclass(base, Declared) else ():
             if base.__dict__["__dataclass_fields__"][one].metadata:
-                declared[one] = f"Of {name}" if base is config else GROUPS[base.__name__]
+                declared[one] = f"Of {name}" if base is config else GROUPS.get(base.__name__, "Others")
     groups: dict[str, list[tuple[int, Argument, str]]] = {f"Of {name}": []}
     # learn's first two positions are network and env.
     for position, argument in enumerate(config.arguments().values(), start=3):

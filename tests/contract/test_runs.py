@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from algorithm_pages import unexplained
 from helpers import vec
 from small_environments import Still
 from small_runs import (
@@ -36,6 +37,7 @@ from tfbaselines.algs import get
 from tfbaselines.compiling import compiled
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.vec import VecEnv
+from tfbaselines.logs.logger import read_csv
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.training.checkpoint import Checkpoints
 from tfbaselines.training.run import Run
@@ -50,7 +52,7 @@ COMPILED += [(name, "lstm") for name in ("ppo2", "ppo", "acer", "sac")]
 
 @EVERY
 def test_one_seed_gives_one_curve(alg, eager, tmp_path):
-    """In two environments; a resumed run shows it with one."""
+    """In two environments; a resumed run shows it with one. The algorithm's page explains every column."""
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         own = {"eval_env": own_identity(alg, 1, 7), "num_test_episodes": 1}
         own = {name: value for name, value in own.items() if name in get(alg).config.arguments()}
@@ -58,6 +60,7 @@ def test_one_seed_gives_one_curve(alg, eager, tmp_path):
     assert len(rows(tmp_path / "a")) >= 2
     assert rows(tmp_path / "a").equals(rows(tmp_path / "b"))
     assert not rows(tmp_path / "a").equals(rows(tmp_path / "c"))
+    assert not unexplained(alg, read_csv(tmp_path / "a" / "progress.csv").columns)
 
 
 @EVERY
