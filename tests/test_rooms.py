@@ -9,7 +9,8 @@ PACKAGE = Path(tfbaselines.__file__).parent
 
 # Each may import those before it.
 ROOMS = (
-    *("errors", "files", "limits", "words", "loading", "compiling", "parallel", "envs", "policy", "learn", "replay"),
+    *("errors", "files", "yaml_files", "limits", "words", "loading", "compiling", "parallel", "envs", "policy"),
+    *("learn", "replay"),
     *("rollout", "config", "cli", "logs", "demos", "training", "rewards", "algs", "plot", "evaluate", "record"),
     *("check_env", "compat", "bench", "run", "__main__"),
 )

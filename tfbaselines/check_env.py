@@ -12,8 +12,8 @@ from tfbaselines.algs import ALGORITHMS
 from tfbaselines.cli import Parser, exit_status
 from tfbaselines.cli.command_line import ENV_KWARGS, own_arguments, split
 from tfbaselines.envs import env_type_of
+from tfbaselines.envs.bare import making
 from tfbaselines.envs.check import ADVICE, MISTAKE, check
-from tfbaselines.envs.make import making
 from tfbaselines.envs.vec.observations import MASK, array_parts, is_image, named_parts_of
 from tfbaselines.envs.wrappers import GOALS
 from tfbaselines.errors import check_at_least, printable

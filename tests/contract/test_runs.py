@@ -36,6 +36,7 @@ from tfbaselines import compiling
 from tfbaselines.algs import get
 from tfbaselines.compiling import compiled
 from tfbaselines.config.options import RunOptions
+from tfbaselines.envs.make import make_vec_env
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.logs.logger import read_csv
 from tfbaselines.policy.base import BasePolicy
@@ -87,11 +88,20 @@ def test_a_callback_sees_the_run_and_may_end_it(alg, eager, tmp_path):
     assert Checkpoints(tmp_path / "checkpoints").latest().name == "00003"
 
 
+# Of eight updates, the third one begins the second lesson and the sixth one the third: not the one before a stop, since
+# an episode that begins anew would be in the new lesson.
+LESSONS = [{"value": 0.0, "completion_criteria": {"measure": "progress", "threshold": 0.2}}]
+LESSONS += [{"value": 1.0, "completion_criteria": {"measure": "progress", "threshold": 0.6}}, {"value": 2.0}]
+CURRICULUM = {"environment_parameters": {"bonus": {"curriculum": LESSONS}}}
+
+
 def assert_as_uninterrupted(directory, alg, updates=8, **kwargs):
-    """As many updates at once, and with a stop at half of them."""
+    """As many updates at once, and with a stop at half of them; eight of them in the lessons of a curriculum."""
+    parameters = CURRICULUM if updates == 8 else None
 
     def env():
-        return vec(suited(alg, lambda: Still(ACTIONS[first_kind(alg)])))
+        make = suited(alg, lambda: Still(ACTIONS[first_kind(alg)]))
+        return make_vec_env(make, seed=0, flatten_dict_observations=False, env_parameters=parameters)
 
     whole = train(directory / "whole", alg, env(), updates, **kwargs)
     train(directory / "half", alg, env(), updates, run=stop_after(updates // 2), **kwargs)
@@ -100,6 +110,7 @@ def assert_as_uninterrupted(directory, alg, updates=8, **kwargs):
     resumed = train(directory / "half", alg, env(), updates, **kwargs | again)
     np.testing.assert_equal(resumed.state(), whole.state())
     assert rows(directory / "half").equals(rows(directory / "whole"))
+    assert parameters is None or rows(directory / "whole")["lesson/bonus"].iloc[-1] == 2
     assert not np.array_equal(weights(whole.policy), weights(learn(alg, env(), 0, **kwargs).policy))
 
 

@@ -53,6 +53,8 @@ class Still(gymnasium.Env):
     def __init__(self, actions=None, length=CYCLE):
         self.action_space = actions or spaces.Box(-2.0, 2.0, (2,), np.float32)
         self.length, self.time, self.taken = length, 0, []
+        # For a curriculum: it is added to every reward.
+        self.bonus = 0.0
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -62,7 +64,7 @@ class Still(gymnasium.Env):
     def step(self, action):
         self.taken.append(np.array(action))
         self.time += 1
-        return np.full(2, 0.5, np.float32), float(np.sum(action)), self.time >= self.length, False, {}
+        return np.full(2, 0.5, np.float32), float(np.sum(action)) + self.bonus, self.time >= self.length, False, {}
 
 
 class Seeing(gymnasium.Env):

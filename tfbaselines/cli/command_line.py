@@ -14,6 +14,7 @@ from tfbaselines.config.stable_baselines3 import name_here
 from tfbaselines.envs import ENV_TYPES
 from tfbaselines.envs.make import WORKERS, check_worker, env_type_of
 from tfbaselines.envs.normalize import NORMALIZE
+from tfbaselines.envs.parameters import read_parameters
 from tfbaselines.errors import UsageError, bad_argument, nearest
 from tfbaselines.limits import SEED, TIMESTEPS
 from tfbaselines.parallel.mpi import usable_cores
@@ -27,6 +28,10 @@ class Flags(Declared):
     env: str = arg("CartPole-v1", "environment id; 'module:id' imports the module first")
     env_type: str | None = arg(None, "type of environment, if the registry does not have it", choices=ENV_TYPES)
     env_kwargs: dict[str, Any] | None = arg(None, "arguments of the environment, each as --env_kwargs.NAME=VALUE")
+    env_parameters: str | None = arg(
+        None,
+        "file of samplers or of a curriculum for the environment's parameters, as ML-Agents has; several with commas",
+    )
     wrapper: str | None = arg(
         None,
         "'module:Wrapper' around each environment, or 'module:Wrapper(NAME=VALUE, ...)'; several with commas, or "
@@ -123,6 +128,9 @@ class Flags(Declared):
             if path is not None and not path.strip():
                 raise bad_argument(name, path, "a path, not an empty text")
         check_worker(self.worker, self.step_timeout, self.restart_workers)
+        if self.env_parameters is not None:
+            # The content stays with the run, not the files' names.
+            self.env_parameters = read_parameters(self.env_parameters).as_text()
 
 
 FLAGS = Flags.arguments()
@@ -137,6 +145,8 @@ EXPERIMENTS = "python -m tfbaselines.run ALG"
 ELSEWHERE = {
     "env_name": "did you mean --env?",
     "num_cpu": "did you mean --cpu?",
+    "sampler": "it is --env_parameters=FILE here",
+    "curriculum": "it is --env_parameters=FILE here",
     "extra_import": "the module comes before the id: --env=module:id",
 } | {name: f"it belongs to {EXPERIMENTS} --{name} VALUE ..." for name in ("exp_name", "data_dir", "hid", "act")}
 
@@ -229,7 +239,8 @@ def parse(
     by_length = "num_timesteps" not in given and not learn.keys().isdisjoint(algorithm.config.length_arguments)
     total_timesteps = None if by_length else flags["num_timesteps"]
     check_arguments(learn | {"seed": flags["seed"], "total_timesteps": total_timesteps}, algorithm, network)
-    return Arguments(algorithm, flags, learn, total_timesteps, dict(given), env_type, env_id)
+    content = {"env_parameters": flags["env_parameters"]} if flags["env_parameters"] is not None else {}
+    return Arguments(algorithm, flags, learn, total_timesteps, {**given, **content}, env_type, env_id)
 
 
 @contextlib.contextmanager

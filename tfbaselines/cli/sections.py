@@ -7,9 +7,7 @@ environment (`atari`) or an environment (`CartPole-v1`); the more specific secti
 as they would be typed.
 """
 
-import datetime
 import json
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,17 +19,12 @@ from tfbaselines.cli.stored import given_again, read_config
 from tfbaselines.config.options import FILE_NAME
 from tfbaselines.envs import ENV_TYPES, VERSION, env_type_of
 from tfbaselines.errors import UsageError, bad_argument, nearest, warn
-from tfbaselines.files import open_regular
+from tfbaselines.yaml_files import read_yaml
 
 TUNED = Path(__file__).parents[1] / "tuned"
 DEFAULT = "default"
 # Separates a named set of tuned settings from the environments of a section, as in 10min@CartPole-v1.
 OF_SET = "@"
-# Largest size of a file, in bytes, and number of values with aliases written out. PyYAML reads 100 kB in a second.
-LARGEST = 2**16
-MOST_VALUES = 10_000
-# Longest whole number, in bits.
-LONGEST_NUMBER = 1024
 # Number of unknown sections that are named.
 MOST_WARNINGS = 5
 # A file describes a run. These arguments are for the command alone.
@@ -43,71 +36,10 @@ Sections = dict[str, dict[str, str | bool]]
 
 def read_sections(path: Path) -> Sections:
     """Read the sections of a YAML file."""
-    import yaml
-
-    try:
-        with open_regular(path) as file:
-            text = file.read(LARGEST + 1)
-        if len(text) > LARGEST:
-            raise UsageError(f"'{path}' is too large for arguments: at most {LARGEST} bytes")
-        document = _plain(_load(text))
-    except OSError as error:
-        raise UsageError(f"'{path}' cannot be read ({(error.strerror or str(error)).lower()})") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"'{path}' is not YAML: {' '.join(str(error).split())[:200]}") from None
+    document = read_yaml(path)
     if not isinstance(document, dict) or not all(isinstance(section, dict) for section in document.values()):
         raise UsageError(f"'{path}' has no sections: write 'default:' or an environment's id, its arguments indented")
     return {str(name): _typed(section, f"{path}, section {name}") for name, section in document.items()}
-
-
-def _load(text: bytes) -> Any:
-    """Load YAML; refuse duplicate keys, where YAML takes the last one, and aliases that stand for too much."""
-    import yaml
-
-    loader = yaml.SafeLoader(text)
-    try:
-        root = loader.get_single_node()
-        _count(root, {})
-        return None if root is None else loader.construct_document(root)
-    finally:
-        loader.dispose()
-
-
-def _count(node: Any, counted: dict[int, int]) -> int:
-    """Count the values of a YAML node with aliases written out, each node once; refuse too many, and circles."""
-    import yaml
-
-    if node is None or isinstance(node, yaml.ScalarNode):
-        return 1
-    if id(node) not in counted:
-        # A node that is met again before it is counted contains itself.
-        counted[id(node)] = MOST_VALUES
-        inner = node.value
-        if isinstance(node, yaml.MappingNode):
-            keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
-            twice = next((key for key, count in keys.items() if count > 1 and key != "<<"), None)
-            if twice is not None:
-                raise yaml.YAMLError(f"'{twice}' is there twice, in line {node.start_mark.line + 1} or below")
-            inner = [part for pair in node.value for part in pair]
-        counted[id(node)] = 1 + sum(_count(part, counted) for part in inner)
-    if counted[id(node)] >= MOST_VALUES:
-        raise yaml.YAMLError(f"more than {MOST_VALUES} values, with aliases written out")
-    return counted[id(node)]
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of numbers, texts, lists and dictionaries; a date is its text, and others are refused."""
-    if isinstance(value, dict):
-        return {_plain(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, datetime.date):
-        return str(value)
-    if not isinstance(value, bool | int | float | str | None):
-        raise ValueError(f"a value of type {type(value).__name__} is no argument")
-    if isinstance(value, int) and value.bit_length() > LONGEST_NUMBER:
-        raise ValueError("a number of many digits")
-    return value
 
 
 def _typed(section: Mapping[Any, Any], place: str) -> dict[str, str]:

@@ -52,7 +52,7 @@ REQUIRED = ("alg", "network", "env", "learn", "given")
 
 ENV_NAMES = (
     *("env", "env_type", "num_env", "seed", "reward_scale", "gamestate", "worker"),
-    *("step_timeout", "restart_workers", "env_kwargs", "wrapper", "monitor_keys"),
+    *("step_timeout", "restart_workers", "env_kwargs", "wrapper", "monitor_keys", "env_parameters"),
 )
 
 PACKAGES = ("tensorflow", "tensorflow-probability", "keras", "gymnasium", "numpy", "mpi4py", "ale-py", "mujoco")
@@ -182,6 +182,10 @@ def check_config(config: Any) -> None:
     # Environments that Python's learn was given may have no id.
     if unknown or (config["env"] and "env" not in config["env"]):
         raise UsageError(f"'env' has the unknown entry '{min(unknown):.80}'" if unknown else "'env' does not name one")
+    for section in ("env", "given"):
+        text = config[section].get("env_parameters")
+        if text is not None and not (isinstance(text, str) and text.startswith("[")):
+            raise UsageError(f"'env_parameters' of '{section}' is not the content of files")
     for name in ENV_NAMES:
         if name in config["env"]:
             FLAGS[name].checked(config["env"][name])

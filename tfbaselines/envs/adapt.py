@@ -285,8 +285,10 @@ def describe_env(env: Any, seed: int | None, flatten: bool) -> dict[str, Any]:
     if flatten and type(one).__name__ == "FlattenObservation":
         one = one.env
     kwargs = env_arguments(one)
+    parameters = getattr(inner, "parameters", None)
+    described = {} if parameters is None else {"env_parameters": parameters.as_text()}
     own = {"env": one.spec.id, "num_env": inner.num_envs, "seed": seed, "reward_scale": scale}
-    return own | {"env_kwargs": kwargs or None, "normalize": normalized, "flatten": flatten}
+    return own | {"env_kwargs": kwargs or None, "normalize": normalized, "flatten": flatten} | described
 
 
 # Value of max_episode_steps for gymnasium.make.

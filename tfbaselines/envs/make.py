@@ -1,24 +1,25 @@
 """Make vector environments from an environment's id, wrapped as in baselines."""
 
-import contextlib
 import dataclasses
 import importlib
 import itertools
 import os
 import re
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import gymnasium
 from gymnasium.wrappers import TimeLimit
 
-from tfbaselines.envs import cannot_be_made, env_type_of, layers_of, spec_of
+from tfbaselines.envs import env_type_of, layers_of, spec_of
+from tfbaselines.envs.bare import bare
 from tfbaselines.envs.monitor import Monitor, ResultsWriter
 from tfbaselines.envs.named_wrappers import Wrapper, wrapped
 from tfbaselines.envs.normalize import normalized
+from tfbaselines.envs.parameterized import parameterized
+from tfbaselines.envs.parameters import EnvParameters, read_parameters
 from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv, VecEnv, VecFrameStack
 from tfbaselines.envs.vec.observations import flattened
 from tfbaselines.envs.vec.worker import EnvironmentFault, begin, check_spaces, environment_name, id_of, why
@@ -27,17 +28,16 @@ from tfbaselines.envs.wrappers import (
     ClipActions,
     RewardScaler,
     clipped,
-    in_new_form,
-    is_environment,
-    with_quick_actions,
 )
-from tfbaselines.errors import UsageError, bad_argument, check_at_least, renamed, unknown
+from tfbaselines.errors import bad_argument, check_at_least, renamed, unknown
 from tfbaselines.loading import choose_workers_gl, find_in_working_directory
 
 WORKERS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
 
 # Arguments of make_vec_env that a run's config has under the same names.
-CONFIGURED = ("num_env", "seed", "reward_scale", "gamestate", "env_kwargs", "wrapper", "monitor_keys")
+CONFIGURED = (
+    *("num_env", "seed", "reward_scale", "gamestate", "env_kwargs", "wrapper", "monitor_keys", "env_parameters"),
+)
 
 # Types of environments that draw their pictures without OpenGL.
 WITHOUT_GL = ("atari", "box2d", "classic_control", "toy_text")
@@ -71,6 +71,7 @@ def make_env(
     append: bool = False,
     wrapper: Wrapper | None = None,
     monitor_keys: str | Sequence[str] | None = None,
+    parameters: EnvParameters | None = None,
 ) -> gymnasium.Env:
     """Make one environment with its monitor and wrappers; make_vec_env explains the arguments.
 
@@ -78,11 +79,17 @@ def make_env(
         env_id: a registered id, or a function that makes the environment.
         subrank: number of the environment within the rank; added to the seed.
         logger_dir: directory of `RANK.SUBRANK.monitor.csv`; None writes no file.
+        parameters: parameters that samplers and lessons set; None for none.
     """
     if initializer is not None:
         initializer(mpi_rank, subrank)
     _check_game_options(env_type, gamestate, wrapper_kwargs)
-    env = wrapped(_bare(env_id, env_type, env_kwargs or {}), wrapper)
+
+    def make(arguments: dict[str, float]) -> gymnasium.Env:
+        return wrapped(bare(env_id, env_type, {**(env_kwargs or {}), **arguments}), wrapper)
+
+    makes = env_id if callable(env_id) else None
+    env = parameterized(make, makes, parameters, None if seed is None else seed + subrank)
     name = env_id if isinstance(env_id, str) else getattr(env.spec, "id", "")
     check_spaces(env)
     if flatten_dict_observations:
@@ -140,55 +147,6 @@ def _has(env: Any, wrapper: type, before: type | tuple[()] = ()) -> bool:
     return any(isinstance(layer, wrapper) for layer in outside)
 
 
-def _bare(env_id: str | Callable[..., gymnasium.Env], env_type: str, env_kwargs: dict[str, Any]) -> gymnasium.Env:
-    if callable(env_id):
-        env = env_id(**env_kwargs)
-        if not (isinstance(env, gymnasium.Env) or is_environment(env)):
-            raise bad_argument("env", type(env).__name__, "a function that makes a Gymnasium environment")
-        return in_new_form(env)
-    if env_type == "atari":
-        from tfbaselines.envs.atari import make_atari
-
-        with making(env_id, env_type, env_kwargs):
-            # The gray scale of ALE, which its vector environment uses too.
-            return make_atari(env_id, **{"obs_type": "grayscale", **env_kwargs})
-    with making(env_id, env_type, env_kwargs):
-        # Vector environments check the order and the results of calls: two layers less in every step.
-        spec = dataclasses.replace(spec_of(env_id), order_enforce=False)
-        env = in_new_form(gymnasium.make(spec, disable_env_checker=True, **env_kwargs))
-        env = with_quick_actions(env)
-    _without_mujoco_log()
-    return env
-
-
-@contextlib.contextmanager
-def making(env_id: str, env_type: str, env_kwargs: dict[str, Any]) -> Iterator[None]:
-    """Turn the exceptions of making a registered environment into a UsageError of one line."""
-    try:
-        yield
-    except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
-        raise cannot_be_made(env_id, env_type, error) from None
-    except TypeError as error:
-        if "'render_mode'" in str(error):
-            raise UsageError(f"no pictures of {env_id}: it takes no render_mode") from None
-        raise bad_argument(
-            "env_kwargs", env_kwargs, f"use arguments of {env_id}, --env_kwargs.NAME=VALUE ({error})"
-        ) from None
-    except (UsageError, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        raise EnvironmentFault(f"environment '{env_id}' cannot be made: {why(error)}") from error
-
-
-def _without_mujoco_log() -> None:
-    """Keep MuJoCo from writing MUJOCO_LOG.TXT; its warnings still go to the console."""
-    settings = getattr(sys.modules.get("mujoco"), "MjLogConfig", None)
-    if settings is not None:
-        present = settings.get()
-        present.logto_file = False
-        present.set()
-
-
 def _monitor_paths(logger_dir: str | None, mpi_rank: int, count: int, first: int = 0) -> list[str]:
     return [os.path.join(logger_dir, f"{mpi_rank}.{first + i}") for i in range(count)] if logger_dir else []
 
@@ -217,6 +175,7 @@ def make_vec_env(
     restart_workers: int = 0,
     wrapper: Wrapper | None = None,
     monitor_keys: str | Sequence[str] | None = None,
+    env_parameters: Any = None,
 ) -> VecEnv:
     """Make several environments that are stepped together.
 
@@ -240,7 +199,9 @@ def make_vec_env(
         wrapper: function or class around each environment, inside of its monitor; or 'module:Wrapper' or
             'module:Wrapper(NAME=VALUE, ...)', several with commas, the innermost first.
         monitor_keys: entries of the info at an episode's end for the monitor file and the info's 'episode' entry.
+        env_parameters: samplers and curricula; see parameters.read_parameters.
     """
+    parameters = read_parameters(env_parameters)
     check_at_least(1, num_env=num_env)
     check_worker(worker, step_timeout, restart_workers)
     if any(isinstance(value, str) and ":" in value for value in (env_kwargs or {}).values()):
@@ -254,7 +215,7 @@ def make_vec_env(
     seed = None if seed is None else seed + RANKS_APART * mpi_rank
     game = _native_game(env_id) if env_type == "atari" and not made_by_function else None
     plain = not (force_dummy or worker or env_kwargs or initializer or start_index or gamestate or reward_scale != 1)
-    plain = plain and not (wrapper or monitor_keys)
+    plain = plain and not (wrapper or monitor_keys or parameters)
     if game is not None and plain and set(wrapper_kwargs or {}) <= {"episode_life", "clip_rewards"}:
         from tfbaselines.envs.vec.native_atari import NativeAtariVecEnv
 
@@ -276,12 +237,16 @@ def make_vec_env(
         initializer=initializer,
         wrapper=wrapper,
         monitor_keys=monitor_keys,
+        parameters=parameters,
     )
     spec = None if made_by_function else spec_of(env_id)
     makers = [_Maker(spec, make, start_index + i, seed, append) for i in range(num_env)]
     if force_dummy or worker in (None, "dummy"):
-        return DummyVecEnv(makers)
-    return WORKERS[worker](makers, step_timeout=step_timeout, restart_workers=restart_workers)
+        env = DummyVecEnv(makers)
+    else:
+        env = WORKERS[worker](makers, step_timeout=step_timeout, restart_workers=restart_workers)
+    env.parameters = parameters
+    return env
 
 
 @dataclasses.dataclass(frozen=True)
@@ -358,7 +323,7 @@ def build_env(
     Args:
         config: env (the id), normalize (see envs.normalize.normalized), flatten (flatten_dict_observations),
             and arguments of make_vec_env; missing keys have defaults.
-        training: False freezes the statistics of VecNormalize.
+        training: False freezes the statistics of VecNormalize, and takes a curriculum's last lesson.
         logger_dir: as for make_vec_env, like the rest.
     """
     env_type, env_id = env_type_of(config["env"], config.get("env_type"))
@@ -370,6 +335,8 @@ def build_env(
     if (config.get("env_kwargs") or {}).get("render_mode"):
         worker = _drawing_worker(worker, env_type)
     own = {name: config[name] for name in CONFIGURED if config.get(name) is not None}
+    if own.get("env_parameters") and not training:
+        own["env_parameters"] = read_parameters(own["env_parameters"]).of_last_lesson()
     flatten = config.get("flatten", True)
     place = {"logger_dir": logger_dir, "append": append, "mpi_rank": mpi_rank}
     env = make_vec_env(env_id, env_type, worker=worker, flatten_dict_observations=flatten, **own, **place, **limits)

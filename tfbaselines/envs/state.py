@@ -74,14 +74,14 @@ def episode_state(env: gymnasium.Env, failed: Failed = warn_once) -> dict[str, A
 
 def restore_episode(env: gymnasium.Env, state: dict[str, Any], failed: Failed = warn_once) -> bool:
     """Restore the result of `episode_state`; return False if it is damaged or of another environment."""
-    layers = list(layers_of(env))
     try:
         names = [name for name, _ in state["layers"]]
     except (KeyError, TypeError, ValueError):
         return False
-    if names != [type(layer).__name__ for layer in layers]:
+    if names != [type(layer).__name__ for layer in layers_of(env)]:
         return False
-    for layer, (_, saved) in zip(layers, state["layers"], strict=True):
+    # One layer after the other: ParameterizedEnv makes the layers inside of it anew.
+    for layer, (_, saved) in zip(layers_of(env), state["layers"], strict=True):
         ways = _ways(type(layer))
         if ways is None:
             return False

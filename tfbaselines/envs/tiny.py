@@ -202,18 +202,29 @@ class ImageClassificationEnv(_Tiny):
 
 
 class SparseMazeEnv(_Tiny):
-    """A square of size x size rooms with reward 1 in the far corner and 0 elsewhere; a time limit ends the episode."""
+    """A square of size x size rooms with reward 1 in the far corner and 0 elsewhere; a time limit ends the episode.
+
+    Args:
+        size: rooms in a row and in a column.
+        episode_len: steps after which the episode is truncated.
+        distance: moves from the first room to the far corner, for a curriculum; the first room is any of the rooms
+            this far away. None begins in the near corner.
+    """
 
     MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
 
-    def __init__(self, size: int = 5, episode_len: int = 100) -> None:
+    def __init__(self, size: int = 5, episode_len: int = 100, distance: float | None = None) -> None:
         super().__init__(episode_len, timeout=True)
+        self._distance = 2 * (size - 1) if distance is None else min(max(1, round(distance)), 2 * (size - 1))
         self.observation_space = spaces.MultiDiscrete([size, size])
         self.action_space = spaces.Discrete(4)
         self._size = size
 
     def _begin(self) -> np.ndarray:
-        self._room = np.zeros(2, np.int64)
+        # The distance from the far corner is what is missing in the row and in the column.
+        least, most = max(0, self._distance - self._size + 1), min(self._distance, self._size - 1)
+        missing = least if least == most else int(self.np_random.integers(least, most + 1))
+        self._room = self._size - 1 - np.array([missing, self._distance - missing])
         return self._room.copy()
 
     def _react(self, action: Any) -> tuple[np.ndarray, float]:

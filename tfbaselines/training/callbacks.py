@@ -92,6 +92,12 @@ class StopAt:
         return False
 
 
+def stops_of(config: Any) -> list[StopAt]:
+    """Return the callbacks that end a run at the scores in its arguments."""
+    bounds = (getattr(config, name, None) for name in ("max_total_reward", "stop_max_score"))
+    return [StopAt(bound) for bound in bounds if bound is not None]
+
+
 class StopWithoutGain:
     """End the run when its mean return stops rising.
 

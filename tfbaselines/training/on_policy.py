@@ -169,6 +169,8 @@ class BatchRun(OnPolicyRun):
         rollouts_per_update: batches of steps in an update.
     """
 
+    episodes_of_all_ranks = True
+
     def __init__(
         self,
         algorithm: Algorithm,

@@ -29,7 +29,7 @@ from tfbaselines.logs.statistics import EPISODES_IN_MEAN
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.mpi import Together, one_blas_thread
 from tfbaselines.policy.layers import available, set_precision
-from tfbaselines.training.callbacks import Callbacks, StopAt
+from tfbaselines.training.callbacks import Callbacks, stops_of
 from tfbaselines.training.clock import Clock, Plan, Rates, make_progress
 from tfbaselines.training.guards import (
     FiniteCheck,
@@ -40,6 +40,7 @@ from tfbaselines.training.guards import (
     release_earlier_runs,
     seed_everything,
 )
+from tfbaselines.training.lessons import lessons_of
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.saving import RunState, Saving, describe_run
 from tfbaselines.training.testing import Scores, Tester, limit_episodes, make_tester
@@ -70,6 +71,7 @@ class Run:
         clock: counters of updates, steps and seconds.
         scores: latest episodes of training and of tests.
         columns: further columns of the logs by name, for callbacks.
+        episodes_of_all_ranks: `episodes` has the episodes of all ranks.
 
     Args:
         algorithm, config, plan: see the attributes.
@@ -79,6 +81,8 @@ class Run:
         scores: latest episodes; None for Scores().
         eval_env: environments that the algorithm evaluates on by itself; None for tests as the config declares them.
     """
+
+    episodes_of_all_ranks = False
 
     def __init__(
         self,
@@ -121,8 +125,7 @@ class Run:
         self.environments: Any = None
         self.model: PolicyModel | None = None
         self.columns: dict[str, float] = {}
-        bounds = (getattr(config, name, None) for name in ("max_total_reward", "stop_max_score"))
-        self._callbacks = Callbacks(self.options.callback, *(StopAt(bound) for bound in bounds if bound is not None))
+        self._callbacks = Callbacks(self.options.callback, *stops_of(config), *lessons_of(self.normalized))
         self._paused: Callable[[], AbstractContextManager] = nullcontext
         self._finite = FiniteCheck(self.options.on_nan == "skip", self.comm, self._where)
         self._signals = StopSignals()
@@ -211,6 +214,7 @@ class Run:
     timesteps = property(attrgetter("clock.timesteps"), doc="Environment steps of this rank so far.")
     elapsed = property(attrgetter("clock.elapsed"), doc="Seconds so far, including the runs that this one continues.")
     fps = property(attrgetter("clock.fps"), doc="Environment steps per second since the last row of the logs.")
+    paused = property(attrgetter("_paused"), doc="Context in which no thread changes the model and the environments.")
     fraction_left = property(attrgetter("clock.fraction_left"), doc="1 in the first update, falling to nearly 0.")
 
     @property

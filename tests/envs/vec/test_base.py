@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from tfbaselines.envs import tiny
 from tfbaselines.envs.adapt import as_vec_env
-from tfbaselines.envs.make import making
+from tfbaselines.envs.bare import making
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.tiny import ConstantRewardEnv, NaNEnv
 from tfbaselines.envs.vec import (

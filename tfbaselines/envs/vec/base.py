@@ -9,7 +9,7 @@ first observation of the next episode, ``infos[i]["final_observation"]`` is the 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import cloudpickle
@@ -31,11 +31,13 @@ class VecEnv(ABC):
     Attributes:
         restored: `restore` restored the episodes too, so that steps continue them without a reset.
         render_fps: frame rate of an environment's metadata.
+        parameters: samplers and curricula of the environments' parameters (envs/parameters.py); None for none.
     """
 
     closed = False
     restored = False
     render_fps: Any = None
+    parameters: Any = None
 
     def __init__(self, num_envs: int, observation_space: spaces.Space, action_space: spaces.Space) -> None:
         self.num_envs = num_envs
@@ -113,6 +115,10 @@ class VecEnv(ABC):
         given = f"max_ep_reward={reward}" if steps is None else f"max_ep_len={steps}"
         raise UsageError(f"{given}: {type(self).__name__} cannot cut episodes, give None")
 
+    def set_parameters(self, values: Mapping[str, Any]) -> None:
+        """Give the environments, made with env_parameters, other numbers or samplers from their next resets on."""
+        raise UsageError(f"env_parameters: {type(self).__name__} has none")
+
     def rest(self, number: int) -> bool:
         """Leave an environment out of the steps until the next reset(); return whether that is possible.
 
@@ -188,6 +194,9 @@ class VecEnvWrapper(VecEnv):
 
     def limit_episodes(self, steps: int | None = None, reward: float | None = None) -> None:
         self.venv.limit_episodes(steps, reward)
+
+    def set_parameters(self, values: Mapping[str, Any]) -> None:
+        self.venv.set_parameters(values)
 
     def rest(self, number: int) -> bool:
         return self.venv.rest(number)

@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from typing import Any
@@ -82,7 +82,8 @@ class Workers:
         )
         # The last command to each worker, its data, and the time it was sent.
         self._asked: list[tuple[str, Any, float]] = [("", None, 0.0)] * count
-        self._limit: list[tuple[int | None, float | None]] | None = None
+        # Latest data of the commands that a worker's replacement gets too.
+        self._standing: dict[str, Any] = {}
         self.steps = 0
         self.names = [environment_name(i, None) for i in range(len(env_fns))]
         if getattr(multiprocessing.current_process(), "_inheriting", False):
@@ -164,8 +165,17 @@ class Workers:
         return [answer for share in answers for answer in (share or [])]
 
     def limit(self, steps: int | None, reward: float | None) -> None:
-        self._limit = [(steps, reward)] * self._in_series
-        self.ask_all("limit", [self._limit] * len(self))
+        """Cut episodes after `steps` steps, and at a return."""
+        self._tell("limit", [(steps, reward)] * self._in_series)
+
+    def set_parameters(self, values: Mapping[str, Any]) -> None:
+        """Give parameters to the environments, from their next resets on."""
+        self._tell("set_parameters", dict(values))
+
+    def _tell(self, command: str, data: Any) -> None:
+        """Send every worker a command with the same data, and every replacement of a worker later."""
+        self._standing[command] = data
+        self.ask_all(command, [data] * len(self))
 
     def reset(self, number: int) -> list[tuple[Any, dict[str, Any]]]:
         """Return the answer to 'reset', of the worker or of its replacement."""
@@ -247,8 +257,8 @@ class Workers:
         if self._memory:
             self._send_memory(number)
             self._answer(number)
-        if self._limit is not None:
-            self.send(number, "limit", self._limit)
+        for command, data in self._standing.items():
+            self.send(number, command, data)
             self._answer(number)
         self.send(number, "reset")
         return self._answer(number)

@@ -1,12 +1,13 @@
 """Vector environments of Gymnasium environments, in this process and in processes of their own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 
 from tfbaselines.envs.episode_limits import limited
+from tfbaselines.envs.parameterized import assign_parameters
 from tfbaselines.envs.state import full_state, joined_states, restore_full_state, separate_states
 from tfbaselines.envs.vec.base import StepResult, VecEnv
 from tfbaselines.envs.vec.observations import AFTER_RESET, Fit, NumberChecks, Observations
@@ -78,6 +79,10 @@ class DummyVecEnv(VecEnv):
 
     def limit_episodes(self, steps: int | None = None, reward: float | None = None) -> None:
         self.envs = [limited(env, steps, reward) for env in self.envs]
+
+    def set_parameters(self, values: Mapping[str, Any]) -> None:
+        for env in self.envs:
+            assign_parameters(env, values)
 
     def rest(self, number: int) -> bool:
         self._awake.remove(number)
@@ -192,6 +197,9 @@ class SubprocVecEnv(VecEnv):
 
     def limit_episodes(self, steps: int | None = None, reward: float | None = None) -> None:
         self._workers.limit(steps, reward)
+
+    def set_parameters(self, values: Mapping[str, Any]) -> None:
+        self._workers.set_parameters(values)
 
     def step_async(self, actions: np.ndarray) -> None:
         self.check_actions(actions)

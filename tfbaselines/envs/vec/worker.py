@@ -27,6 +27,7 @@ from gymnasium import spaces
 
 import tfbaselines
 from tfbaselines.envs.episode_limits import limited
+from tfbaselines.envs.parameterized import assign_parameters
 from tfbaselines.envs.state import full_state, restore_full_state
 from tfbaselines.envs.vec.base import CloudpickleWrapper
 from tfbaselines.envs.vec.observations import AFTER_RESET, Fit, Misfit, Observations, fault_of_space, with_named_parts
@@ -351,6 +352,10 @@ class _Share:
 
     def limit(self, limits: list[tuple[int | None, float | None]]) -> None:
         self.envs = [limited(env, *limit) for env, limit in zip(self.envs, limits, strict=True)]
+
+    def set_parameters(self, values: dict[str, Any]) -> None:
+        for env in self.envs:
+            assign_parameters(env, values)
 
     def render(self, _: Any) -> list[Any]:
         return [picture(env) for env in self.envs]
