@@ -56,8 +56,7 @@ class Run:
     """Run one algorithm; callbacks get this object after every update (training/callbacks.py).
 
     Attributes:
-        name: name of the algorithm.
-        algorithm: declaration of the algorithm.
+        name, algorithm: name and declaration of the algorithm.
         env: environments of training, wrapped as the algorithm declares.
         envs: environments of each worker, wrapped.
         normalized: environments with the normalization of the model.
