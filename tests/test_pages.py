@@ -79,9 +79,16 @@ def run_command(module, words):
         assert getattr(own, "command", own.main)(words) == 0, f"{module} {' '.join(words)}"
 
 
+def run_once(text, done):
+    """Run the commands of a text that the page has not run yet."""
+    for command in commands_of(text):
+        if command not in done:
+            run_command(*command)
+            done.append(command)
+
+
 def run_block(block, directory, done):
-    for command in commands_of("\n".join(block.before)):
-        run_command(*command)
+    run_once("\n".join(block.before), done)
     if block.language == "python":
         run_python(block.text, directory)
     elif block.language == "yaml":
@@ -89,10 +96,7 @@ def run_block(block, directory, done):
         if file_name(block.text, None) is None:
             run_command("tfbaselines.run", ["--config=my.yaml", "--env=Pendulum-v1", "--alg=ppo2"])
     else:
-        for command in commands_of(block.text):
-            if command not in done:
-                run_command(*command)
-                done.append(command)
+        run_once(block.text, done)
 
 
 WITH_BLOCKS = [page for page in pages() if any(block.reason is None for block in blocks(page))]
@@ -117,7 +121,7 @@ def test_every_block_of_a_page_runs_in_an_empty_directory(page, tmp_path, monkey
         assert (tmp_path / path).exists(), path
     if page.name == "callbacks.md":
         # The callback of the page.
-        assert len(re.findall(r"^2560 [\d.]+ [\d.]+$", capfd.readouterr().out, re.MULTILINE)) == 1
+        assert len(re.findall(r"^1280 [\d.]+ [\d.]+$", capfd.readouterr().out, re.MULTILINE)) == 1
 
 
 def test_what_pages_name_is_found_by_name(tmp_path, monkeypatch, eager):
