@@ -115,7 +115,7 @@ class Monitor(gymnasium.Wrapper):
         self._reward += reward if reward.__class__ is float else _number(reward)
         self._length += 1
         if terminated or truncated:
-            info = self._end_episode(info)
+            info = self.end_episode(info)
         return obs, reward, terminated, truncated, info
 
     def close(self) -> None:
@@ -136,7 +136,17 @@ class Monitor(gymnasium.Wrapper):
         """Return the end of each finished episode in seconds after the monitor's start."""
         return self._times
 
-    def _end_episode(self, info: dict[str, Any]) -> dict[str, Any]:
+    def progress(self) -> tuple[float, int]:
+        """Return the sum of rewards and the number of steps of the current episode."""
+        return self._reward, self._length
+
+    def set_progress(self, reward: float, length: int) -> None:
+        """Set the result of `progress`, after steps that another object took and counted."""
+        self._reward = reward
+        self._length = length
+
+    def end_episode(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Record the episode that ended; return its last info with the entry `episode`."""
         self._needs_reset = True
         elapsed = time.time() - self.t_start
         self._rewards.append(self._reward)
