@@ -27,8 +27,13 @@ class ReturnLimit(gymnasium.Wrapper):
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
+        reached = self.count(reward)
+        return obs, reward, terminated, truncated or reached, info
+
+    def count(self, reward: SupportsFloat) -> bool:
+        """Add a reward to the return; return whether the limit is reached."""
         self._return += float(reward)
-        return obs, reward, terminated, truncated or self._return >= self._limit, info
+        return self._return >= self._limit
 
 
 def limited(env: gymnasium.Env, steps: int | None = None, reward: float | None = None) -> gymnasium.Env:

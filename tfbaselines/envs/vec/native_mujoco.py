@@ -22,6 +22,7 @@ import numpy as np
 from gymnasium.wrappers import TimeLimit
 
 from tfbaselines.envs import layers_of
+from tfbaselines.envs.episode_limits import ReturnLimit
 from tfbaselines.envs.monitor import Monitor
 from tfbaselines.envs.mujoco import task_of
 from tfbaselines.envs.vec.base import LAST, StepResult
@@ -61,9 +62,9 @@ class NativeMujocoVecEnv(DummyVecEnv):
         self._counts.take(self.envs)
         return obs
 
-    def limit_episodes(self, steps: int) -> None:
+    def limit_episodes(self, steps: int | None = None, reward: float | None = None) -> None:
         self._counts.give()
-        super().limit_episodes(steps)
+        super().limit_episodes(steps, reward)
         self._counts.take(self.envs)
 
     def step_async(self, actions: np.ndarray) -> None:
@@ -167,6 +168,8 @@ class Counts:
         """Continue from the counts of environments."""
         self.monitors = [next(one for one in layers_of(env) if isinstance(one, Monitor)) for env in envs]
         self._limits = [[one for one in layers_of(env) if isinstance(one, TimeLimit)] for env in envs]
+        returns = [[one for one in layers_of(env) if isinstance(one, ReturnLimit)] for env in envs]
+        self._return_limits = returns if any(returns) else None
         self._returns = [monitor.progress()[0] for monitor in self.monitors]
         self._lengths = np.array([monitor.progress()[1] for monitor in self.monitors])
         # Steps that the monitors and limits have counted, and those until the next truncation.
@@ -179,15 +182,21 @@ class Counts:
         return self._lengths[i] + min(left, default=np.inf)
 
     def count(self, rewards: np.ndarray, awake: list[int]) -> np.ndarray:
-        """Count a step; return which episodes reach a time limit."""
+        """Count a step; return which episodes reach a limit."""
         # Python's numbers: a monitor writes whole returns of whole rewards.
-        self._returns = [total + reward for total, reward in zip(self._returns, rewards.tolist(), strict=True)]
-        if len(awake) == len(self._lengths):
+        numbers = rewards.tolist()
+        self._returns = [total + reward for total, reward in zip(self._returns, numbers, strict=True)]
+        if len(awake) == len(numbers):
             self._lengths += 1
-            return self._lengths >= self._ends
-        self._lengths[awake] += 1
-        ended = np.zeros(len(self._lengths), bool)
-        ended[awake] = self._lengths[awake] >= self._ends[awake]
+            ended = self._lengths >= self._ends
+        else:
+            self._lengths[awake] += 1
+            ended = np.zeros(len(numbers), bool)
+            ended[awake] = self._lengths[awake] >= self._ends[awake]
+        if self._return_limits is not None:
+            for i in awake:
+                for limit in self._return_limits[i]:
+                    ended[i] |= limit.count(numbers[i])
         return ended
 
     def give(self, *numbers: int) -> None:
