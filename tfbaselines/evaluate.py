@@ -279,7 +279,7 @@ def environments(
         raise UsageError("the run's environments were not made from an id: give them as env in Python")
     algorithm = get(config["alg"]) if "alg" in config else None
     own = {"flatten": algorithm is None or not algorithm.dict_observations, "normalize": False} | config["env"]
-    own |= {"num_env": num_env, "seed": seed, "worker": None}
+    own |= {"num_env": num_env, "seed": seed, "worker": None, "env_threads": None}
     env = around(build_env(rendered(own, render_mode) if render_mode else own, training=False))
     return env if algorithm is None else algorithm.wrap(env)
 

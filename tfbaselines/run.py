@@ -332,7 +332,7 @@ def _test_env(args: Arguments, config: dict[str, Any], count: int) -> Any:
     """Make environments for evaluation, with other seeds than training, that write no files."""
     from tfbaselines.envs.make import build_env
 
-    own = {"num_env": count, "seed": args.seed + EVAL_SEEDS_APART, "worker": None}
+    own = {"num_env": count, "seed": args.seed + EVAL_SEEDS_APART, "worker": None, "env_threads": None}
     return build_env(config["env"] | own, training=False, mpi_rank=mpi.world().rank)
 
 
@@ -362,7 +362,7 @@ def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
     if not shown:
         films = "`python -m tfbaselines.evaluate LOGDIR --video DIR` records them"
         print(f"no display: playing {EPISODES_WITHOUT_DISPLAY} episodes unseen; {films}", flush=True)
-    env_config = config["env"] | {"num_env": 1, "worker": None}
+    env_config = config["env"] | {"num_env": 1, "worker": None, "env_threads": None}
     env = build_env(rendered(env_config, "human") if shown else env_config, training=False)
     limit_as_trained(env, args.algorithm, args.learn)
     env = args.algorithm.wrap(env)

@@ -11,10 +11,10 @@ from tfbaselines.config.config import Declared, arg
 from tfbaselines.config.groups import Network, network_named
 from tfbaselines.config.options import EXCHANGES, ON_NAN, PRECISIONS, ROWS
 from tfbaselines.config.stable_baselines3 import name_here
-from tfbaselines.envs import ENV_TYPES
-from tfbaselines.envs.make import WORKERS, check_worker, env_type_of
+from tfbaselines.envs import ENV_TYPES, env_type_of
 from tfbaselines.envs.normalize import NORMALIZE
 from tfbaselines.envs.parameters import read_parameters
+from tfbaselines.envs.workers import WORKERS, check_worker
 from tfbaselines.errors import UsageError, bad_argument, nearest
 from tfbaselines.limits import SEED, TIMESTEPS
 from tfbaselines.parallel.mpi import usable_cores
@@ -115,7 +115,13 @@ class Flags(Declared):
         choices=EXCHANGES,
     )
     worker: str | None = arg(
-        None, "where environments run: in this process or in processes of their own", choices=tuple(WORKERS)
+        None,
+        "where environments run: in this process, natively in its threads, or in processes of their own; None for the "
+        "fastest of the first two",
+        choices=WORKERS,
+    )
+    env_threads: int | None = arg(
+        None, "threads that step native MuJoCo environments; None for the cores of this rank", at_least=1, limit=10**3
     )
     step_timeout: float | None = arg(None, "seconds for an environment's step, with --worker=subproc or shmem", above=0)
     restart_workers: int = arg(
@@ -127,7 +133,7 @@ class Flags(Declared):
             path = getattr(self, name)
             if path is not None and not path.strip():
                 raise bad_argument(name, path, "a path, not an empty text")
-        check_worker(self.worker, self.step_timeout, self.restart_workers)
+        check_worker(self.worker, self.step_timeout, self.restart_workers, self.env_threads)
         if self.env_parameters is not None:
             # The content stays with the run, not the files' names.
             self.env_parameters = read_parameters(self.env_parameters).as_text()

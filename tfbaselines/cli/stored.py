@@ -51,7 +51,7 @@ LARGEST = 2**20
 REQUIRED = ("alg", "network", "env", "learn", "given")
 
 ENV_NAMES = (
-    *("env", "env_type", "num_env", "seed", "reward_scale", "gamestate", "worker"),
+    *("env", "env_type", "num_env", "seed", "reward_scale", "gamestate", "worker", "env_threads"),
     *("step_timeout", "restart_workers", "env_kwargs", "wrapper", "monitor_keys", "env_parameters"),
 )
 

@@ -30,7 +30,8 @@ Coefficient = Annotated[float | str | Callable[[float], float], "schedule", "coe
 NetworkSpec = str | Callable[..., Any]
 # Arguments of the command line and of `make_vec_env` that `learn` does not have.
 OF_ENVIRONMENTS = (
-    *("num_env", "env_type", "env_kwargs", "reward_scale", "worker", "step_timeout", "restart_workers", "wrapper"),
+    *("num_env", "env_type", "env_kwargs", "reward_scale", "worker", "env_threads", "step_timeout", "restart_workers"),
+    "wrapper",
 )
 
 DEFAULT_TIMESTEPS = 1e6

@@ -20,22 +20,22 @@ from tfbaselines.envs.named_wrappers import Wrapper, wrapped
 from tfbaselines.envs.normalize import normalized
 from tfbaselines.envs.parameterized import parameterized
 from tfbaselines.envs.parameters import EnvParameters, read_parameters
-from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv, VecEnv, VecFrameStack
+from tfbaselines.envs.vec import VecEnv, VecFrameStack
 from tfbaselines.envs.vec.observations import flattened
 from tfbaselines.envs.vec.worker import EnvironmentFault, begin, check_spaces, environment_name, id_of, why
 from tfbaselines.envs.vec.wrappers import has_display
+from tfbaselines.envs.workers import NATIVE, PROCESSES, check_worker, obstacle, stepped
 from tfbaselines.envs.wrappers import (
     ClipActions,
     RewardScaler,
     clipped,
 )
-from tfbaselines.errors import bad_argument, check_at_least, renamed, unknown
+from tfbaselines.errors import bad_argument, check_at_least, renamed
 from tfbaselines.loading import choose_workers_gl, find_in_working_directory
-
-WORKERS = {"dummy": DummyVecEnv, "subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
 
 # Arguments of make_vec_env that a run's config has under the same names.
 CONFIGURED = (
+    "env_threads",
     *("num_env", "seed", "reward_scale", "gamestate", "env_kwargs", "wrapper", "monitor_keys", "env_parameters"),
 )
 
@@ -176,6 +176,7 @@ def make_vec_env(
     wrapper: Wrapper | None = None,
     monitor_keys: str | Sequence[str] | None = None,
     env_parameters: Any = None,
+    env_threads: int | None = None,
 ) -> VecEnv:
     """Make several environments that are stepped together.
 
@@ -190,8 +191,9 @@ def make_vec_env(
         gamestate: state of a retro game.
         initializer: called with (mpi_rank, subrank) before an environment is made.
         force_dummy: step the environments in this process.
-        worker: 'dummy' in this process (the default, since most steps cost less than a message between processes), or
-            'subproc' or 'shmem' in processes of their own. Atari games run in ale-py's threads by default.
+        worker: 'dummy' in this process (the default, since most steps cost less than a message between processes),
+            'subproc' or 'shmem' in processes of their own, or 'native' in threads without Python's steps (the default
+            of Atari games, and of several MuJoCo environments).
         logger_dir: directory of the monitor files; None writes no files.
         append: continue the monitor files.
         step_timeout: seconds after which a step or reset counts as hung; for workers in processes of their own.
@@ -200,10 +202,11 @@ def make_vec_env(
             'module:Wrapper(NAME=VALUE, ...)', several with commas, the innermost first.
         monitor_keys: entries of the info at an episode's end for the monitor file and the info's 'episode' entry.
         env_parameters: samplers and curricula; see parameters.read_parameters.
+        env_threads: threads that step native MuJoCo environments; None for this rank's cores.
     """
     parameters = read_parameters(env_parameters)
     check_at_least(1, num_env=num_env)
-    check_worker(worker, step_timeout, restart_workers)
+    check_worker(worker, step_timeout, restart_workers, env_threads)
     if any(isinstance(value, str) and ":" in value for value in (env_kwargs or {}).values()):
         # Such as env_id='module:Robot-v0' of GymV26Environment-v0: Gymnasium imports the module.
         find_in_working_directory()
@@ -214,8 +217,9 @@ def make_vec_env(
     env_type = env_type or registered
     seed = None if seed is None else seed + RANKS_APART * mpi_rank
     game = _native_game(env_id) if env_type == "atari" and not made_by_function else None
-    plain = not (force_dummy or worker or env_kwargs or initializer or start_index or gamestate or reward_scale != 1)
-    plain = plain and not (wrapper or monitor_keys or parameters)
+    worker = "dummy" if force_dummy else worker
+    plain = not (env_kwargs or initializer or start_index or gamestate or reward_scale != 1 or env_threads)
+    plain = plain and worker in (None, NATIVE) and not (wrapper or monitor_keys or parameters)
     if game is not None and plain and set(wrapper_kwargs or {}) <= {"episode_life", "clip_rewards"}:
         from tfbaselines.envs.vec.native_atari import NativeAtariVecEnv
 
@@ -241,10 +245,10 @@ def make_vec_env(
     )
     spec = None if made_by_function else spec_of(env_id)
     makers = [_Maker(spec, make, start_index + i, seed, append) for i in range(num_env)]
-    if force_dummy or worker in (None, "dummy"):
-        env = DummyVecEnv(makers)
-    else:
-        env = WORKERS[worker](makers, step_timeout=step_timeout, restart_workers=restart_workers)
+    changes = {"wrapper": wrapper, "wrapper_kwargs": wrapper_kwargs, "initializer": initializer, "gamestate": gamestate}
+    changes |= {"env_parameters": parameters}
+    hindrance = obstacle(spec, env_type, env_kwargs or {}, changes)
+    env = stepped(makers, worker, env_threads, hindrance, step_timeout=step_timeout, restart_workers=restart_workers)
     env.parameters = parameters
     return env
 
@@ -277,18 +281,6 @@ class _Maker:
         return dataclasses.replace(self, seed=seed, append=True)
 
 
-def check_worker(worker: str | None, step_timeout: float | None, restart_workers: int) -> None:
-    """Raise a UsageError for an unknown worker, and for time limits or replacements in this process."""
-    if worker is not None and worker not in WORKERS:
-        raise unknown("worker", worker, WORKERS)
-    if worker not in (None, "dummy"):
-        return
-    for name, value in (("step_timeout", step_timeout), ("restart_workers", restart_workers or None)):
-        if value is not None:
-            needed = "needs --worker=subproc or --worker=shmem: environments in processes of their own"
-            raise bad_argument(name, value, needed)
-
-
 def _native_game(env_id: str) -> str | None:
     """Return the ROM of a NoFrameskip-v4 game, for the native environment; None for other games."""
     if not env_id.endswith("NoFrameskip-v4"):
@@ -308,6 +300,7 @@ def _drawing_worker(worker: str | None, env_type: str) -> str | None:
         # Pygame needs no window for pictures, but warns on standard error without one.
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
         choose_workers_gl()
+    worker = None if worker == NATIVE else worker
     return "subproc" if worker in (None, "dummy") and env_type not in WITHOUT_GL else worker
 
 
@@ -328,12 +321,13 @@ def build_env(
     """
     env_type, env_id = env_type_of(config["env"], config.get("env_type"))
     limits = {}
-    if config.get("worker") in ("subproc", "shmem"):
+    if config.get("worker") in PROCESSES:
         # Tests and playing run the environments in this process.
         limits = {"step_timeout": config.get("step_timeout"), "restart_workers": config.get("restart_workers", 0)}
     worker = config.get("worker")
     if (config.get("env_kwargs") or {}).get("render_mode"):
         worker = _drawing_worker(worker, env_type)
+        config = config | {"env_threads": None}
     own = {name: config[name] for name in CONFIGURED if config.get(name) is not None}
     if own.get("env_parameters") and not training:
         own["env_parameters"] = read_parameters(own["env_parameters"]).of_last_lesson()

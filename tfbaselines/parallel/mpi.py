@@ -219,10 +219,18 @@ def threads_for_rank(comm: Communicator | None = None) -> int:
     host = socket.gethostname()
     usable = usable_cores()
     here = [cores for name, cores in wrap(comm).gather((host, usable)) if name == host]
-    # Some launchers count the ranks on this machine, also those outside of the communicator.
-    counted = next((int(os.environ[name]) for name in LOCAL_SIZE_VARIABLES if os.environ.get(name)), 1)
-    share = len(set().union(*here)) // max(len(here), counted)
+    share = len(set().union(*here)) // max(len(here), _ranks_here())
     return max(1, min(len(usable), share))
+
+
+def own_cores() -> int:
+    """Return the number of cores for this process as far as it can be known without the other ranks."""
+    return min(len(usable_cores()), max(1, (os.cpu_count() or 1) // _ranks_here()))
+
+
+def _ranks_here() -> int:
+    """Return the launcher's number of ranks on this machine, also of those outside of a communicator; 1 without one."""
+    return next((int(os.environ[name]) for name in LOCAL_SIZE_VARIABLES if os.environ.get(name)), 1)
 
 
 def mpirun_command(ranks: int) -> list[str]:

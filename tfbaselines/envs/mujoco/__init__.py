@@ -1,5 +1,6 @@
 """Gymnasium's MuJoCo tasks that envs/vec/native_mujoco.py steps: their formulas by entry point, and their arguments."""
 
+import importlib.util
 import inspect
 from collections.abc import Callable, Mapping
 from numbers import Real
@@ -72,15 +73,17 @@ def obstacle(spec: Any, env_kwargs: Mapping[str, Any]) -> str | None:
         spec: the registry's entry.
         env_kwargs: arguments for gymnasium.make.
     """
+    if importlib.util.find_spec("mujoco") is None:
+        return "MuJoCo is not installed"
     if spec.entry_point not in TASKS:
         return f"{spec.id} is no MuJoCo task of Gymnasium's, v4 or v5"
     if spec.additional_wrappers:
         return f"{spec.id} is registered with wrappers"
     for name, value in {**spec.kwargs, **env_kwargs}.items():
         if name not in ARGUMENTS:
-            return f"the environment's argument {name} is unknown to it"
+            return f"native {spec.id} takes no argument {name}"
         if not ARGUMENTS[name](value):
-            return f"the environment's argument {name}={value!r:.40} is unknown to it"
+            return f"native {spec.id} takes no {name}={value!r:.40}"
     return None
 
 
