@@ -23,6 +23,10 @@ class WorkerError(RuntimeError):
     """An environment raised, crashed or hung, in this process or in its own. The message names the environment."""
 
 
+class LostWorkerError(WorkerError):
+    """A process that learns was killed: its part of the run is lost, and the last checkpoint stands."""
+
+
 class NotFiniteError(ValueError):
     """A number is nan, infinite or too large for float32, so nothing can be learned from it."""
 

@@ -24,11 +24,11 @@ LENGTH |= {"max_seconds", "patience", "stop_max_score", "max_total_reward", "ste
 LENGTH |= {"n_cycles"}
 # It goes the way of max_ep_len; see tests/training/test_tester.py.
 EPISODES = {"max_ep_reward"}
-PROCESSES = {"comm", "mpi_rank_weight", "num_workers", "lock", "nprocs", "is_async"}
+PROCESSES = {"comm", "mpi_rank_weight", "num_workers", "worker_kind", "lock", "lock_update", "nprocs", "is_async"}
 # Demonstrations, data sets, reward signals, hindsight, traces, networks of images and the user's own functions.
 PARTS = {"demo_path", "demo_file", "offline", "bc_alpha", "cql_weight", "cql_threshold", "cql_actions", "pretraining"}
 PARTS |= {"reward_signals", "reward_signal_num_update", "replay", "replay_k", "buffer_len", "trace_length"}
-PARTS |= {"model_fn", "update_fn", "init_fn", "override_params", "vis_encode_type"}
+PARTS |= {"random_start", "model_fn", "update_fn", "init_fn", "override_params", "vis_encode_type"}
 NO_DIFFERENCE = FILES | LOGS | EPISODES | EVALUATION | LENGTH | PROCESSES | PARTS
 NO_DIFFERENCE_OF = {
     # Its replay draws from batch_size traces. See tests/algs/acer.

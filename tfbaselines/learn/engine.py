@@ -231,13 +231,28 @@ class Engine:
         return Outcome(plain(before), plain(after), [int(taken) for taken in steps])
 
     def in_parts(self, parts: Iterable[tuple[dict[str, np.ndarray], float]], **coefficients: float) -> dict[str, float]:
-        """Take one step of the only phase on a batch in parts, so that one part at a time is in memory.
+        """Take one step of the only phase on a batch in parts, so that one part at a time is in memory; see `gradient`.
 
-        The gradient is the weighted mean of the parts' gradients: the whole batch's gradient, if the loss is a mean.
+        Returns:
+            The statistics.
+        """
+        vector, statistics = self.gradient(parts, **coefficients)
+        self.descend(vector, **coefficients)
+        return statistics
+
+    def gradient(
+        self, parts: Iterable[tuple[dict[str, np.ndarray], float]], **coefficients: float
+    ) -> tuple[np.ndarray, dict[str, float]]:
+        """Compute the gradient of the only phase on a batch in parts, without a step: `descend` takes it.
+
+        It is the weighted mean of the parts' gradients, which is the whole batch's gradient if the loss is a mean.
 
         Args:
             parts: for each part its arrays, with the same first axis, and its weight: the number of terms in its mean.
             coefficients: learning rate and other numbers; they become part of each batch.
+
+        Returns:
+            The vector, the same on every rank, and the statistics.
         """
         sums = None
         total = 0.0
@@ -248,8 +263,7 @@ class Engine:
             total += weight
         gradients, statistics = mapped(lambda array: array / total, sums)
         vector = np.concatenate([gradient.ravel() for gradient in gradients])
-        self.descend(self._comm.average(vector, weight=self._rank_weight), **coefficients)
-        return plain(statistics)
+        return self._comm.average(vector, weight=self._rank_weight), plain(statistics)
 
     def descend(self, gradient: np.ndarray, **coefficients: float) -> None:
         """Take one step of the only phase along a vector that was computed elsewhere, equal on every rank."""

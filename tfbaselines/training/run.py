@@ -21,7 +21,7 @@ from typing import Any, NoReturn, TypeVar
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.config import Config
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.errors import InUseError, NotFiniteError, bad_argument
+from tfbaselines.errors import InUseError, LostWorkerError, NotFiniteError, bad_argument
 from tfbaselines.learn import exchange
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import locked
@@ -49,7 +49,7 @@ R = TypeVar("R", bound="Run")
 
 UPDATES_BETWEEN_SYNC_CHECKS = 100
 # Exceptions that leave nothing to rescue.
-EXPECTED = (InUseError, Interrupted, NotFiniteError)
+EXPECTED = (InUseError, Interrupted, LostWorkerError, NotFiniteError)
 
 
 class Run:

@@ -144,6 +144,14 @@ def test_the_memory_of_so_many_episodes_like_the_first_is_announced_once(monkeyp
     assert checked[0] == bytes_of(replay)
 
 
+def test_traces_may_begin_with_their_episodes():
+    for random_start in (True, False):
+        replay, episodes = run_of((8, 9), nsteps=10, length=3, random_start=random_start)
+        batch = replay.sample(np.random.default_rng(0))
+        starts = {start_of(part_of(batch, i), episodes)[1] for i in range(len(batch["rewards"]))}
+        assert starts == (set(range(7)) if random_start else {0}) and batch["rewards"].shape[1] == 3
+
+
 def test_a_restored_replay_of_episodes_draws_the_same(tmp_path):
     replay, _ = run_of((3, 12, 1, 5, 4), nsteps=10, length=3)
     other = TraceReplay(spaces_of(count=1), 100, 200, 3)

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from acer_small import identity, learn, weights
 from helpers import vec
 
 from tfbaselines.algs import acer
@@ -173,10 +174,39 @@ def test_several_workers_have_generators_and_actors_of_their_own_and_share_a_loc
     run, workers = make_team(3)
     assert len({id(worker.rng) for worker in workers} | {id(run.rng)}) == 4
     assert len({worker.rng.random() for worker in workers}) == 3
-    assert all(worker.lock is workers[0].lock for worker in workers)
-    assert hasattr(workers[0].lock, "acquire")
-    _, free = make_team(2, lock=False)
-    assert not hasattr(free[0].lock, "acquire")
+    assert len({id(worker._access) for worker in workers}) == 1
+    held = {(lock, update): locks(lock, update) for lock in (True, False) for update in (None, True, False)}
+    assert held[True, None] == held[True, True] == (False, True, True)
+    assert held[False, None] == held[False, False] == (False, False, False)
+    assert held[True, False] == (True, True, False) and held[False, True] == (True, False, True)
+
+
+def locks(lock, lock_update):
+    """Whether gradients and changes have contexts of their own, and which of the two are locks."""
+    _, (worker, _) = make_team(2, lock=lock, lock_update=lock_update)
+    access = worker._access
+    return access.apart, *(hasattr(context, "acquire") for context in (access.computing(), access.changing()))
+
+
+def test_gradients_and_changes_have_locks_of_their_own(eager):
+    """The step in two parts is the step in one; no lock is held in the other one's part."""
+    whole, apart, none = (
+        weights(learn([identity()], updates, lock_update=update, replay_start=0).policy)
+        for updates, update in ((6, True), (6, False), (0, True))
+    )
+    np.testing.assert_allclose(apart, whole, atol=1e-5)
+    assert np.abs(whole - none).max() > 1e-3
+    run, (worker, _) = make_team(2, replay_ratio=0, lock_update=False)
+
+    def train_apart(computing, changing, lr, batch, rng, replayed):
+        with computing:
+            assert computing.locked()
+        with changing:
+            assert not computing.locked()
+        return {"loss": 3.0}
+
+    run.model.train_apart = train_apart
+    assert worker.turn()[0] == {"loss": 3.0}
 
 
 def test_a_saved_worker_draws_on_from_where_it_stood():
@@ -205,7 +235,7 @@ def test_a_worker_of_several_acts_by_the_parameters_of_now():
 def test_no_worker_copies_parameters_while_another_changes_them(monkeypatch):
     _, workers = make_team(2, replay_ratio=0)
     held = []
-    monkeypatch.setattr(workers[1]._actor, "refresh", lambda: held.append(workers[1].lock.locked()))
+    monkeypatch.setattr(workers[1]._actor, "refresh", lambda: held.append(workers[1]._access.changing().locked()))
     workers[1].turn()
     assert held == [True]
 

@@ -195,7 +195,7 @@ def test_no_environment_is_made_in_the_parent():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_pipes_carry_observations_where_memory_cannot_be_shared(kind, monkeypatch):
-    monkeypatch.setattr("tfbaselines.envs.vec.processes._shared_file", lambda _: None)
+    monkeypatch.setattr("tfbaselines.envs.vec.processes.shared_file", lambda _: None)
     env = kind([picture(10 * i) for i in range(2)])
     env.reset()
     obs = env.step(np.zeros(2, np.int64))[0]

@@ -47,13 +47,22 @@ class Config(EpisodeLimits, ActorCriticConfig):
     trace_length: int | None = arg(
         None, "steps of a trace, cut from an episode; None for whole episodes", at_least=1, limit=COUNT
     )
+    random_start: bool = arg(True, "cut traces from a random step of the episode; False from its first (trace mode)")
     num_workers: int = arg(
         1,
-        "threads that collect and train one model; runs with several are not reproducible bit by bit",
+        "workers that collect and train one model; runs with several are not reproducible bit by bit",
         at_least=1,
         limit=256,
     )
-    lock: bool = arg(True, "workers change the parameters one at a time; False for no lock (Hogwild)")
+    worker_kind: str = arg(
+        "threads",
+        "threads of this process, or processes that share the parameters in memory",
+        choices=("threads", "processes"),
+    )
+    lock: bool = arg(True, "workers compute gradients one at a time; False for no lock")
+    lock_update: bool | None = arg(
+        None, "workers change the parameters one at a time; None as lock, so that lock=False is Hogwild"
+    )
 
     env_defaults: ClassVar = {
         "atari": {"lrschedule": "constant"},
@@ -71,6 +80,8 @@ class Config(EpisodeLimits, ActorCriticConfig):
     def check(self) -> None:
         if self.buffer_len is None and (self.trace_length is not None or self.batch_size != BATCH_SIZE):
             raise UsageError("batch_size and trace_length need buffer_len, the number of episodes to keep")
+        if not self.random_start and self.trace_length is None:
+            raise bad_argument("random_start", False, "needs trace_length, the steps of a trace")
         if self.replay_ratio and self.buffer_len is None and self.replay_start > self.buffer_size:
             accepted = f"at most buffer_size={self.buffer_size}, or nothing is replayed"
             raise bad_argument("replay_start", self.replay_start, accepted)

@@ -6,6 +6,7 @@ workers in threads.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -175,9 +176,7 @@ class Model(PolicyModel):
         """
         engine = self._replay_engine if replayed else self._engine
         rates = {"lr": lr} | coefficients
-
-        def prepare(part: Trajectory) -> Trajectory:
-            return with_noise(self.policy, part, self.rng if rng is None else rng) if self._continuous else part
+        prepare = self._prepare_with(rng)
 
         def step() -> dict[str, float]:
             if isinstance(batch, dict):
@@ -187,6 +186,45 @@ class Model(PolicyModel):
         statistics = self._shortened(step, batch) if self._exact else step()
         self.actor.refresh()
         return statistics
+
+    def train_apart(
+        self,
+        computing: AbstractContextManager,
+        changing: AbstractContextManager,
+        lr: float,
+        batch: Trajectory | Parts,
+        rng: np.random.Generator | None = None,
+        replayed: bool = False,
+        **coefficients: float,
+    ) -> dict[str, float]:
+        """Take the gradient step of `train` in two parts, because other workers change the model in between.
+
+        Args:
+            computing: context in which the gradients are computed.
+            changing: context in which the parameters change.
+            lr, batch, rng, replayed, coefficients: see `train`.
+        """
+        engine = self._replay_engine if replayed else self._engine
+        rates = {"lr": lr} | coefficients
+        prepare = self._prepare_with(rng)
+        whole = isinstance(batch, dict)
+        with computing:
+            parts = [(prepare(batch), valid_steps(batch))] if whole else batch.weighted(prepare)
+            gradient, statistics = engine.gradient(parts, **rates)
+
+        def step() -> dict[str, float]:
+            engine.descend(gradient, **rates)
+            return statistics
+
+        with changing:
+            statistics = self._shortened(step, batch) if self._exact else step()
+            self.actor.refresh()
+        return statistics
+
+    def _prepare_with(self, rng: np.random.Generator | None) -> Callable[[Trajectory], Trajectory]:
+        """Return the function that adds the noise of continuous actions to a batch."""
+        rng = self.rng if rng is None else rng
+        return (lambda part: with_noise(self.policy, part, rng)) if self._continuous else (lambda part: part)
 
     def _shortened(self, step: Callable[[], dict[str, float]], batch: Trajectory | Parts) -> dict[str, float]:
         """Take a step within the exact trust region, then move the averaged policy."""
@@ -226,7 +264,7 @@ def make_policy(network: NetworkSpec, env: Any, config: PolicyConfig, comm: Any 
 def learn(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], **kwargs: Any) -> Model:
     """Train a policy with ACER; several workers take a list with the environments of each."""
     config = Config.of(kwargs)
-    if config.num_workers > 1 or isinstance(env, list | tuple):
+    if config.num_workers > 1 or config.worker_kind == "processes" or isinstance(env, list | tuple):
         from tfbaselines.algs.acer.workers import learn_with_workers
 
         return learn_with_workers(network, env, config)
@@ -257,7 +295,8 @@ def make_replay(env: VecEnv, config: Config) -> RolloutReplay | TraceReplay | No
         return None
     if config.buffer_len is None:
         return RolloutReplay(env, config.buffer_size, config.nsteps)
-    return TraceReplay(env, config.buffer_len, config.batch_size, config.trace_length, config.comm)
+    drawn = config.buffer_len, config.batch_size, config.trace_length
+    return TraceReplay(env, *drawn, config.comm, config.random_start)
 
 
 def times_to_replay(replay: Any, config: Config, comm: mpi.Communicator, rng: np.random.Generator) -> int:

@@ -82,8 +82,9 @@ class TraceReplay:
         env: the environments.
         capacity: episodes to keep.
         batch_size: traces in a batch.
-        length: steps to which each trace is cut, from a random start; None takes whole episodes.
+        length: steps to which each trace is cut; None takes whole episodes.
         comm: ranks that sample together; None for all.
+        random_start: cut from a random step of the episode, otherwise from its first.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class TraceReplay:
         batch_size: int,
         length: int | None = None,
         comm: mpi.Communicator | None = None,
+        random_start: bool = True,
     ) -> None:
         space = env.observation_space
         self._packer = make_packer(env)
@@ -101,6 +103,7 @@ class TraceReplay:
         self._row = max(LEAST_ROW, math.prod(space.shape) * np.dtype(observation_dtype(space)).itemsize)
         self._batch_size = batch_size
         self._length = length
+        self._random_start = random_start
         self._comm = mpi.wrap(comm)
         self._episodes: deque[list[Trajectory]] = deque(maxlen=capacity)
         # Pieces of the unfinished episodes, by environment.
@@ -217,7 +220,8 @@ class TraceReplay:
     def _drawn(self, episode: list[Trajectory], rng: np.random.Generator) -> Trace:
         total = sum(len(piece["rewards"]) for piece in episode)
         length = min(total, self._length or total)
-        return Trace(episode, int(rng.integers(total - length + 1)), length)
+        start = int(rng.integers(total - length + 1)) if self._random_start else 0
+        return Trace(episode, start, length)
 
     def _unpacked(self, trace: Trace) -> Trajectory:
         """Unpack the pieces that the trace needs."""

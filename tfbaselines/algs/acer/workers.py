@@ -1,11 +1,14 @@
-"""Several workers of ACER: threads that collect trajectories and learn from them into one model."""
+"""Several workers of ACER: threads that collect trajectories and learn from them into one model.
+
+processes.py has workers in processes.
+"""
 
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,6 +30,10 @@ from tfbaselines.training.run import Run
 
 def learn_with_workers(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], config: Config) -> Model:
     """Train a policy with several workers; `env` has one worker's environments, or is a list of every worker's."""
+    if config.worker_kind == "processes":
+        from tfbaselines.algs.acer.processes import learn_with_processes
+
+        return learn_with_processes(network, env, config)
     with (
         workers_environments(env, config.num_workers, config.options, mpi.wrap(config.comm)) as envs,
         Run(ALGORITHM, envs, config, Plan.of(config, envs[0].num_envs), joined=Team) as run,
@@ -37,13 +44,17 @@ def learn_with_workers(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], con
         with Crew([worker.turn for worker in workers]) as crew:
             run.start(model, replay=replays if config.replay_ratio else None, paused=crew.paused)
             run.acts(*workers)
-            rows = WorkerRows(run, len(workers))
-            turns = crew.results(run.num_updates - run.update)
-            for _, (number, (statistics, episodes)) in zip(run.updates(), turns, strict=False):
-                run.episodes.extend(episodes)
-                rows.add(number, run.check(statistics), episodes)
-                run.finish_update(rows)
+            take_turns(run, crew.results(run.num_updates - run.update), len(workers))
     return model
+
+
+def take_turns(run: Run, turns: Iterator[tuple[int, Any]], workers: int) -> None:
+    """Make an update of each turn of a worker: its number, and the result of `Worker.turn`."""
+    rows = WorkerRows(run, workers)
+    for _, (number, (statistics, episodes)) in zip(run.updates(), turns, strict=False):
+        run.episodes.extend(episodes)
+        rows.add(number, run.check(statistics), episodes)
+        run.finish_update(rows)
 
 
 @contextmanager
@@ -58,7 +69,7 @@ def workers_environments(
     check_at_least(1, num_workers=num_workers, workers=len(envs))
     count = len(envs) if num_workers == 1 else num_workers
     if count > 1 and comm.size > 1:
-        raise bad_argument("num_workers", num_workers, "several workers are threads of one process: run without mpirun")
+        raise bad_argument("num_workers", num_workers, "several workers belong to one process: run without mpirun")
     if len(envs) != count and (len(envs) > 1 or run.make_env is None):
         accepted = f"env holds the environments of {len(envs)}: give a list with the environments of every worker"
         raise bad_argument("num_workers", num_workers, accepted)
@@ -73,19 +84,68 @@ def workers_environments(
         yield envs
 
 
+class Access(Protocol):
+    """Contexts in which a worker uses the model that all workers share.
+
+    Attributes:
+        apart: gradients are computed in another context than the one in which the parameters change.
+    """
+
+    apart: bool
+
+    def reading(self) -> AbstractContextManager:
+        """Return the context for a copy of the parameters."""
+
+    def computing(self) -> AbstractContextManager:
+        """Return the context for gradients."""
+
+    def changing(self) -> AbstractContextManager:
+        """Return the context for changes of the model."""
+
+    def observe(self, observations: Callable[[], np.ndarray]) -> None:
+        """Update the statistics of observations; see Model.observe."""
+
+
+class Locks:
+    """The Access of threads: one lock for gradients and one for changes, or a single one for both."""
+
+    def __init__(self, model: Model, config: Config) -> None:
+        lock_update = locks_update(config)
+        self.apart = config.lock != lock_update
+        self._model = model
+        self._computing = threading.Lock() if config.lock else nullcontext()
+        self._changing = threading.Lock() if lock_update else nullcontext()
+
+    def reading(self) -> AbstractContextManager:
+        return self._changing
+
+    def computing(self) -> AbstractContextManager:
+        return self._computing
+
+    def changing(self) -> AbstractContextManager:
+        return self._changing
+
+    def observe(self, observations: Callable[[], np.ndarray]) -> None:
+        with self._changing:
+            self._model.observe(observations)
+
+
+def locks_update(config: Config) -> bool:
+    """Return whether workers change the parameters one at a time."""
+    return config.lock if config.lock_update is None else config.lock_update
+
+
 class Worker:
     """Collects trajectories with its own copy of the parameters, and learns from them into the shared model.
 
-    `rng` draws the actions' noise and the replay; `lock` is held while the model changes.
+    `run` has the arguments, the communicator and the rates of the turn; `rng` draws the actions' noise and the replay.
     """
 
-    def __init__(
-        self, run: Run, model: Model, env: VecEnv, rng: np.random.Generator, lock: AbstractContextManager
-    ) -> None:
+    def __init__(self, run: Any, model: Model, env: VecEnv, rng: np.random.Generator, access: Access) -> None:
         self._run = run
         self._model = model
         self._actor = make_actor(model.policy)
-        self.lock = lock
+        self._access = access
         self.rng = rng
         config = run.config
         self.replay = make_replay(env, config)
@@ -96,13 +156,12 @@ class Worker:
     def turn(self) -> tuple[dict[str, float], list[dict[str, Any]]]:
         """Learn from new experience, then from the replay; return the former's statistics, and episodes that ended."""
         run, rng, replay = self._run, self.rng, self.replay
-        with self.lock:
+        with self._access.reading():
             # Other workers have changed the parameters since, and may be changing them now.
             self._actor.refresh()
         trajectory = self.runner.run()
         statistics = self._train(trajectory)
-        with self.lock:
-            self._model.observe(partial(observations_of, trajectory))
+        self._access.observe(partial(observations_of, trajectory))
         if replay is not None:
             replay.put(trajectory)
             for _ in range(times_to_replay(replay, run.config, run.comm, rng)):
@@ -119,14 +178,18 @@ class Worker:
             self.rng.bit_generator.state = state["rng"]
 
     def _train(self, batch: Trajectory, replayed: bool = False) -> dict[str, float]:
-        with self.lock:
-            return self._model.train(batch=batch, rng=self.rng, replayed=replayed, **self._run.rates())
+        access = self._access
+        given = {"batch": batch, "rng": self.rng, "replayed": replayed} | self._run.rates()
+        if access.apart:
+            return self._model.train_apart(access.computing(), access.changing(), **given)
+        with access.changing():
+            return self._model.train(**given)
 
 
 def make_workers(run: Run, model: Model, envs: list[VecEnv]) -> list[Worker]:
     """Make a worker for the environments of each list entry."""
-    lock = threading.Lock() if run.config.lock else nullcontext()
-    return [Worker(run, model, env, np.random.default_rng(run.rng.integers(2**63)), lock) for env in envs]
+    locks = Locks(model, run.config)
+    return [Worker(run, model, env, np.random.default_rng(run.rng.integers(2**63)), locks) for env in envs]
 
 
 class Team(Together):

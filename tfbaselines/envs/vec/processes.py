@@ -89,7 +89,7 @@ class Workers:
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             # A worker is running a script that has no guard; the parent reports it.
             sys.exit(1)
-        with _workers_environment():
+        with workers_environment():
             for number, makers in enumerate(self._makers):
                 self._start(number, makers)
         described = [self.receive(number) for number in range(count)]
@@ -102,7 +102,7 @@ class Workers:
         arguments = (theirs, ours, CloudpickleWrapper(makers), number * self._in_series)
         process = self._spawner.Process(target=serve, args=arguments, daemon=True)
         try:
-            with _without_a_missing_script():
+            with without_a_missing_script():
                 process.start()
         except OSError as error:
             self.end()
@@ -127,7 +127,7 @@ class Workers:
     def share_memory(self, space: spaces.Space) -> mmap.mmap | None:
         """Let the workers write observations into memory that this process maps; None where that is not possible."""
         self._batch = len(self.names), space
-        descriptor = _shared_file(observation_bytes(*self._batch))
+        descriptor = shared_file(observation_bytes(*self._batch))
         if descriptor is None:
             return None
         self._memory.append(descriptor)
@@ -250,7 +250,7 @@ class Workers:
 
     def _started_again(self, number: int) -> list[tuple[Any, dict[str, Any]]]:
         makers = [make.again(self._replaced) if hasattr(make, "again") else make for make in self._makers[number]]
-        with _workers_environment():
+        with workers_environment():
             self._start(number, makers)
         self._asked[number] = "", None, 0.0
         self._answer(number)
@@ -278,13 +278,13 @@ class Workers:
         return not self._ending.still_active()
 
 
-def _shared_file(nbytes: int) -> int | None:
+def shared_file(nbytes: int) -> int | None:
     """Return the descriptor of a file without a name that processes can map; None where that is not possible."""
     if not (reduction.HAVE_SEND_HANDLE and os.name == "posix"):
         return None
     try:
         if hasattr(os, "memfd_create"):
-            descriptor = os.memfd_create("observations")
+            descriptor = os.memfd_create("tfbaselines")
         else:
             descriptor, name = tempfile.mkstemp()
             os.unlink(name)
@@ -313,7 +313,7 @@ def _end(pipes: list[Any], processes: list[Any], memory: list[int]) -> None:
 
 
 @contextlib.contextmanager
-def _workers_environment() -> Iterator[None]:
+def workers_environment() -> Iterator[None]:
     """Hide the MPI job, so that a worker does not take itself for one of its ranks, and show the workers' OpenGL.
 
     If our command left the working directory out of sys.path, so does a worker that starts.
@@ -333,7 +333,7 @@ def _workers_environment() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _without_a_missing_script() -> Iterator[None]:
+def without_a_missing_script() -> Iterator[None]:
     """Keep workers from running a script that is no file, such as a program from standard input."""
     main = sys.modules["__main__"]
     path = getattr(main, "__file__", None)

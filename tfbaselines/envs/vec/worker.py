@@ -227,8 +227,8 @@ def serve(pipe: Connection, parents_end: Connection, makers: CloudpickleWrapper,
         makers: functions that make the worker's environments.
         first: number of the worker's first environment.
     """
-    _leave_signals_to_parent()
-    _end_with_parent()
+    leave_signals_to_parent()
+    end_with_parent()
     # A logger that an environment uses must not open a log of this process.
     os.environ |= dict.fromkeys(("OPENAI_LOG_FORMAT", "OPENAI_LOG_FORMAT_MPI"), "")
     if os.environ.get(SAFE_PATH) == BY_PARENT:
@@ -272,14 +272,15 @@ def send_quietly(pipe: Connection, message: Any) -> None:
         pipe.send(message)
 
 
-def _leave_signals_to_parent() -> None:
+def leave_signals_to_parent() -> None:
+    """Ignore the signals that stop a run: the parent handles them."""
     for name in LEFT_TO_PARENT:
         if hasattr(signal, name):
             # Programs that an environment starts would inherit SIG_IGN.
             signal.signal(getattr(signal, name), lambda *_: None)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """End this process some seconds after its parent, even in the middle of a step that never ends."""
     parent = multiprocessing.parent_process()
 
