@@ -47,22 +47,24 @@ class Config(EpisodeLimits, ActorCriticConfig):
     trace_length: int | None = arg(
         None, "steps of a trace, cut from an episode; None for whole episodes", at_least=1, limit=COUNT
     )
-    random_start: bool = arg(True, "cut traces from a random step of the episode; False from its first (trace mode)")
     num_workers: int = arg(
         1,
         "workers that collect and train one model; runs with several are not reproducible bit by bit",
         at_least=1,
         limit=256,
     )
+    lock: bool = arg(True, "workers compute gradients one at a time; False for no lock")
+    lock_update: bool | None = arg(
+        None,
+        "workers change the parameters one at a time; None as lock, so that lock=False is Hogwild",
+        after="max_ep_len",
+    )
     worker_kind: str = arg(
         "threads",
         "threads of this process, or processes that share the parameters in memory",
         choices=("threads", "processes"),
     )
-    lock: bool = arg(True, "workers compute gradients one at a time; False for no lock")
-    lock_update: bool | None = arg(
-        None, "workers change the parameters one at a time; None as lock, so that lock=False is Hogwild"
-    )
+    random_start: bool = arg(True, "cut traces from a random step of the episode; False from its first (trace mode)")
 
     env_defaults: ClassVar = {
         "atari": {"lrschedule": "constant"},

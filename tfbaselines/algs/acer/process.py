@@ -103,6 +103,7 @@ def _started(job: Job, pipe: Connection, stack: contextlib.ExitStack) -> "Worker
     from tfbaselines.logs import logger
     from tfbaselines.parallel.mpi import one_blas_thread
     from tfbaselines.policy.layers import available, set_precision
+    from tfbaselines.training.testing import limit_episodes
 
     tf.config.threading.set_intra_op_parallelism_threads(job.threads)
     tf.config.threading.set_inter_op_parallelism_threads(job.threads)
@@ -112,6 +113,7 @@ def _started(job: Job, pipe: Connection, stack: contextlib.ExitStack) -> "Worker
     logger.Logger.CURRENT = logger.Logger(None, [lines.output])
     env = ALGORITHM.wrap(job.make_env(job.number))
     stack.callback(env.close)
+    limit_episodes(env, job.config)
     return WorkerProcess(job, pipe, env, lines)
 
 
@@ -174,9 +176,6 @@ class WorkerProcess:
         """Take a turn at these rates; return its result, and the messages of the logger."""
         self._run.present = rates
         return self._worker.turn(), self._lines.take()
-
-    def limit(self, steps: int) -> None:
-        self._env.limit_episodes(steps)
 
     def merge(self) -> None:
         """Take over the statistics that other workers have merged since."""

@@ -274,9 +274,6 @@ class RemoteEnvironments:
     def merge_statistics(self, comm: Any) -> None:
         """Do nothing: the workers merge their statistics themselves."""
 
-    def limit_episodes(self, steps: int) -> None:
-        self._crew.ask_all("limit", steps)
-
 
 class RemoteWorker:
     """The state of a worker's runner and generator."""
