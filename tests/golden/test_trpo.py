@@ -4,6 +4,7 @@ import json
 from functools import partial
 from types import SimpleNamespace
 
+import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,6 +14,7 @@ from weights import assign
 
 from tfbaselines.algs import trpo_mpi
 from tfbaselines.algs.trpo_mpi.trpo_mpi import ADAM_EPSILON, make_step
+from tfbaselines.envs.monitor import Monitor
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.exchange import joined
 from tfbaselines.learn.losses import squared_value_loss, with_outputs
@@ -97,6 +99,42 @@ def test_advantages(case, it):
     assert_near(standardized(arrays[f"{it}/seg_adv"]), arrays[f"{it}/atarg_standardised"])
 
 
+class Recorded(gymnasium.Env):
+    """Gives recorded rewards; an episode ends ahead of a step that begins one."""
+
+    action_space = spaces.Discrete(2)
+    observation_space = spaces.Discrete(2)
+
+    def __init__(self, rewards, begins):
+        self.steps = list(zip(rewards, begins[1:], strict=True))[::-1]
+
+    def reset(self, *, seed=None, options=None):
+        return 0, {}
+
+    def step(self, action):
+        reward, over = self.steps.pop()
+        return 0, float(reward), bool(over), False, {}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_episodes_are_counted_as_there(case):
+    """Over both iterations, as an episode may go on from the first to the second."""
+    arrays, _ = load(case)
+    joined_of = {name: np.concatenate([arrays[f"{it}/{name}"] for it in ITERATIONS]) for name in ("seg_rew", "seg_new")}
+    ended = arrays["it1/seg_nextvpred"] == 0
+    env = Monitor(Recorded(joined_of["seg_rew"], [*joined_of["seg_new"], ended]), None)
+    env.reset()
+    for _ in joined_of["seg_rew"]:
+        _, _, over, _, _ = env.step(0)
+        if over:
+            env.reset()
+    returns, lengths = (
+        np.concatenate([arrays[f"{it}/{name}"] for it in ITERATIONS]) for name in ("ep_rets", "ep_lens")
+    )
+    np.testing.assert_allclose(env.get_episode_rewards(), returns, rtol=0, atol=1e-5 * np.abs(returns).max())
+    np.testing.assert_array_equal(env.get_episode_lengths(), lengths)
+
+
 @pytest.mark.parametrize("it", ITERATIONS)
 @pytest.mark.parametrize("case", CASES)
 def test_gradient_and_fisher_vector_products(case, it):
@@ -131,9 +169,14 @@ def test_length_of_the_step_and_line_search(case, it):
     improvement = arrays[f"{it}/g"] @ direction / shortening
     np.testing.assert_allclose(improvement, arrays[f"{it}/expectedimprove"], rtol=1e-3, atol=1e-7)
     theta, full = (tf.constant(arrays[f"{it}/{name}"]) for name in ("theta_before", "fullstep"))
-    after, last, part, _ = step.search.run(
-        lambda tried: step.measure(batch, tried), theta, full, tf.constant(arrays[f"{it}/lossbefore"])
-    )
+    tried = []
+
+    def measured(parameters):
+        tried.append(parameters)
+        return step.measure(batch, parameters)
+
+    after, last, part, _ = step.search.run(measured, theta, full, tf.constant(arrays[f"{it}/lossbefore"]))
+    assert_near(tried[-1], arrays[f"{it}/theta_last_try"])
     assert_near(after, arrays[f"{it}/theta_after"])
     assert_near(last, arrays[f"{it}/meanlosses_after"])
     moved = not np.array_equal(arrays[f"{it}/theta_before"], arrays[f"{it}/theta_after"])
