@@ -112,6 +112,8 @@ def test_quantities_before_training(case):
     if hyper["normalize_observations"]:
         assert_close(policy.normalizer.mean, arrays["obs_rms_mean"])
         assert_close(policy.normalizer.std, arrays["obs_rms_std"])
+        for name, value in policy.normalizer.state().items():
+            assert_close(value, arrays[f"obs_rms_{name}"])
     if policy.returns is not None:
         assert_close([float(policy.returns.mean), float(policy.returns.std)], arrays["w0_ret_rms_mean_std"])
     batch = batch_of(arrays, hyper)
