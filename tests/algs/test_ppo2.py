@@ -1,11 +1,14 @@
 """PPO2's memory, images, and arguments."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from helpers import reward_per_step, vec
 from small_environments import identity
 
 from tfbaselines.algs import ppo2
+from tfbaselines.algs.ppo2.microbatched import MicrobatchedModel
 from tfbaselines.envs import tiny
 from tfbaselines.logs import logger
 
@@ -71,6 +74,25 @@ def test_a_model_of_the_users_own_trains_as_the_built_in_one(network, eager):
     stepped = ppo2.learn(network, identity(2), 128, model_fn=ppo2.Model, **kwargs)
     for one, other in zip(fused.policy.trainable_variables, stepped.policy.trainable_variables, strict=True):
         np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_microbatches_take_the_step_of_their_minibatch(eager):
+    """Where no gradient is clipped, the mean over parts is the whole; clipping is done to each part."""
+    kwargs = TINY | {"num_hidden": 8, "max_grad_norm": None, "seed": 1}
+
+    def trained(**own):
+        return ppo2.learn("mlp", identity(2), 64, **(kwargs | own)).policy.trainable_variables
+
+    parts = partial(MicrobatchedModel, microbatch_size=4)
+    whole, parted, clipped = trained(), trained(model_fn=parts), trained(model_fn=parts, max_grad_norm=1e-3)
+    for one, other in zip(whole, parted, strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-4, atol=1e-5)
+    assert not np.allclose(parted[0].numpy(), clipped[0].numpy(), atol=1e-5)
+    for size in (0, 5, 1000):
+        with pytest.raises(ValueError, match=r"microbatch_size=.* a divisor of the"):
+            trained(model_fn=partial(MicrobatchedModel, microbatch_size=size))
+    with pytest.raises(ValueError, match="recurrent"):
+        ppo2.learn("lstm", identity(2), 64, model_fn=parts, nlstm=4, nsteps=16, nminibatches=2)
 
 
 def test_functions_are_called(eager):

@@ -1,11 +1,13 @@
 """Pure functions and classes of the originals."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from cases import load
 
 from tfbaselines.compat import helpers
-from tfbaselines.compat.experiments import PPOBuffer, ReplayBuffer
+from tfbaselines.compat.experiments import GAEBuffer, PPOBuffer, ReplayBuffer
 from tfbaselines.compat.helpers import Dataset, RunningAvg, iterbatches
 from tfbaselines.errors import UsageError
 from tfbaselines.plot import rolling_window, window_func
@@ -82,3 +84,26 @@ def test_the_buffers_of_spinning_up():
         ring.store(np.full(2, step), [step], step, np.full(2, step + 1), False)
     batch = ring.sample_batch(50)
     assert set(batch["rew"].tolist()) == {2, 3, 4} and (batch["obs2"] == batch["obs"] + 1).all()
+
+
+def test_weighted_means_over_ranks(capsys):
+    ranks = [{"return": (1.0, 3), "name": ("x", 1)}, {"return": (5.0, 1), "length": ("7", 2)}]
+    gathering = SimpleNamespace(gather=lambda own: ranks)
+    assert helpers.mpi_weighted_mean(gathering, ranks[0]) == {"return": 2.0, "length": 7.0}
+    assert "name is left out" in capsys.readouterr().err
+    assert helpers.mpi_weighted_mean(SimpleNamespace(gather=lambda own: None), ranks[1]) == {}
+
+
+def test_the_buffer_of_trpo_has_parameters_of_distributions():
+    plain, buffer = PPOBuffer(2, 1, 3, gamma=0.9), GAEBuffer(2, 1, 3, {"mu": 1, "log_std": 1}, gamma=0.9)
+    for k in range(3):
+        step = (np.full(2, k), [k], float(k), 0.5 * k, -k)
+        plain.store(*step)
+        buffer.store(*step, {"mu": [k + 10], "log_std": [-k]})
+    for one in (plain, buffer):
+        one.finish_path(2.0)
+    expected = plain.get()
+    found = buffer.get()
+    for array, name in zip(found, ("obs", "act", "adv", "ret", "logp"), strict=False):
+        np.testing.assert_array_equal(array, expected[name])
+    assert found[5].ravel().tolist() == [0, -1, -2] and found[6].ravel().tolist() == [10, 11, 12]

@@ -134,7 +134,6 @@ baselines.deepq build_act build_train: deepq.learn
 baselines.deepq.deepq build_train: deepq.learn
 baselines.ppo2.defaults atari mujoco retro: defaults_for
 baselines.deepq.defaults atari: defaults_for
-baselines.ppo2.microbatched_model MicrobatchedModel: nminibatches
 baselines.ppo2.ppo2 Runner: tfbaselines.rollout.rollout.Runner
 baselines.a2c.a2c Model: a2c.learn
 baselines.acktr.acktr Model: acktr.learn
@@ -158,7 +157,6 @@ spinup.exercises.tf1.problem_set_1.exercise1_1 gaussian_likelihood: spinningup.o
 tfbaselines.common.env_util make_vec_env: num_env=4
 tfbaselines.common.noise NormalActionNoise: act_noise
 baselines.common.cmd_util make_atari_env: make_vec_env
-spinup.algos.tf1.trpo.trpo GAEBuffer: Runner
 spinup.algos.ppo.core count_vars: Keras
 spinup.utils.run_entrypoint thunk: tfbaselines.run
 spinup.utils.serialization_utils is_json_serializable: convert_json

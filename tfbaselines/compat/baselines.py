@@ -270,6 +270,13 @@ def CnnPolicy(name: str, ob_space: Any, ac_space: Any, kind: str = "large") -> C
     return get_network_builder("cnn_small" if kind == "small" else "cnn")
 
 
+def build_impala_cnn(unscaled_images: Any, depths: Sequence[int] = (16, 32, 32)) -> Any:
+    """Return IMPALA's features of a Keras tensor of images."""
+    from tfbaselines.policy.networks import impala_cnn
+
+    return impala_cnn(depths)(unscaled_images)
+
+
 def ppo1_learn(env: Any, policy_fn: Any, **kwargs: Any) -> Any:
     """Train as ppo1.pposgd_simple.learn of baselines does.
 

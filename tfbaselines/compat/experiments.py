@@ -334,6 +334,36 @@ class PPOBuffer:
         return {name: self.data[name].copy() for name in ("obs", "act", "ret", "adv", "logp")}
 
 
+class GAEBuffer(PPOBuffer):
+    """Spinning Up's buffer of trpo: PPOBuffer with the parameters of each step's distribution.
+
+    Args:
+        obs_dim, act_dim, size: see PPOBuffer.
+        info_shapes: name of each parameter and its shape, such as {"mu": (2,), "log_std": (2,)}.
+        rates, named: gamma and lam, see PPOBuffer.
+    """
+
+    def __init__(
+        self, obs_dim: Any, act_dim: Any, size: int, info_shapes: dict[str, Any], *rates: float, **named: float
+    ) -> None:
+        super().__init__(obs_dim, act_dim, size, *rates, **named)
+        self.info_bufs = {
+            name: np.zeros(combined_shape(size, shape), np.float32) for name, shape in sorted(info_shapes.items())
+        }
+
+    def store(self, obs: Any, act: Any, rew: float, val: float, logp: float, info: dict[str, Any]) -> None:
+        """Add a step."""
+        super().store(obs, act, rew, val, logp)
+        for name, buffer in self.info_bufs.items():
+            buffer[self.ptr - 1] = info[name]
+
+    def get(self) -> list[np.ndarray]:
+        """Return obs, act, adv, ret, logp and the parameters by name, see PPOBuffer.get."""
+        epoch = super().get()
+        names = ("obs", "act", "adv", "ret", "logp")
+        return [epoch[name] for name in names] + [buffer.copy() for buffer in self.info_bufs.values()]
+
+
 class ReplayBuffer:
     """Spinning Up's buffer of transitions in a ring.
 

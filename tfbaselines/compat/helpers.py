@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from tfbaselines.errors import UsageError
+from tfbaselines.errors import UsageError, warn
 from tfbaselines.loading import load_tensorflow
 
 # Spinning Up's guard against divisions by zero, and bounds of sac's logarithm of the deviation.
@@ -118,6 +118,30 @@ def explained_variance_2d(ypred: np.ndarray, y: np.ndarray) -> np.ndarray:
 def ncc(ypred: np.ndarray, y: np.ndarray) -> float:
     """Compute the correlation coefficient."""
     return float(np.corrcoef(ypred, y)[1, 0])
+
+
+def mpi_weighted_mean(comm: Any, local_name2valcount: dict[str, tuple[Any, float]]) -> dict[str, float]:
+    """Average values over the ranks of a communicator of mpi4py, weighted by their counts.
+
+    Args:
+        comm: the communicator.
+        local_name2valcount: this rank's value and count by name; values that are no numbers are left out.
+
+    Returns:
+        The means by name on rank 0; an empty dict on the others.
+    """
+    sums: dict[str, float] = {}
+    counts: dict[str, float] = {}
+    for of_rank in comm.gather(local_name2valcount) or ():
+        for name, (value, count) in of_rank.items():
+            try:
+                number = float(value)
+            except (TypeError, ValueError):
+                warn(f"{name} is left out of the mean over ranks: {value!r} is no number")
+                continue
+            sums[name] = sums.get(name, 0.0) + number * count
+            counts[name] = counts.get(name, 0.0) + count
+    return {name: sums[name] / counts[name] for name in sums}
 
 
 def flatten_arrays(arrs: Iterable[np.ndarray]) -> np.ndarray:

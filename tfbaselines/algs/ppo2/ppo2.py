@@ -167,9 +167,11 @@ class Model(PolicyModel):
             weights = (batch.get("ent_coef", ent_coef), batch.get("vf_coef", vf_coef))
             return loss(policy, batch, batch["cliprange"], *weights, cliprange_vf, normalize_advantages)
 
-        phase = Phase("policy", loss_of, policy.trainable_variables, self.optimizer, max_grad_norm=max_grad_norm)
         jit = compile_with_xla(policy, nbatch_train)
-        self._engine = Engine([phase], jit=jit, comm=comm, rank_weight=mpi_rank_weight)
+        self._engine = Engine([self._phase(loss_of, max_grad_norm)], jit=jit, comm=comm, rank_weight=mpi_rank_weight)
+
+    def _phase(self, loss: Callable[[Batch], Any], max_grad_norm: float | None) -> Phase:
+        return Phase("policy", loss, self.policy.trainable_variables, self.optimizer, max_grad_norm=max_grad_norm)
 
     def train(
         self,
