@@ -54,6 +54,32 @@ def test_rewards_are_divided_by_the_deviation_of_their_discounted_sum():
     np.testing.assert_allclose(scaled, rewards / np.std(sums), rtol=1e-4)
 
 
+def test_one_environment_has_the_numbers_of_the_formulas_to_the_bit():
+    env, plain = VecNormalize(noisy(1), cliprew=1.5, clipob=2.0), noisy(1)
+    statistics = {"ob": (np.zeros(2), np.ones(2), 1e-4), "ret": (0.0, 1.0, 1e-4)}
+
+    def scaled(name, x, value, bound):
+        """Merge a value by the formula of two samples' moments; return x scaled."""
+        mean, var, count = statistics[name]
+        delta, total = value - mean, count + 1
+        var = (delta * delta * (count / total) + var * count) / total
+        mean = mean + delta * (1 / total)
+        statistics[name] = (mean, var, total)
+        return np.clip((x - (mean if name == "ob" else 0.0)) / np.sqrt(var + 1e-8), -bound, bound)
+
+    (obs, *steps), (raw, *raw_steps) = play(env, 60), play(plain, 60)
+    np.testing.assert_array_equal(obs[0], scaled("ob", raw[0], raw[0], 2.0))
+    total, clipped = 0.0, 0
+    for (obs, rewards, _, _), (raw, raw_rewards, dones, _) in zip(steps, raw_steps, strict=True):
+        total = total * 0.99 + float(raw_rewards[0])
+        np.testing.assert_array_equal(obs[0], scaled("ob", raw[0], raw[0], 2.0))
+        expected = np.float32(scaled("ret", float(raw_rewards[0]), total, 1.5))
+        assert rewards.dtype == np.float32 and rewards[0] == expected
+        clipped += expected == np.float32(1.5)
+        total = 0.0 if dones[0] else total
+    assert 0 < clipped < 60
+
+
 def test_everything_is_clipped():
     env = VecNormalize(noisy(), clipob=0.5, cliprew=0.1)
     _, *steps = play(env, 50)

@@ -1,3 +1,5 @@
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -210,6 +212,17 @@ def test_a_block_is_evaluated_as_its_steps_were():
     values, neglogps = actor.evaluate(obs, np.concatenate([step.actions for step in steps]))
     np.testing.assert_allclose(values, np.concatenate([step.values for step in steps]), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(neglogps, np.concatenate([step.neglogps for step in steps]), rtol=1e-5, atol=1e-6)
+
+
+def test_acting_alone_chooses_the_actions_of_a_step_to_the_bit():
+    for action, normalized in itertools.product(("box", "wide box", "multidiscrete"), (False, True)):
+        space = BOX if action == "wide box" else ACTIONS[action]
+        policy = make(action=space, normalize_observations=normalized)
+        for variable in policy.trainable_variables:
+            variable.assign(variable + 0.1)
+        actor, obs = NumpyActor(policy), batch()
+        for noise in (noise_of(policy), None):
+            np.testing.assert_array_equal(actor.act(obs, noise), actor.step(obs, None, None, noise).actions, action)
 
 
 @pytest.mark.parametrize("value_network", [None, "copy"])

@@ -5,6 +5,7 @@ Environments with goals have Dict observations of observation, achieved_goal and
 
 import contextlib
 import inspect
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,8 +30,8 @@ class ClipActions(gymnasium.Wrapper):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         clipped = np.minimum(np.maximum(action, self._low), self._high)
-        # A sum with a NaN is NaN: cheaper than a test of every element.
-        if not np.isfinite(np.add.reduce(clipped, axis=None)):
+        # A sum of squares with a NaN is NaN: cheaper than a test of every element.
+        if not math.isfinite(np.vdot(clipped, clipped)):
             clipped = np.clip(np.nan_to_num(action), self._low, self._high)
         return self.env.step(clipped)
 
@@ -317,14 +318,9 @@ class VecNormalize(VecEnvWrapper):
 
     def step_wait(self) -> StepResult:
         obs, rewards, dones, infos = self.venv.step_wait()
-        self.ret = self.ret * self.gamma + rewards
         obs = self._obfilt(obs)
-        if self.ret_rms is not None:
-            if self.training:
-                self.ret_rms.update(self.ret)
-            rewards = _clip(rewards / np.sqrt(self.ret_rms.var + self.epsilon), self.cliprew)
-            rewards = rewards.astype(np.float32)
-        if dones.any():
+        rewards = self._retfilt(rewards)
+        if np.count_nonzero(dones):
             self.ret[dones] = 0.0
             for i in np.flatnonzero(dones):
                 change_last(infos[i], self.scaled)
@@ -365,6 +361,22 @@ class VecNormalize(VecEnvWrapper):
             self.ob_rms.update(obs)
         return self.scaled(obs)
 
+    def _retfilt(self, rewards: np.ndarray) -> np.ndarray:
+        # Numbers are several times faster than arrays of one number.
+        only = float(rewards[0]) if self.num_envs == 1 else None
+        if only is None:
+            self.ret = self.ret * self.gamma + rewards
+        else:
+            self.ret[0] = float(self.ret[0]) * self.gamma + only
+        if self.ret_rms is None:
+            return rewards
+        if self.training:
+            self.ret_rms.update(self.ret)
+        deviation = math.sqrt(self.ret_rms.var + self.epsilon)
+        if only is None:
+            return _clip(rewards / np.float64(deviation), self.cliprew).astype(np.float32)
+        return np.array([min(max(only / deviation, -self.cliprew), self.cliprew)], np.float32)
+
     def scaled(self, obs: np.ndarray) -> np.ndarray:
         """Scale observations [..., *shape] without an update of the statistics."""
         if self.ob_rms is None:
@@ -374,6 +386,9 @@ class VecNormalize(VecEnvWrapper):
 
 def scaled(obs: np.ndarray, mean: np.ndarray, var: np.ndarray, epsilon: float, clipob: float) -> np.ndarray:
     """Scale observations [..., *shape] to mean 0 and deviation 1, clipped to [-clipob, clipob]."""
+    if obs.shape == (1, *mean.shape):
+        # Without broadcasting: half the time.
+        return scaled(obs[0], mean, var, epsilon, clipob)[None]
     return _clip((obs - mean) / np.sqrt(var + epsilon), clipob)
 
 
@@ -390,5 +405,9 @@ def share_normalization(envs: Sequence[VecEnv]) -> None:
 
 
 def _clip(x: np.ndarray, bound: float) -> np.ndarray:
-    """Clip at a fraction of np.clip's overhead."""
+    """Clip at a fraction of np.clip's overhead, and return the same array if nothing is outside of the bounds."""
+    flat = x.ravel()
+    # No square of a number outside can be less.
+    if flat.dot(flat) < bound * bound:
+        return x
     return np.minimum(np.maximum(x, -bound), bound)

@@ -34,7 +34,8 @@ class RunningMeanStd:
         """Merge a batch [B, ...]."""
         count = len(x)
         if count == 1:
-            self.update_from_moments(np.asarray(x[0], np.float64), 0.0, 1)
+            # A number without axes is several times faster than an array without axes.
+            self.update_from_moments(x[0] if self.mean.shape else float(x[0]), 0.0, 1)
             return
         # np.mean and np.var cost ten times these calls for the few rows of a step.
         x = np.asarray(x, np.float64)

@@ -200,8 +200,13 @@ class GaussianHead(ShapedHead):
         )
 
     def sample_numpy(self, flat: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        n = self.width
-        return (flat[:, :n] + np.exp(flat[:, n:]) * noise).reshape(-1, *self.action_shape)
+        return self.draw_numpy(flat[:, : self.width], np.exp(flat[:, self.width :]), noise)
+
+    def draw_numpy(self, mean: np.ndarray, std: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Compute actions [B, ...] from means [B, n] and standard deviations [B, n] or [1, n]."""
+        actions = std * noise
+        actions += mean
+        return actions if len(self.action_shape) == 1 else actions.reshape(-1, *self.action_shape)
 
     def mode_numpy(self, flat: np.ndarray) -> np.ndarray:
         return flat[:, : self.width].reshape(-1, *self.action_shape)

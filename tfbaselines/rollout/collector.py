@@ -76,7 +76,7 @@ class Collector:
             self._obs = obs
             self._states = states
             self._episode_start = dones
-            if dones.any():
+            if np.count_nonzero(dones):
                 episodes += ended_episodes(infos, dones)
                 if self._on_end is not None:
                     self._on_end(dones)

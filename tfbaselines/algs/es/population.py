@@ -20,7 +20,7 @@ from tfbaselines.envs.vec.observations import parts_of_obs
 from tfbaselines.envs.vec.packed import unpacked
 from tfbaselines.envs.wrappers import require_end
 from tfbaselines.files import require_memory
-from tfbaselines.policy.actor import ArrayFunction, NumpyActor, NumpyCopies, acts_in_numpy
+from tfbaselines.policy.actor import NumpyActor, NumpyCopies, acts_in_numpy
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.encoding import observation_dtype, observation_spec
 
@@ -42,8 +42,9 @@ class StackedCopies(NumpyCopies):
     def of(self, variable: keras.Variable) -> np.ndarray:
         return self._views[id(variable)]
 
-    def _product(self, kernel: np.ndarray) -> ArrayFunction:
-        return lambda x: np.matmul(x[:, None], kernel)[:, 0]
+    @staticmethod
+    def _product(x: np.ndarray, kernel: np.ndarray) -> np.ndarray:
+        return np.matmul(x[:, None], kernel)[:, 0]
 
 
 class NumpyPopulation:

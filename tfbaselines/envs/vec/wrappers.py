@@ -50,7 +50,7 @@ class VecFrameStack(VecEnvWrapper):
         else:
             self.stackedobs[..., :-1] = self.stackedobs[..., 1:]
         self.stackedobs[..., -self._channels :] = frames
-        if dones.any():
+        if np.count_nonzero(dones):
             for i in np.flatnonzero(dones):
                 self._end_episode(i, infos[i], frames[i])
         return self.stackedobs.copy(), rewards, dones, infos
