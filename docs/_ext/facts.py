@@ -140,7 +140,7 @@ def argument_tables(name: str) -> list[str]:
 
 
 def _meaning(argument: Argument) -> str:
-    meaning = re.sub(r"--\w+", r"`\g<0>`", argument.meaning)
+    meaning = re.sub(r"--\w+|\{.*\}", r"`\g<0>`", argument.meaning)
     kinds = "; a schedule" if "schedule" in argument.kinds else ""
     return meaning + kinds + ("" if argument.settable else "; from Python only")
 
