@@ -159,17 +159,22 @@ def scores(name: str) -> list[tuple[str, str, int, list[float]]]:
 def score_table(name: str) -> list[str]:
     """Return the table of one algorithm's scores with the command of each, or nothing where none is measured."""
     rows = [
-        (
-            environment,
-            f"{steps:,}",
-            str(len(values)),
-            f"{number(sum(values) / len(values))} ({number(min(values))}; {number(max(values))})",
-            f"`{flags}--env={environment.partition(', ')[0]} --num_timesteps={shown(float(steps))}`",
-        )
+        (environment, f"{steps:,}", str(len(values)), spread(values), f"`{command(flags, environment, steps)}`")
         for flags, environment, steps, values in scores(name)
     ]
     header = ("environment", "steps", "seeds", "mean return (least; most)", f"`--alg={name}` and")
     return table(header, rows) if rows else []
+
+
+def command(flags: str, environment: str, steps: int) -> str:
+    """Return the flags of a run; the tuned settings have their number of steps."""
+    return f"{flags}--env={environment}" + ("" if flags else f" --num_timesteps={shown(float(steps))}")
+
+
+def spread(values: list[float]) -> str:
+    """Return the mean of scores, and the least and the largest of several."""
+    mean = number(sum(values) / len(values))
+    return mean if len(values) == 1 else f"{mean} ({number(min(values))}; {number(max(values))})"
 
 
 def number(value: float) -> str:
