@@ -46,8 +46,8 @@ SHORT = {
     "deepq": "--num_timesteps=64 --learning_starts=32 --train_freq=16 --batch_size=8 --buffer_size=100 --max_ep_len=30",
     "her": "--num_timesteps=40 --max_ep_len=20 --n_cycles=1 --n_batches=1 --n_test_rollouts=1 --num_demo=2 --num_env=1"
     " --batch_size=8 --demo_batch_size=4",
-    "es": "--num_iterations=1 --num_agents=4 --max_ep_len=20 --num_test_episodes=1",
-    "qlearning": "--num_iterations=4 --num_test_episodes=1 --max_ep_len=20 --test_every=4",
+    "es": "--num_timesteps=40 --num_iterations=1 --num_agents=4 --max_ep_len=20 --num_test_episodes=1",
+    "qlearning": "--num_timesteps=80 --num_iterations=4 --num_test_episodes=1 --max_ep_len=20 --test_every=4",
     "bc": "--num_iterations=1",
     "gail": "--num_timesteps=100 --timesteps_per_batch=100 --g_step=1 --BC_max_iter=1 --cg_iters=2 --vf_iters=1",
 }
