@@ -283,6 +283,12 @@ def test_the_state_of_another_environment_or_a_damaged_one_is_not_taken():
     state = episode_state(ant)
     state["layers"][-1][1]["integration"] = np.zeros(3)
     assert not restore_episode(ant, state)
+    pong = gymnasium.make("PongNoFrameskip-v4")
+    pong.reset()
+    state = episode_state(pong)
+    assert restore_episode(pong, state)
+    state["layers"][-1][1]["ale"][50] ^= 1
+    assert not restore_episode(pong, state)
 
 
 def test_older_states_and_those_of_other_numbers_of_environments_begin_anew():

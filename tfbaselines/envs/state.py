@@ -5,6 +5,7 @@ and `set_state(state)` restores it. Random generators are saved in any case. Som
 these names: if they fail, the episode is not saved and the run continues.
 """
 
+import zlib
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -272,10 +273,15 @@ def _derived(data: Any) -> dict[str, np.ndarray]:
 
 
 def _take_atari(env: Any) -> dict[str, Any]:
-    return {"ale": np.frombuffer(env.ale.cloneState(include_rng=True).serialize(), np.uint8)}
+    state = env.ale.cloneState(include_rng=True).serialize()
+    # The emulator plays on from other bytes too.
+    return {"ale": np.frombuffer(state, np.uint8), "checksum": zlib.crc32(state)}
 
 
 def _give_atari(env: Any, state: dict[str, Any]) -> None:
     from ale_py import ALEState
 
-    env.ale.restoreState(ALEState(state["ale"].tobytes()))
+    saved = state["ale"].tobytes()
+    if zlib.crc32(saved) != state["checksum"]:
+        raise ValueError("the state has another checksum")
+    env.ale.restoreState(ALEState(saved))

@@ -280,7 +280,8 @@ class Saving:
             # The directory was deleted meanwhile; without this file it could not be evaluated.
             self._describe()
         mean_reward = self._state.scores.mean_reward
-        if mean_reward > self._best:
+        lost = np.isfinite(mean_reward) and not self._checkpoints.best_path.exists()
+        if lost or mean_reward > self._best:
             self._best = mean_reward
             self._checkpoints.mark_best(path)
         return str(path)
