@@ -107,8 +107,17 @@ CHANGES_OF = {
         "cliprange_vf": (False, {"lr": 0.1, "value_network": "copy"}),
     },
     "qlearning": {"epsilon_min": (0.8, {"epsilon_decay": 0.1})},
-    "sac": {"target_entropy": (-5.0, {"alpha": "auto"}), "train_interval": (5, {}), "buffer_init_steps": (20, {})},
+    "sac": {
+        "target_entropy": (-5.0, {"alpha": "auto"}),
+        "train_interval": (5, {}),
+        "buffer_init_steps": (20, {}),
+        "num_quantiles": (7, {"critic": "tqc"}),
+        "drop_quantiles": (3, {"critic": "tqc"}),
+        "policy_delay": (2, {}),
+    },
 }
+# Only numbers are normalized, and only actions that are numbers have a deviation and critics of other kinds.
+OF_NUMBERS = ("normalize_observations", "init_logstd", "critic", "num_quantiles", "drop_quantiles")
 # Bounds that one small run takes.
 TOGETHER = 6
 # K-FAC's steps begin with the tenth update.
@@ -145,8 +154,7 @@ def test_every_argument_makes_a_difference(alg, eager):
 
     def differs(name):
         value, needed = change(alg, name)
-        # Only numbers are normalized, and only Gaussian actions have a deviation.
-        numbers = name in ("normalize_observations", "init_logstd") and not get(alg).goals
+        numbers = name in OF_NUMBERS and not get(alg).goals
         of_numbers = box if takes(alg, "Box") else partial(counting, actions=ACTIONS[first_kind(alg)])
         make_env = of_numbers if numbers else partial(own_identity, alg)
         key = numbers, repr(needed)

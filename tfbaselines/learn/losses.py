@@ -86,12 +86,14 @@ def target_actions(target: "ActorCritic", view: "View", noise: tf.Tensor | None)
 
 
 def targets(batch: Batch, values: tf.Tensor) -> tf.Tensor:
-    """Return rewards + discount * values [B], given the values [B] of the 'next' view."""
+    """Return rewards + discount * values, given the values [B] or quantiles [B, M] of the 'next' view."""
+    several = tuple(values.shape[1:])
     if "next_rows" in batch:
         rows = batch["next_rows"]
-        by_sequence = tf.reshape(values, tf.shape(rows))
-        values = tf.reshape(tf.gather(by_sequence, rows, batch_dims=1), (-1,))
-    return batch["rewards"] + batch["discount"] * values
+        by_sequence = tf.reshape(values, (*rows.shape, *several))
+        values = tf.reshape(tf.gather(by_sequence, rows, batch_dims=1), (-1, *several))
+    rewards, discount = (tf.reshape(batch[name], (-1, *(1 for _ in several))) for name in ("rewards", "discount"))
+    return rewards + discount * values
 
 
 def mean(batch: Batch, values: tf.Tensor) -> tf.Tensor:
@@ -128,3 +130,23 @@ def spread(name: str, batch: Batch, values: tf.Tensor) -> Statistics:
 def spreads(batch: Batch, values: Sequence[tf.Tensor]) -> Statistics:
     """Compute `spread` of each critic's values [B], as Q1Vals, Q2Vals and so on."""
     return {k: x for i, q in enumerate(values, 1) for k, x in spread(f"Q{i}Vals", batch, q).items()}
+
+
+def huber(x: tf.Tensor) -> tf.Tensor:
+    """Compute the Huber loss: x^2 / 2 for |x| < 1, |x| - 1/2 beyond."""
+    size = tf.abs(x)
+    return tf.where(size < 1.0, 0.5 * tf.square(x), size - 0.5)
+
+
+def quantile_huber(quantiles: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+    """Compute the sum over i and the mean over j of |tau_i - (u < 0)| huber(u) [B] with u = targets_j - quantiles_i.
+
+    Args:
+        quantiles: [B, N] quantiles at tau_i = (i + 1/2) / N.
+        targets: [B, M] samples of the target distribution.
+    """
+    count = quantiles.shape[-1]
+    tau = (tf.range(count, dtype=tf.float32) + 0.5) / count
+    u = targets[:, None, :] - quantiles[:, :, None]
+    below = tf.cast(u < 0.0, tf.float32)
+    return tf.reduce_sum(tf.reduce_mean(tf.abs(tau[None, :, None] - below) * huber(u), axis=2), axis=1)

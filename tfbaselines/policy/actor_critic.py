@@ -79,6 +79,9 @@ class ActorCritic(BasePolicy):
         streams: number of reward signals, each with its own critics; None for the environment's rewards alone.
         make_trunk: builds the trunk of the actor and the trunk that all critics share; None for a plain Trunk.
         critic_fn: the same as network_fn for the critics, if they differ.
+        make_critic: makes a critic; takes the arguments of Critic.
+        quantiles: number of quantiles of the return that critics of continuous actions estimate, a value being their
+            mean; None to estimate the mean alone.
         unit_actions: critics take actions scaled to -1..1.
         returns: statistics of returns that normalize the critics' outputs, as in algs/ddpg/loss.py; None for none.
         base: normalize_observations, clip_observations and comm of BasePolicy.
@@ -96,6 +99,8 @@ class ActorCritic(BasePolicy):
         make_trunk: Callable[[spaces.Space], Trunk | NetworkTrunk] | None = None,
         initializer: Callable[[], Any] = keras.initializers.GlorotUniform,
         critic_fn: NetworkFn | None = None,
+        make_critic: Callable[..., Critic] = Critic,
+        quantiles: int | None = None,
         unit_actions: bool = False,
         returns: Any = None,
         **base: Any,
@@ -116,9 +121,9 @@ class ActorCritic(BasePolicy):
         inputs, outputs = self.critic_trunk.width, self.head.param_size
         critic_fn = critic_fn or network_fn
         if not self.discrete:
-            inputs, outputs = inputs + self.head.width, 1
+            inputs, outputs = inputs + self.head.width, quantiles or 1
             critic_fn = critic_fn or _joint
-        self.critics = [Critic(inputs, outputs, critic_fn, initializer()) for _ in range(critics * (streams or 1))]
+        self.critics = [make_critic(inputs, outputs, critic_fn, initializer()) for _ in range(critics * (streams or 1))]
 
     @property
     def modules(self) -> list[Any]:
@@ -171,8 +176,16 @@ class ActorCritic(BasePolicy):
         if self.discrete:
             chosen = self.choices(actions)
             return [tf.reduce_sum(values * chosen, axis=-1) for values in self.q_all(view)]
-        rows = self._with_actions(self._critic_features(view)[0], actions)
-        return [critic(rows)[:, 0] for critic in self.critics]
+        return [_mean(quantiles) for quantiles in self.quantiles(view, actions)]
+
+    def quantiles(self, view: View, actions: tf.Tensor) -> list[tf.Tensor]:
+        """Compute each critic's quantiles [B, M] of the returns of continuous actions; M is 1 without quantiles."""
+        rows = self.critic_rows(view, actions)
+        return [critic(rows) for critic in self.critics]
+
+    def critic_rows(self, view: View, actions: tf.Tensor) -> tf.Tensor:
+        """Compute the critics' input [B, n] for continuous actions."""
+        return self._with_actions(self._critic_features(view)[0], actions)
 
     def q_of_several(self, view: View, actions: tf.Tensor) -> list[tf.Tensor]:
         """Compute each critic's values [B, N] of N continuous actions [B, N, ...] for every row."""
@@ -180,7 +193,7 @@ class ActorCritic(BasePolicy):
         count = actions.shape[1]
         flat = tf.reshape(actions, (-1, *actions.shape[2:]))
         rows = self._with_actions(tf.repeat(features, count, axis=0), flat)
-        return [tf.reshape(critic(rows), (-1, count)) for critic in self.critics]
+        return [tf.reshape(_mean(critic(rows)), (-1, count)) for critic in self.critics]
 
     def q_all(self, view: View) -> list[tf.Tensor]:
         """Compute each critic's values [B, P] of all choices of a discrete action."""
@@ -216,7 +229,7 @@ class ActorCritic(BasePolicy):
             values = [tf.reduce_sum(critic(features) * chosen, axis=-1) for critic in self.critics]
         else:
             rows = self._with_actions(features, mode)
-            values = [critic(rows)[:, 0] for critic in self.critics]
+            values = [_mean(critic(rows)) for critic in self.critics]
         new_states = tf.concat([actor_states, critic_states], axis=-1) if self.recurrent else None
         # A policy without critics only acts.
         value = self.least(values) if values else tf.zeros(tf.shape(flat)[0])
@@ -301,6 +314,10 @@ def _with_layer_norm(network: NetworkSpec, whole: bool, network_kwargs: Mapping[
     if whole or "layer_norm" not in inspect.signature(builder).parameters:
         raise bad_argument("critic_layer_norm", True, f"needs a dense network with layer_norm, not {network!r:.100}")
     return builder(**network_kwargs | {"layer_norm": True})
+
+
+def _mean(quantiles: tf.Tensor) -> tf.Tensor:
+    return quantiles[:, 0] if quantiles.shape[1] == 1 else tf.reduce_mean(quantiles, axis=1)
 
 
 def _joint(shape: tuple[int, ...]) -> keras.Model:

@@ -151,7 +151,7 @@ def dense(
 
     def layer(x: Any, size: int, k: int) -> Any:
         x = Dense(size, None if layer_norm else activation, name=f"dense_{k}")(x)
-        return _normalized(x, activation, LAYER_NORM_EPSILON) if layer_norm else x
+        return _normalized(x, activation, LAYER_NORM_EPSILON, f"layer_normalization_{k}") if layer_norm else x
 
     return _dense_network("hidden_sizes", tuple(hidden_sizes), layer)
 
@@ -291,8 +291,8 @@ def _dense_network(argument: str, sizes: Sequence[int], layer: Callable[[Any, in
     return network_fn
 
 
-def _normalized(x: Any, activation: Callable, epsilon: float) -> Any:
-    return keras.layers.Activation(activation)(keras.layers.LayerNormalization(epsilon=epsilon)(x))
+def _normalized(x: Any, activation: Callable, epsilon: float, name: str | None = None) -> Any:
+    return keras.layers.Activation(activation)(keras.layers.LayerNormalization(epsilon=epsilon, name=name)(x))
 
 
 def _image_network(features: Callable[[Any], Any]) -> NetworkFn:

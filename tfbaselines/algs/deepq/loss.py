@@ -13,14 +13,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfbaselines.errors import bad_argument
+from tfbaselines.learn.losses import huber, quantile_huber
 
 Batch = dict[str, Any]
-
-
-def huber(x: tf.Tensor) -> tf.Tensor:
-    """Compute the Huber loss: x^2 / 2 for |x| < 1, |x| - 1/2 beyond."""
-    size = tf.abs(x)
-    return tf.where(size < 1.0, 0.5 * tf.square(x), size - 0.5)
 
 
 def projection(places: tf.Tensor, probabilities: tf.Tensor, support: tf.Tensor) -> tf.Tensor:
@@ -43,20 +38,6 @@ def projection(places: tf.Tensor, probabilities: tf.Tensor, support: tf.Tensor) 
 def kl_from_logits(targets: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """Compute KL(targets || softmax(logits)) [B] of probabilities and logits [B, N]."""
     return tf.reduce_sum(tf.math.xlogy(targets, targets) - targets * tf.nn.log_softmax(logits), axis=-1)
-
-
-def quantile_huber(quantiles: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-    """Compute the sum over i and the mean over j of |tau_i - (u < 0)| huber(u) [B] with u = targets_j - quantiles_i.
-
-    Args:
-        quantiles: [B, N] quantiles at tau_i = (i + 1/2) / N.
-        targets: [B, M] samples of the target distribution.
-    """
-    count = quantiles.shape[-1]
-    tau = (tf.range(count, dtype=tf.float32) + 0.5) / count
-    u = targets[:, None, :] - quantiles[:, :, None]
-    below = tf.cast(u < 0.0, tf.float32)
-    return tf.reduce_sum(tf.reduce_mean(tf.abs(tau[None, :, None] - below) * huber(u), axis=2), axis=1)
 
 
 class ExpectedReturn:

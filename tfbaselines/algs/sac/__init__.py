@@ -13,6 +13,9 @@ from tfbaselines.errors import bad_argument
 from tfbaselines.limits import ROWS
 from tfbaselines.loading import lazily
 
+# Critic steps per step of the actor (Bhatt et al. 2024).
+CROSSQ_DELAY = 3
+
 
 @dataclass(kw_only=True)
 class Config(EpisodeReturn, PretrainingConfig, SignalsConfig, OffPolicyConfig):
@@ -44,6 +47,23 @@ class Config(EpisodeReturn, PretrainingConfig, SignalsConfig, OffPolicyConfig):
         limit=10**4,
     )
 
+    critic: str = arg(
+        "plain",
+        "kind of critics: 'plain'; 'tqc': quantiles, of which the targets drop the largest; 'crossq': batch "
+        "renormalization in place of targets",
+        choices=("plain", "tqc", "crossq"),
+    )
+    num_quantiles: int = arg(25, "quantiles of each critic with critic='tqc'", at_least=1, limit=10**4)
+    drop_quantiles: int = arg(
+        2, "largest quantiles that the targets drop, times the number of critics, with critic='tqc'", at_least=0
+    )
+    critic_dropout: float = arg(
+        0.0, "dropout rate of the critics' hidden layers; DroQ: 0.01 with critic_layer_norm", at_least=0, at_most=0.9
+    )
+    policy_delay: int | None = arg(
+        None, "critic steps per step of actor and temperature; None for 3 with critic='crossq', else 1", at_least=1
+    )
+
     moved: ClassVar = {"reward_signal_num_update": "offline"}
     env_defaults: ClassVar = OffPolicyConfig.env_defaults | {
         # A game is longer than max_ep_len, and has so many frames that fewer gradient steps suffice.
@@ -72,6 +92,7 @@ class Config(EpisodeReturn, PretrainingConfig, SignalsConfig, OffPolicyConfig):
             raise bad_argument("alpha", self.alpha, "a number of at least 0, 'auto', or such as 'auto_0.1'")
         if self.signals is not None and self.n_step != 1:
             raise bad_argument("n_step", self.n_step, "1 with reward_signals, which are discounted step by step")
+        self._check_critics()
         if self.signals is not None and self.critics != 2:
             raise bad_argument("critics", self.critics, "2 with reward_signals: a pair for each")
         if self.offline is not None and self.signals is not None:
@@ -79,6 +100,25 @@ class Config(EpisodeReturn, PretrainingConfig, SignalsConfig, OffPolicyConfig):
         self.check_offline("cql_weight", "cql_threshold", "cql_actions")
         if self.cql_threshold is not None and self.cql_weight == 0:
             raise bad_argument("cql_weight", self.cql_weight, "above 0 with cql_threshold, which multiplies it")
+
+    def _check_critics(self) -> None:
+        if self.policy_delay is None:
+            self.policy_delay = CROSSQ_DELAY if self.critic == "crossq" else 1
+        if self.critic != "tqc":
+            self._needs("critic='tqc'", "num_quantiles", "drop_quantiles")
+        elif self.drop_quantiles >= self.num_quantiles:
+            raise bad_argument("drop_quantiles", self.drop_quantiles, f"below num_quantiles={self.num_quantiles}")
+        if self.critic == "crossq":
+            if self.memory_size is not None:
+                raise bad_argument("critic", self.critic, "'plain' or 'tqc' with memory_size")
+            self._needs("critic='plain' or 'tqc'", "critic_dropout", "critic_layer_norm")
+        if self.signals is not None or self.offline is not None:
+            self._needs("neither reward_signals nor offline", "critic", "critic_dropout")
+
+    def _needs(self, what: str, *names: str) -> None:
+        for name in names:
+            if getattr(self, name) != Config.arguments()[name].default:
+                raise bad_argument(name, getattr(self, name), f"needs {what}")
 
     @property
     def learns_alpha(self) -> bool:

@@ -13,7 +13,10 @@ from gymnasium import spaces
 
 from tfbaselines.envs.vec.observations import MASK as ACTION_MASK
 from tfbaselines.learn.losses import Batch, Statistics, mean, spread, spreads, targets, td_errors, views, weighted_mean
+from tfbaselines.learn.optimizers import Adam, Optimizer
 from tfbaselines.policy.actor_critic import ActorCritic, View
+
+ADAM_EPSILON = 1e-8
 
 
 class Losses:
@@ -21,6 +24,7 @@ class Losses:
 
     Attributes:
         temperature: alpha.
+        critic_rule: rule by which the critics move.
         columns: names of statistics that only these critics have, for the logs.
 
     Args:
@@ -31,6 +35,8 @@ class Losses:
     """
 
     columns: tuple[str, ...] = ()
+    # The target networks follow the critics after each step.
+    has_targets = True
 
     def __init__(
         self, policy: ActorCritic, target: ActorCritic, temperature: "Temperature", actions: Any = None
@@ -39,11 +45,16 @@ class Losses:
         self._target = target
         self.temperature = temperature
         self._actions = actions or SampledActions(policy)
+        self.critic_rule = self.rule()
 
     @property
     def variables(self) -> list[keras.Variable]:
         """Variables that the critics' loss trains in addition to their networks."""
         return []
+
+    def rule(self) -> Optimizer:
+        """Make the rule by which a phase's variables move."""
+        return Adam(epsilon=ADAM_EPSILON)
 
     def noise(self, rng: np.random.Generator, rows: tuple[int, int]) -> dict[str, np.ndarray]:
         """Draw the random numbers [K, B, ...] that a block of K batches needs."""

@@ -8,6 +8,7 @@ the actor maximizes min_i q_i(s, a) - alpha log pi(a|s) with a ~ pi(s), and the 
 With alpha='auto' the temperature minimizes -log alpha (log pi(a|s) + target_entropy). loss.py has these formulas.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,22 +16,23 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.algs.sac import ALGORITHM, Config
+from tfbaselines.algs.sac.crossq import JointLosses, NormalizedCritic
+from tfbaselines.algs.sac.dropout import DroppedCritic, DroppedLosses
 from tfbaselines.algs.sac.loss import Choices, Losses, SampledActions, Temperature
 from tfbaselines.algs.sac.offline import ConservativeLosses
 from tfbaselines.algs.sac.signals import ReplaySignals, SignalLosses
+from tfbaselines.algs.sac.tqc import QuantileLosses
 from tfbaselines.config.algorithm import takes
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.errors import UsageError, given
+from tfbaselines.errors import UsageError, bad_argument, given
 from tfbaselines.learn.engine import Engine, Phase
-from tfbaselines.learn.optimizers import Adam, AveragedPolicy, with_targets
+from tfbaselines.learn.optimizers import AveragedPolicy, with_targets
 from tfbaselines.policy.actor_critic import ActorCritic
 from tfbaselines.policy.distributions import SquashedGaussianHead, make_pdtype
 from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.training.build import cloning_beside, make_actor_critic
 from tfbaselines.training.off_policy import Course, OffPolicyModel, OffPolicyRun, epoch_row
-
-ADAM_EPSILON = 1e-8
 
 
 def make_update(
@@ -40,20 +42,21 @@ def make_update(
     batch_size: int = 100,
     comm: Any = None,
     losses: Losses | None = None,
+    policy_delay: int = 1,
 ) -> Engine:
     """Make the gradient steps of an actor and its critics; losses=None is the plain losses of loss.py."""
     losses = losses or Losses(policy, averaged.policy, temperature)
-    phases = [
-        Phase("actor", losses.actor_loss, policy.acting_variables, Adam(epsilon=ADAM_EPSILON)),
-        Phase("critic", losses.critic_loss, policy.critic_variables + losses.variables, Adam(epsilon=ADAM_EPSILON)),
-    ]
+    actor = Phase("actor", losses.actor_loss, policy.acting_variables, losses.rule(), every=policy_delay)
+    critic = Phase("critic", losses.critic_loss, policy.critic_variables + losses.variables, losses.critic_rule)
+    phases = [actor, critic] if policy_delay == 1 else [critic, actor]
     if temperature.learned:
-        phases.insert(
-            0, Phase("temperature", losses.temperature_loss, temperature.variables, Adam(epsilon=ADAM_EPSILON))
-        )
+        loss = losses.temperature_loss
+        alpha = Phase("temperature", loss, temperature.variables, losses.rule(), every=policy_delay)
+        phases.insert(0 if policy_delay == 1 else 2, alpha)
     jit = compile_with_xla(policy, batch_size)
-    # No phase depends on the result of another, so ranks exchange all gradients in one message.
-    return Engine(phases, prepare=losses.prepare, together=True, after=averaged.step, jit=jit, comm=comm)
+    after = averaged.step if losses.has_targets else None
+    # Without delay no phase depends on the result of another, so ranks exchange all gradients in one message.
+    return Engine(phases, prepare=losses.prepare, together=policy_delay == 1, after=after, jit=jit, comm=comm)
 
 
 @takes(ALGORITHM)
@@ -65,7 +68,7 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> OffPolicyModel:
         rewards = EnvironmentRewards(run) if config.signals is None else ReplaySignals(run, policy, run.env)
         losses = make_losses(policy, averaged.policy, config, rewards)
         temperature = losses.temperature
-        update = make_update(policy, averaged, temperature, config.batch_size, run.comm, losses)
+        update = make_update(policy, averaged, temperature, config.batch_size, run.comm, losses, config.policy_delay)
         cloning = cloning_beside(run, policy)
         saved = {"replay": run.make_replay(policy), "parts": [*cloning.parts, *rewards.learned]}
         model = OffPolicyModel(policy, averaged, update, temperature.variables + losses.variables, **saved)
@@ -128,7 +131,15 @@ def make_losses(
     if config.offline is not None:
         chosen = given(weight=config.cql_weight, threshold=config.cql_threshold, samples=config.cql_actions)
         return ConservativeLosses(*parts, **chosen)
-    return Losses(*parts)
+    losses = _LOSSES[config.critic](parts, config)
+    return DroppedLosses(losses) if config.critic_dropout else losses
+
+
+_LOSSES: dict[str, Callable[[tuple, Config], Losses]] = {
+    "plain": lambda parts, config: Losses(*parts),
+    "tqc": lambda parts, config: QuantileLosses(*parts, dropped=config.drop_quantiles),
+    "crossq": lambda parts, config: JointLosses(*parts),
+}
 
 
 def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None) -> ActorCritic:
@@ -137,4 +148,11 @@ def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
         raise UsageError(f"sac needs bounded Box, Discrete or MultiDiscrete actions, not {space}")
     head = SquashedGaussianHead if isinstance(space, spaces.Box) else make_pdtype
-    return make_actor_critic(network, env, config, comm, head=head)
+    kind: dict[str, Any] = {"quantiles": config.num_quantiles} if config.critic == "tqc" else {}
+    if config.critic == "crossq":
+        kind["make_critic"] = NormalizedCritic
+    elif config.critic_dropout:
+        kind["make_critic"] = partial(DroppedCritic, rate=config.critic_dropout)
+    if config.critic != "plain" and not isinstance(space, spaces.Box):
+        raise bad_argument("critic", config.critic, f"'plain' with {space}: the others take continuous actions")
+    return make_actor_critic(network, env, config, comm, head=head, kind=kind)
