@@ -163,9 +163,9 @@ def test_masks_of_dropout():
 @pytest.mark.parametrize("switch", SWITCHES)
 def test_a_resumed_run_goes_on_as_if_nothing_had_happened(switch, eager, tmp_path):
     own = SWITCHES[switch] | {"alpha": "auto"}
-    whole = train(tmp_path / "whole", "sac", box(2), 3, **own)
-    train(tmp_path / "half", "sac", box(2), 1, **own)
-    resumed = train(tmp_path / "half", "sac", box(2), 3, run=RunOptions(resume=str(tmp_path / "half")), **own)
+    whole = train(tmp_path / "whole", "sac", box(2), 4, **own)
+    train(tmp_path / "half", "sac", box(2), 2, **own)
+    resumed = train(tmp_path / "half", "sac", box(2), 4, run=RunOptions(resume=str(tmp_path / "half")), **own)
     np.testing.assert_equal(resumed.state(), whole.state())
     assert rows(tmp_path / "half").equals(rows(tmp_path / "whole"))
     assert rows(tmp_path / "whole").iloc[-1][["LossQ1", "LossPi", "LossAlpha", "AverageQ2Vals"]].notna().all()
