@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfbaselines.policy.actor import NumpyCopies
 from tfbaselines.policy.layers import has_convolutions, named_activation
 from tfbaselines.policy.networks import NETWORKS, get_network_builder, mlp, register
 
@@ -16,7 +17,7 @@ BUILT_IN = [name for name in NETWORKS if name != "table"]
 
 
 def input_shape(name):
-    return VECTOR if name in ("mlp", "dense", "lstm") else IMAGE
+    return VECTOR if name in ("mlp", "dense", "simba", "lstm") else IMAGE
 
 
 def build(name, shape=None, **kwargs):
@@ -371,3 +372,25 @@ def test_arguments_of_the_convolutions_reach_them(name):
         return keras.layers.Dense(width)(keras.layers.Flatten()(x))
 
     assert get_network_builder(name)(conv_fn=features, width=3)((4, 4, 1)).trainable_variables[0].shape == (16, 3)
+
+
+def test_simba_against_a_loop():
+    network = get_network_builder("simba")(width=6, blocks=2)((3,))
+    rng = np.random.default_rng(0)
+    weights = [rng.normal(size=weight.shape).astype(np.float32) for weight in network.get_weights()]
+    network.set_weights(weights)
+
+    def normalized(x, gamma, beta):
+        return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * gamma + beta
+
+    x = rows = rng.normal(size=(5, 3)).astype(np.float32)
+    kernel, bias, *blocks, gamma, beta = weights
+    x = x @ kernel + bias
+    for k in (0, 6):
+        hidden = np.maximum(normalized(x, *blocks[k : k + 2]) @ blocks[k + 2] + blocks[k + 3], 0.0)
+        x = x + hidden @ blocks[k + 4] + blocks[k + 5]
+    np.testing.assert_allclose(network(rows), normalized(x, gamma, beta), rtol=1e-3, atol=1e-4)
+    copies = NumpyCopies()
+    function = copies.function([network])
+    copies.refresh()
+    np.testing.assert_allclose(function(rows), normalized(x, gamma, beta), rtol=1e-3, atol=1e-4)

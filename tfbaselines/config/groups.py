@@ -44,6 +44,14 @@ class Dense(Declared):
 
 
 @dataclass(kw_only=True)
+class Simba(Declared):
+    """Arguments of simba."""
+
+    width: int = arg(128, "units of the layers; four times as many inside a block", limit=UNITS)
+    blocks: int = arg(1, "number of residual blocks", limit=LAYERS)
+
+
+@dataclass(kw_only=True)
 class Cnn(Declared):
     """Arguments of cnn and cnn_small."""
 
@@ -120,6 +128,7 @@ NETWORKS = {
     for name, summary, arguments in (
         ("mlp", "fully connected layers", Mlp),
         ("dense", "fully connected layers as in Spinning Up, with Glorot initialization", Dense),
+        ("simba", "residual blocks with layer normalization (SimBa, Lee et al. 2024)", Simba),
         ("cnn", "three convolutions and 512 units (Mnih et al. 2015)", Cnn),
         ("cnn_small", "two small convolutions and 128 units", Cnn),
         ("cnn_simple", "two convolutions and 256 units: an encoder for small images", Declared),

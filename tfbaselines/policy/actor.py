@@ -77,6 +77,8 @@ class NumpyCopies:
         return functions
 
     def _layer(self, layer: keras.layers.Layer) -> ArrayFunction | None:
+        if hasattr(layer, "in_numpy"):
+            return layer.in_numpy(self)
         if isinstance(layer, keras.layers.Dense):
             return self._dense(layer)
         if isinstance(layer, keras.layers.LayerNormalization):
@@ -142,6 +144,8 @@ def _known(layer: keras.layers.Layer) -> bool:
     used_again = len(getattr(layer, "_inbound_nodes", [None])) > 1
     if used_again:
         return False
+    if hasattr(layer, "in_numpy"):
+        return True
     if isinstance(layer, keras.layers.Dense | keras.layers.Activation):
         return _activation_name(layer) in _ACTIVATIONS
     if isinstance(layer, keras.layers.LayerNormalization):

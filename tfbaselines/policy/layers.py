@@ -59,9 +59,9 @@ def replaced_kernels(kernels: Mapping[int, tf.Variable]) -> Iterator[None]:
         _replaced.kernels = {}
 
 
-def dense_layer(width: int, activation: Any, name: str) -> Dense:
-    """Make a dense layer with orthogonal weights of gain sqrt(2)."""
-    initializer = keras.initializers.Orthogonal(SQRT_2)
+def dense_layer(width: int, activation: Any, name: str, gain: float = SQRT_2) -> Dense:
+    """Make a dense layer with orthogonal weights."""
+    initializer = keras.initializers.Orthogonal(gain)
     return Dense(width, activation=activation, kernel_initializer=initializer, name=name)
 
 

@@ -41,6 +41,7 @@ from tfbaselines.policy.layers import (
     small_cnn,
 )
 from tfbaselines.policy.recurrent import MaskedLSTM
+from tfbaselines.policy.residual import EXPANSION, LAYER_NORM_EPSILON, ResidualBlock
 
 # A registered network's name, or a builder.
 NetworkSpec = str | Builder
@@ -49,7 +50,6 @@ NETWORKS: dict[str, Builder] = {}
 
 # The original's mlp uses this epsilon in its layer norm.
 MLP_LAYER_NORM_EPSILON = 1e-12
-LAYER_NORM_EPSILON = 1e-5
 
 # Training holds four float32 numbers per weight: the weight, its gradient, and two slots of the optimizer.
 BYTES_PER_WEIGHT = 4 * 4
@@ -154,6 +154,31 @@ def dense(
         return _normalized(x, activation, LAYER_NORM_EPSILON, f"layer_normalization_{k}") if layer_norm else x
 
     return _dense_network("hidden_sizes", tuple(hidden_sizes), layer)
+
+
+@register("simba")
+def simba(width: int = 128, blocks: int = 1) -> NetworkFn:
+    """Build the residual network of SimBa (Lee et al. 2024): a dense layer, residual blocks, layer normalization.
+
+    Args:
+        width: units of the layers; four times as many inside a block.
+        blocks: number of blocks.
+    """
+    check_sizes(UNITS, width=width)
+    check_sizes(LAYERS, blocks=blocks)
+
+    @_of_shape_or_tensor
+    def network_fn(input_shape: tuple[int, ...]) -> keras.Model:
+        require_weights("width", input_shape, [width, *[EXPANSION * width, width] * blocks])
+        inputs = keras.Input(input_shape)
+        x = keras.layers.Flatten()(inputs) if len(input_shape) != 1 else inputs
+        x = dense_layer(width, None, "embedding", gain=1.0)(x)
+        for k in range(blocks):
+            x = ResidualBlock(name=f"block_{k}")(x)
+        norm = keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name="layer_normalization")
+        return keras.Model(inputs, norm(x))
+
+    return network_fn
 
 
 @register("cnn")

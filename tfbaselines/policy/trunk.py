@@ -25,7 +25,7 @@ from tfbaselines.policy.recurrent import MaskedLSTM
 # Registered networks by ML-Agents' names of image encoders.
 DEFAULT_ENCODER = "simple"
 ENCODERS = {"simple": "cnn_simple", "nature_cnn": "cnn", "resnet": "impala_cnn"}
-WITHOUT_CONVOLUTIONS = ("mlp", "dense", "lstm")
+WITHOUT_CONVOLUTIONS = ("mlp", "dense", "simba", "lstm")
 
 
 class Trunk:
