@@ -13,6 +13,7 @@ never stopped.
 import math
 import numbers
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -132,22 +133,26 @@ class StopWithoutGain:
 
 
 class Every:
-    """Call a function of the run at a fixed interval of environment steps, at the end of an update.
+    """Call a function of the run at a fixed interval, at the end of an update.
 
     Args:
         steps: environment steps between two calls.
         action: function of the run.
+        count: function of the run that counts another thing than environment steps, such as iterations.
     """
 
-    def __init__(self, steps: float, action: Callable[[Any], None]) -> None:
+    def __init__(
+        self, steps: float, action: Callable[[Any], None], count: Callable[[Any], int] = attrgetter("timesteps")
+    ) -> None:
         check_at_least(1, steps=steps)
         self._steps = int(steps)
         self._action = action
+        self._count = count
         # Intervals that have passed.
         self._seen = 0
 
     def __call__(self, run: Any) -> None:
-        before, self._seen = self._seen, run.timesteps // self._steps
+        before, self._seen = self._seen, self._count(run) // self._steps
         if self._seen > before:
             self._action(run)
 
@@ -159,10 +164,10 @@ class Every:
 
 
 class SaveEvery(Every):
-    """Write a checkpoint each time that `steps` environment steps are done."""
+    """Write a checkpoint each time that `steps` environment steps are done; see Every for `count`."""
 
-    def __init__(self, steps: float) -> None:
-        super().__init__(steps, lambda run: run.save())
+    def __init__(self, steps: float, count: Callable[[Any], int] = attrgetter("timesteps")) -> None:
+        super().__init__(steps, lambda run: run.save(), count)
 
 
 class Schedule:
@@ -194,11 +199,18 @@ class EvaluateEvery(Every):
         steps: environment steps between two tests.
         env: environments for the tests, in any form that learn takes.
         episodes: episodes of a test.
+        count: see Every.
     """
 
-    def __init__(self, steps: float, env: Any, episodes: int = 10) -> None:
+    def __init__(
+        self,
+        steps: float,
+        env: Any,
+        episodes: int = 10,
+        count: Callable[[Any], int] = attrgetter("timesteps"),
+    ) -> None:
         check_at_least(1, episodes=episodes)
-        super().__init__(steps, self._test)
+        super().__init__(steps, self._test, count)
         self._given = env
         self._episodes = episodes
         self._tester: Tester | None = None
