@@ -4,7 +4,9 @@ import gymnasium
 import pytest
 from loops import for_each
 
-from tfbaselines.algs import get
+from tfbaselines.algs import ALGORITHMS, get
+from tfbaselines.cli.command_line import parse
+from tfbaselines.cli.sections import tuned_sections
 from tfbaselines.compat import rlib
 from tfbaselines.errors import UsageError
 from tfbaselines.logs.logger import read_csv
@@ -107,3 +109,22 @@ def test_mistakes_are_one_line(make, words):
     with pytest.raises(UsageError) as caught:
         make()
     assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@for_each("kind", RUNS)
+def test_the_tuned_set_has_the_same_defaults(kind):
+    args = parse({"alg": kind.alg, "env": RUNS[kind][0]["id"]} | tuned_sections(kind.alg)["rlib"], ALGORITHMS)
+    ours = get(kind.alg).config
+    learn = kind(RUNS[kind][0]).learn_arguments()
+    if kind is rlib.DDPG:
+        # Its cycle is the environment's longest episode.
+        learn["nb_rollout_steps"] = args.learn["nb_rollout_steps"]
+    same = args.learn.keys() & learn.keys()
+    given, expected = (ours.of({name: one[name] for name in same}) for one in (args.learn, learn))
+    rates = given.schedules().keys() & same
+    assert [given.schedules()[name](1.0) for name in rates] == [expected.schedules()[name](1.0) for name in rates]
+    assert [name for name in same - rates if getattr(given, name) != getattr(expected, name)] == [] and len(same) > 5
+    # All others have our own defaults.
+    assert {name for name in learn if learn[name] != ours.arguments()[name].default} <= (
+        args.learn.keys() | {"seed", "total_timesteps", "nb_epoch_cycles"}
+    )
