@@ -222,14 +222,14 @@ def acting(
     checkpoint: str,
     trust: bool,
     render_mode: str | None = None,
-    around: Callable[[Any], Any] = lambda env: env,
+    around: Callable[[Any, Any], Any] = lambda env, algorithm: env,
 ) -> Iterator[tuple[Any, Any, str | None]]:
     """Give a model, environments to act in, and the model's file, and close the environments that are made here.
 
     Args:
         run, env, num_env, seed, checkpoint, trust: see `evaluate`.
         render_mode: Gymnasium's render mode of environments that are made here; None for the run's.
-        around: wraps the environments before the algorithm's own wrappers.
+        around: wraps the environments before the algorithm's own wrappers; it also gets the algorithm, or None.
     """
     saved = find_run(run, checkpoint, trust) if isinstance(run, str | os.PathLike) else None
     config = run.config if saved is None else saved.config
@@ -254,15 +254,18 @@ def acting(
 
 
 def _prepared(
-    env: Any, config: dict[str, Any], seed: int | None = None, around: Callable[[Any], Any] = lambda env: env
+    env: Any,
+    config: dict[str, Any],
+    seed: int | None = None,
+    around: Callable[[Any, Any], Any] = lambda env, algorithm: env,
 ) -> Any:
     """Return environments in any form as the run's algorithm takes them."""
     from tfbaselines.envs.adapt import as_vec_env
 
     if "alg" not in config:
-        return around(as_vec_env(env, seed))
+        return around(as_vec_env(env, seed), None)
     algorithm = get(config["alg"])
-    return algorithm.wrap(around(as_vec_env(env, seed, not algorithm.dict_observations)))
+    return algorithm.wrap(around(as_vec_env(env, seed, not algorithm.dict_observations), algorithm))
 
 
 def environments(
@@ -270,7 +273,7 @@ def environments(
     num_env: int,
     seed: int,
     render_mode: str | None = None,
-    around: Callable[[Any], Any] = lambda env: env,
+    around: Callable[[Any, Any], Any] = lambda env, algorithm: env,
 ) -> Any:
     """Make the environments of a run from its config.json, with another number and seed; see `acting`."""
     from tfbaselines.envs.make import build_env, rendered
@@ -280,7 +283,7 @@ def environments(
     algorithm = get(config["alg"]) if "alg" in config else None
     own = {"flatten": algorithm is None or not algorithm.dict_observations, "normalize": False} | config["env"]
     own |= {"num_env": num_env, "seed": seed, "worker": None, "env_threads": None}
-    env = around(build_env(rendered(own, render_mode) if render_mode else own, training=False))
+    env = around(build_env(rendered(own, render_mode) if render_mode else own, training=False), algorithm)
     return env if algorithm is None else algorithm.wrap(env)
 
 

@@ -4,11 +4,11 @@ import itertools
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 
 from tfbaselines.cli import exit_status, leave
 from tfbaselines.cli.stored import check_is_run
-from tfbaselines.errors import UsageError, check_at_least
+from tfbaselines.config.algorithm import Algorithm
+from tfbaselines.errors import check_at_least
 from tfbaselines.evaluate import acting, player, summary
 from tfbaselines.files import check_can_be_written
 from tfbaselines.loading import load_tensorflow
@@ -41,11 +41,10 @@ def record(
     check_can_be_written("out", out)
     recorders = []
 
-    def recorded(venv: Any) -> Any:
+    def recorded(venv: Any, algorithm: Algorithm | None) -> Any:
         from tfbaselines.demos.recording import record_below_normalization
 
-        venv, recorder = record_below_normalization(venv)
-        _check_space(recorder.observation_space)
+        venv, recorder = record_below_normalization(venv, masks=algorithm is not None and algorithm.takes_masks)
         recorders.append(recorder)
         return venv
 
@@ -73,15 +72,6 @@ def _play(model: Any, env: Any, count: int, deterministic: bool) -> list[float]:
     finally:
         progress.close()
     return returns
-
-
-def _check_space(space: spaces.Space) -> None:
-    from tfbaselines.envs.vec.observations import MASK, is_image, named_parts_of
-
-    parts = named_parts_of(space).spaces if isinstance(space, spaces.Dict) else {}
-    if MASK in parts or any(map(is_image, parts.values())):
-        what = "action masks" if MASK in parts else "images beside other observations"
-        raise UsageError(f"demonstrations are one array of observations: no algorithm would read these with {what}")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -21,6 +21,7 @@ from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.distributions import SquashedGaussianHead
 from tfbaselines.run import command as main
 from tfbaselines.training import build as pretraining
+from tfbaselines.training.build import CloningBeside
 
 SEEN, BOUNDED = Still.observation_space, spaces.Box(-2.0, 2.0, (2,), np.float32)
 BOTH = pytest.mark.parametrize("alg", ["ppo2", "sac"])
@@ -89,6 +90,35 @@ def test_it_takes_as_many_steps_as_the_algorithm_with_a_falling_strength(alg, de
     expected = [(1 - u / 5) * 1e-2 * 0.5 * (1 - u * 10 / 30) for u in range(3)]
     assert [(shape, count) for shape, count, _ in taken] == [((own_steps, 6), 6 * own_steps)] * len(expected)
     np.testing.assert_allclose([lr for *_, lr in taken], expected, rtol=1e-5)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("given", "network", "shape"),
+    [
+        ({"num_epoch": 3}, None, (3 * 6, 6)),
+        ({"num_epoch": 2, "samples_per_update": 20}, None, (2 * 3, 6)),
+        ({"samples_per_update": 4}, None, (1, 4)),
+        ({"num_epoch": 2, "batch_size": 100}, None, (2, 41)),
+        ({"num_epoch": 2, "sequence_length": 4, "batch_size": 8, "samples_per_update": 16}, "lstm", (2 * 2, 2)),
+    ],
+)
+def test_passes_over_the_demonstrations(alg, given, network, shape, demo, eager, monkeypatch):
+    """41 steps, or 5 + 6 sequences of 4, of which no pass has one twice."""
+    drawn = []
+
+    def watched(part, steps):
+        drawn.append(draw(part, steps))
+        return drawn[-1]
+
+    draw = CloningBeside._drawn
+    monkeypatch.setattr(CloningBeside, "_drawn", watched)
+    learn(alg, still(), 3, network, pretraining={"demo_path": demo, "batch_size": 6} | given)
+    passes = given.get("num_epoch", 1)
+    assert {len(rows) for rows in drawn} == {shape[0] * shape[1]} and len(drawn) > 1
+    for one in np.array(drawn).reshape(len(drawn) * passes, -1):
+        assert len(set(one.tolist())) == len(one)
+    assert drawn[0].tolist() != drawn[1].tolist()
 
 
 @BOTH

@@ -314,7 +314,7 @@ class OffPolicyConfig(SpinupConfig, SpinupReplayConfig):
     offline: str | None = arg(
         None,
         "data set to learn from without environment steps, with a gradient step for each step of the run: a file of "
-        "`python -m tfbaselines.record`, baselines' expert npz, or minari:ID",
+        "`python -m tfbaselines.record`, baselines' expert npz, a directory of such files, or minari:ID",
     )
     critics: int = arg(2, "number of critics; targets and actor take their minimum", at_least=1, limit=COUNT)
     critic_layer_norm: bool = arg(False, "layer normalization in the critics' hidden layers")
@@ -371,7 +371,10 @@ class DemonstrationConfig(Declared):
     """Arguments of algorithms that learn from demonstrations."""
 
     demo_path: str | None = arg(
-        None, "demonstrations: a file of `python -m tfbaselines.record`, baselines' expert npz, or minari:ID", after=""
+        None,
+        "demonstrations: a file of `python -m tfbaselines.record`, baselines' expert npz, a directory of such files, "
+        "or minari:ID",
+        after="",
     )
     traj_limitation: int | None = arg(
         None, "number of demonstrated episodes to use, from the first; None for all", at_least=1

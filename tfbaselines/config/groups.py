@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from tfbaselines.config.argument import Argument
 from tfbaselines.config.config import Declared, arg
 from tfbaselines.errors import UsageError, bad_argument, nearest, unknown
-from tfbaselines.limits import COUNT, FILTERS, LAYERS, ROWS, UNITS
+from tfbaselines.limits import COUNT, FILTERS, LAYERS, PASSES, ROWS, UNITS
 from tfbaselines.loading import load_tensorflow
 
 # Keras's activations.
@@ -205,6 +205,9 @@ class Curiosity(LearntSignal):
     """Curiosity: the error of a model that predicts the encoding of the next observation."""
 
 
+DEMONSTRATIONS = "a file of demonstrations, a directory of such files, or minari:ID"
+
+
 @dataclass(kw_only=True)
 class Gail(LearntSignal):
     """Imitation: the logits of a discriminator between the agent's steps and demonstrations."""
@@ -215,7 +218,7 @@ class Gail(LearntSignal):
 
     def check(self) -> None:
         if not self.demo_path:
-            raise bad_argument("demo_path", self.demo_path, "a file of demonstrations, or minari:ID")
+            raise bad_argument("demo_path", self.demo_path, DEMONSTRATIONS)
 
 
 SIGNALS: dict[str, type[Signal]] = {"extrinsic": Extrinsic, "curiosity": Curiosity, "gail": Gail, "rnd": Rnd}
@@ -287,10 +290,23 @@ class Pretraining(Declared):
     )
     batch_size: int = arg(128, "demonstrated steps in a minibatch", at_least=1, limit=ROWS)
     sequence_length: int = arg(64, "length of the training sequences of a recurrent policy", at_least=1, limit=COUNT)
+    num_epoch: int | None = arg(
+        None,
+        "passes over the demonstrations in an update; None for as many gradient steps as the policy takes, or for one "
+        "pass with samples_per_update",
+        at_least=1,
+        limit=PASSES,
+    )
+    samples_per_update: int = arg(0, "demonstrated steps of a pass at most; 0 for all", at_least=0)
 
     def check(self) -> None:
         if not self.demo_path:
-            raise bad_argument("demo_path", self.demo_path, "a file of demonstrations, or minari:ID")
+            raise bad_argument("demo_path", self.demo_path, DEMONSTRATIONS)
+
+    @property
+    def passes(self) -> int | None:
+        """Passes over the demonstrations in an update; None for as many gradient steps as the policy takes."""
+        return 1 if self.num_epoch is None and self.samples_per_update else self.num_epoch
 
 
 @dataclass(kw_only=True)

@@ -2,12 +2,17 @@
 
 The file is an uncompressed .npz, written by numpy without pickle. It has the arrays of `Demonstrations`, and `about`:
 JSON with the format, both spaces, and the origin of the episodes. `load_demonstrations` also reads baselines' expert
-files and Minari datasets.
+files and Minari datasets, and directories of files.
+
+Observations of several parts (Dict) and action masks are rows of bytes in memory (envs/vec/packed.py). The file has an
+array of each part, obs/NAME and last_obs/NAME.
 """
 
 import dataclasses
 import json
 import os
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +21,9 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, iterate
 
+from tfbaselines.demos.parts import check_allowed, from_parts, in_parts, packed_space
 from tfbaselines.envs.vec.observations import ONLY
+from tfbaselines.envs.vec.packed import PackedSpace, opened
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.files import as_declared, check_array, parse_document, read_archive, replacing
 from tfbaselines.policy.encoding import describe_space, observation_dtype, spaces_differ
@@ -121,11 +128,14 @@ def save_demonstrations(
     action_space: spaces.Space,
 ) -> None:
     """Write a file of an environment's demonstrations, whole or not at all."""
-    _check_space(observation_space)
     described = {"observation_space": describe_space(observation_space), "action_space": describe_space(action_space)}
     about = json.dumps({"format": FORMAT} | described | {"about": demonstrations.about})
     arrays = {name: getattr(demonstrations, name) for name in ARRAYS}
     arrays = {name: array for name, array in arrays.items() if array is not None}
+    packed = packed_space(observation_space)
+    if packed is not None:
+        for name in ("obs", "last_obs"):
+            arrays |= in_parts(name, arrays.pop(name), packed) if name in arrays else {}
     path = Path(path).expanduser()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -144,8 +154,9 @@ def load_demonstrations(
     """Read demonstrations of an environment; raise an error that names the file if they do not fit.
 
     Args:
-        path: a file of `save_demonstrations`, one of baselines' experts (acs, ep_rets, rews, obs), or 'minari:ID' for a
-            Minari dataset on this machine, such as minari:mujoco/hopper/expert-v0.
+        path: a file of `save_demonstrations`, one of baselines' experts (acs, ep_rets, rews, obs), a directory of such
+            files of one kind, or 'minari:ID' for a Minari dataset on this machine, such as
+            minari:mujoco/hopper/expert-v0.
         observation_space: of one environment.
         action_space: of one environment.
         argument: name of the path's argument, for the error if it is missing.
@@ -154,22 +165,41 @@ def load_demonstrations(
         accepted = "a file of demonstrations from `python -m tfbaselines.record`, or minari:ID"
         raise bad_argument(argument, path, accepted)
     name = os.fspath(path)
-    _check_space(observation_space)
     try:
         if name.startswith(MINARI):
-            episodes = dataclasses.replace(of_minari(name.removeprefix(MINARI)), about={"minari": name})
-            return _fitted(episodes, observation_space, action_space)
-        return _of_file(Path(name).expanduser(), observation_space, action_space)
+            episodes = of_minari(name.removeprefix(MINARI), packed_space(observation_space))
+            return _fitted(dataclasses.replace(episodes, about={"minari": name}), observation_space, action_space)
+        place = Path(name).expanduser()
+        if place.is_dir():
+            return _of_directory(place, observation_space, action_space)
+        return _of_file(place, observation_space, action_space)
     except ValueError as error:
         raise UsageError(f"cannot read demonstrations '{name}': {' '.join(str(error).split())[:500]}") from None
 
 
-def _check_space(space: spaces.Space) -> None:
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        raise UsageError(
-            f"demonstrations have one array of observations, and {space} has several parts: "
-            "gymnasium.wrappers.FlattenObservation makes one of them"
-        )
+def _of_directory(path: Path, observation_space: spaces.Space, action_space: spaces.Space) -> Demonstrations:
+    """Read all files of a directory in the order of their names, without hidden ones."""
+    files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+    if not files:
+        raise UsageError("the directory has no files")
+    read = []
+    for file in files:
+        try:
+            read.append(_of_file(file, observation_space, action_space))
+        except ValueError as error:
+            raise UsageError(f"{file.name}: {error}") from None
+    for file, episodes in zip(files, read, strict=True):
+        if (episodes.last_obs is None) != (read[0].last_obs is None):
+            kinds = "one has last observations, the other has none"
+            raise UsageError(f"{files[0].name} and {file.name} are of different kinds: {kinds}")
+    return joined(read, {"directory": path.name, "files": [file.name for file in files]})
+
+
+def joined(several: Sequence[Demonstrations], about: dict[str, Any]) -> Demonstrations:
+    """Join demonstrations of the same spaces; `about` is the origin of all."""
+    arrays = {name: [getattr(one, name) for one in several] for name in ARRAYS}
+    have = {name: None if one[0] is None else np.concatenate(one) for name, one in arrays.items()}
+    return Demonstrations(**have, about=about)
 
 
 def _of_file(path: Path, observation_space: spaces.Space, action_space: spaces.Space) -> Demonstrations:
@@ -179,7 +209,10 @@ def _of_file(path: Path, observation_space: spaces.Space, action_space: spaces.S
         arrays = read_archive(path)
     except OSError as error:
         raise UsageError(str(error)) from None
+    packed = packed_space(observation_space)
     if "about" not in arrays:
+        if packed is not None:
+            raise UsageError(f"baselines' files have one array of observations, {opened(observation_space)} has parts")
         episodes = of_baselines(arrays, observation_space, action_space)
         return _fitted(dataclasses.replace(episodes, about={"file": path.name}), observation_space, action_space)
     document = _document(arrays)
@@ -187,6 +220,10 @@ def _of_file(path: Path, observation_space: spaces.Space, action_space: spaces.S
         difference = spaces_differ(document[kind], describe_space(space))
         if difference:
             raise UsageError(f"they are for another {kind.replace('_', ' ')}: {difference}")
+    if packed is not None:
+        steps, count = (len(check_array(name, arrays.get(name), ("N", ...))) for name in ("rewards", "lengths"))
+        for name, rows in (("obs", steps), ("last_obs", count)):
+            arrays[name] = from_parts(name, arrays, packed, rows)
     episodes = Demonstrations(**{name: arrays.get(name) for name in ARRAYS}, about=document["about"])
     return _fitted(episodes, observation_space, action_space)
 
@@ -227,8 +264,8 @@ def of_baselines(
     )
 
 
-def of_minari(name: str) -> Demonstrations:
-    """Convert a Minari dataset on this machine; Dict and Tuple observations are flattened."""
+def of_minari(name: str, packed: PackedSpace | None = None) -> Demonstrations:
+    """Convert a Minari dataset on this machine; Dict and Tuple observations are flattened, or packed."""
     if not name:
         raise UsageError("it names no dataset: write minari:ID, such as minari:mujoco/hopper/expert-v0")
     try:
@@ -243,7 +280,10 @@ def of_minari(name: str) -> Demonstrations:
     if not episodes:
         raise UsageError("there is no episode, or an episode without steps")
     space = dataset.observation_space
-    seen = [_flattened(space, episode.observations, len(episode.rewards) + 1) for episode in episodes]
+    if packed is not None and (difference := spaces_differ(describe_space(space), describe_space(packed))):
+        raise UsageError(f"they are for another observation space: {difference}")
+    read = partial(_flattened, space) if packed is None else lambda obs, _: packed.pack(obs)
+    seen = [read(episode.observations, len(episode.rewards) + 1) for episode in episodes]
     return Demonstrations(
         obs=np.concatenate([obs[:-1] for obs in seen]),
         actions=np.concatenate([np.asarray(episode.actions) for episode in episodes]),
@@ -267,14 +307,20 @@ def _fitted(episodes: Demonstrations, observation_space: spaces.Space, action_sp
     steps, count = int(lengths.sum()), len(lengths)
     if count == 0 or lengths.min() < 1:
         raise UsageError("there is no episode, or an episode without steps")
+    packed = packed_space(observation_space)
+    observation_space = observation_space if packed is None else packed
     seen = observation_dtype(observation_space)
     last_obs = episodes.last_obs
     if last_obs is not None:
         last_obs = as_declared("last_obs", last_obs, (count, *observation_space.shape), seen)
+    obs = as_declared("obs", episodes.obs, (steps, *observation_space.shape), seen)
+    actions = _actions(episodes.actions, steps, action_space)
+    if packed is not None:
+        check_allowed(obs, actions, packed, action_space)
     return dataclasses.replace(
         episodes,
-        obs=as_declared("obs", episodes.obs, (steps, *observation_space.shape), seen),
-        actions=_actions(episodes.actions, steps, action_space),
+        obs=obs,
+        actions=actions,
         rewards=as_declared("rewards", episodes.rewards, (steps,), np.float32),
         lengths=lengths,
         terminated=as_declared("terminated", episodes.terminated, (count,), bool),
@@ -303,6 +349,8 @@ class DataSetReplay(Replay):
     def __init__(
         self, data: Demonstrations, env: Any, gamma: float = 0.99, n_step: int = 1, state_size: int = 0
     ) -> None:
+        if packed_space(env.observation_space) is not None:
+            raise UsageError(f"a data set has one array of observations, {opened(env.observation_space)} has parts")
         data = data.with_next_obs()
         steps, last = len(data), data.ends - 1
         place = SimpleNamespace(num_envs=1, observation_space=env.observation_space, action_space=env.action_space)

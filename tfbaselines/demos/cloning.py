@@ -261,7 +261,7 @@ class Cloning:
 
 def memory_after(policy: BasePolicy, obs: tf.Tensor, episode_start: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
     """Compute the states [E, M] of a recurrent policy after sequences, from those before obs [E, L, ...]."""
-    flat = [tf.reshape(array, (-1, *array.shape[2:])) for array in (obs, episode_start)]
+    flat = tf.nest.map_structure(lambda array: tf.reshape(array, (-1, *array.shape[2:])), (obs, episode_start))
     return policy.forward(*flat, states).states
 
 

@@ -7,22 +7,35 @@ from gymnasium import spaces
 
 from tfbaselines.demos import Demonstrations
 from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper, find_wrapper, last_observation
+from tfbaselines.envs.vec.observations import MASK, is_image
+from tfbaselines.envs.vec.packed import PackedSpace, VecActionMask, with_action_masks
 from tfbaselines.envs.wrappers import VecNormalize
+from tfbaselines.errors import UsageError
 from tfbaselines.policy.encoding import observation_dtype
 
 
-def record_below_normalization(env: VecEnv) -> tuple[VecEnv, "Recorder"]:
-    """Put a Recorder below VecNormalize, or around the environments if there is none; return both."""
+def record_below_normalization(env: VecEnv, masks: bool = False) -> tuple[VecEnv, "Recorder"]:
+    """Put a Recorder below VecNormalize, or around the environments if there is none; return both.
+
+    Args:
+        env: the environments.
+        masks: record the action masks of infos, if there are any.
+    """
     normalize = find_wrapper(env, VecNormalize)
     if normalize is None:
-        recorder = Recorder(env)
+        recorder = Recorder(with_action_masks(env) if masks else env)
         return recorder, recorder
+    if masks and find_wrapper(with_action_masks(env), VecActionMask) is not None:
+        raise UsageError("action masks beside normalized observations cannot be recorded: train with --normalize=none")
     recorder = normalize.venv = Recorder(normalize.venv)
     return env, recorder
 
 
 class Recorder(VecEnvWrapper):
-    """Records every finished episode; Dict observations are flattened.
+    """Records every finished episode.
+
+    Dict observations of vectors are flattened, as algorithms take them. With an image or an action mask among them they
+    are packed.
 
     Attributes:
         recorded_space: of recorded observations.
@@ -32,9 +45,11 @@ class Recorder(VecEnvWrapper):
 
     def __init__(self, venv: VecEnv) -> None:
         super().__init__(venv)
-        self._flatten = isinstance(venv.observation_space, spaces.Dict)
         space = venv.observation_space
-        self.recorded_space = spaces.flatten_space(space) if self._flatten else space
+        self._several = isinstance(space, spaces.Dict)
+        parts = space.spaces if self._several else {}
+        self._packed = PackedSpace(space) if MASK in parts or any(map(is_image, parts.values())) else None
+        self.recorded_space = self._packed or (spaces.flatten_space(space) if self._several else space)
         self._dtype = observation_dtype(self.recorded_space)
         self._steps: list[list[tuple[np.ndarray, np.ndarray, float]]] = [[] for _ in range(self.num_envs)]
         self._ended: list[tuple[list[tuple[np.ndarray, np.ndarray, float]], bool, np.ndarray]] = []
@@ -79,10 +94,12 @@ class Recorder(VecEnvWrapper):
         )
 
     def _rows(self, obs: Any) -> list[np.ndarray]:
-        if self._flatten:
+        if self._several:
             return [self._row({name: part[i] for name, part in obs.items()}) for i in range(self.num_envs)]
         return [self._row(row) for row in obs]
 
     def _row(self, obs: Any) -> np.ndarray:
-        flat = spaces.flatten(self.venv.observation_space, obs) if self._flatten else obs
+        if self._packed is not None:
+            return self._packed.pack({name: np.asarray(part)[None] for name, part in obs.items()})[0]
+        flat = spaces.flatten(self.venv.observation_space, obs) if self._several else obs
         return np.array(flat, self._dtype)

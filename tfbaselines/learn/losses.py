@@ -29,7 +29,7 @@ def evaluated(policy: BasePolicy, batch: Batch) -> tuple[Batch, Outputs]:
     states = batch.get("states")
     if states is not None:
         rows = {name: array for name, array in batch.items() if name != "states"}
-        batch = {n: tf.reshape(x, (-1, *x.shape[2:])) if x.shape.rank else x for n, x in rows.items()}
+        batch = tf.nest.map_structure(lambda x: tf.reshape(x, (-1, *x.shape[2:])) if x.shape.rank else x, rows)
     return batch, policy.forward(batch["obs"], batch.get("episode_start"), states)
 
 

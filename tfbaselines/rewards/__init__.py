@@ -13,11 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from gymnasium import spaces
 
 from tfbaselines.config.groups import Signal
 from tfbaselines.envs.vec import VecEnv, find_wrapper
-from tfbaselines.envs.vec.packed import PackedSpace
 from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.errors import UsageError
 from tfbaselines.parallel import mpi
@@ -99,8 +97,6 @@ def _make_adversary(
     from tfbaselines.rewards.learned import Adversary, Discriminator
 
     observation_space, action_space = policy.observation_space, policy.action_space
-    if isinstance(observation_space, PackedSpace | spaces.Dict):
-        raise UsageError("reward_signals: gail takes neither action masks nor observations of several parts")
     normalizing = find_wrapper(env, VecNormalize)
     return Adversary(
         Discriminator(observation_space, action_space, arguments.encoding_size, comm, arguments.use_actions),

@@ -18,11 +18,13 @@ from gymnasium import spaces
 
 from tfbaselines.compiling import compiled
 from tfbaselines.demos import Demonstrations
+from tfbaselines.demos.parts import as_policy_takes
+from tfbaselines.envs.vec.packed import opened, unpacked
 from tfbaselines.errors import UsageError
 from tfbaselines.learn.engine import Batch, Engine, Phase, Statistics
 from tfbaselines.learn.optimizers import Adam, restore_slots, slots
 from tfbaselines.parallel import mpi
-from tfbaselines.policy.encoding import Normalizer, encode, encoded_shape, is_image
+from tfbaselines.policy.encoding import encode, encoded_shape, is_image, make_normalizer, networks_part, without_mask
 from tfbaselines.policy.networks import get_network_builder
 from tfbaselines.policy.trunk import Trunk
 from tfbaselines.rollout.rollout import TIME_OUT
@@ -191,6 +193,7 @@ class Discriminator:
     are one-hot. Without use_actions the logit depends on observations alone.
 
     Attributes:
+        observation_space: space of the observations, packed or not.
         normalizer: running statistics of observations, merged over comm; None for images and discrete observations.
     """
 
@@ -202,13 +205,15 @@ class Discriminator:
         comm: mpi.Communicator | None = None,
         use_actions: bool = True,
     ) -> None:
-        self._observation_space = observation_space
+        self.observation_space = observation_space
         self._action_space = action_space
-        numeric = isinstance(observation_space, spaces.Box) and not is_image(observation_space)
-        self.normalizer = Normalizer(encoded_shape(observation_space), comm) if numeric else None
+        parts = opened(observation_space)
+        numeric = isinstance(parts, spaces.Dict | spaces.Box) and not is_image(parts)
+        self.normalizer = make_normalizer(parts, comm) if numeric else None
+        self._seen = without_mask(parts)
         self._action_width = int(np.prod(encoded_shape(action_space))) if use_actions else 0
         units = ((hidden_size, "tanh"), (hidden_size, "tanh"), (1, None))
-        self.encoder = Encoder(observation_space, units, self._action_width)
+        self.encoder = Encoder(self._seen, units, self._action_width)
 
     def logits(self, obs: Any, actions: tf.Tensor) -> tf.Tensor:
         """Compute logits [B], above 0 where the demonstrator is more likely than the policy."""
@@ -216,13 +221,21 @@ class Discriminator:
 
     def encoded(self, obs: Any, actions: tf.Tensor) -> list[tf.Tensor]:
         """Return what the networks take: normalized observations, and actions if they are used."""
-        encoded = encode(obs, self._observation_space)
+        encoded = encode(obs, self.observation_space)
         if self.normalizer is not None:
             encoded = self.normalizer.apply(encoded)
+        encoded = networks_part(encoded, self._seen)
         if not self._action_width:
             return [encoded]
         encoded_actions = tf.reshape(encode(actions, self._action_space), (-1, self._action_width))
         return [encoded, tf.cast(encoded_actions, tf.float32)]
+
+    def take_in(self, *observations: Any) -> None:
+        """Merge batches [B, ...] of observations into the statistics, if there are any."""
+        if self.normalizer is not None:
+            batches = [unpacked(obs, self.observation_space) for obs in observations]
+            merged = tf.nest.map_structure(lambda *arrays: np.concatenate(arrays), *batches)
+            self.normalizer.update(merged)
 
     def gradient_penalty(self, generator: list[tf.Tensor], expert: list[tf.Tensor], mix: tf.Tensor) -> tf.Tensor:
         """Compute E[(|gradient of D| - 1)^2] between the policy's and demonstrated steps (Gulrajani et al. 2017).
@@ -232,14 +245,17 @@ class Discriminator:
             expert: encoded demonstrated steps.
             mix: [B] shares of the policy's step in each point between both.
         """
-        points = []
-        for one, other in zip(generator, expert, strict=True):
+
+        def between(one: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
             share = tf.reshape(mix, (-1, *[1] * (len(one.shape) - 1)))
-            points.append(share * one + (1.0 - share) * other)
+            return share * tf.cast(one, tf.float32) + (1.0 - share) * tf.cast(other, tf.float32)
+
+        points = tf.nest.map_structure(between, generator, expert)
         with tf.GradientTape() as tape:
             tape.watch(points)
             d = tf.reduce_sum(tf.sigmoid(self.encoder(*points)))
-        rows = [tf.reshape(gradient, (mix.shape[0], -1)) for gradient in tape.gradient(d, points)]
+        gradients = tf.nest.flatten(tape.gradient(d, points))
+        rows = [tf.reshape(gradient, (mix.shape[0], -1)) for gradient in gradients]
         norms = tf.sqrt(tf.reduce_sum(tf.square(tf.concat(rows, axis=-1)), axis=-1) + PENALTY_EPSILON)
         return tf.reduce_mean(tf.square(norms - 1.0))
 
@@ -338,14 +354,14 @@ class Adversary(LearnedSignal):
         return loss + self._gradient_penalty * penalty, statistics | {"gradient_penalty": penalty}
 
     def update(self, batch: dict[str, Any], indices: np.ndarray | None = None) -> dict[str, float]:
-        count = len(batch["obs"])
+        count = len(batch["actions"])
         available = len(self._expert[0])
         drawn = self._rng.choice(available, count, replace=available < count)
         expert_obs, expert_actions = (array[drawn] for array in self._expert)
-        expert_obs = np.asarray(self._normalize(expert_obs), batch["obs"].dtype)
-        if self.discriminator.normalizer is not None:
-            # Demonstrated observations count as well.
-            self.discriminator.normalizer.update(np.concatenate([batch["obs"], expert_obs]))
+        expert_obs = np.asarray(self._normalize(expert_obs), expert_obs.dtype)
+        expert_obs = as_policy_takes(expert_obs, self.discriminator.observation_space)
+        # Demonstrated observations count as well.
+        self.discriminator.take_in(batch["obs"], expert_obs)
         data = self._within_bounds(batch) | {"expert_obs": expert_obs, "expert_actions": expert_actions}
         if self._gradient_penalty:
             data["mix"] = self._rng.random(count, np.float32)

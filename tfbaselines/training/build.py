@@ -18,10 +18,9 @@ from tfbaselines.config.config import Config, NetworkSpec
 from tfbaselines.config.groups import Pretraining
 from tfbaselines.demos import Demonstrations, load_demonstrations
 from tfbaselines.demos.cloning import ADAM_EPSILON, Sequences, as_rows, imitation_loss, memory_after
+from tfbaselines.demos.parts import as_policy_takes
 from tfbaselines.envs.vec.base import find_wrapper
-from tfbaselines.envs.vec.packed import PackedSpace
 from tfbaselines.envs.wrappers import VecNormalize
-from tfbaselines.errors import UsageError
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import Adam, restore_slots, slots
 from tfbaselines.policy.base import BasePolicy
@@ -123,6 +122,7 @@ class CloningBeside(Part):
     ) -> None:
         self._run = run
         self.parts = [self]
+        self._space = policy.observation_space
         self._arguments = arguments
         self._shown = shown
         self._size = arguments.batch_size
@@ -134,6 +134,13 @@ class CloningBeside(Part):
             self._size = max(1, self._size // length)
         else:
             self._data = as_rows(demonstrations)
+        # Rows of a pass: steps, or sequences of them.
+        self._most = len(self._data["obs"])
+        if arguments.samples_per_update:
+            length = arguments.sequence_length if policy.recurrent else 1
+            self._most = min(self._most, max(1, arguments.samples_per_update // length))
+        if arguments.passes is not None:
+            self._size = min(self._size, self._most)
         self.optimizer, jit = Adam(epsilon=ADAM_EPSILON), compile_with_xla(policy, arguments.batch_size)
         phase = Phase("pretraining", partial(imitation_loss, policy), policy.acting_variables, self.optimizer)
         self._engine = Engine([phase], jit=jit, comm=run.comm)
@@ -151,7 +158,7 @@ class CloningBeside(Part):
 
         Args:
             model: model of the policy, with an actor that follows the parameters.
-            steps: number of gradient steps.
+            steps: number of the policy's gradient steps; num_epoch and samples_per_update take another number.
         """
         columns = self._run.columns
         strength = self.strength
@@ -161,19 +168,28 @@ class CloningBeside(Part):
             return
         if self._sequences is not None:
             self._sequences.refresh(self._memory_of)
-        rows = self._run.rng.integers(len(self._data["obs"]), size=steps * self._size)
+        rows = self._drawn(steps)
         batch = {name: array[rows] for name, array in self._data.items()}
-        batch["obs"] = self._as_shown(batch["obs"])
-        indices = np.arange(len(rows), dtype=np.int32).reshape(steps, self._size)
+        batch["obs"] = as_policy_takes(self._as_shown(batch["obs"]), self._space)
+        indices = np.arange(len(rows), dtype=np.int32).reshape(-1, self._size)
         statistics = self._engine.minibatches(batch, indices, lr=strength * self._run.rates()["lr"])
         columns[LOSS] = self._run.check({LOSS: statistics["loss"]})[LOSS]
         model.actor.refresh()
+
+    def _drawn(self, steps: int) -> np.ndarray:
+        """Draw rows for as many minibatches as the policy takes, or shuffled rows for each pass."""
+        rng, count, passes = self._run.rng, len(self._data["obs"]), self._arguments.passes
+        if passes is None:
+            return rng.integers(count, size=steps * self._size)
+        used = self._most // self._size * self._size
+        return np.concatenate([rng.permutation(count)[:used] for _ in range(passes)])
 
     def _as_shown(self, obs: np.ndarray) -> np.ndarray:
         return np.asarray(self._shown(obs), obs.dtype)
 
     def _memory_of(self, obs: np.ndarray, episode_start: np.ndarray, states: np.ndarray) -> np.ndarray:
-        return self._memory(*map(tf.constant, (self._as_shown(obs), episode_start, states))).numpy()
+        seen = as_policy_takes(self._as_shown(obs), self._space)
+        return self._memory(*tf.nest.map_structure(tf.constant, (seen, episode_start, states))).numpy()
 
     def state(self) -> dict[str, Any]:
         return {"pretraining": slots(self.optimizer)}
@@ -198,8 +214,6 @@ def cloning_beside(run: Run, policy: BasePolicy) -> CloningBeside | NoCloning:
     arguments = run.config.cloning
     if arguments is None:
         return NoCloning()
-    if isinstance(policy.observation_space, PackedSpace):
-        raise UsageError("pretraining takes neither action masks nor observations of several parts")
     demonstrations = load_demonstrations(arguments.demo_path, policy.observation_space, policy.action_space)
     normalized = find_wrapper(run.env, VecNormalize)
     shown = {} if normalized is None else {"shown": normalized.scaled}
