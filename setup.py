@@ -15,6 +15,8 @@ extras = {
     "box2d": ["gymnasium[box2d]>=1.4,<2"],
     # Minari datasets as demonstrations.
     "demos": ["minari[hdf5]>=0.5,<0.6"],
+    # Environments of several agents; their own packages come with "pettingzoo[classic]" and the like.
+    "multiagent": ["pettingzoo>=1.25,<2"],
     # mpirun and libmpi for a machine that has none.
     "mpi": ["mpich>=4.2"],
     # Curves, videos and windows.

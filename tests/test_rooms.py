@@ -11,7 +11,20 @@ PACKAGE = Path(tfbaselines.__file__).parent
 ROOMS = (
     *("errors", "files", "yaml_files", "limits", "words", "loading", "compiling", "parallel", "envs", "policy"),
     *("learn", "replay"),
-    *("rollout", "config", "cli", "logs", "demos", "training", "rewards", "algs", "plot", "evaluate", "record"),
+    *(
+        "rollout",
+        "config",
+        "cli",
+        "logs",
+        "demos",
+        "training",
+        "rewards",
+        "algs",
+        "plot",
+        "evaluate",
+        "multi",
+        "record",
+    ),
     *("check_env", "compat", "bench", "run", "__main__"),
 )
 

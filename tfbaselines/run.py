@@ -23,7 +23,7 @@ from tfbaselines.config.options import write_config
 from tfbaselines.errors import UsageError, bad_argument, complain, printable
 from tfbaselines.files import check_can_be_written
 from tfbaselines.loading import load_tensorflow
-from tfbaselines.logs.directory import clear, forget, has_checkpoint, holds_checkpoints, holds_run, locked, other_owner
+from tfbaselines.logs.directory import forget, has_checkpoint, holds_checkpoints, locked, make_room, other_owner
 from tfbaselines.logs.formats import check_format
 from tfbaselines.parallel import mpi
 
@@ -197,18 +197,9 @@ def _run(args: Arguments) -> Ended:
         if directory and comm.rank == 0:
             stack.enter_context(locked(directory))
             if args.resume is None:
-                _make_room(directory, args.overwrite)
+                make_room(directory, args.overwrite)
         comm.barrier()
         return _logged(args, comm, directory)
-
-
-def _make_room(directory: str, overwrite: bool) -> None:
-    # Other files belong to the user.
-    if holds_run(directory):
-        if not overwrite:
-            again = f"--resume={shlex.quote(directory)}"
-            raise UsageError(f"'{directory}' holds a run: continue it with {again}, or give --overwrite")
-        clear(directory)
 
 
 def _logged(args: Arguments, comm: mpi.Communicator, directory: str | None) -> Ended:

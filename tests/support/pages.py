@@ -96,6 +96,11 @@ def commands_of(text):
 
 def shortened(module, words):
     """The words with those that end it soon behind them."""
+    if module == "tfbaselines.multi":
+        return [
+            *words,
+            "--evaluate=2" if any(word.startswith("--evaluate") for word in words) else "--num_timesteps=512",
+        ]
     if module != "tfbaselines.run" or {"--help", "--print_config"} & set(words):
         return words
     given = dict(word.removeprefix("--").partition("=")[::2] for word in words)

@@ -99,18 +99,18 @@ def _together(makers: Sequence[Callable[[], Any]], seed: int | None, flatten: bo
     return DummyVecEnv([partial(make, maker, subrank=i) for i, maker in enumerate(makers)])
 
 
-class _One(gymnasium.Env):
-    """Stands for one environment of a vector environment: its wrappers convert observations and actions.
+class OneOf(gymnasium.Env):
+    """Stands for one row of a vector environment: its wrappers convert observations and actions.
 
     Attributes:
         obs: observation to convert.
         action: converted action.
     """
 
-    def __init__(self, env: VectorEnv) -> None:
-        self.observation_space = env.single_observation_space
-        self.action_space = env.single_action_space
-        self.spec = env.spec
+    def __init__(self, observation_space: gymnasium.Space, action_space: gymnasium.Space, spec: Any = None) -> None:
+        self.observation_space = observation_space
+        self.action_space = action_space
+        self.spec = spec
         self.obs: Any = None
         self.action: Any = None
 
@@ -131,7 +131,7 @@ class GymnasiumVecEnv(VecEnv):
     """
 
     def __init__(self, env: VectorEnv, seed: int | None, flatten: bool) -> None:
-        self._one = _One(env)
+        self._one = OneOf(env.single_observation_space, env.single_action_space, env.spec)
         check_spaces(self._one)
         self._shown = flattened(self._one) if flatten else with_named_parts(self._one)
         self._acting = clipped(self._one)

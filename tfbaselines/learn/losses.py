@@ -45,26 +45,35 @@ def squared_value_loss(policy: BasePolicy, batch: Batch) -> tuple[tf.Tensor, Sta
     return loss, {"LossV": loss}
 
 
-def standardized(x: tf.Tensor) -> tf.Tensor:
-    """Scale to mean 0 and standard deviation 1."""
+def standardized(x: tf.Tensor, valid: tf.Tensor | None = None) -> tf.Tensor:
+    """Scale to mean 0 and standard deviation 1, over the valid rows."""
+    if valid is not None:
+        centered = x - mean_of(x, valid)
+        return centered / (tf.sqrt(mean_of(tf.square(centered), valid)) + 1e-8)
     return (x - tf.reduce_mean(x)) / (tf.math.reduce_std(x) + 1e-8)
 
 
-def clipped_policy_loss(ratio: tf.Tensor, advantages: tf.Tensor, cliprange: tf.Tensor | float) -> tf.Tensor:
+def clipped_policy_loss(
+    ratio: tf.Tensor, advantages: tf.Tensor, cliprange: tf.Tensor | float, valid: tf.Tensor | None = None
+) -> tf.Tensor:
     """Compute E[max(-A * ratio, -A * clip(ratio, 1 - cliprange, 1 + cliprange))] (Schulman et al. 2017).
 
     The ratio divides the actions' present probabilities by their probabilities at the time of acting.
     """
     clipped = tf.clip_by_value(ratio, 1.0 - cliprange, 1.0 + cliprange)
-    return tf.reduce_mean(tf.maximum(-advantages * ratio, -advantages * clipped))
+    return mean_of(tf.maximum(-advantages * ratio, -advantages * clipped), valid)
 
 
 def clipped_value_loss(
-    values: tf.Tensor, old_values: tf.Tensor, returns: tf.Tensor, cliprange: tf.Tensor | float
+    values: tf.Tensor,
+    old_values: tf.Tensor,
+    returns: tf.Tensor,
+    cliprange: tf.Tensor | float,
+    valid: tf.Tensor | None = None,
 ) -> tf.Tensor:
     """Compute 0.5 * E[max((V - R)^2, (V_old + clip(V - V_old, -cliprange, cliprange) - R)^2)]."""
     clipped = old_values + tf.clip_by_value(values - old_values, -cliprange, cliprange)
-    return 0.5 * tf.reduce_mean(tf.maximum(tf.square(values - returns), tf.square(clipped - returns)))
+    return 0.5 * mean_of(tf.maximum(tf.square(values - returns), tf.square(clipped - returns)), valid)
 
 
 def views(policy: "ActorCritic", batch: Batch) -> dict[str, "View"]:
@@ -98,9 +107,16 @@ def targets(batch: Batch, values: tf.Tensor) -> tf.Tensor:
 
 def mean(batch: Batch, values: tf.Tensor) -> tf.Tensor:
     """Return the mean over a batch's valid rows [B]."""
-    if "valid" not in batch:
+    return mean_of(values, batch.get("valid"))
+
+
+def mean_of(values: tf.Tensor, valid: tf.Tensor | None) -> tf.Tensor:
+    """Return the mean over the rows [B, ...] where `valid` [B] is 1, 0 without any; None for all rows."""
+    if valid is None:
         return tf.reduce_mean(values)
-    return tf.reduce_sum(values * batch["valid"]) / tf.maximum(tf.reduce_sum(batch["valid"]), 1.0)
+    if values.shape.rank > 1:
+        values = tf.reduce_mean(values, axis=range(1, values.shape.rank))
+    return tf.reduce_sum(values * valid) / tf.maximum(tf.reduce_sum(valid), 1.0)
 
 
 def weighted_mean(batch: Batch, values: tf.Tensor) -> tf.Tensor:

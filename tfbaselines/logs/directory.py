@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import shutil
 import socket
 from collections.abc import Iterator
@@ -134,6 +135,16 @@ def _found(directory: str | os.PathLike, *patterns: str) -> Iterator[Path]:
 def holds_run(directory: str | os.PathLike) -> bool:
     """Return True if a directory has files of an earlier run that a new one would overwrite."""
     return any(_found(directory, "config.json", "checkpoints/*", *TABLES_OF_A_RUN))
+
+
+def make_room(directory: str | os.PathLike, overwrite: bool) -> None:
+    """Remove the files of an earlier run if `overwrite` is true, else refuse a directory that has any."""
+    # Other files belong to the user.
+    if holds_run(directory):
+        if not overwrite:
+            again = f"--resume={shlex.quote(os.fspath(directory))}"
+            raise UsageError(f"'{directory}' holds a run: continue it with {again}, or give --overwrite")
+        clear(directory)
 
 
 def has_checkpoint(directory: str | os.PathLike) -> bool:

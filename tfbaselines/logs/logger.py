@@ -263,6 +263,13 @@ def configured_dir() -> str | None:
     return None if Logger.CURRENT is None or Logger.CURRENT is Logger.DEFAULT else Logger.CURRENT.dir
 
 
+def exchange(other: Logger | None) -> Logger | None:
+    """Make another logger the current one, and return the one before."""
+    before = Logger.CURRENT
+    Logger.CURRENT = other
+    return before
+
+
 def reset() -> None:
     """Close the current logger and return to the default one."""
     if Logger.CURRENT is not None and Logger.CURRENT is not Logger.DEFAULT:

@@ -15,6 +15,9 @@ from tfbaselines.replay.storage import Storage
 
 Batch = dict[str, Any]
 
+# Draws of rows that are not valid after which all valid rows are looked up.
+MOST_DRAWS = 20
+
 
 class Replay(Storage):
     """The latest transitions of several environments, drawn uniformly; see Storage for the arguments."""
@@ -42,10 +45,13 @@ class Replay(Storage):
         """Take the errors of sampled rows; uniform sampling has no priorities."""
 
     def latest(self, steps: int) -> tuple[Any, np.ndarray]:
-        """Return observations and actions [steps * N, ...] of the latest steps."""
+        """Return observations and actions [steps * N, ...] of the latest steps, of valid rows alone."""
         steps = min(steps, self.reach)
         age, n = np.repeat(np.arange(steps, 0, -1), self.num_envs), np.tile(np.arange(self.num_envs), steps)
         t = (self._head - age) % self._slots
+        if "valid" in self._arrays:
+            counts = self._arrays["valid"][t, n]
+            age, n, t = age[counts], n[counts], t[counts]
         return self._observations(t, n, age), self._arrays["actions"][t, n]
 
     def gather_latest(self, steps: int) -> Batch:
@@ -105,14 +111,39 @@ class Replay(Storage):
             "next_rows": np.minimum(place + steps_on, length).astype(np.int32),
         }
         batch["valid"][length :: length + 1] = 0.0
+        if "valid" in self._arrays:
+            batch["valid"] *= self._arrays["valid"][t, envs]
         if "states" in self._arrays:
             batch["states"] = self._arrays["states"][start, n]
         return batch
 
     def _draw(self, rng: np.random.Generator, count: int, length: int = 1) -> np.ndarray:
-        """Draw row numbers [count], each followed by at least `length - 1` more steps of its environment."""
+        """Draw valid row numbers [count], each followed by at least `length - 1` more steps of its environment."""
         age = rng.integers(length, self.reach + 1, size=count)
-        return (self.steps - age) * self.num_envs + rng.integers(self.num_envs, size=count)
+        rows = (self.steps - age) * self.num_envs + rng.integers(self.num_envs, size=count)
+        if "valid" not in self._arrays:
+            return rows
+        for _ in range(MOST_DRAWS):
+            wrong = np.flatnonzero(~self._counts(rows))
+            if not len(wrong):
+                return rows
+            age = rng.integers(length, self.reach + 1, size=len(wrong))
+            rows[wrong] = (self.steps - age) * self.num_envs + rng.integers(self.num_envs, size=len(wrong))
+        # Hardly any row is valid.
+        every = np.arange((self.steps - self.reach) * self.num_envs, (self.steps - length + 1) * self.num_envs)
+        every = every[self._counts(every)]
+        if not len(every):
+            raise UsageError(f"no valid step among the latest {self.reach} can be learned from: raise replay_size")
+        return rng.choice(every, size=count)
+
+    @property
+    def any_valid(self) -> bool:
+        """True if there are valid rows."""
+        return "valid" not in self._arrays or bool(self._arrays["valid"].any())
+
+    def _counts(self, rows: np.ndarray) -> np.ndarray:
+        t, n, _ = self._locate(rows)
+        return self._arrays["valid"][t, n]
 
     def _locate(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the slots, environments and ages in steps of row numbers."""

@@ -70,6 +70,8 @@ class Storage:
         self._dict = isinstance(env.observation_space, spaces.Dict)
         self._nstack = shared_frames(env)
         layout = self._layout(env.action_space, state_size) | (extra or {})
+        if getattr(env, "valid", None) is not None:
+            layout |= {"valid": ((), bool)}
         lead = (self._slots, env.num_envs)
         self.nbytes = sum(int(np.prod((*lead, *tail))) * np.dtype(dtype).itemsize for tail, dtype in layout.values())
         require_memory(self.nbytes, "replay_size")
@@ -121,6 +123,7 @@ class Storage:
         dones: np.ndarray,
         infos: list[dict[str, Any]],
         states: np.ndarray | None = None,
+        valid: np.ndarray | None = None,
     ) -> None:
         """Store one step of every environment.
 
@@ -132,6 +135,7 @@ class Storage:
             dones: whether the episode ended, [N].
             infos: infos of the step, with 'TimeLimit.truncated' and 'final_observation' at an episode's end.
             states: recurrent states [N, S] before the step.
+            valid: whether each row counts, [N]; None if all do. Others are never drawn.
         """
         t, after = self._head, (self.steps + 1) % self._slots
         arrays = self._arrays
@@ -145,6 +149,8 @@ class Storage:
         arrays["terminated"][t], arrays["truncated"][t] = dones, False
         if "states" in arrays:
             arrays["states"][t] = states
+        if "valid" in arrays:
+            arrays["valid"][t] = valid
         for i in np.flatnonzero(dones):
             if infos[i].get("TimeLimit.truncated"):
                 arrays["truncated"][t, i], arrays["terminated"][t, i] = True, False

@@ -56,6 +56,7 @@ class Collector:
         self._reward_scale = reward_scale
         self._render = render
         self._dtypes = {name: observation_dtype(space) for name, space in parts_of(env.observation_space).items()}
+        self._has_valid = getattr(env, "valid", None) is not None
         self._obs: Any = None
 
     def run(self, steps: int, before: int) -> list[dict[str, Any]]:
@@ -68,11 +69,13 @@ class Collector:
         for step in range(before, before + steps):
             actions, states = self._act(random=step < self._start_steps)
             # Environments in this process may change what they get.
+            valid = {"valid": self._env.valid.copy()} if self._has_valid else {}
             obs, rewards, dones, infos = self._env.step(actions.copy())
             obs = self._stored(obs)
             if self._render:
                 self._env.render()
-            self._replay.put(self._obs, actions, self._reward_scale * rewards, obs, dones, infos, self._states)
+            scaled = self._reward_scale * rewards
+            self._replay.put(self._obs, actions, scaled, obs, dones, infos, self._states, **valid)
             self._obs = obs
             self._states = states
             self._episode_start = dones

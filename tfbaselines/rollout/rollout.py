@@ -121,6 +121,7 @@ class Rollout:
         next_obs: [T, N, ...] observations after each step, at an episode's end its real last one; None unless the
             runner keeps them.
         end_values: [T, N] value of the real last observation where an episode ends, else 0; None without next_obs.
+        valid: [T, N] whether the step counts; None if all do. See VecEnv.
         episodes: the infos' 'episode' entries of the episodes that ended.
     """
 
@@ -137,6 +138,7 @@ class Rollout:
     states: np.ndarray | None = None
     next_obs: np.ndarray | None = None
     end_values: np.ndarray | None = None
+    valid: np.ndarray | None = None
     episodes: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -167,7 +169,11 @@ class Rollout:
         return dataclasses.replace(self, rewards=rewards, **changes)
 
     def batch(self, recurrent: bool, **arrays: np.ndarray) -> dict[str, np.ndarray]:
-        """Make a batch for losses: obs, actions, values, neglogpacs if they were kept, and further arrays [T, N, ...].
+        """Make a batch for losses: obs, actions, values, neglogpacs and valid if there are any, and further arrays.
+
+        Args:
+            recurrent: make sequences.
+            arrays: arrays [T, N, ...] by name.
 
         Returns:
             Rows ordered by environment, then time [N * T, ...]; recurrent: sequences [N, T, ...], with episode_start
@@ -176,11 +182,18 @@ class Rollout:
         named = {"obs": self.obs, "actions": self.actions, "values": self.values, **arrays}
         if self.neglogps is not None:
             named["neglogpacs"] = self.neglogps
+        if self.valid is not None:
+            named["valid"] = self.valid.astype(np.float32)
         if not recurrent:
             return {name: env_major(array) for name, array in named.items()}
         named["episode_start"] = self.episode_start.astype(np.float32)
         sequences = {name: np.ascontiguousarray(array.swapaxes(0, 1)) for name, array in named.items()}
         return sequences | {"states": self.states}
+
+    def counted(self, array: np.ndarray) -> np.ndarray:
+        """Return the valid rows of an array [T, N, ...], ordered by environment, then time."""
+        rows = env_major(array)
+        return rows if self.valid is None else rows[env_major(self.valid)]
 
     def _bootstrapped(self, gamma: float) -> np.ndarray:
         return self.rewards + gamma * self.timeout_values
@@ -234,6 +247,7 @@ class Runner:
             timeout_values=np.zeros((*shape, *policy.value_shape), np.float32),
             next_obs=np.zeros((*shape, *space.shape), obs_dtype) if keep_next_obs else None,
             end_values=np.zeros((*shape, *policy.value_shape), np.float32) if keep_next_obs else None,
+            valid=None if getattr(env, "valid", None) is None else np.zeros(shape, bool),
         )
         self._obs = np.zeros(shape[1:] + space.shape, obs_dtype)
         self._begun = False
@@ -305,6 +319,8 @@ class Runner:
         rollout.obs[t] = self._obs
         rollout.episode_start[t] = self._episode_start
         rollout.actions[t] = actions
+        if rollout.valid is not None:
+            rollout.valid[t] = self._env.valid
         obs, rollout.rewards[t], self._episode_start, infos = self._env.step(actions)
         self._obs[...] = obs
         if rollout.next_obs is not None:

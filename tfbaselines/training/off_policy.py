@@ -296,7 +296,7 @@ class OffPolicyRun(Run):
         least = max(1, min(self.config.update_after, self.replay.size))
         if self.model.policy.recurrent:
             least = max(least, self.sequence_length * self.replay.num_envs)
-        enough = len(self.replay) >= least
+        enough = len(self.replay) >= least and self.replay.any_valid
         return enough if self.comm.size == 1 else all(self.comm.gather(enough))
 
     def draw(self, batches: int) -> dict[str, Any]:

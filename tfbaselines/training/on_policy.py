@@ -20,7 +20,7 @@ from tfbaselines.learn.engine import Engine, Loss, Phase
 from tfbaselines.learn.optimizers import Optimizer
 from tfbaselines.logs.statistics import EPISODES_IN_MEAN
 from tfbaselines.policy.layers import compile_with_xla
-from tfbaselines.rollout.rollout import Rollout, Runner, env_major
+from tfbaselines.rollout.rollout import Rollout, Runner
 from tfbaselines.training.build import make_policy
 from tfbaselines.training.clock import UNLIMITED, IterationClock, Plan
 from tfbaselines.training.model import PolicyModel
@@ -130,7 +130,7 @@ class OnPolicyRun(Run):
                 self.collected(rollout.episodes)
                 yield rollout
                 model.actor.refresh()
-                model.observe(partial(env_major, rollout.obs))
+                model.observe(partial(rollout.counted, rollout.obs))
             if evaluation is not None:
                 self.eval_episodes.extend(evaluation.run().episodes)
             self.finish_update(lambda: self._columns(self) | self._row())

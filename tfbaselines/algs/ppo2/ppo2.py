@@ -22,7 +22,7 @@ from tfbaselines.config.config import NetworkSpec
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.errors import bad_argument, given
 from tfbaselines.learn.engine import Batch, Engine, Phase
-from tfbaselines.learn.losses import clipped_policy_loss, clipped_value_loss, evaluated, standardized
+from tfbaselines.learn.losses import clipped_policy_loss, clipped_value_loss, evaluated, mean, standardized
 from tfbaselines.learn.optimizers import Adam
 from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.policy.policy import Policy
@@ -60,7 +60,8 @@ def learn(network: NetworkSpec, env: VecEnv, **kwargs: Any) -> "Model":
             cloning.learn(model, len(indices))
             if config.update_fn is not None:
                 config.update_fn(run.update)
-            explained = explained_variance(rollout.values.ravel(), estimates["returns"].ravel())
+            rows = ... if rollout.valid is None else rollout.valid
+            explained = explained_variance(rollout.values[rows].ravel(), estimates["returns"][rows].ravel())
             row = {f"loss/{name}": value for name, value in statistics.items()}
             row |= {"misc/explained_variance": explained} | streams.learn(config.nminibatches, config.noptepochs)
             run.log(row)
@@ -91,9 +92,9 @@ def loss(
 
     Args:
         policy: has the current distribution and values.
-        batch: obs, actions, returns, values, neglogpacs [B, ...]; recurrent policies: the same as [n, T, ...] with
-            episode_start [n, T] and states [n, S]. With reward signals, returns and values have a column for each
-            signal, and the batch includes advantages [B].
+        batch: obs, actions, returns, values, neglogpacs [B, ...], and valid [B] if not all rows count; recurrent
+            policies: the same as [n, T, ...] with episode_start [n, T] and states [n, S]. With reward signals, returns
+            and values have a column for each signal, and the batch includes advantages [B].
         cliprange: bound of the distance between the probability ratio and 1.
         ent_coef: weight of the entropy.
         vf_coef: weight of the value loss.
@@ -102,24 +103,25 @@ def loss(
     """
     batch, outputs = evaluated(policy, batch)
     distribution = policy.head.distribution(outputs.flat)
-    neglogp, entropy = distribution.neglogp(batch["actions"]), tf.reduce_mean(distribution.entropy())
+    neglogp, entropy = distribution.neglogp(batch["actions"]), mean(batch, distribution.entropy())
 
     ratio = tf.exp(batch["neglogpacs"] - neglogp)
     advantages = batch["advantages"] if "advantages" in batch else batch["returns"] - batch["values"]
-    policy_loss = clipped_policy_loss(
-        ratio, standardized(advantages) if normalize_advantages else advantages, cliprange
-    )
+    valid = batch.get("valid")
+    if normalize_advantages:
+        advantages = standardized(advantages, valid)
+    policy_loss = clipped_policy_loss(ratio, advantages, cliprange, valid)
     if cliprange_vf is False:
-        value_loss = 0.5 * tf.reduce_mean(tf.square(outputs.value - batch["returns"]))
+        value_loss = 0.5 * mean(batch, tf.square(outputs.value - batch["returns"]))
     else:
         bound = cliprange if cliprange_vf is True else cliprange_vf
-        value_loss = clipped_value_loss(outputs.value, batch["values"], batch["returns"], bound)
+        value_loss = clipped_value_loss(outputs.value, batch["values"], batch["returns"], bound, valid)
     return policy_loss - ent_coef * entropy + vf_coef * value_loss, {
         "policy_loss": policy_loss,
         "value_loss": value_loss,
         "policy_entropy": entropy,
-        "approxkl": 0.5 * tf.reduce_mean(tf.square(neglogp - batch["neglogpacs"])),
-        "clipfrac": tf.reduce_mean(tf.cast(tf.abs(ratio - 1.0) > cliprange, tf.float32)),
+        "approxkl": 0.5 * mean(batch, tf.square(neglogp - batch["neglogpacs"])),
+        "clipfrac": mean(batch, tf.cast(tf.abs(ratio - 1.0) > cliprange, tf.float32)),
     }
 
 

@@ -31,6 +31,8 @@ class VecEnv(ABC):
     Attributes:
         restored: `restore` restored the episodes too, so that steps continue them without a reset.
         render_fps: frame rate of an environment's metadata.
+        valid: [N] whether the present observation of each row is one of an agent that acts; None if all are. Nothing is
+            learned from the steps of other rows.
         parameters: samplers and curricula of the environments' parameters (envs/parameters.py); None for none.
     """
 
@@ -38,6 +40,7 @@ class VecEnv(ABC):
     restored = False
     render_fps: Any = None
     parameters: Any = None
+    valid: np.ndarray | None = None
 
     def __init__(self, num_envs: int, observation_space: spaces.Space, action_space: spaces.Space) -> None:
         self.num_envs = num_envs
@@ -191,6 +194,10 @@ class VecEnvWrapper(VecEnv):
     @property
     def restored(self) -> bool:
         return self.venv.restored
+
+    @property
+    def valid(self) -> np.ndarray | None:
+        return getattr(self.venv, "valid", None)
 
     def limit_episodes(self, steps: int | None = None, reward: float | None = None) -> None:
         self.venv.limit_episodes(steps, reward)
