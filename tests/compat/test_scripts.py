@@ -222,7 +222,7 @@ def test_mistakes_in_spinning_ups_form():
         return gymnasium.make("Pendulum-v1")
 
     for arguments, words in (
-        ({"actor_critic": print}, "call tfbaselines.sac.learn"),
+        ({"actor_critic": print}, "returns a Keras model 'pi'"),
         ({"ac_kwargs": {"output_activation": "tanh"}}, "output_activation"),
         ({"ac_kwargs": {"hiden_sizes": [8]}}, "did you mean 'hidden_sizes'"),
         ({"epocs": 3}, "did you mean 'epochs'"),

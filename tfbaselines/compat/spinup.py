@@ -124,24 +124,23 @@ def _function(name: str) -> Callable[..., Any]:
     ) -> Any:
         kwargs = _by_name(name, positional, named)
         logger_kwargs = kwargs.pop("logger_kwargs", None) or {}
-        if actor_critic is not mlp_actor_critic:
-            accepted = f"leave it out; for networks of your own call tfbaselines.{name}.learn(network, env, ...)"
-            raise bad_argument("actor_critic", actor_critic, accepted)
         if not callable(env_fn):
             raise bad_argument("env_fn", env_fn, "a function that makes an environment")
         defaults = {key: value for key, value in get(name).config.defaults_for("").items() if key != "network"}
-        arguments = defaults | _network_arguments(ac_kwargs or {}) | {"seed": seed}
+        own = actor_critic is not mlp_actor_critic
+        arguments = defaults | ({} if own else _network_arguments(ac_kwargs or {})) | {"seed": seed}
         arguments |= _ddpg_arguments(kwargs) if name == "ddpg" else kwargs
         check_arguments(arguments, get(name), network_named(NETWORK))
-        return _run(name, env_fn, arguments, logger_kwargs)
+        return _run(name, env_fn, arguments, logger_kwargs, _own_networks(actor_critic, ac_kwargs) if own else NETWORK)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"""Train a policy as Spinning Up's {name} does.
 
     Args:
         env_fn: function that makes an environment.
-        actor_critic: only Spinning Up's own.
-        ac_kwargs: hidden_sizes, and activation as a Keras name or a function.
+        actor_critic: Spinning Up's own, or a function of observation space, action space and ac_kwargs that returns
+            an object with Keras models pi and v, or pi and q; see policy/own.py.
+        ac_kwargs: hidden_sizes, and activation as a Keras name or a function; or the arguments of your actor_critic.
         seed: random seed.
         positional: arguments by position in Spinning Up's order, or by name: {", ".join(_positions(name))}.
             logger_kwargs has output_dir, output_fname and exp_name: logs, checkpoints and config.json go to
@@ -165,7 +164,15 @@ def _by_name(name: str, positional: tuple[Any, ...], named: dict[str, Any]) -> d
     return given | named
 
 
-def _run(name: str, env_fn: Callable[[], Any], arguments: dict[str, Any], logger_kwargs: dict[str, Any]) -> Any:
+def _own_networks(actor_critic: Any, ac_kwargs: dict[str, Any] | None) -> Any:
+    from tfbaselines.policy.own import OwnNetworks
+
+    return OwnNetworks(actor_critic, ac_kwargs or {})
+
+
+def _run(
+    name: str, env_fn: Callable[[], Any], arguments: dict[str, Any], logger_kwargs: dict[str, Any], network: Any
+) -> Any:
     from tfbaselines.config.options import RunOptions
 
     directory = default_directory(logger_kwargs.get("output_dir"))
@@ -173,12 +180,14 @@ def _run(name: str, env_fn: Callable[[], Any], arguments: dict[str, Any], logger
     resumes = options.resume is not None and os.path.realpath(options.resume) == os.path.realpath(directory)
     env = env_fn()
     try:
+        if network is not NETWORK:
+            raise CannotBeStored("actor_critic is a function: resume and load it in Python")
         config, missing = config_of(name, env, arguments, logger_kwargs.get("exp_name")), None
     except CannotBeStored as why:
         config, missing = {}, str(why)
     arguments = arguments | {"run": dataclasses.replace(options, config=config)}
     with _logged(directory, config, missing, resumes):
-        return _learn(name, env, env_fn, arguments, {"output_dir": directory} | logger_kwargs)
+        return _learn(name, network, env, env_fn, arguments, {"output_dir": directory} | logger_kwargs)
 
 
 @contextlib.contextmanager
@@ -209,7 +218,12 @@ def _logged(directory: str, config: dict[str, Any], missing: str | None, resumes
 
 
 def _learn(
-    name: str, env: Any, env_fn: Callable[[], Any], arguments: dict[str, Any], logger_kwargs: dict[str, Any]
+    name: str,
+    network: Any,
+    env: Any,
+    env_fn: Callable[[], Any],
+    arguments: dict[str, Any],
+    logger_kwargs: dict[str, Any],
 ) -> Any:
     from tfbaselines.envs.adapt import as_vec_env
 
@@ -221,7 +235,7 @@ def _learn(
     # Train on the environment that was made for config.json.
     venv = as_vec_env(lambda: env, arguments.get("seed"), flatten)
     try:
-        return algorithm.learn(NETWORK, venv, **own | arguments)
+        return algorithm.learn(network, venv, **own | arguments)
     finally:
         venv.close()
 

@@ -152,6 +152,13 @@ class ActorCritic(BasePolicy):
         critics = [variable for critic in self.critics for variable in critic.trainable_variables]
         return [*self.critic_trunk.trainable_variables, *critics]
 
+    @property
+    def parameter_groups(self) -> dict[str, list[keras.Variable]]:
+        names = ["q"] if len(self.critics) == 1 else [f"q{number}" for number in range(1, len(self.critics) + 1)]
+        critics = {name: critic.trainable_variables for name, critic in zip(names, self.critics, strict=True)}
+        shared = self.critic_trunk.trainable_variables
+        return {"pi": self.acting_variables} | ({"q trunk": shared} if shared else {}) | critics
+
     def mirror(self) -> Mirror | None:
         # Acting rarely needs values, which are computed through the graph.
         repeatable, seen = seen_in_numpy(self)

@@ -245,6 +245,11 @@ class BasePolicy(abc.ABC):
     def trainable_variables(self) -> list[keras.Variable]:
         """Variables in their saved order."""
 
+    @property
+    def parameter_groups(self) -> dict[str, list[Any]]:
+        """Trainable variables of each part of the policy, by its name in papers: pi, v, q."""
+        return {"pi": self.trainable_variables}
+
     @abc.abstractmethod
     def forward(self, obs: Any, episode_start: tf.Tensor | None = None, states: tf.Tensor | None = None) -> Outputs:
         """Compute distribution parameters, values and new states.

@@ -128,6 +128,10 @@ class Policy(NetworkPolicy):
         network = [] if self.value_network is None else self.value_network.trainable_variables
         return [*network, *self.vf_layer.trainable_variables]
 
+    @property
+    def parameter_groups(self) -> dict[str, list[keras.Variable]]:
+        return {"pi": self.acting_variables, "q" if self.estimate_q else "v": self.value_variables}
+
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Raise an error that names the methods to call: in baselines, build_policy returns a function."""
         raise UsageError(

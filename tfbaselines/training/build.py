@@ -26,6 +26,7 @@ from tfbaselines.learn.optimizers import Adam, restore_slots, slots
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.policy.layers import compile_with_xla
 from tfbaselines.policy.networks import get_network_builder
+from tfbaselines.policy.own import OwnActorCritic, OwnNetworks, OwnPolicy, make_own
 from tfbaselines.policy.policy import Policy, build_policy
 from tfbaselines.training.model import Part, PolicyModel
 from tfbaselines.training.run import Run
@@ -45,12 +46,14 @@ def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None
         comm: ranks that train together.
         kind: further arguments of build_policy, which the algorithm chooses.
     """
-    check_network(network, config)
     names = ("value_network", "normalize_observations", "init_logstd", "ortho_init")
     shared = {name: getattr(config, name) for name in names if hasattr(config, name)}
     signals = getattr(config, "signals", None)
     if signals is not None:
         shared["value_streams"] = len(signals)
+    if isinstance(network, OwnNetworks):
+        return make_own(OwnPolicy, network, env, shared | kind | {"comm": comm})
+    check_network(network, config)
     return build_policy(env, network, **shared, comm=comm, **kind, **config.network_kwargs)
 
 
@@ -58,12 +61,15 @@ def make_actor_critic(network: NetworkSpec, env: Any, config: Config, comm: Any 
     """Make an actor and its critics, as make_policy does; `kind` replaces the config's arguments."""
     from tfbaselines.policy.actor_critic import build_actor_critic
 
-    check_network(network, config)
     names = ("critics", "critic_layer_norm", "memory_size", "vis_encode_type", "normalize_observations")
     own = {name: getattr(config, name) for name in names if hasattr(config, name)}
     signals = getattr(config, "signals", None)
     if signals is not None:
         own["streams"] = len(signals)
+    if isinstance(network, OwnNetworks):
+        arguments = own | kind | {"comm": comm}
+        return make_own(OwnActorCritic, network, env, arguments.pop("kind", {}) | arguments)
+    check_network(network, config)
     return build_actor_critic(env, network, comm=comm, **own | kind, **config.network_kwargs)
 
 

@@ -295,6 +295,11 @@ class DuelingPolicy(Policy):
     def trainable_variables(self) -> list[keras.Variable]:
         return super().trainable_variables + [v for layer in self._advantage for v in layer.trainable_variables]
 
+    @property
+    def parameter_groups(self) -> dict[str, list[keras.Variable]]:
+        advantage = [variable for layer in self._advantage for variable in layer.trainable_variables]
+        return super().parameter_groups | {"a": advantage}
+
     def q_of(
         self, features: tf.Tensor, values: tf.Tensor, actions: list[tf.Tensor], center: list[tf.Tensor]
     ) -> list[tf.Tensor]:

@@ -276,6 +276,10 @@ class QNetwork(BasePolicy):
         self.noise: keras.Variable | None = None
 
     @property
+    def parameter_groups(self) -> dict[str, list[keras.Variable]]:
+        return {"q": self.trainable_variables}
+
+    @property
     def modules(self) -> list[Any]:
         return [*self._below, *self.q_head.modules]
 

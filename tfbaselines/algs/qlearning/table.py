@@ -219,6 +219,10 @@ class TablePolicy(BasePolicy):
         self.table = ArrayVariable(table, "table")
 
     @property
+    def parameter_groups(self) -> dict[str, list[ArrayVariable]]:
+        return {"q": self.trainable_variables}
+
+    @property
     def modules(self) -> list[Any]:
         return []
 
