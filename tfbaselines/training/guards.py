@@ -209,6 +209,22 @@ def seed_everything(seed: int | None, comm: mpi.Communicator) -> np.random.Gener
     return np.random.default_rng(seed)
 
 
+def parameters_text(policy: Any) -> str:
+    """Return one line with the number of parameters of each part of a policy, as Spinning Up prints it."""
+    groups = policy.parameter_groups
+    counts = {name: sum(math.prod(one.shape) for one in variables) for name, variables in groups.items()}
+    counts["total"] = sum(counts.values())
+    return f"Number of parameters: {', '.join(f'{name}: {count}' for name, count in counts.items())}"
+
+
+def announce(model: Any, comm: mpi.Communicator, num_envs: int) -> None:
+    """Log the number of parameters and, with several ranks, where they are."""
+    if comm.rank == 0:
+        logger.info(parameters_text(model.policy))
+    if comm.size > 1:
+        logger.info(ranks_text(comm, num_envs))
+
+
 def ranks_text(comm: mpi.Communicator, num_envs: int) -> str:
     """Return one line on ranks, hosts, environments and threads; `num_envs` counts this rank's environments."""
     own = (socket.gethostname(), num_envs, mpi.threads_for_rank(comm))

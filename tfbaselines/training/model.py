@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -23,14 +22,6 @@ from tfbaselines.training.checkpoint import DamagedError, load_tree, save_tree, 
 from tfbaselines.training.observations import Observations, alone, export_saved_model, length
 
 FORMAT = "tfbaselines-model-1"
-
-
-def parameters_text(policy: BasePolicy) -> str:
-    """Return one line with the number of parameters of each part of a policy, as Spinning Up prints it."""
-    groups = policy.parameter_groups
-    counts = {name: sum(math.prod(one.shape) for one in variables) for name, variables in groups.items()}
-    counts["total"] = sum(counts.values())
-    return f"Number of parameters: {', '.join(f'{name}: {count}' for name, count in counts.items())}"
 
 
 class Part:

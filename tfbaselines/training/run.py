@@ -35,13 +35,13 @@ from tfbaselines.training.guards import (
     FiniteCheck,
     Interrupted,
     StopSignals,
+    announce,
     check_in_step,
-    ranks_text,
     release_earlier_runs,
     seed_everything,
 )
 from tfbaselines.training.lessons import lessons_of
-from tfbaselines.training.model import PolicyModel, parameters_text
+from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.saving import RunState, Saving, describe_run
 from tfbaselines.training.testing import Scores, Tester, limit_episodes, make_tester
 
@@ -165,11 +165,7 @@ class Run:
             self._saving.resume(self.options.resume)
         mpi.share(model.variables(), self.comm)
         model.ready()
-        lines = [parameters_text(model.policy)] if self.is_root else []
-        if self.comm.size > 1:
-            lines.append(ranks_text(self.comm, getattr(self.env, "num_envs", 0)))
-        for line in lines:
-            logger.info(line)
+        announce(model, self.comm, getattr(self.env, "num_envs", 0))
         self._begin()
 
     def acts(self, *parts: Any) -> None:
