@@ -35,6 +35,7 @@ def make_parser() -> argparse.ArgumentParser:
     table.add_argument("--num_timesteps", type=float, help="steps of a run; default: the suite's")
     table.add_argument("--logs", default="logs", metavar="DIR", help="of runs, DIR/ALG/ENV/SEED (default %(default)s)")
     table.add_argument("--out", metavar="NAME", help="writes NAME.csv and NAME.md; default: the suite's name")
+    table.add_argument("--finished", action="store_true", help="write the tables of finished runs, and run nothing")
     return parser
 
 
@@ -78,7 +79,7 @@ def _table(args: argparse.Namespace) -> int:
     wanted = table.cells(args.suite, args.algs, args.seeds, args.envs, args.num_timesteps)
     out, failed = args.out or args.suite, 0
     table.write(args.suite, wanted, args.logs, out)
-    for cell, problem in table.run_missing(wanted, args.logs, args.jobs):
+    for cell, problem in () if args.finished else table.run_missing(wanted, args.logs, args.jobs):
         # Keep finished runs whatever happens later.
         table.write(args.suite, wanted, args.logs, out)
         failed += problem is not None
