@@ -121,6 +121,8 @@ time.sleep(60)
         (["--keep_checkpoints=0"], ["keep_checkpoints=0", "at least 1"]),
         (["--save_video_length=0"], ["save_video_length=0", "at least 1"]),
         (["--worker=thread"], ["unknown worker"]),
+        (["--worker=native"], ["worker='native' is not valid: native environments are Gymnasium's MuJoCo tasks"]),
+        (["--env_threads=0", "--env=HalfCheetah-v5"], ["env_threads=0 is not valid: at least 1"]),
         (["--gamestate=Level1"], ["gamestate"]),
         (["--log_path="], ["log_path=''", "path"]),
         (["--save_path="], ["save_path=''", "path"]),

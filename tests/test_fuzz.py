@@ -167,6 +167,7 @@ FLAGS = (
     *(
         "step_timeout",
         "restart_workers",
+        "env_threads",
         "stop_at",
         "evaluate_every",
         "log_format",
