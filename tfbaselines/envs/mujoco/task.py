@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+# Whether the product of a float32 and a Python number is a float32, as it is for arrays: since numpy 2.
+WEAK = (np.float32(1) * 1.0).dtype == np.float32
+
 # Bounds of velocities and constraint forces in observations.
 MOST = 10
 
@@ -79,7 +82,8 @@ def stacked(views: Sequence[np.ndarray]) -> np.ndarray:
 
 def weighted_squares(weight: float, rows: np.ndarray) -> np.ndarray:
     """Return weight * sum(row ** 2) of every row."""
-    return np.array([weight * total for total in np.add.reduce(np.square(rows), axis=1)])
+    totals = np.add.reduce(np.square(rows), axis=1)
+    return weight * totals if WEAK else np.array([weight * total for total in totals])
 
 
 def norms(rows: np.ndarray) -> np.ndarray:

@@ -6,10 +6,8 @@ without Python's lock, and envs/mujoco has the tasks' formulas. The numbers are 
 with any number of threads.
 """
 
-import contextlib
 import functools
 import math
-import queue
 import threading
 import time
 import weakref
@@ -89,8 +87,6 @@ class NativeMujocoVecEnv(DummyVecEnv):
         """Step the environments that are not at rest; return observations, rewards, terminations and infos of all."""
         awake, actions = self._awake, self._actions
         before = self._task.before()
-        for i in awake:
-            self._controls[i][:] = actions[i]
         self._threads.run(self._simulate, awake)
         try:
             obs, rewards, terminated, columns = self._task.after(before, actions)
@@ -108,8 +104,9 @@ class NativeMujocoVecEnv(DummyVecEnv):
 
     def _simulate(self, numbers: Iterable[int]) -> None:
         step, model, datas, frames = mujoco.mj_step, self._model, self._datas, self._frames
-        contacts = self._task.contacts
+        controls, actions, contacts = self._controls, self._actions, self._task.contacts
         for i in numbers:
+            controls[i][:] = actions[i]
             try:
                 step(model, datas[i], frames)
                 if contacts:
@@ -219,34 +216,29 @@ class Threads:
     """A few threads that share out work on numbers; the caller does light work alone."""
 
     def __init__(self, count: int) -> None:
-        self._others = count - 1
-        self._jobs: queue.SimpleQueue = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue = queue.SimpleQueue()
+        self._helpers = [_Helper() for _ in range(count - 1)]
         self._times: list[float] = []
-        for _ in range(self._others):
-            threading.Thread(target=_serve, args=(self._jobs, self._answers), daemon=True).start()
         # Runs at the latest when nobody holds this object any more.
-        self.end = weakref.finalize(self, _dismiss, self._jobs, self._others)
+        self.end = weakref.finalize(self, _dismiss, self._helpers)
 
     def run(self, work: Callable[[Iterable[int]], None], numbers: Sequence[int]) -> None:
         """Call `work` in every thread with an iterator over numbers, of which each thread takes the next one."""
-        helpers = min(self._others, len(numbers) - 1)
         if len(self._times) < CALLS_ALONE:
             start = time.perf_counter()
             work(numbers)
             self._times.append(time.perf_counter() - start)
             return
-        if helpers < 1 or self._light:
+        helpers = self._helpers[: len(numbers) - 1]
+        if not helpers or self._light:
             work(numbers)
             return
         shared = iter(numbers)
-        for _ in range(helpers):
-            self._jobs.put((work, shared))
+        for helper in helpers:
+            helper.begin(work, shared)
         try:
             work(shared)
         finally:
-            # A thread that has not begun yet finds nothing left to do: do not wait for it.
-            failures = [self._answers.get() for _ in range(helpers - self._take_back(helpers))]
+            failures = [helper.wait() for helper in helpers]
         for error in filter(None, failures):
             raise error
 
@@ -254,28 +246,47 @@ class Threads:
     def _light(self) -> bool:
         return sorted(self._times)[CALLS_ALONE // 2] < SECONDS_ALONE
 
-    def _take_back(self, most: int) -> int:
-        """Remove the jobs that no thread has begun; return their number."""
-        taken = 0
-        with contextlib.suppress(queue.Empty):
-            while taken < most:
-                self._jobs.get_nowait()
-                taken += 1
-        return taken
+
+class _Helper:
+    """A thread that works for another one. Two locks wake the threads sooner than a queue does."""
+
+    def __init__(self) -> None:
+        self._job: tuple[Callable[[Iterable[int]], None], Iterable[int]] | None = None
+        self._error: Exception | None = None
+        self._begun, self._done = threading.Lock(), threading.Lock()
+        self._begun.acquire()
+        self._done.acquire()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def begin(self, work: Callable[[Iterable[int]], None], numbers: Iterable[int]) -> None:
+        self._job = work, numbers
+        self._begun.release()
+
+    def wait(self) -> Exception | None:
+        """Wait until the work is done; return its error."""
+        # On a busy machine the thread may not have begun: there is nothing left for it to do.
+        if not self._begun.acquire(blocking=False):
+            self._done.acquire()
+        # The work belongs to an object that may go while the thread waits.
+        self._job = None
+        error, self._error = self._error, None
+        return error
+
+    def dismiss(self) -> None:
+        self._begun.release()
+
+    def _serve(self) -> None:
+        while True:
+            self._begun.acquire()
+            if self._job is None:
+                return
+            try:
+                self._job[0](self._job[1])
+            except Exception as error:
+                self._error = error
+            self._done.release()
 
 
-def _serve(jobs: queue.SimpleQueue, answers: queue.SimpleQueue) -> None:
-    while (job := jobs.get()) is not None:
-        work, shared = job
-        try:
-            work(shared)
-            answers.put(None)
-        except Exception as error:
-            answers.put(error)
-        # The work belongs to an object that may go while this thread waits.
-        del job, work, shared
-
-
-def _dismiss(jobs: queue.SimpleQueue, count: int) -> None:
-    for _ in range(count):
-        jobs.put(None)
+def _dismiss(helpers: list[_Helper]) -> None:
+    for helper in helpers:
+        helper.dismiss()
