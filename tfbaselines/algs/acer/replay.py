@@ -252,8 +252,7 @@ class TrajectoryRunner(Runner):
             actions, self._mus[t], self._states = self._actor.behave(
                 self._obs, self._states, self._episode_start, noise[t]
             )
-            # Truncated steps need no value: Retrace bootstraps at the step before them.
-            self._record(rollout, t, actions)
+            self._step(rollout, t, actions)
         self.episodes = rollout.episodes
         rollout.last_episode_start = self._episode_start
         bound, rewards = self._reward_clip, rollout.rewards
@@ -269,6 +268,9 @@ class TrajectoryRunner(Runner):
         if self._states is not None:
             batch["states"] = self._states_before
         return {name: array.swapaxes(0, 1).copy() for name, array in batch.items()}
+
+    def _bootstrap(self, *_: Any) -> None:
+        """Compute no value for a truncated step: Retrace bootstraps at the step before it."""
 
 
 class RolloutReplay:
