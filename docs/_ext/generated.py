@@ -1,5 +1,6 @@
 """Tables from the registry, the migration tables and the benchmarks' numbers, written anew by every build."""
 
+import ast
 import csv
 import statistics
 from collections.abc import Callable, Iterable
@@ -12,7 +13,9 @@ from tfbaselines.compat.__main__ import arguments_table, calls_table, names_tabl
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
 from tfbaselines.config.bases import EpochConfig, ReplayConfig, RolloutConfig
 
-BENCHMARKS = Path(__file__).parents[2] / "data" / "benchmarks"
+ROOT = Path(__file__).parents[2]
+BENCHMARKS = ROOT / "data" / "benchmarks"
+PACKAGE = ROOT / "tfbaselines"
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -180,6 +183,20 @@ def written_table(name: str) -> str:
     return "".join(f"{line}\n" for line in lines if line.startswith("|"))
 
 
+# --- Architecture
+
+
+def modules_table(rooms: Iterable[str]) -> str:
+    """List the modules of rooms with the first line of their docstrings."""
+    rows = []
+    for room in rooms:
+        for path in sorted((PACKAGE / room).rglob("*.py")):
+            text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+            if text:
+                rows.append([f"`{path.relative_to(PACKAGE)}`", text.splitlines()[0].replace("|", "\\|")])
+    return table(("module", "what it does"), rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "baselines_names": lambda: names_table("baselines"),
     "spinningup_names": lambda: names_table("spinup"),
@@ -192,6 +209,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "on_policy": lambda: suite_table("on_policy"),
     "speed": speed_table,
     "faults": lambda: written_table("faults"),
+    "modules_training": lambda: modules_table(["training", "learn", "rollout", "replay"]),
+    "modules_acting": lambda: modules_table(["policy", "envs"]),
+    "modules_signals": lambda: modules_table(["rewards", "demos"]),
+    "modules_edges": lambda: modules_table(["config", "cli", "logs", "plot", "bench", "parallel", "compat"]),
 }
 
 

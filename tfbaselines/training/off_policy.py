@@ -138,6 +138,8 @@ class OffPolicyModel(PolicyModel):
 class OffPolicyRun(Run):
     """Collect experience and learn from a replay, in cycles.
 
+    ::
+
         with OffPolicyRun(ALGORITHM, env, config, Course.of(config, env.num_envs)) as run:
             policy, averaged = with_targets(lambda: make_policy(...), config.polyak)
             update = make_update(policy, averaged, ...)

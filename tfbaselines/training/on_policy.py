@@ -31,6 +31,8 @@ from tfbaselines.training.testing import Scores
 class OnPolicyRun(Run):
     """Make a policy and collect the rollouts that it learns from.
 
+    ::
+
         with OnPolicyRun(ALGORITHM, network, env, Config.of(kwargs)) as run:
             optimizer = Adam()
             step = run.gradient_steps(loss, optimizer)
