@@ -27,6 +27,8 @@ extras = {
 }
 # Logs go there where they are asked for (--log_format=wandb); not in [all].
 services = {"wandb": ["wandb>=0.17"], "mlflow": ["mlflow-skinny>=2.14"]}
+# 740 MB with its tasks' files, and for Python 3.11 and later: --worker=envpool; not in [all].
+pools = {"envpool": ["envpool>=1.2.5,<1.3"]}
 extras["all"] = sorted({requirement for group in extras.values() for requirement in group})
 
 setup(
@@ -64,6 +66,6 @@ setup(
         # --config, --tuned.
         "pyyaml>=6",
     ],
-    extras_require=extras | services,
+    extras_require=extras | services | pools,
     entry_points={"console_scripts": ["tfbaselines = tfbaselines.__main__:start"]},
 )

@@ -49,7 +49,7 @@ def test_all_brings_every_extra():
     assert any(name.startswith("mpich") for name in extras["all"])
     for extra, names in extras.items():
         # Services to which logs go only where they are asked for.
-        assert names <= extras["all"] or extra in ("", "wandb", "mlflow")
+        assert names <= extras["all"] or extra in ("", "wandb", "mlflow", "envpool")
         for name in names:
             assert re.search(r"[<>=]", name), f"{name} has no range"
 

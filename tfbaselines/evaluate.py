@@ -277,12 +277,13 @@ def environments(
 ) -> Any:
     """Make the environments of a run from its config.json, with another number and seed; see `acting`."""
     from tfbaselines.envs.make import build_env, rendered
+    from tfbaselines.envs.workers import for_tests
 
     if not config.get("env"):
         raise UsageError("the run's environments were not made from an id: give them as env in Python")
     algorithm = get(config["alg"]) if "alg" in config else None
     own = {"flatten": algorithm is None or not algorithm.dict_observations, "normalize": False} | config["env"]
-    own |= {"num_env": num_env, "seed": seed, "worker": None, "env_threads": None}
+    own |= {"num_env": num_env, "seed": seed, "worker": for_tests(own.get("worker")), "env_threads": None}
     env = around(build_env(rendered(own, render_mode) if render_mode else own, training=False), algorithm)
     return env if algorithm is None else algorithm.wrap(env)
 

@@ -322,8 +322,10 @@ def _callbacks(args: Arguments, config: dict[str, Any]) -> list[Any]:
 def _test_env(args: Arguments, config: dict[str, Any], count: int) -> Any:
     """Make environments for evaluation, with other seeds than training, that write no files."""
     from tfbaselines.envs.make import build_env
+    from tfbaselines.envs.workers import for_tests
 
-    own = {"num_env": count, "seed": args.seed + EVAL_SEEDS_APART, "worker": None, "env_threads": None}
+    own = {"num_env": count, "seed": args.seed + EVAL_SEEDS_APART, "env_threads": None}
+    own["worker"] = for_tests(args.worker)
     return build_env(config["env"] | own, training=False, mpi_rank=mpi.world().rank)
 
 
@@ -347,13 +349,15 @@ def _training_env(args: Arguments, config: dict[str, Any], directory: str, worke
 def _play(model: Any, args: Arguments, config: dict[str, Any]) -> None:
     from tfbaselines.envs.make import build_env, rendered
     from tfbaselines.envs.vec.wrappers import has_display
+    from tfbaselines.envs.workers import for_tests
     from tfbaselines.training.testing import episodes, limit_as_trained
 
     shown = has_display()
     if not shown:
         films = "`python -m tfbaselines.evaluate LOGDIR --video DIR` records them"
         print(f"no display: playing {EPISODES_WITHOUT_DISPLAY} episodes unseen; {films}", flush=True)
-    env_config = config["env"] | {"num_env": 1, "worker": None, "env_threads": None}
+    worker = None if shown else for_tests(args.worker)
+    env_config = config["env"] | {"num_env": 1, "worker": worker, "env_threads": None}
     env = build_env(rendered(env_config, "human") if shown else env_config, training=False)
     limit_as_trained(env, args.algorithm, args.learn)
     env = args.algorithm.wrap(env)

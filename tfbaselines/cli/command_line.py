@@ -116,12 +116,15 @@ class Flags(Declared):
     )
     worker: str | None = arg(
         None,
-        "where environments run: in this process, natively in its threads, or in processes of their own; None for the "
-        "fastest of the first two",
+        "where environments run: in this process, natively in its threads, in processes of their own, or in EnvPool's "
+        "threads; None for the fastest of the first two",
         choices=WORKERS,
     )
     env_threads: int | None = arg(
-        None, "threads that step native MuJoCo environments; None for the cores of this rank", at_least=1, limit=10**3
+        None,
+        "threads that step native MuJoCo environments or EnvPool's; None for the cores of this rank",
+        at_least=1,
+        limit=10**3,
     )
     step_timeout: float | None = arg(None, "seconds for an environment's step, with --worker=subproc or shmem", above=0)
     restart_workers: int = arg(

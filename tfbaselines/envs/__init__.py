@@ -59,7 +59,10 @@ def env_type_of(env_id: str, env_type: str | None = None) -> tuple[str, str]:
             raise bad_argument("env", f"{module}:{env_id}", why) from None
     if env_type == "retro":
         raise UsageError("env_type='retro' needs the package stable-retro, which is not supported yet")
-    spec = spec_of(env_id)
+    try:
+        spec = spec_of(env_id)
+    except OnlyInPool as error:
+        return env_type or error.env_type, env_id
     if env_type is not None:
         return env_type, env_id
     entry_point = spec.entry_point if isinstance(spec.entry_point, str) else spec.entry_point.__module__
@@ -69,8 +72,20 @@ def env_type_of(env_id: str, env_type: str | None = None) -> tuple[str, str]:
     return next((part for part in parts if part in ENV_TYPES), parts[0]), env_id
 
 
+class OnlyInPool(UsageError):
+    """EnvPool has an environment, Gymnasium does not.
+
+    Attributes:
+        env_type: type of the environment.
+    """
+
+    def __init__(self, env_id: str, env_type: str) -> None:
+        super().__init__(f"environment '{env_id}' is one of EnvPool, not of Gymnasium: --worker=envpool makes it")
+        self.env_type = env_type
+
+
 def spec_of(env_id: str) -> Any:
-    """Return the registry's entry; UsageError with the nearest id if there is none."""
+    """Return the registry's entry; UsageError with the nearest id if there is none, OnlyInPool for one of EnvPool."""
     for provider in _PROVIDERS:
         if env_id in gymnasium.registry:
             break
@@ -78,6 +93,12 @@ def spec_of(env_id: str) -> Any:
             gymnasium.register_envs(importlib.import_module(provider))
     if env_id in gymnasium.registry:
         return gymnasium.registry[env_id]
+    if _installed("envpool"):
+        from tfbaselines.envs.vec.envpool import envpool_type
+
+        pooled = envpool_type(env_id)
+        if pooled is not None:
+            raise OnlyInPool(env_id, pooled)
     newest = _newest_version(env_id)
     if newest is not None:
         raise UsageError(f"unknown environment '{env_id:.80}': did you mean '{newest}'?")

@@ -1,34 +1,22 @@
 """Turn the environments that users pass to learn() into a VecEnv, and describe them for config.json."""
 
-import copy
 import math
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
-from gymnasium.vector.utils import iterate
-from gymnasium.wrappers import TimeLimit
+from gymnasium.vector import VectorEnv
 
 from tfbaselines.envs import env_type_of
 from tfbaselines.envs.make import OWN_TYPE, RANKS_APART, build_env, make_env
-from tfbaselines.envs.monitor import success_of
 from tfbaselines.envs.vec import DummyVecEnv, VecEnv
-from tfbaselines.envs.vec.base import LAST, StepResult, share_environments
-from tfbaselines.envs.vec.observations import (
-    AFTER_RESET,
-    Fit,
-    NumberChecks,
-    Observations,
-    flattened,
-    with_named_parts,
-)
-from tfbaselines.envs.vec.worker import check_spaces, environment_name
-from tfbaselines.envs.wrappers import clipped, is_environment
-from tfbaselines.errors import UsageError, bad_argument, warn
+from tfbaselines.envs.vec.base import share_environments
+from tfbaselines.envs.vec.envpool import EnvPoolVecEnv, is_envpool
+from tfbaselines.envs.vec.gymnasium_vec import GymnasiumVecEnv
+from tfbaselines.envs.wrappers import is_environment
+from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.parallel import mpi
 
 ACCEPTED = "a VecEnv, a Gymnasium environment, an id, a function that makes one, or a list of such functions"
@@ -61,6 +49,8 @@ def as_vec_env(
         # make_vec_env adds the rank to the seed.
         config = {"env": env, "seed": seed, "flatten": flatten, "normalize": normalize}
         return build_env(config, training, mpi_rank=mpi.world().rank)
+    if is_envpool(env):
+        return EnvPoolVecEnv(env, flatten)
     if isinstance(env, gymnasium.Env) or (is_environment(env) and not isinstance(env, VectorEnv)):
         return _together([lambda: env], seed, flatten)
     if isinstance(env, VectorEnv):
@@ -97,168 +87,6 @@ def _together(makers: Sequence[Callable[[], Any]], seed: int | None, flatten: bo
     seed = None if seed is None else seed + RANKS_APART * mpi.world().rank
     make = partial(make_env, env_type=OWN_TYPE, seed=seed, flatten_dict_observations=flatten)
     return DummyVecEnv([partial(make, maker, subrank=i) for i, maker in enumerate(makers)])
-
-
-class OneOf(gymnasium.Env):
-    """Stands for one row of a vector environment: its wrappers convert observations and actions.
-
-    Attributes:
-        obs: observation to convert.
-        action: converted action.
-    """
-
-    def __init__(self, observation_space: gymnasium.Space, action_space: gymnasium.Space, spec: Any = None) -> None:
-        self.observation_space = observation_space
-        self.action_space = action_space
-        self.spec = spec
-        self.obs: Any = None
-        self.action: Any = None
-
-    def reset(self, **_: Any) -> tuple[Any, dict[str, Any]]:
-        return self.obs, {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        self.action = action
-        return self.obs, 0.0, False, False, {}
-
-
-class GymnasiumVecEnv(VecEnv):
-    """A vector environment of Gymnasium, wrapped or native, in any autoreset mode.
-
-    Where environments cannot be reset one by one (native ones that begin an episode in the step after the last one
-    ends), that step is an episode of its own in the data: one step without reward, cut by a time limit, so that its
-    action earns nothing. It does not count as an episode in the logs. Episodes cannot be saved.
-    """
-
-    def __init__(self, env: VectorEnv, seed: int | None, flatten: bool) -> None:
-        self._one = OneOf(env.single_observation_space, env.single_action_space, env.spec)
-        check_spaces(self._one)
-        self._shown = flattened(self._one) if flatten else with_named_parts(self._one)
-        self._acting = clipped(self._one)
-        super().__init__(env.num_envs, self._shown.observation_space, env.single_action_space)
-        self.render_fps = env.metadata.get("render_fps")
-        self._env = env
-        self._seed = seed
-        self._mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
-        self._apart = self._mode is AutoresetMode.DISABLED or isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
-        self._fit = Fit(self.observation_space)
-        self._buffer = Observations(self.num_envs, self.observation_space)
-        name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
-        self._names = [environment_name(i, name) for i in range(self.num_envs)]
-        self._checks = NumberChecks(self._names, self._buffer)
-        self._begun = time.time()
-        self._infos: list[dict[str, Any]] = []
-        warn(f"{name}: Gymnasium's vector environments cannot be saved: a resumed run begins other episodes")
-
-    def reset(self) -> Any:
-        obs, info = self._env.reset(seed=self._seed)
-        self._seed = None
-        self._infos = _separate(info, self.num_envs)
-        self._returns = np.zeros(self.num_envs)
-        self._lengths = np.zeros(self.num_envs, int)
-        # Environments that the next step resets.
-        self._over = np.zeros(self.num_envs, bool)
-        self._put(self._rows(obs), AFTER_RESET)
-        self._checks.begun()
-        return self._buffer.copy()
-
-    @property
-    def reset_infos(self) -> list[dict[str, Any]]:
-        return self._infos
-
-    def step_async(self, actions: np.ndarray) -> None:
-        self.check_actions(actions)
-        dtype, converted = self.action_space.dtype, []
-        for action in actions:
-            self._acting.step(action)
-            converted.append(np.asarray(self._one.action, dtype))
-        self._actions = np.stack(converted)
-
-    def step_wait(self) -> StepResult:
-        obs, rewards, terminated, truncated, info = self._env.step(self._actions)
-        rewards = np.array(rewards, np.float64)
-        rows, infos, late = self._rows(obs), _separate(info, self.num_envs), self._over
-        ended = np.asarray(terminated | truncated, bool)
-        self._returns += rewards
-        self._lengths += ~late
-        last = list(rows)
-        if self._mode is AutoresetMode.SAME_STEP:
-            for i in np.flatnonzero(ended):
-                last[i] = self._converted(infos[i].pop("final_obs"))
-                infos[i] = infos[i].pop("final_info", {}) | {"reset_info": infos[i]}
-        elif self._apart and ended.any():
-            begun, info = self._env.reset(options={"reset_mask": ended.copy()})
-            begun, reset_infos = self._rows(begun), _separate(info, self.num_envs)
-            for i in np.flatnonzero(ended):
-                rows[i] = begun[i]
-                infos[i]["reset_info"] = reset_infos[i]
-        elif not self._apart:
-            self._over = ended
-        for i in np.flatnonzero(ended):
-            self._end_episode(i, infos[i], last[i], bool(truncated[i] and not terminated[i]))
-        for i in np.flatnonzero(late):
-            infos[i] |= {LAST: self._row(i), "TimeLimit.truncated": True, "reset_info": dict(infos[i])}
-        self._put(rows, "observation")
-        self._checks.stepped(rewards, ended | late)
-        return self._buffer.copy(), rewards.astype(np.float32), ended | late, infos
-
-    def _end_episode(self, i: int, info: dict[str, Any], last: Any, truncated: bool) -> None:
-        seconds = round(time.time() - self._begun, 6)
-        episode = {"r": round(float(self._returns[i]), 6), "l": int(self._lengths[i]), "t": seconds}
-        success = success_of(info)
-        info["episode"] = episode if success is None else episode | {"is_success": success}
-        # The environments may change their arrays in the next step.
-        info[LAST] = copy.deepcopy(last)
-        info["TimeLimit.truncated"] = truncated
-        self._fit(last, "final observation")
-        self._checks.final(i, info)
-        self._returns[i] = 0.0
-        self._lengths[i] = 0
-
-    def _rows(self, obs: Any) -> list[Any]:
-        return [self._converted(row) for row in iterate(self._env.observation_space, obs)]
-
-    def _converted(self, obs: Any) -> Any:
-        self._one.obs = obs
-        return self._shown.reset()[0]
-
-    def _row(self, i: int) -> Any:
-        batch = self._buffer.copy()
-        return {name: part[i] for name, part in batch.items()} if isinstance(batch, dict) else batch[i]
-
-    def _put(self, rows: list[Any], quantity: str) -> None:
-        for i, row in enumerate(rows):
-            self._fit(row, quantity)
-            self._buffer.put(i, row)
-
-    def example(self) -> gymnasium.Env:
-        steps = None if self._one.spec is None else self._one.spec.max_episode_steps
-        return self._one if steps is None else TimeLimit(self._one, steps)
-
-    def limit_episodes(self, steps: int | None = None, reward: float | None = None) -> None:
-        limit = None if self._one.spec is None else self._one.spec.max_episode_steps
-        if reward is not None or (steps is not None and (limit is None or limit > steps)):
-            super().limit_episodes(steps, reward)
-
-    def get_images(self) -> list[np.ndarray]:
-        images = self._env.render()
-        return super().get_images() if images is None else list(images)
-
-    def close_extras(self) -> None:
-        self._env.close()
-
-
-def _separate(info: dict[str, Any], count: int) -> list[dict[str, Any]]:
-    """Split the info of a vector environment into one info for each environment."""
-    infos: list[dict[str, Any]] = [{} for _ in range(count)]
-    for name, value in info.items():
-        if name.startswith("_") and name[1:] in info:
-            continue
-        there = info.get(f"_{name}", np.ones(count, bool))
-        values = _separate(value, count) if isinstance(value, dict) else value
-        for i in np.flatnonzero(there) if np.shape(there) == (count,) and len(values) == count else ():
-            infos[i][name] = values[i]
-    return infos
 
 
 class CannotBeStored(Exception):

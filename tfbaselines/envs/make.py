@@ -24,7 +24,7 @@ from tfbaselines.envs.vec import VecEnv, VecFrameStack
 from tfbaselines.envs.vec.observations import flattened
 from tfbaselines.envs.vec.worker import EnvironmentFault, begin, check_spaces, environment_name, id_of, why
 from tfbaselines.envs.vec.wrappers import has_display
-from tfbaselines.envs.workers import NATIVE, PROCESSES, check_worker, obstacle, stepped
+from tfbaselines.envs.workers import ENVPOOL, NATIVE, PROCESSES, check_worker, obstacle, stepped
 from tfbaselines.envs.wrappers import (
     ClipActions,
     RewardScaler,
@@ -216,6 +216,13 @@ def make_vec_env(
     registered, env_id = (OWN_TYPE, env_id) if made_by_function else env_type_of(env_id)
     env_type = env_type or registered
     seed = None if seed is None else seed + RANKS_APART * mpi_rank
+    if worker == ENVPOOL and not force_dummy:
+        changes = {"reward_scale": reward_scale != 1, "gamestate": gamestate, "initializer": initializer}
+        changes |= {"wrapper": wrapper, "monitor_keys": monitor_keys, "env_parameters": parameters}
+        changes |= {"wrapper_kwargs": wrapper_kwargs, "a function": made_by_function}
+        writers = _writers(str(env_id), logger_dir, mpi_rank, num_env, append)
+        arguments = {"threads": env_threads, "flatten": flatten_dict_observations, "writers": writers}
+        return _pooled(env_id, num_env, seed, env_kwargs, changes, arguments)
     game = _native_game(env_id) if env_type == "atari" and not made_by_function else None
     worker = "dummy" if force_dummy else worker
     plain = not (env_kwargs or initializer or start_index or gamestate or reward_scale != 1 or env_threads)
@@ -223,8 +230,7 @@ def make_vec_env(
     if game is not None and plain and set(wrapper_kwargs or {}) <= {"episode_life", "clip_rewards"}:
         from tfbaselines.envs.vec.native_atari import NativeAtariVecEnv
 
-        header, paths = {"t_start": time.time(), "env_id": env_id}, _monitor_paths(logger_dir, mpi_rank, num_env)
-        writers = [ResultsWriter(path, header, append=append) for path in paths] if paths else None
+        writers = _writers(env_id, logger_dir, mpi_rank, num_env, append)
         return NativeAtariVecEnv(game, num_env, seed, writers=writers, **wrapper_kwargs or {})
 
     make = partial(
@@ -251,6 +257,25 @@ def make_vec_env(
     env = stepped(makers, worker, env_threads, hindrance, step_timeout=step_timeout, restart_workers=restart_workers)
     env.parameters = parameters
     return env
+
+
+def _writers(env_id: str, logger_dir: str | None, mpi_rank: int, count: int, append: bool) -> Any:
+    """Return a ResultsWriter for each environment that has no Monitor; None without files."""
+    header = {"t_start": time.time(), "env_id": env_id}
+    paths = _monitor_paths(logger_dir, mpi_rank, count)
+    return [ResultsWriter(path, header, append=append) for path in paths] or None
+
+
+def _pooled(
+    env_id: Any, count: int, seed: int | None, kwargs: Any, changes: dict[str, Any], arguments: dict[str, Any]
+) -> VecEnv:
+    """Make environments of EnvPool; UsageError for `changes`, which are arguments of Gymnasium's environments."""
+    from tfbaselines.envs.vec.envpool import make_envpool
+
+    for name, value in changes.items():
+        if value:
+            raise bad_argument("worker", ENVPOOL, f"EnvPool's environments take no {name}")
+    return make_envpool(env_id, count, seed, kwargs, **arguments)
 
 
 @dataclasses.dataclass(frozen=True)

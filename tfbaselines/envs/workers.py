@@ -11,7 +11,8 @@ from tfbaselines.parallel.mpi import own_cores
 
 PROCESSES: dict[str, type[SubprocVecEnv]] = {"subproc": SubprocVecEnv, "shmem": ShmemVecEnv}
 NATIVE = "native"
-WORKERS = ("dummy", NATIVE, *PROCESSES)
+ENVPOOL = "envpool"
+WORKERS = ("dummy", NATIVE, *PROCESSES, ENVPOOL)
 
 
 def check_worker(
@@ -20,8 +21,9 @@ def check_worker(
     """Raise a UsageError for an unknown worker, and for arguments that only another worker has."""
     if worker is not None and worker not in WORKERS:
         raise unknown("worker", worker, WORKERS)
-    if env_threads is not None and (worker not in (None, NATIVE) or env_threads < 1):
-        needed = "a number from 1" if env_threads < 1 else "needs --worker=native: environments without Python's steps"
+    if env_threads is not None and (worker not in (None, NATIVE, ENVPOOL) or env_threads < 1):
+        needed = "needs --worker=native or --worker=envpool: environments without Python's steps"
+        needed = "a number from 1" if env_threads < 1 else needed
         raise bad_argument("env_threads", env_threads, needed)
     if worker in PROCESSES:
         return
@@ -50,6 +52,11 @@ def obstacle(spec: Any, env_type: str, env_kwargs: Mapping[str, Any], changes: M
     from tfbaselines.envs import mujoco
 
     return mujoco.obstacle(spec, env_kwargs)
+
+
+def for_tests(worker: str | None) -> str | None:
+    """Return the worker of environments that tests, evaluation and playing step; EnvPool's observations are its own."""
+    return ENVPOOL if worker == ENVPOOL else None
 
 
 def stepped(

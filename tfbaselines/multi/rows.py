@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.envs.adapt import OneOf
 from tfbaselines.envs.monitor import ResultsWriter
 from tfbaselines.envs.vec.base import LAST, StepResult, VecEnv
+from tfbaselines.envs.vec.gymnasium_vec import OneOf
 from tfbaselines.envs.vec.observations import Fit, NumberChecks, Observations, flattened, with_named_parts
 from tfbaselines.envs.vec.worker import check_spaces
 from tfbaselines.envs.wrappers import clipped
