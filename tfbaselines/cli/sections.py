@@ -8,13 +8,14 @@ as they would be typed.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 
 from tfbaselines.cli.command_line import FLAGS
+from tfbaselines.cli.mlagents import is_trainer_file, section_of, trainer_sections
 from tfbaselines.cli.stored import given_again, read_config
 from tfbaselines.config.options import FILE_NAME
 from tfbaselines.envs import ENV_TYPES, VERSION, env_type_of
@@ -34,9 +35,17 @@ TYPED_ONLY = ("config", "tuned", "print_config", "help", "resume", "trust", "ove
 Sections = dict[str, dict[str, str | bool]]
 
 
-def read_sections(path: Path) -> Sections:
-    """Read the sections of a YAML file."""
+def read_sections(path: Path, num_env: int = 1, wanted: Callable[[str], bool] = lambda name: True) -> Sections:
+    """Read the sections of a YAML file, our own or a trainer file of ML-Agents.
+
+    Args:
+        path: the file.
+        num_env: environments that a buffer of ML-Agents is shared out over.
+        wanted: returns whether a behavior of ML-Agents is of interest.
+    """
     document = read_yaml(path)
+    if is_trainer_file(document):
+        return trainer_sections(document, str(path), num_env, wanted)
     if not isinstance(document, dict) or not all(isinstance(section, dict) for section in document.values()):
         raise UsageError(f"'{path}' has no sections: write 'default:' or an environment's id, its arguments indented")
     return {str(name): _typed(section, f"{path}, section {name}") for name, section in document.items()}
@@ -79,7 +88,7 @@ def below(typed: Mapping[str, str | bool], stored: Mapping[str, str | bool]) -> 
         path = Path(path).expanduser()
         # A run's own arguments, or a file of sections.
         of_run = path.is_dir() or path.name == FILE_NAME
-        sections = {DEFAULT: _given_to(path, typed)} if of_run else read_sections(path)
+        sections = {DEFAULT: _given_to(path, typed)} if of_run else _sections_for(path, {**stored, **typed})
     given = {**stored, **sections.get(DEFAULT, {}), **typed}
     values: dict[str, str] = {}
     origins: dict[str, str] = {}
@@ -98,6 +107,19 @@ def below(typed: Mapping[str, str | bool], stored: Mapping[str, str | bool]) -> 
     _warn_of_unknown(sections, given, str(path))
     _add(sections, given, str(path), values, origins)
     return values, origins
+
+
+def _sections_for(path: Path, given: Mapping[str, str | bool]) -> Sections:
+    """Return the sections of a file, or what a trainer file of ML-Agents has for the environment."""
+    document = read_yaml(path)
+    if not is_trainer_file(document):
+        return read_sections(path)
+    num_env = str(given.get("num_env", 1))
+    count = int(num_env) if num_env.isdigit() else 1
+    own = _own_sections(given)
+    name, words = section_of(document, str(path), own, max(1, count))
+    # The only behavior of a file counts for any environment.
+    return {name if name in own else DEFAULT: words}
 
 
 def _given_to(path: Path, typed: Mapping[str, str | bool]) -> dict[str, str | bool]:

@@ -154,6 +154,9 @@ def read_parameters(given: Any) -> EnvParameters | None:
     for place, document in _documents(given):
         if not isinstance(document, dict) or not document:
             raise UsageError(f"{place} has no parameters of environments: see docs/howto/curriculum.md")
+        if "environment_parameters" in document:
+            # The rest of a trainer file of ML-Agents is about trainers.
+            document = {"environment_parameters": document["environment_parameters"]}
         parameters = _joined(parameters, _read(document, place), document)
     return parameters
 

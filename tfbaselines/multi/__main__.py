@@ -52,7 +52,7 @@ def _main(words: list[str]) -> int:
 def _train(args: Any, make: Callable[[], Any]) -> int:
     if args.config is None:
         raise bad_argument("config", None, "a YAML file with a section for each behavior")
-    sections = read_sections(Path(args.config).expanduser())
+    sections = read_sections(Path(args.config).expanduser(), args.num_env)
     from tfbaselines.multi.behaviors import DEFAULT, behavior_of_words, joined
 
     common = sections.get(DEFAULT, {})

@@ -17,7 +17,7 @@ SUITED = ("ppo2", "sac")
 # Settings of agents whose behavior has none of its own.
 DEFAULT = "default"
 # Options of the run that a behavior may have.
-OPTIONS = ("keep_checkpoints", "save_minutes", "on_nan")
+OPTIONS = ("keep_checkpoints", "save_minutes", "on_nan", "save_every")
 # Flags of the command that a behavior's section may have.
 OF_SECTION = ("alg", "network", "num_timesteps", "seed", *OPTIONS)
 # Arguments that need more than rows of agents.

@@ -20,6 +20,7 @@ from tfbaselines.multi.lockstep import Trainer, run_together
 from tfbaselines.multi.rows import BehaviorVecEnv
 from tfbaselines.parallel import mpi
 from tfbaselines.parallel.mpi import one_blas_thread
+from tfbaselines.training.callbacks import SaveEvery
 from tfbaselines.training.guards import Interrupted, StopSignals
 from tfbaselines.training.testing import episodes as play
 
@@ -70,13 +71,15 @@ def learn(
         _configure(log_path, trainer.name, formats, resume, overwrite)
         if shows:
             logger.get_current().output_formats.append(_NamedRows(trainer.name))
-        callback = partial(_goes_on, signals)
+        chosen_options = dict(behavior.options)
+        every = chosen_options.pop("save_every", None)
+        callback = [partial(_goes_on, signals), *([] if every is None else [SaveEvery(every)])]
         directory = None if log_path is None else str(Path(log_path) / trainer.name)
         if directory is not None:
             paths = [os.path.join(directory, f"0.{i}") for i in range(trainer.env.num_envs)]
             trainer.env.write_episodes(paths, append=resume)
         resumed = directory if resume and directory and holds_checkpoints(directory) else None
-        options = RunOptions(**behavior.options, callback=callback, resume=resumed, progress=False)
+        options = RunOptions(**chosen_options, callback=callback, resume=resumed, progress=False)
         own = {"seed": None if seed is None else seed + SEEDS_APART * number} | _unlimited(behavior)
         return behavior.algorithm.learn(behavior.network, trainer.env, run=options, **own | behavior.arguments)
 
