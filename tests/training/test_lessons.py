@@ -39,7 +39,8 @@ def run_of(comm=None, fraction_left=1.0):
     """What lessons read from a run, and the values that its environments got."""
     values = []
     env = SimpleNamespace(set_parameters=lambda given: values.append(given["distance"]))
-    own = {"episodes": Episodes(), "envs": [env], "columns": {}, "comm": comm or OfRank(), "paused": nullcontext}
+    own = {"episodes": Episodes(), "env": env, "envs": [env], "columns": {}, "comm": comm or OfRank()}
+    own["paused"] = nullcontext
     of_all = {"episodes_of_all_ranks": False, "steps_of_all": lambda: 0}
     return SimpleNamespace(**own, **of_all, fraction_left=fraction_left, values=values)
 

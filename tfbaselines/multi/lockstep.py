@@ -11,7 +11,6 @@ from typing import Any
 
 from tfbaselines.logs import logger
 from tfbaselines.multi.agents import Agents
-from tfbaselines.multi.rows import BehaviorVecEnv
 
 
 class Cancelled(Exception):
@@ -33,7 +32,7 @@ class Trainer:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.env: BehaviorVecEnv | None = None
+        self.env: Any = None
         self.model: Any = None
         self.finished = False
         self._error: BaseException | None = None

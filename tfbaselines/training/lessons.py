@@ -45,8 +45,10 @@ class Lessons:
 
     def _assign(self, run: Any) -> None:
         values = self._parameters.values([counter.lesson for counter in self._counters])
+        # Environments of workers in other processes are reached through the run's.
+        reached = [run.env] if hasattr(run.env, "set_parameters") else run.envs
         with run.paused():
-            for env in run.envs:
+            for env in reached:
                 env.set_parameters(values)
         run.columns |= {counter.column: counter.lesson for counter in self._counters}
 

@@ -189,6 +189,9 @@ class WorkerProcess:
         self._env.restore(state)
         return self._env.restored
 
+    def set_parameters(self, values: dict[str, Any]) -> None:
+        self._env.set_parameters(values)
+
     def state(self) -> dict[str, Any]:
         return self._worker.state()
 

@@ -13,7 +13,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import connection, reduction
@@ -270,6 +270,10 @@ class RemoteEnvironments:
             own is not None and self._crew.ask(number, "restore_env", own) for number, own in enumerate(states)
         ]
         self.restored = all(continued)
+
+    def set_parameters(self, values: Mapping[str, Any]) -> None:
+        """Give parameters to the environments of all workers, from their next resets on."""
+        self._crew.ask_all("set_parameters", dict(values))
 
     def merge_statistics(self, comm: Any) -> None:
         """Do nothing: the workers merge their statistics themselves."""
