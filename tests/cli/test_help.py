@@ -1,6 +1,8 @@
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from loops import for_each
@@ -159,3 +161,13 @@ def test_lines_fit_the_terminal(names, columns, most, monkeypatch):
 def test_an_unknown_name_is_an_error(names, words):
     with pytest.raises(UsageError, match=words):
         help_text(*names)
+
+
+def test_help_and_errors_end_with_a_page_that_exists():
+    root = Path(tfbaselines.__file__).parents[1]
+    for names in ((), *((name,) for name in ALGORITHMS), (None, "cnn"), ("ppo2", "cnn")):
+        last = help_text(*names).splitlines()[-1]
+        assert (root / last.removeprefix("Read on: ")).is_file(), last
+    for path in root.glob("tfbaselines/**/*.py"):
+        for page_named in re.findall(r"\((docs/[\w/-]+\.md)\)", path.read_text(encoding="utf-8")):
+            assert (root / page_named).is_file(), f"{path}: {page_named}"

@@ -52,8 +52,16 @@ def help_text(algorithms: Mapping[str, Algorithm], alg: str | None = None, netwo
         items += ["", f"Arguments of network {network}:", *listed]
     if alg is not None or network is not None:
         items += ["", "--help alone lists flags, algorithms and networks."]
+    items += ["", f"Read on: {_page(alg, network)}"]
     width = min(shutil.get_terminal_size().columns, MAX_WIDTH)
     return "".join(f"{_formatted(item, width)}\n" for item in items)
+
+
+def _page(alg: str | None, network: str | None) -> str:
+    """Name the page of the documentation on an algorithm, on networks, or on the command line."""
+    if alg is not None:
+        return f"docs/algorithms/{alg}.md" if ":" not in alg else "docs/architecture.md"
+    return "docs/howto/command-line.md" if network is None else "docs/howto/networks.md"
 
 
 def _formatted(item: Item, width: int) -> str:

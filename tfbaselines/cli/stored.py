@@ -245,7 +245,7 @@ def require_trust(arguments: Mapping[str, Any], trust: bool) -> None:
             harm = f"the environment may {'import that module' if ':' in value else 'open that file'}"
         raise UsageError(
             f"the run's config.json has {name}='{value:.200}', and {harm}: "
-            "add --trust (in Python trust=True) if you know the run"
+            "add --trust (in Python trust=True) if you know the run (docs/howto/resume.md)"
         )
 
 

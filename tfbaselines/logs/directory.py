@@ -143,7 +143,9 @@ def make_room(directory: str | os.PathLike, overwrite: bool) -> None:
     if holds_run(directory):
         if not overwrite:
             again = f"--resume={shlex.quote(os.fspath(directory))}"
-            raise UsageError(f"'{directory}' holds a run: continue it with {again}, or give --overwrite")
+            raise UsageError(
+                f"'{directory}' holds a run: continue it with {again}, or give --overwrite (docs/howto/resume.md)"
+            )
         clear(directory)
 
 

@@ -110,7 +110,9 @@ class FiniteCheck:
         if self._in_a_row == 1:
             logger.warn(f"{found[0]}: the update is dropped")
         if self._in_a_row == MOST_DROPPED_IN_A_ROW:
-            raise NotFiniteError(f"{found[0]}, and {MOST_DROPPED_IN_A_ROW - 1} updates before were not finite either")
+            raise NotFiniteError(
+                f"{found[0]}, and {MOST_DROPPED_IN_A_ROW - 1} updates before were not finite either (docs/troubles.md)"
+            )
 
     def _report(self, what: str) -> None:
         what += self._where()

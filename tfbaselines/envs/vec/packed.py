@@ -145,7 +145,8 @@ def with_action_masks(env: VecEnv) -> VecEnv:
 def refuse_action_masks(env: VecEnv, algorithm: str) -> None:
     """Raise a UsageError if environments that were just reset have action masks, for an algorithm without masks."""
     if any(MASK in info for info in env.reset_infos) or MASK in parts_of(env.observation_space):
-        raise UsageError(f"{algorithm} takes no action masks, which the environments have: take deepq, ppo2 or sac")
+        others = "deepq, ppo2 or sac (docs/howto/masks.md)"
+        raise UsageError(f"{algorithm} takes no action masks, which the environments have: take {others}")
 
 
 def _require_choices(masked: str, actions: spaces.Space) -> None:
