@@ -7,6 +7,7 @@ with any number of threads.
 """
 
 import functools
+import itertools
 import math
 import threading
 import time
@@ -30,7 +31,7 @@ from tfbaselines.envs.wrappers import RewardScaler
 
 # Waking a thread, waiting for it and taking turns with Python's lock pay for calls that take longer than this alone.
 # The first calls are made alone and timed.
-SECONDS_ALONE, CALLS_ALONE = 250e-6, 5
+SECONDS_ALONE, CALLS_ALONE = 150e-6, 5
 
 
 class NativeMujocoVecEnv(DummyVecEnv):
@@ -92,9 +93,9 @@ class NativeMujocoVecEnv(DummyVecEnv):
             obs, rewards, terminated, columns = self._task.after(before, actions)
         except Exception as error:
             raise failure(self._names[0], error) from error
-        # Lists are read faster than arrays.
+        # Lists are read faster than arrays, and maps make dictionaries faster than a comprehension.
         rows = zip(*map(list, columns.values()), strict=False)
-        infos = [dict(zip(columns, row, strict=False)) for row in rows] or [{} for _ in range(self.num_envs)]
+        infos = list(map(dict, map(zip, itertools.repeat(columns), rows))) or [{} for _ in range(self.num_envs)]
         if len(awake) < self.num_envs:
             resting = np.setdiff1d(np.arange(self.num_envs), awake)
             rewards[resting], terminated[resting] = 0, False
