@@ -98,8 +98,8 @@ def test_dict_observations_are_recorded_flat():
 @pytest.mark.parametrize(
     ("part", "names"),
     [
-        ("image=spaces.Box(0, 255, (12, 12, 1), np.uint8)", {"obs/image", "obs/vector"}),
-        ("action_mask=spaces.Box(1, 1, (2,), np.int8)", {"obs/action_mask", "obs/vector"}),
+        ("image=spaces.Box(0, 255, (12, 12, 1), np.uint8)", {"obs/image", "obs/a"}),
+        ("action_mask=spaces.Box(1, 1, (2,), np.int8)", {"obs/action_mask", "obs/a"}),
         ("other=spaces.Box(0, 1, (2,), np.float32)", {"obs"}),
     ],
     ids=["image", "mask", "vector"],

@@ -33,6 +33,16 @@ class EpisodeLimits(EpisodeReturn):
 
 
 @dataclass(kw_only=True)
+class PreviousAction(Declared):
+    """The previous action as an input of memory."""
+
+    prev_action: bool = arg(
+        False,
+        "the previous action is an input of the networks, for policies with memory; zeros at an episode's start",
+    )
+
+
+@dataclass(kw_only=True)
 class RolloutConfig(Config):
     """Arguments of on-policy algorithms: discount, value network, normalization of observations."""
 

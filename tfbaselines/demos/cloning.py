@@ -63,11 +63,12 @@ class Sequences:
         """Compute the states before each sequence with the present policy.
 
         Args:
-            memory: maps obs, episode_start [E, L, ...] and states [E, M] to the states after them; see `memory_after`.
+            memory: maps obs, episode_start [E, L, ...], states [E, M] and actions [E, L, ...] to the states after them;
+                see `memory_after`.
         """
         for k in range(1, self._numbers.shape[1]):
             before = self._numbers[:, k - 1]
-            after = memory(*(self.data[name][before] for name in ("obs", "episode_start", "states")))
+            after = memory(*(self.data[name][before] for name in ("obs", "episode_start", "states", "actions")))
             here = self._numbers[:, k] >= 0
             self.data["states"][self._numbers[here, k]] = after[here]
 
@@ -259,10 +260,10 @@ class Cloning:
         self._kept = [array for _, array in sorted(saved["kept"].items(), key=lambda item: int(item[0]))]
 
 
-def memory_after(policy: BasePolicy, obs: tf.Tensor, episode_start: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
+def memory_after(policy: BasePolicy, obs: Any, episode_start: tf.Tensor, states: tf.Tensor, actions: Any) -> tf.Tensor:
     """Compute the states [E, M] of a recurrent policy after sequences, from those before obs [E, L, ...]."""
-    flat = tf.nest.map_structure(lambda array: tf.reshape(array, (-1, *array.shape[2:])), (obs, episode_start))
-    return policy.forward(*flat, states).states
+    flat = tf.nest.map_structure(lambda array: tf.reshape(array, (-1, *array.shape[2:])), (obs, episode_start, actions))
+    return policy.forward(*flat[:2], states, **policy.sequence_inputs({"actions": flat[2]})).states
 
 
 def pretrain(cloning: Cloning, rng: np.random.Generator, lr: float, max_iter: int) -> None:

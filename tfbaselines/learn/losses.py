@@ -30,7 +30,8 @@ def evaluated(policy: BasePolicy, batch: Batch) -> tuple[Batch, Outputs]:
     if states is not None:
         rows = {name: array for name, array in batch.items() if name != "states"}
         batch = tf.nest.map_structure(lambda x: tf.reshape(x, (-1, *x.shape[2:])) if x.shape.rank else x, rows)
-    return batch, policy.forward(batch["obs"], batch.get("episode_start"), states)
+    further = {} if states is None else policy.sequence_inputs(batch)
+    return batch, policy.forward(batch["obs"], batch.get("episode_start"), states, **further)
 
 
 def with_outputs(policy: BasePolicy, batch: Batch) -> Batch:

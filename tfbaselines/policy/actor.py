@@ -364,7 +364,7 @@ class GraphActor:
             actions = distribution.sample(noise)
             neglogps = distribution.neglogp(actions)
             results = (tf.cast(actions, head.action_dtype), outputs.value, neglogps, outputs.flat)
-            return (*results, outputs.states) if self._recurrent else results
+            return (*results, policy.after_action(outputs.states, actions)) if self._recurrent else results
 
         def value(obs: tf.Tensor, episode_start: Any = None, states: Any = None) -> tf.Tensor:
             with kernels.in_use():

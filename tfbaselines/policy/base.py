@@ -264,6 +264,14 @@ class BasePolicy(abc.ABC):
         """Describe the policy's computation for numpy; None to act through the graph."""
         return None
 
+    def sequence_inputs(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Return further arguments of `forward` for sequences of a batch."""
+        return {}
+
+    def after_action(self, states: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
+        """Return the states after the actions [N, ...] were chosen, from those that `forward` returned."""
+        return states
+
     @property
     def recurrent(self) -> bool:
         """True if acting needs a state."""

@@ -49,12 +49,16 @@ class NetworkPolicy(BasePolicy):
         **base: Any,
     ) -> None:
         super().__init__(observation_space, action_space, head, **base)
-        self.network = network_over(network, self._seen)
+        self.network = network_over(network, self.network_space())
         self.state_size = state_size_of(self.network)
         width = flat_width(self.network)
         self.pi_layer = None if direct and width == head.width else _dense(head.width, PI_GAIN, width, "pi")
         has_logstd = head.param_size != head.width
         self.logstd = keras.Variable(np.zeros((1, head.width), np.float32), name="logstd") if has_logstd else None
+
+    def network_space(self) -> spaces.Space:
+        """Return the space of the networks' inputs: observations without the action mask."""
+        return self._seen
 
     @property
     def modules(self) -> list[Any]:
@@ -102,7 +106,7 @@ class Policy(NetworkPolicy):
             raise bad_argument("estimate_q", True, f"needs a Discrete action space, not {action_space}")
         head = make_pdtype(action_space)
         super().__init__(observation_space, action_space, head, policy_network, True, **base)
-        self.value_network = network_over(value_network, self._seen) if value_network else None
+        self.value_network = network_over(value_network, self.network_space()) if value_network else None
         self._pi_states = self.state_size
         self.state_size += state_size_of(self.value_network)
         value_width = int(action_space.n) if estimate_q else value_streams or 1
@@ -157,14 +161,14 @@ class Policy(NetworkPolicy):
         vf_latent, new_vf_states = latent, None
         if self.value_network is not None:
             vf_latent, new_vf_states = run_with_memory(self.value_network, x, episode_start, vf_states)
-        value = in_full(self.vf_layer(vf_latent))
+        flat, value = self._heads(latent, vf_latent, encoded)
         new_states = [s for s in (new_pi_states, new_vf_states) if s is not None]
-        return Outputs(
-            self._flat(latent, encoded),
-            value if self._several_values else value[:, 0],
-            tf.concat(new_states, axis=-1) if new_states else None,
-            vf_latent,
-        )
+        return Outputs(flat, value, tf.concat(new_states, axis=-1) if new_states else None, vf_latent)
+
+    def _heads(self, latent: tf.Tensor, vf_latent: tf.Tensor, encoded: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """Compute the head's parameters [B, P] and the values of both networks' latents."""
+        value = in_full(self.vf_layer(vf_latent))
+        return self._flat(latent, encoded), value if self._several_values else value[:, 0]
 
     @property
     def _several_values(self) -> bool:
@@ -193,13 +197,15 @@ def build_policy(
         ortho_init: False replaces orthogonal weights, see uniform_instead_of_orthogonal.
         policy_class: Policy, or a subclass with the same arguments.
     """
-    network_fn = network_for(policy_network, env.observation_space, **policy_kwargs)
+    # With further inputs beside it, an image is a part, which network_over encodes.
+    space = env.observation_space if policy_class is Policy else spaces.Dict({})
+    network_fn = network_for(policy_network, space, **policy_kwargs)
     if value_network in (None, "shared"):
         value_fn = None
     elif value_network == "copy":
-        value_fn = network_for(policy_network, env.observation_space, **policy_kwargs)
+        value_fn = network_for(policy_network, space, **policy_kwargs)
     else:
-        value_fn = network_for(value_network, env.observation_space)
+        value_fn = network_for(value_network, space)
     streams = {} if value_streams is None else {"value_streams": value_streams}
     policy = policy_class(
         env.observation_space,

@@ -21,6 +21,7 @@ from tfbaselines.demos.cloning import ADAM_EPSILON, Sequences, as_rows, imitatio
 from tfbaselines.demos.parts import as_policy_takes
 from tfbaselines.envs.vec.base import find_wrapper
 from tfbaselines.envs.wrappers import VecNormalize
+from tfbaselines.errors import bad_argument
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import Adam, restore_slots, slots
 from tfbaselines.policy.base import BasePolicy
@@ -51,9 +52,16 @@ def make_policy(network: NetworkSpec, env: Any, config: Config, comm: Any = None
     signals = getattr(config, "signals", None)
     if signals is not None:
         shared["value_streams"] = len(signals)
+    previous = getattr(config, "prev_action", False)
     if isinstance(network, OwnNetworks):
+        if previous:
+            raise bad_argument("prev_action", True, "networks of your own take observations alone")
         return make_own(OwnPolicy, network, env, shared | kind | {"comm": comm})
     check_network(network, config)
+    if previous:
+        from tfbaselines.policy.previous_action import PreviousActionPolicy
+
+        kind = {"policy_class": PreviousActionPolicy, **kind}
     return build_policy(env, network, **shared, comm=comm, **kind, **config.network_kwargs)
 
 
@@ -193,9 +201,9 @@ class CloningBeside(Part):
     def _as_shown(self, obs: np.ndarray) -> np.ndarray:
         return np.asarray(self._shown(obs), obs.dtype)
 
-    def _memory_of(self, obs: np.ndarray, episode_start: np.ndarray, states: np.ndarray) -> np.ndarray:
+    def _memory_of(self, obs: np.ndarray, *others: np.ndarray) -> np.ndarray:
         seen = as_policy_takes(self._as_shown(obs), self._space)
-        return self._memory(*tf.nest.map_structure(tf.constant, (seen, episode_start, states))).numpy()
+        return self._memory(*tf.nest.map_structure(tf.constant, (seen, *others))).numpy()
 
     def state(self) -> dict[str, Any]:
         return {"pretraining": slots(self.optimizer)}

@@ -339,6 +339,7 @@ class _ServedPolicy(tf.Module):
             with one_step():
                 outputs = policy.forward(shown, inputs.get("masks"), inputs.get("states"))
             actions = policy.head.distribution(outputs.flat).mode()
+            states = policy.after_action(outputs.states, actions) if policy.recurrent else None
             if isinstance(policy.action_space, spaces.Box):
                 kind = actions.dtype.as_numpy_dtype
                 low, high = (getattr(policy.action_space, bound).astype(kind) for bound in ("low", "high"))
@@ -346,7 +347,7 @@ class _ServedPolicy(tf.Module):
                 if policy.action_space.dtype.kind != "f":
                     actions = tf.cast(tf.round(actions), policy.action_space.dtype)
             results = {"actions": actions, "values": outputs.value}
-            return results | ({"states": outputs.states} if policy.recurrent else {})
+            return results | ({"states": states} if policy.recurrent else {})
 
         def serve_to_onnx(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
             results = serve(**inputs)

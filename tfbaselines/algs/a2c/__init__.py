@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
-from tfbaselines.config.bases import ActorCriticConfig, EpisodeLimits, OnPolicyConfig
+from tfbaselines.config.bases import ActorCriticConfig, EpisodeLimits, OnPolicyConfig, PreviousAction
 from tfbaselines.config.config import Coefficient, arg
 from tfbaselines.config.groups import SignalsConfig
 from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)
-class Config(EpisodeLimits, SignalsConfig, OnPolicyConfig, ActorCriticConfig):
+class Config(PreviousAction, EpisodeLimits, SignalsConfig, OnPolicyConfig, ActorCriticConfig):
     """Arguments of A2C."""
 
     nsteps: int = 5

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
-from tfbaselines.config.bases import EpisodeReturn, EpochConfig
+from tfbaselines.config.bases import EpisodeReturn, EpochConfig, PreviousAction
 from tfbaselines.config.config import Coefficient, Schedule, arg
 from tfbaselines.limits import COUNT
 from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)
-class Config(EpisodeReturn, EpochConfig):
+class Config(PreviousAction, EpisodeReturn, EpochConfig):
     """Arguments of Spinning Up's PPO."""
 
     clip_ratio: Coefficient = arg(0.2, "clip range of the probability ratio around 1", at_least=0, after="gamma")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
-from tfbaselines.config.bases import EpisodeLimits, OnPolicyConfig, PolicyConfig
+from tfbaselines.config.bases import EpisodeLimits, OnPolicyConfig, PolicyConfig, PreviousAction
 from tfbaselines.config.config import Coefficient, Schedule, arg
 from tfbaselines.config.groups import PretrainingConfig, SignalsConfig
 from tfbaselines.errors import bad_argument
@@ -14,7 +14,7 @@ from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)
-class Config(EpisodeLimits, PretrainingConfig, SignalsConfig, OnPolicyConfig, PolicyConfig):
+class Config(PreviousAction, EpisodeLimits, PretrainingConfig, SignalsConfig, OnPolicyConfig, PolicyConfig):
     """Arguments of PPO2."""
 
     nsteps: int = 2048

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from tfbaselines.config.algorithm import EVERY_KIND, Algorithm
-from tfbaselines.config.bases import EpisodeReturn, EpochConfig
+from tfbaselines.config.bases import EpisodeReturn, EpochConfig, PreviousAction
 from tfbaselines.config.config import Schedule, arg
 from tfbaselines.loading import lazily
 
 
 @dataclass(kw_only=True)
-class Config(EpisodeReturn, EpochConfig):
+class Config(PreviousAction, EpisodeReturn, EpochConfig):
     """Arguments of Spinning Up's VPG."""
 
     pi_lr: Schedule = arg(3e-4, "learning rate of the policy", at_least=0, after="gamma")
