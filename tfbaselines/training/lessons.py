@@ -25,7 +25,7 @@ class Lessons:
         self._seen = 0
 
     def begin(self, run: Any) -> None:
-        """Give the environments the parameters of the lesson; a resumed run is in a later one."""
+        """Give the environments the parameters of the lesson; a resumed run is in a later one, and nothing acts yet."""
         self._assign(run)
 
     def __call__(self, run: Any) -> None:
@@ -39,7 +39,8 @@ class Lessons:
             latest = [reward for _, rewards in gathered for reward in rewards]
         advanced = [counter.advances(count, latest, 1.0 - run.fraction_left) for counter in self._counters]
         if any(advanced):
-            self._assign(run)
+            with run.paused():
+                self._assign(run)
             for counter in (one for one, news in zip(self._counters, advanced, strict=True) if news):
                 logger.info(f"{counter.column} {counter.lesson} begins after {run.steps_of_all()} steps")
 
@@ -47,9 +48,8 @@ class Lessons:
         values = self._parameters.values([counter.lesson for counter in self._counters])
         # Environments of workers in other processes are reached through the run's.
         reached = [run.env] if hasattr(run.env, "set_parameters") else run.envs
-        with run.paused():
-            for env in reached:
-                env.set_parameters(values)
+        for env in reached:
+            env.set_parameters(values)
         run.columns |= {counter.column: counter.lesson for counter in self._counters}
 
     def state(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from tfbaselines.algs import acer
 from tfbaselines.algs.acer.process import _send_error
 from tfbaselines.algs.acer.shared import CHANGING, Ledger, RecordLock, SharedNumbers
 from tfbaselines.config.options import RunOptions
+from tfbaselines.envs.make import make_vec_env
 from tfbaselines.envs.vec.processes import shared_file
 from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.errors import LostWorkerError, UsageError, WorkerError
@@ -34,6 +35,13 @@ def boxes(worker=0):
     return vec(lambda: gymnasium.make("CartPole-v1"), 1, 10 * worker)
 
 
+def heavier(worker=0):
+    """The same in three lessons, with more and more gravity."""
+    end = {"measure": "progress", "min_lesson_length": 0, "thresholds": [0.2, 0.6]}
+    lessons = end | {"parameters": {"gravity": [9.8, 30.0, 90.0]}}
+    return make_vec_env("CartPole-v1", seed=10 * worker, env_parameters=lessons)
+
+
 def scaled(worker=0):
     return VecNormalize(boxes(worker))
 
@@ -50,14 +58,15 @@ def _nothing_is_left():
 
 
 def test_a_process_continues_the_run_of_a_thread(tmp_path):
-    """All that a checkpoint holds goes into the process and comes out of it, to the last bit."""
+    """All that a checkpoint holds goes into the process and comes out of it, to the last bit; so do lessons."""
     kwargs = {"normalize_observations": True, "lr": 0.05, "replay_start": 0}
-    whole = train(tmp_path / "whole", [boxes()], 8, **kwargs)
-    train(tmp_path / "half", [boxes()], 4, **kwargs | {"run": stop_after(4)}, total_timesteps=8 * 8)
-    options = RunOptions(resume=str(tmp_path / "half"), make_env=boxes)
-    resumed = train(tmp_path / "half", boxes(), 8, **kwargs | {"run": options, "seed": 99} | PROCESSES)
+    whole = train(tmp_path / "whole", [heavier()], 8, **kwargs)
+    train(tmp_path / "half", [heavier()], 4, **kwargs | {"run": stop_after(4)}, total_timesteps=8 * 8)
+    options = RunOptions(resume=str(tmp_path / "half"), make_env=heavier)
+    resumed = train(tmp_path / "half", heavier(), 8, **kwargs | {"run": options, "seed": 99} | PROCESSES)
     np.testing.assert_equal(resumed.state(), whole.state())
     assert rows(tmp_path / "half").equals(rows(tmp_path / "whole"))
+    assert rows(tmp_path / "half")["lesson"].tolist() == [0, 0, 1, 1, 1, 2, 2, 2]
     for directory in ("half", "whole"):
         assert (tmp_path / directory / "replay/000/00008").is_file()
     np.testing.assert_equal(*(checkpoint(tmp_path / name)["training"]["ranks"] for name in ("half", "whole")))
