@@ -12,7 +12,7 @@ from small_runs import learn, rows, train
 
 from tfbaselines.algs.sac import Config, crossq
 from tfbaselines.algs.sac.crossq import BatchRenormalization, JointLosses, NormalizedCritic, StatisticsRule
-from tfbaselines.algs.sac.dropout import SEED, DroppedCritic, DroppedLosses
+from tfbaselines.algs.sac.dropout import SEED, DroppedCritic, DroppedLosses, dropped
 from tfbaselines.algs.sac.loss import Losses, Temperature
 from tfbaselines.algs.sac.tqc import QuantileLosses, truncated
 from tfbaselines.config.options import RunOptions
@@ -152,6 +152,16 @@ def test_masks_of_dropout():
         ]
     assert found["one"] == found["again"]
     assert all(a != b for a, b in zip(found["one"], found["other"], strict=True))
+    zeros = []
+    for seed in ([0, 0], [0, 1], [1, 0]):
+        rows = dropped(tf.ones((200, 100)), 0.25, tf.constant(seed, tf.int32)).numpy()
+        assert set(rows.ravel()) == {np.float32(0.0), np.float32(1.0 / 0.75)}
+        zeros.append(rows.ravel() == 0)
+    # Shares along both axes, and no correlation between masks.
+    assert np.abs(np.mean(zeros, axis=1) - 0.25).max() < 0.02
+    columns = np.reshape(zeros[0], (200, 100))
+    assert np.abs(columns.mean(0) - 0.25).max() < 0.15 and np.abs(columns.mean(1) - 0.25).max() < 0.2
+    assert np.abs(np.corrcoef(zeros) - np.eye(3)).max() < 0.05
     # Without a context, as for acting, nothing is dropped.
     plain = make(critic_layer_norm=True)
     for variable, value in zip(plain.trainable_variables, policy.trainable_variables, strict=True):

@@ -22,6 +22,9 @@ from tfbaselines.policy.layers import in_full
 SEED = "dropout_seed"
 # Masks in one phase: their numbers set the phases' seeds apart.
 MOST_MASKS = 1000
+# 2^32 divided by the golden ratio; shifts and factors of MurmurHash3.
+GOLDEN = np.uint32(0x9E3779B1)
+MIXING = ((16, 0x85EBCA6B), (13, 0xC2B2AE35))
 
 # Seeds of the masks by thread: workers in threads may trace functions at the same time.
 _drawing = threading.local()
@@ -61,9 +64,26 @@ class DroppedCritic(Critic):
         for layer in self._network.layers[1:]:
             rows = layer(rows)
             if isinstance(layer, keras.layers.Dense):
-                uniform = tf.random.stateless_uniform(tf.shape(rows), next(seeds))
-                rows = tf.where(uniform < self._rate, 0.0, rows / (1.0 - self._rate))
+                rows = dropped(rows, self._rate, next(seeds))
         return in_full(self.layer(rows))
+
+
+def dropped(rows: tf.Tensor, rate: float, seed: tf.Tensor) -> tf.Tensor:
+    """Set a share of the numbers to zero and divide the others by 1 - rate.
+
+    The mask is a hash of the places and the seed [2]: TensorFlow's generators would take most of a gradient step.
+    """
+    first, second = tf.unstack(tf.bitcast(seed, tf.uint32))
+    places = tf.reshape(tf.cast(tf.range(tf.size(rows)), tf.uint32), tf.shape(rows))
+    bits = _mixed(tf.bitwise.bitwise_xor(_mixed(places * GOLDEN + first), second))
+    return tf.where(bits < np.uint32(rate * 2**32), 0.0, rows / (1.0 - rate))
+
+
+def _mixed(x: tf.Tensor) -> tf.Tensor:
+    """Mix the bits of each number, as the last step of MurmurHash3 does."""
+    for shift, factor in MIXING:
+        x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, np.uint32(shift))) * np.uint32(factor)
+    return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, np.uint32(16)))
 
 
 class DroppedLosses:
