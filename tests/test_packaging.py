@@ -84,7 +84,7 @@ def test_nothing_that_runs_code_from_files():
 
 
 def test_every_data_file_is_shipped():
-    (declared,) = re.findall(r"package_data=\{\"tfbaselines\": \[(.+?)\]", (TOP / "setup.py").read_text(), re.DOTALL)
+    (declared,) = re.findall(r"package_data=\{\s*\"tfbaselines\": \[(.+?)\]", (TOP / "setup.py").read_text(), re.DOTALL)
     patterns = re.findall(r'"(.+?)"', declared)
     package = TOP / "tfbaselines"
     shipped = {path for pattern in patterns for path in package.glob(pattern)}
