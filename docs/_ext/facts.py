@@ -97,6 +97,7 @@ GROUPS = {
     "SpinupConfig": "Epochs",
     "EpisodeReturn": "Episodes",
     "EpisodeLimits": "Episodes",
+    "PreviousAction": "Memory",
     "EvaluatedConfig": "Tests",
     "SearchConfig": "Iterations and tests",
     "ReplayConfig": "Replay",
