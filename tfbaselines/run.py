@@ -35,7 +35,7 @@ OF_NETWORKS = (
 )
 
 # Flags that learn takes as they are, in its RunOptions.
-OF_RUN_OPTIONS = ("resume", "keep_checkpoints", "save_minutes", "precision", "on_nan", "mpi_exchange")
+OF_RUN_OPTIONS = ("resume", "keep_checkpoints", "save_minutes", "precision", "on_nan", "mpi_exchange", "timers")
 # Number of episodes of --play without a display.
 EPISODES_WITHOUT_DISPLAY = 10
 

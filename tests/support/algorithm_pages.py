@@ -9,7 +9,10 @@ SECTIONS = (
     *("Where each detail comes from", "You should know"),
 )
 # A column of a signal, of a group of options, or of several ranks; the page on reward signals explains the first.
-OF_OPTIONS = re.compile(r"(curiosity|rnd|extrinsic)/|pretraining/|global_timesteps$|dropped_updates$|(eval|episode)/")
+OF_OPTIONS = re.compile(
+    r"(curiosity|rnd|extrinsic)/|pretraining/|global_timesteps$|dropped_updates$|(eval|episode|timers)/"
+    r"|(\w+_)?lr$|cliprange$"
+)
 
 
 def page_of(alg):

@@ -37,6 +37,7 @@ class RunOptions:
             update and restores a copy of the model.
         mpi_exchange: how ranks average gradients: 'batches', 'gradients', or 'auto' to choose by size; the steps are
             the same.
+        timers: log the seconds of each phase in every row, and time the environments' steps.
         make_env: function from a worker's number to its environments, for algorithms with several workers.
         make_eval_env: function from a number of environments to environments for evaluation; they write no files, and
             their statistics are frozen.
@@ -54,6 +55,7 @@ class RunOptions:
     precision: str = "float32"
     on_nan: str = "stop"
     mpi_exchange: str = "auto"
+    timers: bool = False
     make_env: Callable[[int], Any] | None = None
     make_eval_env: Callable[[int], Any] | None = None
     config: dict[str, Any] | None = None

@@ -254,6 +254,13 @@ class Rates:
         """Return the value of each scheduled argument by name."""
         return {name: rate(fraction_left) for name, rate in self._schedules.items()}
 
+    def shown(self, fraction_left: float) -> dict[str, float]:
+        """Return the columns of the logs: each rate that was given as a schedule, by its argument's name.
+
+        The original's tables have no rates, so that a rate that falls by default has no column.
+        """
+        return {name: self._schedules[name](fraction_left) for name in self._given}
+
     def config(self, fraction_left: Callable[[], float]) -> Config:
         """Return the arguments with the present values of the scheduled coefficients."""
         return self._config.at(self.at(fraction_left())) if self._changing else self._config
@@ -265,6 +272,10 @@ class Rates:
         self._changing = any(config.schedulable()[name].coefficient for name in self._schedules)
         values = {name: getattr(config, name) for name in self._schedules}
         changing = [name for name, value in values.items() if is_schedule(value)]
+        self._given = [name for name in changing if not config.schedulable()[name].coefficient]
+        shape = config.arguments().get("lrschedule")
+        if shape is not None and config.lrschedule not in (shape.default, "constant"):
+            self._given.append("lr")
         if changing and not self._ends:
             accepted = "a number: a run without total_timesteps has no fraction left for a schedule"
             raise bad_argument(changing[0], values[changing[0]], accepted)

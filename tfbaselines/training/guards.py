@@ -237,6 +237,14 @@ def ranks_text(comm: mpi.Communicator, num_envs: int) -> str:
     )
 
 
+def agree(comm: mpi.Communicator, number: int, stopped: bool, save_due: bool) -> tuple[int, bool, bool]:
+    """Return the number of a signal that came to any rank, or 0, whether any rank stops, and rank 0's `save_due`."""
+    if comm.size == 1:
+        return number, stopped, save_due
+    numbers, stops, due = zip(*comm.gather((number, stopped, save_due)), strict=True)
+    return max(numbers), any(stops), due[0]
+
+
 def check_in_step(variables: list[Any], comm: mpi.Communicator) -> None:
     """Raise an error unless every rank has the same parameters."""
     if comm.size > 1:

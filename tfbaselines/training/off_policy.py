@@ -235,7 +235,8 @@ class OffPolicyRun(Run):
     def _collect(self, collector: Collector) -> list[dict[str, Any]]:
         """Collect the steps of a cycle, and return the episodes that ended."""
         before = (self.timesteps - self.plan.steps_per_update) // self.env.num_envs
-        episodes = collector.run(self.course.collected, before)
+        with self.timers.phase("collect"):
+            episodes = collector.run(self.course.collected, before)
         self.episodes.extend(episodes)
         if self.course.log_episodes is None:
             self.table.store_episodes(episodes)

@@ -128,7 +128,8 @@ class OnPolicyRun(Run):
             before()
         for _ in self.updates():
             for _ in range(self._rollouts_per_update):
-                rollout = runner.run()
+                with self.timers.phase("collect"):
+                    rollout = runner.run()
                 self.collected(rollout.episodes)
                 yield rollout
                 model.actor.refresh()

@@ -35,6 +35,7 @@ from tfbaselines.training.guards import (
     FiniteCheck,
     Interrupted,
     StopSignals,
+    agree,
     announce,
     check_in_step,
     release_earlier_runs,
@@ -44,6 +45,7 @@ from tfbaselines.training.lessons import lessons_of
 from tfbaselines.training.model import PolicyModel
 from tfbaselines.training.saving import RunState, Saving, describe_run
 from tfbaselines.training.testing import Scores, Tester, limit_episodes, make_tester
+from tfbaselines.training.timers import Timers
 
 R = TypeVar("R", bound="Run")
 
@@ -68,6 +70,7 @@ class Run:
         options: options of the run.
         plan: lengths and intervals.
         clock: counters of updates, steps and seconds.
+        timers: seconds of each phase.
         scores: latest episodes of training and of tests.
         columns: further columns of the logs by name, for callbacks.
         episodes_of_all_ranks: `episodes` has the episodes of all ranks.
@@ -99,7 +102,8 @@ class Run:
         self.algorithm = algorithm
         self.name = algorithm.name
         several = isinstance(env, list | tuple)
-        self.envs = [algorithm.wrap(one) for one in (env if several else [env])]
+        self.timers = Timers(config.options.timers)
+        self.envs = [self.timers.watched(algorithm.wrap(one)) for one in (env if several else [env])]
         self.normalized = self.envs[0]
         self.env = joined(self.envs) if several else self.normalized
         self.options = config.options
@@ -198,7 +202,8 @@ class Run:
         Args:
             model: model to test; None for the one that learns.
         """
-        episodes = [] if self._tester is None else self._tester.run(self.model if model is None else model)
+        with self.timers.phase("test"):
+            episodes = [] if self._tester is None else self._tester.run(self.model if model is None else model)
         self.eval_episodes.extend(episodes)
         return episodes
 
@@ -284,6 +289,7 @@ class Run:
             path = self._tried(save) if self.comm.size == 1 else self.comm.broadcast_object(save())
             # Other ranks may resume it at once.
             self.comm.barrier()
+            logger.info(self.timers.text())
         if self._signals.number:
             self._interrupt(self._signals.number, path)
 
@@ -305,6 +311,7 @@ class Run:
         while self.update < self.num_updates and not self._stopped:
             self.clock.update += 1
             self._finite.begin(self.model, self._paused)
+            self.timers.begin_update()
             yield self.update
 
     def finish_update(self, row: Callable[[], dict[str, Any]]) -> None:
@@ -313,13 +320,14 @@ class Run:
         Args:
             row: returns the columns of a row of the logs; called when a row is due.
         """
+        self.timers.end_update()
         self._finite.end(self.model, self.update, self._paused)
         self.clock.elapsed = self.clock.seconds_so_far()
         self.environments.merge_statistics(self.comm)
         self._call_back()
         minutes = self.options.save_minutes
         due = self._save_wanted or (minutes is not None and time.perf_counter() - self._saved_at >= 60 * minutes)
-        signal_number, save_due = self._agree(due)
+        signal_number, self._stopped, save_due = agree(self.comm, self._signals.number, self._stopped, due)
         # A run that a callback stopped logs its last row; all ranks log together.
         if self.clock.row_due(self.episodes.count) or self._stopped:
             self.clock.measure_speed()
@@ -337,14 +345,6 @@ class Run:
         if save_due or (interval and (self.update == 1 or self.update % interval == 0)):
             self.save()
 
-    def _agree(self, save_due: bool) -> tuple[int, bool]:
-        """Return the number of a signal that came to any rank, or 0, and rank 0's `save_due`; stop if any rank does."""
-        if self.comm.size == 1:
-            return self._signals.number, save_due
-        numbers, stopped, due = zip(*self.comm.gather((self._signals.number, self._stopped, save_due)), strict=True)
-        self._stopped = any(stopped)
-        return max(numbers), due[0]
-
     def _interrupt(self, number: int, checkpoint: str | None) -> NoReturn:
         raise Interrupted(number, checkpoint, self._saving.directory, self._saving.saved)
 
@@ -357,8 +357,8 @@ class Run:
             self._calling_back = False
 
     def _further_columns(self) -> dict[str, float]:
-        """Return the columns that only MPI runs, on_nan='skip' or monitor_keys have."""
-        columns = self.scores.training.further_means()
+        """Return the columns that only some runs have: several ranks, schedules, on_nan, monitor_keys, timers."""
+        columns = self.scores.training.further_means() | self._rates.shown(self.fraction_left) | self.timers.columns()
         of_all = self.steps_of_all()
         if self.comm.size > 1 or of_all != self.timesteps:
             columns["global_timesteps"] = of_all
@@ -388,7 +388,7 @@ class Run:
             self._save_wanted = True
             return None
         self._saved_at = time.perf_counter()
-        with self._paused():
+        with self.timers.phase("save"), self._paused():
             # A checkpoint of parameters that are not finite would replace good ones.
             self._finite.parameters(self.model.variables(), self.update)
             return self._saving.save()

@@ -277,7 +277,8 @@ def learn(network: NetworkSpec, env: VecEnv | Sequence[VecEnv], **kwargs: Any) -
         )
         run.acts(runner)
         for _ in run.updates():
-            trajectory = runner.run()
+            with run.timers.phase("collect"):
+                trajectory = runner.run()
             statistics = run.check(model.train(batch=trajectory, **run.rates()))
             model.observe(partial(observations_of, trajectory))
             if replay is not None:
