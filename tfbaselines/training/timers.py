@@ -100,7 +100,7 @@ class Timers:
 
 
 class TimedEnvs(VecEnvWrapper):
-    """Environments that count the seconds of their steps."""
+    """Environments that count the seconds of their steps, whether these are taken by `step` or in two parts."""
 
     keeps_observations = True
 
@@ -110,6 +110,12 @@ class TimedEnvs(VecEnvWrapper):
 
     def reset(self) -> np.ndarray:
         return self.venv.reset()
+
+    def step(self, actions: Any) -> StepResult:
+        started = time.perf_counter()
+        result = self.venv.step(actions)
+        self._timers.add("environment", started)
+        return result
 
     def step_async(self, actions: Any) -> None:
         started = time.perf_counter()
