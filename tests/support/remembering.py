@@ -24,6 +24,7 @@ class Remembering:
         self.kernel, self.target = (keras.Variable(np.float32([[k, k]])) for k in (1.0, 2.0))
         self.log_alpha, self.table = keras.Variable(np.float32(3.0)), np.full((2, 2), 4.0)
         self.observations = SimpleNamespace(scales=False)
+        self.policy = SimpleNamespace(parameter_groups={"pi": [self.kernel]})
 
     def variables(self):
         return [self.kernel, self.target, self.log_alpha, self.table]
@@ -51,6 +52,10 @@ class Place:
     """What a run asks of environments."""
 
     restored = True
+
+    @property
+    def unwrapped(self):
+        return self
 
     def state(self):
         return {}

@@ -272,9 +272,11 @@ class Rates:
         self._changing = any(config.schedulable()[name].coefficient for name in self._schedules)
         values = {name: getattr(config, name) for name in self._schedules}
         changing = [name for name, value in values.items() if is_schedule(value)]
-        self._given = [name for name in changing if not config.schedulable()[name].coefficient]
-        shape = config.arguments().get("lrschedule")
-        if shape is not None and config.lrschedule not in (shape.default, "constant"):
+        declared = config.arguments()
+        self._given = [
+            name for name in changing if not declared[name].coefficient and values[name] != declared[name].default
+        ]
+        if "lrschedule" in declared and config.lrschedule not in (declared["lrschedule"].default, "constant"):
             self._given.append("lr")
         if changing and not self._ends:
             accepted = "a number: a run without total_timesteps has no fraction left for a schedule"
