@@ -3,7 +3,7 @@
 import ast
 import csv
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -177,10 +177,12 @@ def speed_table() -> str:
     return table(("case", "precision", "steps/s, median", "rounds", "peer", "peer's steps/s", "ratio"), rows)
 
 
-def written_table(name: str) -> str:
-    """Take over the table of a page that a command wrote into data/benchmarks."""
+def written_table(name: str, left_out: Collection[str] = ()) -> str:
+    """Take over the table of a page that a command wrote into data/benchmarks, without some of its columns."""
     lines = (BENCHMARKS / f"{name}.md").read_text(encoding="utf-8").splitlines()
-    return "".join(f"{line}\n" for line in lines if line.startswith("|"))
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    kept = [i for i, head in enumerate(rows[0]) if head not in left_out]
+    return table((rows[0][i] for i in kept), ([row[i] for i in kept] for row in rows[2:]))
 
 
 # --- Architecture
@@ -205,7 +207,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "which": which_table,
     "budget": budget_table,
     "tuned": tuned_table,
-    "mujoco1m": lambda: written_table("mujoco1m"),
+    "mujoco1m": lambda: written_table("mujoco1m", ("steps", "seeds", "deviation", "commit")),
     "on_policy": lambda: suite_table("on_policy"),
     "speed": speed_table,
     "faults": lambda: written_table("faults"),
