@@ -157,7 +157,7 @@ def test_a_pipe_is_no_document(tmp_path):
     [
         (("env", "env"), "evil:Env"),
         (("env", "wrapper"), "evil:Env"),
-        (("env", "wrapper"), "tfbaselines.envs.tiny:Named,evil:Env"),
+        (("env", "wrapper"), "tfbaselines.envs.wrappers:TimeLimit,evil:Env"),
         (("network",), "evil:net"),
         (("learn", "value_network"), "evil:net"),
         (("given", "env"), "evil:Env"),

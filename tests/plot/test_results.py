@@ -147,3 +147,12 @@ def test_runs_of_different_settings_are_no_seeds_whatever_their_names(tmp_path):
     for seed in (3, 4):
         configured(tmp_path / f"exp{seed}", seed * 100, exp_name="grid")
     assert [run.label for run in labelled(find_runs(str(tmp_path)))][:2] == ["grid nsteps=300", "grid nsteps=400"]
+
+
+def test_what_an_environment_is_not_given_divides_no_seeds(tmp_path):
+    """An earlier version does not know all that may be given."""
+    configured(tmp_path / "walk_s1", 64, 1)
+    configured(tmp_path / "walk_s2", 64, 2, env={"env": "Tank-v0", "seed": 2, "env_parameters": None})
+    configured(tmp_path / "walk_s3", 64, 3, env={"env": "Tank-v0", "seed": 3, "env_parameters": "lessons.yaml"})
+    labels = [run.label for run in labelled(find_runs(str(tmp_path)))]
+    assert labels[0] == labels[1] != labels[2]

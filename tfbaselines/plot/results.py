@@ -189,7 +189,8 @@ def settings_of(config: dict[str, Any], prefix: str = "") -> frozenset[tuple[str
     found: set[tuple[str, str]] = set()
     for name, value in config.items():
         path = f"{prefix}{name}"
-        if path in OF_ONE_RUN:
+        # A later version may know more about environments, which is None by default.
+        if path in OF_ONE_RUN or (prefix == "env." and value is None):
             continue
         if isinstance(value, dict):
             found |= settings_of(value, f"{path}.")
