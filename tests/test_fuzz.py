@@ -151,7 +151,7 @@ def random_command(rng):
     algorithm = str(rng.choice(list(ALGORITHMS)))
     names = [*get(algorithm).config.arguments(), *FLAGS]
     words = [f"--alg={algorithm}"] if rng.random() < 0.9 else []
-    for _ in range(rng.integers(1, 6)):
+    for _ in range(rng.integers(0, 6)):
         name = str(rng.choice(names))
         if name in LEFT_OUT:
             continue

@@ -17,9 +17,9 @@ from tfbaselines.cli.command_line import parse, split
 from tfbaselines.cli.stored import make_config
 from tfbaselines.config.options import write_config
 from tfbaselines.errors import NotFiniteError, UsageError
-from tfbaselines.logs.directory import LOCK_NAME
+from tfbaselines.logs.directory import LOCK_NAME, make_room
 from tfbaselines.logs.logger import read_csv
-from tfbaselines.run import Ended, _make_room
+from tfbaselines.run import Ended
 from tfbaselines.run import command as main
 from tfbaselines.training.checkpoint import Checkpoints, load_tree
 
@@ -190,7 +190,7 @@ def test_a_directory_without_a_run_keeps_everything(tmp_path, overwrite):
     for path in own:
         path.parent.mkdir(exist_ok=True)
         path.write_text("mine")
-    _make_room(str(tmp_path), overwrite)
+    make_room(str(tmp_path), overwrite)
     assert all(path.read_text() == "mine" for path in own)
 
 

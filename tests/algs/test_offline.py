@@ -187,7 +187,7 @@ def test_other_spaces_are_refused(data):
 def test_minari_datasets(eager, monkeypatch):
     """A stand-in for the package's loader."""
     given, seen = samples(SEEN, ACTIONS, (10,) * 4), []
-    monkeypatch.setattr("tfbaselines.demos.of_minari", lambda name: seen.append(name) or given)
+    monkeypatch.setattr("tfbaselines.demos.of_minari", lambda name, packed: seen.append(name) or given)
     learn("td3", untouched(), 2, offline="minari:some/data-v0")
     assert seen == ["some/data-v0"]
 

@@ -8,7 +8,7 @@ import sys
 
 import commands
 import pytest
-from readme import section
+from pages import ROOT, section
 
 from tfbaselines.compat import experiment_command, experiments
 from tfbaselines.compat.experiment_command import split
@@ -16,7 +16,7 @@ from tfbaselines.errors import UsageError
 from tfbaselines.run import command as main
 
 ENV = ("--env", "CartPole-v1")
-TITLE = "Scripts for baselines and Spinning Up"
+PAGE, TITLE = ROOT / "docs/migration/scripts.md", "Spinning Up's command line"
 # One short epoch.
 SHORT = "--steps_per_epoch 50 --epochs 1 --num_test_episodes 0 --train_pi_iters 1 --train_v_iters 1"
 
@@ -159,8 +159,8 @@ def test_tensorflow_is_not_loaded():
 
 
 @pytest.mark.slow
-def test_the_commands_of_readme_as_typed(tmp_path):
-    lines = re.search("```sh\n(.*?)```", section(TITLE), re.DOTALL)[1].splitlines()
+def test_the_commands_of_the_page_as_typed(tmp_path):
+    lines = re.search("```bash\n(.*?)```", section(PAGE, TITLE), re.DOTALL)[1].splitlines()
     for line, last in zip(lines, ("see it:", "Wrote data/plot.png", "EpLen"), strict=True):
         status, out, err = commands.finish(commands.start_shell(line, tmp_path), timeout=300)
         assert status == 0 and out.splitlines()[-1].startswith(last), err

@@ -28,7 +28,7 @@ PROCESSES = {"comm", "mpi_rank_weight", "num_workers", "worker_kind", "lock", "l
 # Demonstrations, data sets, reward signals, hindsight, traces, networks of images and the user's own functions.
 PARTS = {"demo_path", "demo_file", "offline", "bc_alpha", "cql_weight", "cql_threshold", "cql_actions", "pretraining"}
 PARTS |= {"reward_signals", "reward_signal_num_update", "replay", "replay_k", "buffer_len", "trace_length"}
-PARTS |= {"random_start", "model_fn", "update_fn", "init_fn", "override_params", "vis_encode_type"}
+PARTS |= {"prev_action", "random_start", "model_fn", "update_fn", "init_fn", "override_params", "vis_encode_type"}
 NO_DIFFERENCE = FILES | LOGS | EPISODES | EVALUATION | LENGTH | PROCESSES | PARTS
 NO_DIFFERENCE_OF = {
     # Its replay draws from batch_size traces. See tests/algs/acer.

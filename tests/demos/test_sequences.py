@@ -37,7 +37,7 @@ def test_memory_is_that_of_the_steps_before():
     """A memory that counts steps, and begins anew with each episode."""
     sequences = Sequences(demonstrations(), 3, 1)
 
-    def memory(obs, episode_start, states):
+    def memory(obs, episode_start, states, actions):
         for t in range(obs.shape[1]):
             states = states * (1 - episode_start[:, t, None]) + 1
         return states

@@ -26,7 +26,7 @@ class Place:
         return self
     def normalization(self):
         return {}
-    def limit_episodes(self, steps):
+    def limit_episodes(self, steps, reward):
         pass
     def state(self):
         return {}

@@ -174,12 +174,6 @@ def test_several_observations_and_masks(kind, eager):
     assert weights(model.policy).tolist() != weights(start.policy).tolist()
 
 
-def test_gail_refuses_what_it_does_not_see(eager):
-    env = vec(lambda: Seeing(SEVERAL, spaces.Discrete(3)))
-    with pytest.raises(ValueError, match="gail takes neither action masks nor observations of several parts"):
-        learnt(env, 1, reward_signals={"gail": {"demo_path": "any"}})
-
-
 def test_goals_in_hindsight(eager):
     env = vec(lambda: Goals(tiny.BoxIdentityEnv((2,), episode_len=10)))
     start, model = (
