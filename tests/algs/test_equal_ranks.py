@@ -42,7 +42,7 @@ def test_two_ranks_learn_one_model(tmp_path):
 @pytest.mark.parametrize("network", [["--network=lstm"], ["--num_hidden=100"]], ids=["sequences", "100 units"])
 def test_compiled_gradients_of_two_ranks_stay_equal(network, tmp_path):
     """The run itself compares its ranks, and fails where they differ in the last bit."""
-    words = ["--alg=a2c", "--env=CartPole-v1", "--num_env=4", "--num_timesteps=8000", "--seed=0", "--log_path=log"]
+    words = ["--alg=a2c", "--env=CartPole-v1", "--num_env=4", "--num_timesteps=4000", "--seed=0", "--log_path=log"]
     status, _, err = run_on_ranks("tfbaselines.run", *words, *network, cwd=tmp_path)
     assert status == 0, err
     assert "ranks exchange batches" in (tmp_path / "log/log.txt").read_text()
