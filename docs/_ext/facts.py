@@ -157,10 +157,21 @@ def scores(name: str) -> list[tuple[str, str, int, list[float]]]:
     return [(*key, values) for key, values in sorted(found.items(), key=lambda pair: (pair[0][0], pair[0][1]))]
 
 
+def changed() -> set[tuple[str, str]]:
+    """Return algorithm and environment of the tuned settings that are others than those of the scores."""
+    with open(BENCHMARKS / "tuned_changed.csv", encoding="utf-8", newline="") as lines:
+        return {(row["alg"], row["env"]) for row in csv.DictReader(lines)}
+
+
 def score_table(name: str) -> list[str]:
     """Return the table of one algorithm's scores with the command of each, or nothing where none is measured."""
+
+    def how(flags: str, environment: str, steps: int) -> str:
+        earlier = flags and (name, environment) in changed()
+        return "earlier tuned settings" if earlier else f"`{command(flags, environment, steps)}`"
+
     rows = [
-        (environment, f"{steps:,}", str(len(values)), spread(values), f"`{command(flags, environment, steps)}`")
+        (environment, f"{steps:,}", str(len(values)), spread(values), how(flags, environment, steps))
         for flags, environment, steps, values in scores(name)
     ]
     header = ("environment", "steps", "seeds", "mean return (least; most)", f"`--alg={name}` and")
