@@ -98,6 +98,12 @@ def test_readme_is_one_page():
         assert (ROOT / link).exists(), link
 
 
+def test_tests_that_pages_name_exist():
+    for page in pages():
+        for name in re.findall(r"`(tests/[\w/]+\.py)", page.read_text(encoding="utf-8")):
+            assert (ROOT / name).exists(), f"{page.relative_to(ROOT)}: {name}"
+
+
 def test_every_block_runs_or_has_a_reason():
     """A fence with a language that runs is a block; others are text, output or directives of the site."""
     known = r"bash|python|yaml|text|csv|json|\{[\w:-]+\}"
