@@ -13,7 +13,7 @@ from small_environments import Counting, Seeing
 from tfbaselines.demos import load_demonstrations
 from tfbaselines.demos.recording import record_below_normalization
 from tfbaselines.envs.make import make_vec_env
-from tfbaselines.envs.wrappers import VecNormalize
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.errors import UsageError
 from tfbaselines.evaluate import evaluate
 from tfbaselines.record import main, record

@@ -15,7 +15,7 @@ from tfbaselines.config.options import RunOptions
 from tfbaselines.demos import Demonstrations, load_demonstrations, save_demonstrations
 from tfbaselines.envs import tiny
 from tfbaselines.envs.make import make_vec_env
-from tfbaselines.envs.wrappers import VecNormalize
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.evaluate import evaluate
 from tfbaselines.logs import logger
 from tfbaselines.rewards.learned import Adversary, Discriminator

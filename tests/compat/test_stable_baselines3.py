@@ -10,8 +10,8 @@ import pytest
 from tfbaselines.algs import ALGORITHMS
 from tfbaselines.config.stable_baselines3 import OTHERS, TWINS
 from tfbaselines.envs.make import make_vec_env
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import VecFrameStack
-from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.errors import UsageError
 from tfbaselines.policy.networks import NETWORKS
 

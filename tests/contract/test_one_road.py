@@ -15,7 +15,7 @@ from small_runs import ACTIONS, first_kind, flags, train
 import tfbaselines
 from tfbaselines.algs import ALGORITHMS, get
 from tfbaselines.envs.adapt import as_vec_env
-from tfbaselines.envs.wrappers import VecNormalize
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.evaluate import evaluate
 from tfbaselines.evaluate import main as evaluate_command
 from tfbaselines.record import main as record_command

@@ -15,8 +15,8 @@ from tfbaselines.config.algorithm import takes
 from tfbaselines.envs import tiny
 from tfbaselines.envs.adapt import as_vec_env
 from tfbaselines.envs.monitor import Monitor
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import DummyVecEnv
-from tfbaselines.envs.wrappers import VecNormalize
 
 
 def cartpole():

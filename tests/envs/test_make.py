@@ -12,9 +12,9 @@ from gymnasium import spaces
 from tfbaselines.envs import tiny
 from tfbaselines.envs.make import _Maker, build_env, env_type_of, make_env, make_vec_env
 from tfbaselines.envs.monitor import load_results
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import DummyVecEnv, ShmemVecEnv, SubprocVecEnv, VecFrameStack
 from tfbaselines.envs.vec.native_atari import NativeAtariVecEnv
-from tfbaselines.envs.wrappers import VecNormalize
 
 PONG = "PongNoFrameskip-v4"
 CONSTANT = "tfbaselines/ConstantReward-v0"

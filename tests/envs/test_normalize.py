@@ -7,9 +7,9 @@ import pytest
 from gymnasium import spaces
 
 from tfbaselines.envs.make import build_env, make_vec_env
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.tiny import ConstantRewardEnv, DiscreteIdentityEnv
 from tfbaselines.envs.vec import DummyVecEnv
-from tfbaselines.envs.wrappers import VecNormalize
 
 
 class Noisy(ConstantRewardEnv):

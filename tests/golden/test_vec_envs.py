@@ -6,8 +6,8 @@ from cases import cases, load
 from gymnasium import spaces
 from weights import assert_close
 
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import VecEnv, VecFrameStack
-from tfbaselines.envs.wrappers import VecNormalize
 
 
 class Recorded(VecEnv):

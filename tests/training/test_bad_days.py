@@ -2,7 +2,6 @@
 
 import contextlib
 import fcntl
-import itertools
 import os
 import re
 import shutil
@@ -162,21 +161,6 @@ def test_a_directory_that_is_removed_begins_anew(tmp_path, capsys):
     assert "was removed" in capsys.readouterr().err
     assert saved(log) == ["00006", "best"]
     assert logger.read_csv(log / "progress.csv")["misc/nupdates"].tolist() == [3, 4, 5, 6]
-
-
-def test_the_best_checkpoint_comes_back_after_the_directory_of_checkpoints_was_removed(tmp_path):
-    """Though no later update is as good: rewards fall with each step."""
-    rewards = itertools.count(0, -1)
-
-    def remove(run):
-        if run.update == 3:
-            shutil.rmtree(tmp_path / "checkpoints")
-        return True
-
-    env = tiny.DiscreteIdentityEnv(4, episode_len=10)
-    env = vec(lambda: gymnasium.wrappers.TransformReward(env, lambda reward: next(rewards)))
-    train(tmp_path, env, total=16 * 6, options={"callback": remove}, save_interval=1)
-    assert "best" in saved(tmp_path)
 
 
 def test_leftovers_of_a_kill_are_removed(tmp_path):

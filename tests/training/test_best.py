@@ -1,5 +1,8 @@
 """The best parameters of a run are its result."""
 
+import itertools
+import shutil
+
 import gymnasium
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ from helpers import vec
 from small_runs import learn, train, weights
 
 from tfbaselines.config.options import RunOptions
+from tfbaselines.envs import tiny
 from tfbaselines.training.checkpoint import load_tree
 
 
@@ -70,3 +74,18 @@ def test_the_best_of_an_earlier_run_is_none_of_this_one(eager, tmp_path):
 def test_without_looking_the_last_ones_are(own, eager, tmp_path):
     seen, model = fading(tmp_path, **own)
     np.testing.assert_array_equal(weights(model.policy), seen[300])
+
+
+def test_the_best_checkpoint_comes_back_after_the_directory_of_checkpoints_was_removed(eager, tmp_path):
+    """Though no later update is as good: rewards fall with each step."""
+    rewards = itertools.count(0, -1)
+
+    def remove(run):
+        if run.update == 3:
+            shutil.rmtree(tmp_path / "checkpoints")
+        return True
+
+    env = tiny.DiscreteIdentityEnv(4, episode_len=10)
+    env = vec(lambda: gymnasium.wrappers.TransformReward(env, lambda reward: next(rewards)))
+    train(tmp_path, "ppo2", env, 6, run=RunOptions(callback=remove), save_interval=1)
+    assert (tmp_path / "checkpoints/best").exists()

@@ -12,8 +12,8 @@ from helpers import vec
 
 from tfbaselines.algs import ppo2
 from tfbaselines.envs import tiny
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec.observations import MASK, ONLY
-from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.distributions import DeterministicHead, SquashedGaussianHead, make_pdtype
 from tfbaselines.training.model import PolicyModel

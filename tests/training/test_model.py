@@ -11,8 +11,8 @@ from small_environments import Seeing
 
 from tfbaselines.algs import ppo2, sac
 from tfbaselines.envs import tiny
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import VecFrameStack
-from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.errors import NotFiniteError, UsageError
 from tfbaselines.learn.optimizers import with_targets
 from tfbaselines.policy.policy import build_policy

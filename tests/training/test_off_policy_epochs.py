@@ -11,7 +11,7 @@ from small_environments import CYCLE, Counting, counting, still, taken
 from small_runs import learn, own_identity, rows, train
 
 from tfbaselines.config.options import RunOptions
-from tfbaselines.envs.wrappers import VecNormalize
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.training import kept_replay, off_policy
 from tfbaselines.training.checkpoint import Checkpoints
 from tfbaselines.training.guards import Interrupted

@@ -14,7 +14,7 @@ from tfbaselines.config.options import RunOptions
 from tfbaselines.demos import Demonstrations, load_demonstrations, save_demonstrations
 from tfbaselines.demos.cloning import imitation_loss
 from tfbaselines.envs.make import make_vec_env
-from tfbaselines.envs.wrappers import VecNormalize
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.evaluate import evaluate
 from tfbaselines.learn.engine import Engine
 from tfbaselines.policy.actor_critic import build_actor_critic

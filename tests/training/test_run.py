@@ -13,7 +13,7 @@ from tfbaselines.algs import ppo2
 from tfbaselines.config.config import Config
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
-from tfbaselines.envs.wrappers import VecNormalize
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.logs import logger
 from tfbaselines.logs.directory import LOCK_NAME
 from tfbaselines.parallel import mpi

@@ -6,9 +6,9 @@ from gymnasium import spaces
 from helpers import vec
 from small_runs import rows, train
 
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.tiny import ConstantRewardEnv
 from tfbaselines.envs.vec import VecFrameStack
-from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.training.testing import Tester as Judge
 
 

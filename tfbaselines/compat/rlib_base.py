@@ -230,7 +230,7 @@ class Algorithm:
 
     def _normalized(self, env: Any) -> Any:
         """Scale rewards, and clip them to [-10, 10], where rlib does."""
-        from tfbaselines.envs.wrappers import VecNormalize
+        from tfbaselines.envs.normalize import VecNormalize
 
         scales = self.arguments.get("use_norm_wrappers", False) and isinstance(env.action_space, gymnasium.spaces.Box)
         return VecNormalize(env, ob=False, gamma=self.arguments["discount"]) if scales else env

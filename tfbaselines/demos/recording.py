@@ -6,10 +6,10 @@ import numpy as np
 from gymnasium import spaces
 
 from tfbaselines.demos import Demonstrations
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec.base import StepResult, VecEnv, VecEnvWrapper, find_wrapper, last_observation
 from tfbaselines.envs.vec.observations import MASK, is_image
 from tfbaselines.envs.vec.packed import PackedSpace, VecActionMask, with_action_masks
-from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.errors import UsageError
 from tfbaselines.policy.encoding import observation_dtype
 

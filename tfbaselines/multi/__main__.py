@@ -88,7 +88,9 @@ def _parser() -> Parser:
     parser.add_argument("--seed", type=int, help="seed of environments and behaviors")
     parser.add_argument("--resume", action="store_true", help="continue from the latest checkpoints in log_path")
     parser.add_argument("--overwrite", action="store_true", help="delete the files of an earlier run in log_path")
-    parser.add_argument("--evaluate", type=int, help="train nothing: play so many episodes of the trained behaviors")
+    parser.add_argument(
+        "--evaluate", type=int, help="in place of training, episodes to play with the trained behaviors"
+    )
     parser.add_argument("--deterministic", action="store_true", help="evaluate the most likely actions")
     return parser
 

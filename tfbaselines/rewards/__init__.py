@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfbaselines.config.groups import Signal
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import VecEnv, find_wrapper
-from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.errors import UsageError
 from tfbaselines.parallel import mpi
 from tfbaselines.policy.base import BasePolicy

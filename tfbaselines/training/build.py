@@ -19,8 +19,8 @@ from tfbaselines.config.groups import Pretraining
 from tfbaselines.demos import Demonstrations, load_demonstrations
 from tfbaselines.demos.cloning import ADAM_EPSILON, Sequences, as_rows, imitation_loss, memory_after
 from tfbaselines.demos.parts import as_policy_takes
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec.base import find_wrapper
-from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.errors import bad_argument
 from tfbaselines.learn.engine import Engine, Phase
 from tfbaselines.learn.optimizers import Adam, restore_slots, slots

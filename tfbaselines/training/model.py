@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.base import find_wrapper
 from tfbaselines.envs.vec.packed import unpacked
-from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.learn.optimizers import AveragedPolicy, Optimizer, restore_slots, slots
 from tfbaselines.logs import logger

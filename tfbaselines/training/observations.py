@@ -17,6 +17,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from tfbaselines.compiling import compiled
+from tfbaselines.envs.normalize import scaled
 from tfbaselines.envs.vec import VecEnv, VecFrameStack
 from tfbaselines.envs.vec.base import find_wrapper
 from tfbaselines.envs.vec.observations import (
@@ -29,7 +30,6 @@ from tfbaselines.envs.vec.observations import (
     parts_of_obs,
 )
 from tfbaselines.envs.vec.packed import PackedSpace, check_masks, opened
-from tfbaselines.envs.wrappers import scaled
 from tfbaselines.errors import NotFiniteError, UsageError, bad_argument
 from tfbaselines.files import replace_directory
 from tfbaselines.policy.base import BasePolicy

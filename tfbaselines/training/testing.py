@@ -7,9 +7,10 @@ import numpy as np
 
 from tfbaselines.config.algorithm import Algorithm
 from tfbaselines.config.options import RunOptions
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.base import find_wrapper
-from tfbaselines.envs.wrappers import VecNormalize, require_end
+from tfbaselines.envs.wrappers import require_end
 from tfbaselines.errors import UsageError, bad_argument
 from tfbaselines.logs.statistics import EPISODES_IN_MEAN, Episodes, safe_mean
 from tfbaselines.parallel.mpi import one_blas_thread

@@ -8,7 +8,7 @@ from helpers import vec
 from tfbaselines.algs import acer, ppo2
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
-from tfbaselines.envs.wrappers import VecNormalize
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.logs import logger
 from tfbaselines.run import command as main
 from tfbaselines.training.checkpoint import Checkpoints

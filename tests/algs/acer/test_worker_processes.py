@@ -17,8 +17,8 @@ from tfbaselines.algs.acer.process import _send_error
 from tfbaselines.algs.acer.shared import CHANGING, Ledger, RecordLock, SharedNumbers
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs.make import make_vec_env
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec.processes import shared_file
-from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.errors import LostWorkerError, UsageError, WorkerError
 from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.training.checkpoint import Checkpoints, load_tree

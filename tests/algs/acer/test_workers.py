@@ -11,7 +11,7 @@ from tfbaselines.algs import acer
 from tfbaselines.algs.acer.workers import make_workers, workers_environments
 from tfbaselines.config.options import RunOptions
 from tfbaselines.envs import tiny
-from tfbaselines.envs.wrappers import VecNormalize
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.parallel.mpi import Communicator
 from tfbaselines.policy.actor import make_actor
 

@@ -11,6 +11,7 @@ from tfbaselines.envs import tiny
 from tfbaselines.envs.adapt import as_vec_env
 from tfbaselines.envs.bare import making
 from tfbaselines.envs.monitor import Monitor
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.tiny import ConstantRewardEnv, NaNEnv
 from tfbaselines.envs.vec import (
     CloudpickleWrapper,
@@ -24,7 +25,7 @@ from tfbaselines.envs.vec import (
     VecMonitor,
 )
 from tfbaselines.envs.vec.native_atari import NativeAtariVecEnv
-from tfbaselines.envs.wrappers import RewardScaler, VecNormalize
+from tfbaselines.envs.wrappers import RewardScaler
 from tfbaselines.errors import NotFiniteError
 
 KINDS = [DummyVecEnv, SubprocVecEnv, ShmemVecEnv]

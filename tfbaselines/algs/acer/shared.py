@@ -22,9 +22,9 @@ from tfbaselines.algs.acer import Config
 from tfbaselines.algs.acer.acer import Model
 from tfbaselines.algs.acer.workers import locks_update
 from tfbaselines.compiling import Reading, compiled, prompt
+from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec import VecEnv
 from tfbaselines.envs.vec.base import find_wrapper
-from tfbaselines.envs.wrappers import VecNormalize
 from tfbaselines.learn.exchange import taken_apart
 from tfbaselines.parallel.mpi import Communicator
 

@@ -17,8 +17,8 @@ from tfbaselines.algs.acer.acer import Model, make_replay, row, times_to_replay
 from tfbaselines.algs.acer.replay import Trajectory, TrajectoryRunner, observations_of
 from tfbaselines.config.config import NetworkSpec
 from tfbaselines.config.options import RunOptions
+from tfbaselines.envs.normalize import share_normalization
 from tfbaselines.envs.vec import VecEnv
-from tfbaselines.envs.wrappers import share_normalization
 from tfbaselines.errors import UsageError, bad_argument, check_at_least
 from tfbaselines.logs.statistics import Episodes
 from tfbaselines.parallel import mpi

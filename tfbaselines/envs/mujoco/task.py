@@ -5,6 +5,7 @@ a dot product, and a weight multiplies a sum of float32 actions as numpy multipl
 calls the C library's pow, which differs from x * x in the last bit of some results.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ class Results(NamedTuple):
     columns: dict[str, np.ndarray]
 
 
-class Task:
+class Task(ABC):
     """The formulas of one task. Gymnasium's environments hold the simulations and begin the episodes.
 
     Args:
@@ -70,9 +71,9 @@ class Task:
         """Read what `after` needs from before the step."""
         return None
 
+    @abstractmethod
     def after(self, before: Any, actions: np.ndarray) -> Results:
         """Return the results of a step with clipped actions [N, A]."""
-        raise NotImplementedError
 
 
 def stacked(views: Sequence[np.ndarray]) -> np.ndarray:

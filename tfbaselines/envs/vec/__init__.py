@@ -37,9 +37,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> type:
-    # envs/wrappers.py imports this package.
+    # envs/normalize.py imports this package.
     if name == "VecNormalize":
-        from tfbaselines.envs.wrappers import VecNormalize
+        from tfbaselines.envs.normalize import VecNormalize
 
         return VecNormalize
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
