@@ -16,6 +16,7 @@ ROOMS = (
         "config",
         "cli",
         "logs",
+        "doctor",
         "demos",
         "training",
         "rewards",
@@ -25,7 +26,8 @@ ROOMS = (
         "multi",
         "record",
     ),
-    *("check_env", "compat", "bench", "run", "__main__"),
+    *("check_env", "probes", "export", "serve", "report", "study", "search"),
+    *("compat", "bench", "run", "__main__"),
 )
 
 
