@@ -1,0 +1,1 @@
+"""The doctor: reads a run and names what most likely keeps it from learning (docs/doctor.md)."""
