@@ -8,7 +8,7 @@ import sys
 
 from tfbaselines import __version__
 from tfbaselines.algs import NAMES
-from tfbaselines.cli import Parser, exit_status
+from tfbaselines.cli import exit_status
 from tfbaselines.errors import unknown
 from tfbaselines.run import command as run
 from tfbaselines.run import console
@@ -21,7 +21,7 @@ COMMANDS = {
     "multi": ("multi.__main__", "several behaviors of a PettingZoo environment, each with its trainer"),
     "record": ("record", "demonstrations by a saved run"),
     "check_env": ("check_env", "faults of an environment, and the algorithms for it"),
-    "export": ("", "a saved run as a TensorFlow SavedModel"),
+    "export": ("export.__main__", "a saved run for SavedModel, LiteRT, ONNX, JavaScript, C or numpy"),
     "bench": ("bench.__main__", "speed, scores and tables of results"),
 }
 # First words of Spinning Up's form of `run`.
@@ -47,8 +47,6 @@ def main(argv: list[str] | None = None) -> int:
         print(f"tfbaselines {__version__}")
         return 0
     name = words[0].replace("-", "_")
-    if name == "export":
-        return export(words[1:])
     if name == "run":
         return run(words[1:])
     if name in COMMANDS:
@@ -60,25 +58,6 @@ def main(argv: list[str] | None = None) -> int:
 
         return exit_status("tfbaselines", refuse)
     return run(words)
-
-
-def export(argv: list[str]) -> int:
-    """Write a saved run as a SavedModel; return the exit status."""
-    parser = Parser(prog="tfbaselines export", description="Write a saved run as a TensorFlow SavedModel.")
-    parser.add_argument("directory", help="log directory of the run (--log_path), or a saved model")
-    parser.add_argument("out", help="directory of the SavedModel")
-    parser.add_argument("--checkpoint", default="last", help="last, best, or a number (default %(default)s)")
-    parser.add_argument("--trust", action="store_true", help="import the modules named in config.json")
-    args = parser.parse_args(argv)
-
-    def command() -> int:
-        from tfbaselines.evaluate import load
-
-        load(args.directory, checkpoint=args.checkpoint, trust=args.trust).export(args.out)
-        print(f"Wrote {args.out}")
-        return 0
-
-    return exit_status(parser.prog, command)
 
 
 def start() -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from tfbaselines.logs import logger
 from tfbaselines.policy.actor import make_actor
 from tfbaselines.policy.base import BasePolicy
 from tfbaselines.training.checkpoint import DamagedError, load_tree, save_tree, saved_file
-from tfbaselines.training.observations import Observations, alone, export_saved_model, length
+from tfbaselines.training.observations import Observations, alone, length
 
 FORMAT = "tfbaselines-model-1"
 
@@ -110,6 +111,17 @@ class PolicyModel:
             self.observations, self.rng = before
             if trained:
                 normalized.training = True
+
+    @contextlib.contextmanager
+    def acting_alone(self, rng: np.random.Generator) -> Iterator[None]:
+        """Act on raw observations of any environments for a while, as an exported policy does."""
+        before = self.observations, self.rng
+        self.observations = self.observations.alone()
+        self.rng = rng
+        try:
+            yield
+        finally:
+            self.observations, self.rng = before
 
     def add_parts(self, *parts: Any) -> None:
         """Save further objects with the model, which they needed when they were made; see Part."""
@@ -299,9 +311,27 @@ class PolicyModel:
             (print if logger.Logger.CURRENT is None else logger.info)(f"loading {found}")
         self.take(load_tree(found), found, only_acts)
 
-    def export(self, directory: str | os.PathLike) -> None:
-        """Write a TensorFlow SavedModel that serves raw observations; see training/observations.py."""
-        export_saved_model(self.policy, self.observations.normalization, os.path.expanduser(directory))
+    def export(
+        self,
+        directory: str | os.PathLike,
+        to: str = "savedmodel",
+        *,
+        sampled: bool = False,
+        precision: str = "float32",
+        episodes: int = 20,
+    ) -> None:
+        """Write the policy for use without this package; it takes raw observations.
+
+        Args:
+            directory: path of the export; it must not exist, or be an earlier export.
+            to: 'savedmodel', 'litert', 'onnx', 'js', 'c' or 'numpy'.
+            sampled: sample actions from noise, which is an input, instead of taking the most likely ones.
+            precision: type of the weights, 'float32'; litert also has 'float16' and 'int8'.
+            episodes: episodes of the score in the export's card; 0 for none.
+        """
+        # Exports evaluate the model, so their room stands above this one.
+        exporting = importlib.import_module("tfbaselines.export")
+        exporting.export(self, directory, to, sampled=sampled, precision=precision, episodes=episodes)
 
     def _memory(self, count: int, states: Any, episode_start: Any) -> tuple[Any, Any]:
         if not self.policy.recurrent:

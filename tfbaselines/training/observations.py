@@ -1,22 +1,17 @@
 """The road from an environment's own observations to a network: parts, VecNormalize, types and checks.
 
-Models do this in numpy; an exported SavedModel, which TensorFlow alone can serve, does it in its graph.
+Models do this in numpy; exported policies do it in their graph (export/served.py).
 """
 
-import os
-import re
-import shutil
-import tempfile
+import copy
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
 import numpy as np
-import tensorflow as tf
 from gymnasium import spaces
 
-from tfbaselines.compiling import compiled
 from tfbaselines.envs.normalize import scaled
 from tfbaselines.envs.vec import VecEnv, VecFrameStack
 from tfbaselines.envs.vec.base import find_wrapper
@@ -31,10 +26,7 @@ from tfbaselines.envs.vec.observations import (
 )
 from tfbaselines.envs.vec.packed import PackedSpace, check_masks, opened
 from tfbaselines.errors import NotFiniteError, UsageError, bad_argument
-from tfbaselines.files import replace_directory
-from tfbaselines.policy.base import BasePolicy
-from tfbaselines.policy.encoding import observation_dtype, observation_spec
-from tfbaselines.policy.recurrent import one_step
+from tfbaselines.policy.encoding import observation_dtype
 
 # Advice for Dict and Tuple observations, if the network gets them as one vector of unknown parts.
 FLATTEN = "those of several parts were flattened: gymnasium.spaces.flatten(env.observation_space, obs)"
@@ -76,6 +68,14 @@ class Observations:
         stack = find_wrapper(env, VecFrameStack)
         self.frames = self.frames if stack is None else stack.nstack
         self._compare()
+
+    def alone(self) -> "Observations":
+        """Return a copy without environments: it takes raw observations, and scales them as training did."""
+        one = copy.copy(self)
+        one._saved = self.normalization
+        one._env = None
+        one._compare()
+        return one
 
     def _compare(self) -> None:
         present = {} if self._env is None else self._env.normalization()
@@ -278,97 +278,3 @@ class Spaces:
     def __init__(self, state: dict[str, Any]) -> None:
         self.observation_space = space_of(state["observation"], state["packed"])
         self.action_space = space_of(state["action"])
-
-
-PREFIX = "observations"
-
-
-def export_saved_model(policy: BasePolicy, normalization: dict[str, Any], directory: str) -> None:
-    """Write the policy with its normalization, whole or not at all.
-
-    The serving signature takes the environment's raw `observations` [N, ...], and returns `actions` (the most likely
-    ones) and `values`. A recurrent policy also takes `states` [N, S] and `masks` [N] (1 at an episode's first step) and
-    returns `states`, in the signature "onnx" as `new_states`: an output of ONNX has no input's name. Each part of Dict
-    observations is an argument `observations_PART`; _ replaces all but letters and digits.
-
-    Args:
-        policy: policy to export.
-        normalization: statistics of VecNormalize, as in a saved model; empty for none.
-        directory: path of the export; it must not exist, or be an earlier export.
-    """
-    if os.path.exists(directory) and not os.path.isfile(os.path.join(directory, "saved_model.pb")):
-        raise UsageError(f"cannot export to '{directory}': it exists and is not an exported model")
-    parent = os.path.dirname(os.path.abspath(directory))
-    try:
-        os.makedirs(parent, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise UsageError(f"cannot export to '{directory}': a part of its path is a file") from None
-    work = tempfile.mkdtemp(prefix=".export-", dir=parent)
-    try:
-        module = _ServedPolicy(policy, normalization)
-        tf.saved_model.save(module, work, signatures=dict(module.served))
-        replace_directory(directory, work)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-
-
-class _ServedPolicy(tf.Module):
-    def __init__(self, policy: BasePolicy, normalization: dict[str, Any]) -> None:
-        super().__init__()
-        # Attributes of the module, so that the SavedModel tracks their variables.
-        self.networks = policy.modules
-        self.parameters = [variable.value for variable in policy.trainable_variables]
-        if policy.normalizer:
-            self.statistics = policy.normalizer.variables
-        spec = observation_spec(opened(policy.observation_space))
-        parts = spec if isinstance(spec, dict) else {ONLY: spec}
-        if normalization.get("ob"):
-            # The policy learned from normalized observations; the served policy takes raw ones.
-            parts[ONLY] = tf.TensorSpec(parts[ONLY].shape, tf.float32)
-        named = isinstance(spec, dict)
-        specs = {_argument(name) if named else PREFIX: part for name, part in parts.items()}
-        if policy.recurrent:
-            specs["states"] = tf.TensorSpec((None, policy.state_size), tf.float32)
-            specs["masks"] = tf.TensorSpec((None,), tf.float32)
-
-        def serve(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-            obs = {name: inputs[_argument(name) if named else PREFIX] for name in parts}
-            if ONLY in obs:
-                obs[ONLY] = _normalize(obs[ONLY], normalization)
-            shown = obs if named else obs[ONLY]
-            with one_step():
-                outputs = policy.forward(shown, inputs.get("masks"), inputs.get("states"))
-            actions = policy.head.distribution(outputs.flat).mode()
-            states = policy.after_action(outputs.states, actions) if policy.recurrent else None
-            if isinstance(policy.action_space, spaces.Box):
-                kind = actions.dtype.as_numpy_dtype
-                low, high = (getattr(policy.action_space, bound).astype(kind) for bound in ("low", "high"))
-                actions = tf.clip_by_value(actions, low, high)
-                if policy.action_space.dtype.kind != "f":
-                    actions = tf.cast(tf.round(actions), policy.action_space.dtype)
-            results = {"actions": actions, "values": outputs.value}
-            return results | ({"states": states} if policy.recurrent else {})
-
-        def serve_to_onnx(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-            results = serve(**inputs)
-            return results | {"new_states": results.pop("states")}
-
-        signature = {name: tf.TensorSpec(s.shape, s.dtype, name=name) for name, s in specs.items()}
-        self.served = {"serving_default": compiled(serve).get_concrete_function(**signature)}
-        if policy.recurrent:
-            self.served["onnx"] = compiled(serve_to_onnx).get_concrete_function(**signature)
-
-
-def _argument(part: str) -> str:
-    """Return the name of a part's argument; _ replaces all but letters and digits."""
-    return f"{PREFIX}_{re.sub(r'[^A-Za-z0-9_]', '_', part)}"
-
-
-def _normalize(obs: tf.Tensor, normalization: dict[str, Any]) -> tf.Tensor:
-    statistics = normalization.get("ob") if normalization else None
-    if statistics is None:
-        return obs
-    deviation = np.sqrt(np.asarray(statistics["var"]) + normalization["epsilon"])
-    clip = float(normalization["clipob"])
-    centred = obs - tf.constant(np.asarray(statistics["mean"], np.float32))
-    return tf.clip_by_value(centred / tf.constant(deviation.astype(np.float32)), -clip, clip)

@@ -14,10 +14,10 @@ from tfbaselines.algs import ppo2
 from tfbaselines.envs import tiny
 from tfbaselines.envs.normalize import VecNormalize
 from tfbaselines.envs.vec.observations import MASK, ONLY
+from tfbaselines.export import export
 from tfbaselines.policy.actor_critic import build_actor_critic
 from tfbaselines.policy.distributions import DeterministicHead, SquashedGaussianHead, make_pdtype
 from tfbaselines.training.model import PolicyModel
-from tfbaselines.training.observations import export_saved_model
 
 # Answers the requests, one a line: an exported model, a file of inputs and one for the answers.
 SERVE = """
@@ -220,7 +220,7 @@ def test_a_place_below_a_file_is_refused(tmp_path):
     (tmp_path / "file").touch()
     for place in ("file/served", "file/below/served"):
         with pytest.raises(ValueError, match=r"cannot export to '.*': a part of its path is a file"):
-            export_saved_model(None, {}, str(tmp_path / place))
+            export(None, tmp_path / place)
 
 
 def test_an_export_replaces_an_earlier_one_and_nothing_else(tmp_path):

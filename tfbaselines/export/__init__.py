@@ -1,0 +1,116 @@
+"""Exports of policies: ``python -m tfbaselines.export RUN --to litert --out DIR``, and ``model.export(dir, to=...)``.
+
+Every export has the files of its target, a card (README.md for people, export.json for programs) and test vectors:
+observations of the environment with the actions expected. Each target is a module with
+
+- REQUIRES: pairs of a Python module and the extra of setup.py that brings it,
+- PRECISIONS: accepted values of `precision`,
+- write(model, out, options): write the target's files into the empty directory `out`,
+- check(out): run the test vectors in an export, without the model, and return the largest difference,
+- usage(card): the section "How to use it" of README.md, in Markdown.
+"""
+
+import importlib
+import importlib.util
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tfbaselines.errors import UsageError, bad_argument, check_at_least, unknown
+from tfbaselines.files import replace_directory
+
+# Modules of the targets.
+TARGETS = {
+    "savedmodel": "tfbaselines.export.saved_model_target",
+    "litert": "tfbaselines.export.litert_target",
+    "onnx": "tfbaselines.export.onnx_target",
+    "js": "tfbaselines.export.js_target",
+    "c": "tfbaselines.export.c_target",
+    "numpy": "tfbaselines.export.numpy_target",
+}
+
+# Numbers of a target's float32 policy differ at most this much from those of the model.
+TOLERANCE = 1e-5
+
+# Files of an export, one of which a directory must have to be replaced.
+CARD, SAVED_MODEL = "export.json", "saved_model.pb"
+
+
+def target(name: str) -> ModuleType:
+    """Return the module of a target; UsageError if it is unknown or one of its packages is missing."""
+    if name not in TARGETS:
+        raise unknown("target", name, TARGETS)
+    if importlib.util.find_spec(TARGETS[name]) is None:
+        raise UsageError(f"to='{name}' is not available in this version")
+    module = importlib.import_module(TARGETS[name])
+    for package, extra in module.REQUIRES:
+        if importlib.util.find_spec(package) is None:
+            raise UsageError(f"to='{name}' needs the package {package}: pip install 'tfbaselines[{extra}]'")
+    return module
+
+
+def export(
+    model: Any,
+    directory: str | os.PathLike,
+    to: str = "savedmodel",
+    *,
+    sampled: bool = False,
+    precision: str = "float32",
+    episodes: int = 20,
+) -> None:
+    """Write a model's policy, whole or not at all.
+
+    Args:
+        model: the model.
+        directory: path of the export; it must not exist, or be an earlier export.
+        to: the target, one of TARGETS.
+        sampled: sample actions from noise, which is an input, instead of taking the most likely ones.
+        precision: type of the weights, 'float32'; litert also has 'float16' and 'int8'.
+        episodes: episodes of the score in the card; 0 for none.
+    """
+    check_at_least(0, episodes=episodes)
+    written = target(to)
+    if precision not in written.PRECISIONS:
+        raise bad_argument("precision", precision, f"to='{to}' has {', '.join(written.PRECISIONS)}")
+    out = Path(os.path.abspath(os.path.expanduser(directory)))
+    _check_replaceable(out)
+    from tfbaselines.export.card import write_card
+    from tfbaselines.export.options import options_of
+
+    options = options_of(model, to, sampled, precision, episodes)
+    work = Path(tempfile.mkdtemp(prefix=".export-", dir=out.parent))
+    try:
+        written.write(model, work, options)
+        write_card(model, work, options, written)
+        # The scratch directory is private, an export is not.
+        work.chmod(0o777 & ~_umask())
+        replace_directory(out, work)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def check(directory: str | os.PathLike) -> tuple[float, float | None]:
+    """Run the test vectors of an export; return the largest difference and the tolerance (None for int8)."""
+    from tfbaselines.export.card import read_card
+
+    out = Path(directory).expanduser()
+    card = read_card(out)
+    return float(target(card["target"]).check(out)), card["tolerance"]
+
+
+def _check_replaceable(out: Path) -> None:
+    if out.exists() and not any((out / name).is_file() for name in (CARD, SAVED_MODEL)):
+        raise UsageError(f"cannot export to '{out}': it exists and is not an exported model")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise UsageError(f"cannot export to '{out}': a part of its path is a file") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,83 @@
+"""The graph of an exported policy: from raw observations to actions, for SavedModel, LiteRT and ONNX."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from gymnasium import spaces
+
+from tfbaselines.compiling import compiled
+from tfbaselines.envs.vec.observations import ONLY
+from tfbaselines.export.interface import ACTIONS, MASKS, NEW_STATES, NOISE, PREFIX, STATES, Interface
+from tfbaselines.policy.base import BasePolicy
+from tfbaselines.policy.recurrent import one_step
+
+VALUES = "values"
+
+
+class ServedPolicy(tf.Module):
+    """Serve a policy's actions on raw observations.
+
+    Args:
+        model: the model.
+        interface: inputs and outputs.
+        batch: length of a batch; None for any.
+    """
+
+    def __init__(self, model: Any, interface: Interface, batch: int | None = None) -> None:
+        super().__init__()
+        policy: BasePolicy = model.policy
+        # Attributes of the module, so that a SavedModel tracks their variables.
+        self.networks = policy.modules
+        self.parameters = [variable.value for variable in policy.trainable_variables]
+        if policy.normalizer:
+            self.statistics = policy.normalizer.variables
+        self._policy = policy
+        self._normalization = model.observations.normalization
+        self._interface = interface
+        self._specs = {
+            port.name: tf.TensorSpec((batch, *port.shape), tf.as_dtype(port.dtype), name=port.name)
+            for port in interface.inputs
+        }
+
+    def function(self, outputs: Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]]) -> Any:
+        """Return the concrete function of the inputs; `outputs` chooses from actions, values and new_states."""
+        return compiled(lambda **inputs: outputs(self._act(inputs))).get_concrete_function(**self._specs)
+
+    def _act(self, inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        obs = {part: inputs[port.name] for part, port in self._interface.observations.items()}
+        if ONLY in obs:
+            obs[ONLY] = _normalize(obs[ONLY], self._normalization)
+        policy, shown = self._policy, obs[ONLY] if PREFIX in inputs else obs
+        with one_step():
+            outputs = policy.forward(shown, inputs.get(MASKS), inputs.get(STATES))
+        distribution = policy.head.distribution(outputs.flat)
+        actions = distribution.sample(inputs[NOISE]) if NOISE in inputs else distribution.mode()
+        results = {ACTIONS: _bounded(actions, policy.action_space), VALUES: outputs.value}
+        if policy.recurrent:
+            results[NEW_STATES] = policy.after_action(outputs.states, actions)
+        return results
+
+
+def of_interface(results: dict[str, tf.Tensor], interface: Interface) -> dict[str, tf.Tensor]:
+    """Return the outputs of an interface in their types."""
+    return {port.name: tf.cast(results[port.name], port.dtype) for port in interface.outputs}
+
+
+def _bounded(actions: tf.Tensor, space: spaces.Space) -> tf.Tensor:
+    if not isinstance(space, spaces.Box):
+        return actions
+    kind = actions.dtype.as_numpy_dtype
+    actions = tf.clip_by_value(actions, *(getattr(space, bound).astype(kind) for bound in ("low", "high")))
+    return actions if space.dtype.kind == "f" else tf.cast(tf.round(actions), space.dtype)
+
+
+def _normalize(obs: tf.Tensor, normalization: dict[str, Any]) -> tf.Tensor:
+    statistics = normalization.get("ob") if normalization else None
+    if statistics is None:
+        return obs
+    deviation = np.sqrt(np.asarray(statistics["var"]) + normalization["epsilon"])
+    clip = float(normalization["clipob"])
+    centered = obs - tf.constant(np.asarray(statistics["mean"], np.float32))
+    return tf.clip_by_value(centered / tf.constant(deviation.astype(np.float32)), -clip, clip)
