@@ -117,6 +117,25 @@ def _lock(path: str, shown: str) -> int:
         os.close(handle)
 
 
+def in_use(directory: str | os.PathLike) -> bool:
+    """Return True if a run of another process is writing in a directory."""
+    if fcntl is None:
+        return False
+    try:
+        handle = os.open(os.path.join(directory, LOCK_NAME), os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return False
+
+
 def _refuse_special_files(path: str, shown: str) -> None:
     """Refuse links, pipes and devices in place of the run's files: other programs own them, and a pipe blocks."""
     events = (f"{name}/{EVENTS}" for name in EVENT_DIRECTORIES)

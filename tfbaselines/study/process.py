@@ -1,0 +1,65 @@
+"""Processes of runs: they end with the process that started them, and leave a line that says why they failed."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from tfbaselines.parallel.mpi import usable_cores
+
+# Number of Linux's prctl for the signal at the parent's death.
+SIGNAL_AT_DEATH = 1
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+# Bytes at the end of an output in which the line of an error is searched.
+TAIL = 2**16
+LONGEST_LINE = 500
+THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
+
+
+def start(command: list[str], output: BinaryIO, environment: Mapping[str, str]) -> subprocess.Popen:
+    """Start a command in its own session, so that Ctrl-C reaches this process alone, which passes it on once.
+
+    On Linux the command gets SIGTERM when this process dies, whatever the cause, and saves a checkpoint.
+    """
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        start_new_session=True,
+        preexec_fn=None if _libc is None else partial(_end_with, os.getpid()),
+    )
+
+
+def _end_with(parent: int) -> None:
+    _libc.prctl(SIGNAL_AT_DEATH, signal.SIGTERM)
+    if os.getppid() != parent:
+        # The parent died before the line above.
+        os._exit(128 + signal.SIGTERM)
+
+
+def shared_cores(jobs: int) -> dict[str, str]:
+    """Return the environment variables for one of `jobs` runs that share this machine's cores; the user's stay."""
+    threads = str(max(1, len(usable_cores()) // jobs))
+    return dict.fromkeys(THREADS, threads) | os.environ
+
+
+def last_error(output: Path, start: int = 0) -> str | None:
+    """Find the line of the error in a run's output from byte `start` on: its last error, else its last line."""
+    try:
+        with open(output, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(start, size - TAIL))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return None
+    lines = [line.strip() for line in lines if line.strip()]
+    errors = [line for line in lines if line.startswith("tfbaselines") and ": error: " in line]
+    found = (errors or lines)[-1:]
+    return found[0][:LONGEST_LINE] if found else None

@@ -1,0 +1,207 @@
+"""A worker: claims cells of a study and runs each by the ordinary command in a process of its own."""
+
+import contextlib
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tfbaselines.cli.stored import needs_trust
+from tfbaselines.errors import UsageError, check_at_least
+from tfbaselines.logs.directory import in_use
+from tfbaselines.study.cells import Cell
+from tfbaselines.study.process import last_error, shared_cores, start
+from tfbaselines.study.store import OPEN, OUTPUT, RUNNING, STALE, Claim, Member, Study
+from tfbaselines.training.guards import StopSignals
+
+# Seconds between two looks at the processes, the longest when nothing happens.
+SHORTEST, LONGEST = 0.002, 0.1
+# A run that was killed so often without a new checkpoint fails.
+MOST_KILLS = 3
+# Bytes that a disk must have room for.
+ROOM = 2**16
+
+Command = Callable[[Cell, Path], list[str]]
+
+
+def run_command(cell: Cell, directory: Path) -> list[str]:
+    """Return the ordinary command of a cell, which continues the run in its log directory."""
+    words = [f"--{name}={value}" for name, value in cell.words.items()]
+    return [sys.executable, "-m", "tfbaselines.run", *words, "--resume=auto", f"--log_path={directory}"]
+
+
+def check_trust(study: Study, trust: bool) -> None:
+    """Raise a UsageError for cells that name a module to import, unless the user trusts the study."""
+    if trust:
+        return
+    for state in (OPEN, RUNNING):
+        for cell in study.cells(state):
+            if named := needs_trust(cell.words):
+                raise UsageError(
+                    f"'{cell.label}' has --{named}={cell.words[named]:.200}, and importing a module runs its code: "
+                    "add --trust if you know the study"
+                )
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(OSError):
+        print(line, flush=True)
+
+
+def work(
+    study: Study,
+    jobs: int = 1,
+    command: Command = run_command,
+    say: Callable[[str], None] = _say,
+    stale: float = STALE,
+) -> int:
+    """Run cells until none is open and no other worker has one; return 0, or 128 + the number of a stop signal.
+
+    A stop signal ends the runs, which save checkpoints, and opens their cells again.
+
+    Args:
+        study: the study.
+        jobs: number of runs at once, which share the cores.
+        command: returns the command of a cell.
+        say: takes a line for each cell that ends.
+        stale: seconds without a heartbeat after which a worker of another machine is dead.
+    """
+    check_at_least(1, jobs=jobs)
+    study.check_version()
+    signals = StopSignals()
+    signals.catch()
+    try:
+        with Member(study, stale) as member:
+            _Worker(member, jobs, command, say).run(signals)
+    finally:
+        signals.release()
+    return 128 + signals.number if signals.number else 0
+
+
+class _Job(NamedTuple):
+    """A run under way, with the size of its output and its checkpoints before it started."""
+
+    claim: Claim
+    process: subprocess.Popen
+    before: int
+    checkpoints: set[str]
+
+
+class _Worker:
+    def __init__(self, member: Member, jobs: int, command: Command, say: Callable[[str], None]) -> None:
+        self._member = member
+        self._study = member.study
+        self._jobs = jobs
+        self._command = command
+        self._say = say
+        self._environment = shared_cores(jobs)
+        self._running: list[_Job] = []
+        self._kills: Counter[str] = Counter()
+
+    def run(self, signals: StopSignals) -> None:
+        """Run cells until none is left, or until a stop signal."""
+        pause = SHORTEST
+        try:
+            while not signals.number:
+                # Ended runs make room for others.
+                moved = self._collect() | self._fill()
+                if not self._running and not self._member.remaining():
+                    return
+                pause = SHORTEST if moved else min(LONGEST, 1.2 * pause)
+                time.sleep(pause)
+        finally:
+            self._stop()
+
+    def _fill(self) -> bool:
+        started = False
+        while len(self._running) < self._jobs and (claim := self._member.claim()):
+            self._start(claim)
+            started = True
+        return started
+
+    def _start(self, claim: Claim) -> None:
+        directory = self._study.place(claim.cell)
+        directory.mkdir(parents=True, exist_ok=True)
+        with open(directory / OUTPUT, "ab") as output:
+            process = start(self._command(claim.cell, directory), output, self._environment)
+            self._running.append(_Job(claim, process, output.tell(), _checkpoints(directory)))
+
+    def _collect(self) -> bool:
+        """Handle lost claims and ended processes; return True if there were any."""
+        lost = {claim.cell.name for claim in self._member.beat()}
+        ended = [job for job in self._running if job.claim.cell.name in lost or job.process.poll() is not None]
+        for job in ended:
+            self._running.remove(job)
+            if job.claim.cell.name in lost:
+                job.process.kill()
+                job.process.wait()
+                self._say(f"{job.claim.cell.label}: another worker has taken it over")
+            else:
+                self._ended(job)
+        return bool(ended)
+
+    def _ended(self, job: _Job) -> None:
+        claim, status = job.claim, job.process.returncode
+        directory = self._study.place(claim.cell)
+        if status == 0:
+            if self._member.finish(claim):
+                self._say(f"{claim.cell.label}: done")
+            return
+        if in_use(directory):
+            self._member.release(claim)
+            return
+        if _full(self._study.queue):
+            self._member.release(claim)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._study.directory))
+        reason = last_error(directory / OUTPUT, job.before) or f"ended with status {status}"
+        if status < 0 or status > 128:
+            name = signal.Signals(-status if status < 0 else status - 128).name
+            self._kills[claim.cell.name] = 1 + self._kills[claim.cell.name] * (
+                job.checkpoints == _checkpoints(directory)
+            )
+            if self._kills[claim.cell.name] < MOST_KILLS:
+                self._member.release(claim)
+                self._say(f"{claim.cell.label}: ended by {name}, will be resumed")
+                return
+            reason = f"ended by {name} {MOST_KILLS} times without a new checkpoint"
+        if self._member.fail(claim):
+            self._say(f"{claim.cell.label}: failed: {reason}")
+
+    def _stop(self) -> None:
+        """Stop the runs, which save checkpoints, and mark those that reached their end as done."""
+        for job in self._running:
+            job.process.terminate()
+        try:
+            while self._running:
+                self._member.beat()
+                for job in [job for job in self._running if job.process.poll() is not None]:
+                    self._running.remove(job)
+                    if job.process.returncode == 0:
+                        self._member.finish(job.claim)
+                time.sleep(SHORTEST)
+        finally:
+            for job in self._running:
+                job.process.kill()
+
+
+def _checkpoints(directory: Path) -> set[str]:
+    return {path.name for path in directory.glob("checkpoints/*")}
+
+
+def _full(directory: Path) -> bool:
+    """Return True if the disk of a directory is full."""
+    scratch = directory / f".room-{os.getpid()}"
+    try:
+        scratch.write_bytes(bytes(ROOM))
+    except OSError as error:
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    finally:
+        with contextlib.suppress(OSError):
+            scratch.unlink(missing_ok=True)
+    return False
