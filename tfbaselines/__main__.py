@@ -22,7 +22,6 @@ COMMANDS = {
     "record": ("record", "demonstrations by a saved run"),
     "check_env": ("check_env", "faults of an environment, and the algorithms for it"),
     "export": ("export.__main__", "a saved run for SavedModel, LiteRT, ONNX, JavaScript, C or numpy"),
-    "export": ("", "a saved run as a TensorFlow SavedModel"),
     "study": ("study.__main__", "many runs in one directory, by any number of workers and machines"),
     "bench": ("bench.__main__", "speed, scores and tables of results"),
 }

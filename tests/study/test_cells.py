@@ -23,8 +23,13 @@ def test_every_combination_is_one_cell_and_seeds_come_first():
     first = cells[0]
     assert first.directory == "runs/ppo2-CartPole-v1-lr=1e-3-s0" and first.group == "ppo2-CartPole-v1-lr=1e-3"
     assert first.words == {
-        "alg": "ppo2", "env": "CartPole-v1", "num_timesteps": "1e4", "tuned": "True", "lr": "1e-3",
-        "num_env": "2", "seed": "0",
+        "alg": "ppo2",
+        "env": "CartPole-v1",
+        "num_timesteps": "1e4",
+        "tuned": "True",
+        "lr": "1e-3",
+        "num_env": "2",
+        "seed": "0",
     }
     assert cell_of(first.document()) == first
 
