@@ -1,13 +1,15 @@
 import json
+import os
+import struct
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tfbaselines.logs.services import EventWriter, masked_crc
+from tfbaselines.plot.columns import RETURNS, SHORT_XAXES, XAXES
 from tfbaselines.plot.results import (
-    RETURNS,
-    XAXES,
     Run,
     Series,
     check_column,
@@ -46,6 +48,72 @@ def test_every_kind_of_log_is_read(tmp_path):
     assert series(runs[2], XAXES, RETURNS).y.tolist() == [1.5, 1.5]
     with pytest.raises(ValueError, match="'EpRet': did you mean 'AverageEpRet'"):
         check_column(runs, "EpRet", "--value")
+
+
+def cleanrl(directory, seed=1, lr=0.5):
+    """TensorBoard's file as CleanRL writes it: arguments as a table, episodes one by one, losses between them."""
+    run = directory / f"CartPole-v1__ppo__{seed}__171111111{seed}"
+    arguments = {"exp_name": "ppo", "seed": seed, "learning_rate": lr, "env_id": "CartPole-v1", "cuda": seed}
+    table = "\n".join(["|param|value|", "|-|-|", *(f"|{name}|{value}|" for name, value in arguments.items())])
+    writer = EventWriter(run)
+    writer.write(0, {"hyperparameters/text_summary": table})
+    for step in (10, 20, 20):
+        writer.write(step, {"charts/episodic_return": step / 10})
+        writer.write(step, {"charts/SPS": 100.0, "losses/value_loss": 0.5})
+    writer.close()
+    return run
+
+
+def test_logs_of_other_libraries_are_read(tmp_path):
+    (tmp_path / "a2c").mkdir()
+    rows = "time/total_timesteps,rollout/ep_rew_mean,time/time_elapsed\n10,1,0.5\n20,2,1\n"
+    (tmp_path / "a2c/progress.csv").write_text(rows)
+    EventWriter(tmp_path / "a2c").close()
+    (tmp_path / "ppo").mkdir()
+    np.savez(tmp_path / "ppo/evaluations.npz", timesteps=[10, 20], results=[[1.0, 1.0], [1.0, 3.0]])
+    for seed in (1, 2):
+        cleanrl(tmp_path, seed)
+    cleanrl(tmp_path / "lr", lr=0.1)
+    # TensorBoard's files below another log are the same run's.
+    EventWriter(tmp_path / "a2c/tb").write(1, {"rollout/ep_rew_mean": 7.0})
+    runs = labelled(find_runs(str(tmp_path)))
+    assert [run.env for run in runs] == ["CartPole-v1", "CartPole-v1", "", "CartPole-v1", ""]
+    ends = {run.label.rsplit("/")[-1]: run for run in runs}
+    assert list(ends) == ["ppo learning_rate=0.5", "a2c", "ppo learning_rate=0.1", "ppo"]
+    for name, run in ends.items():
+        steps, minutes, episodes = (series(run, axis, RETURNS, smooth=1) for axis in SHORT_XAXES.values())
+        assert (steps.x[:2].tolist(), steps.y[:2].tolist()) == ([10, 20], [1, 2]), name
+        assert (minutes is None) == (name == "ppo") and (episodes is None) == (name in ("a2c", "ppo")), name
+    assert episodes is None and series(ends["ppo learning_rate=0.1"], SHORT_XAXES["episodes"], RETURNS).x[-1] == 3
+
+
+def test_damaged_files_of_other_libraries_are_a_line_each(tmp_path):
+    damaged = {"events.out.tfevents.1": b"x" * 64, "evaluations.npz": b"no archive"}
+    # A length and its checksum that are right, of data that the file does not have; a number without an end.
+    length = struct.pack("<Q", 2**40)
+    long = b"\x10" + b"\xff" * 100
+    head = struct.pack("<Q", len(long))
+    damaged["events.out.tfevents.2"] = length + struct.pack("<I", masked_crc(length)) + b"data"
+    damaged["events.out.tfevents.3"] = (
+        head + struct.pack("<I", masked_crc(head)) + long + struct.pack("<I", masked_crc(long))
+    )
+    for number, (name, content) in enumerate(damaged.items()):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / name).write_bytes(content)
+    (tmp_path / "large").mkdir()
+    with open(tmp_path / "large/events.out.tfevents.1", "wb") as file:
+        file.truncate(2**40)
+    found = {os.path.basename(run.dirname): run.problems for run in find_runs(str(tmp_path))}
+    reasons = {
+        "0": "not a TensorBoard event file",
+        "1": "no .npz file",
+        "3": "no end",
+        "large": "at most 64 MiB are read",
+    }
+    # The second ends where its data ends, as a file does that a run is writing.
+    assert found.keys() == reasons.keys()
+    for name, reason in reasons.items():
+        assert len(found[name]) == 1 and reason in found[name][0] and str(tmp_path / name) in found[name][0]
 
 
 def test_text_cannot_be_drawn(tmp_path):

@@ -354,7 +354,7 @@ def _table(path: str) -> Any:
 def _curve(config: dict[str, Any], progress: Any) -> Any:
     import pandas as pd
 
-    from tfbaselines.plot.results import RETURNS, XAXES
+    from tfbaselines.plot.columns import RETURNS, XAXES
 
     steps, returns = (next(progress[name] for name in names if name in progress) for names in (XAXES, RETURNS))
     keep = np.unique(np.linspace(0, len(progress) - 1, POINTS).astype(int))

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfbaselines.errors import UsageError
+from tfbaselines.files import open_regular
 from tfbaselines.logs.formats import STEPS, KVWriter
 
 if TYPE_CHECKING:
@@ -145,6 +146,11 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 # SummaryMetadata.plugin_data.plugin_name = "text"; TensorProto.dtype = DT_STRING.
 TEXT_METADATA = b"\x0a\x06\x0a\x04text"
 STRING_DTYPE = b"\x08\x07"
+# TensorProto.dtype = DT_FLOAT, as _fields gives it, and the size of a float.
+FLOAT_DTYPE = (1).to_bytes(8, "little")
+FLOAT_SIZE = 4
+# Bytes of the largest number in a protocol buffer.
+LONGEST_VARINT = 10
 
 
 def _crc_table() -> list[int]:
@@ -226,20 +232,47 @@ class EventWriter:
 
 def read_events(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, float]]]:
     """Yield (step, scalars) of each event with summaries, up to a record that a crash truncated."""
+    for _, step, values in read_summaries(path):
+        yield step, {tag: value for tag, value in values.items() if isinstance(value, float)}
+
+
+def read_summaries(path: str | os.PathLike) -> Iterator[tuple[float, int, dict[str, float | str]]]:
+    """Yield (wall time, step, scalars and texts) of each event with summaries."""
     for data in _records(path):
         event = _fields(data)
+        (seconds,) = struct.unpack("<d", event.get(1, [bytes(8)])[-1])
         step = int.from_bytes(event.get(2, [b"\0"])[-1], "little")
         for summary in event.get(5, []):
             values = [_fields(value) for value in _fields(summary).get(1, [])]
-            yield step, {v[1][0].decode(): struct.unpack("<f", v[2][0])[0] for v in values if 2 in v}
+            found = {value[1][0].decode(): _decoded(value) for value in values if 1 in value}
+            yield seconds, step, {tag: value for tag, value in found.items() if value is not None}
+
+
+def _decoded(value: dict[int, list[bytes]]) -> float | str | None:
+    """Return the scalar or text of a Summary.Value; None for images, histograms and the like.
+
+    TensorProto: 1 dtype   4 tensor_content (bytes)   5 float_val   8 string_val
+    """
+    if 2 in value:
+        return struct.unpack("<f", value[2][0])[0]
+    tensor = _fields(value[8][0]) if 8 in value else {}
+    if 8 in tensor:
+        return tensor[8][0].decode(errors="replace")
+    content = next((tensor[field][0] for field in (4, 5) if field in tensor), b"")
+    is_scalar = len(content) == FLOAT_SIZE and tensor.get(1, [b""])[0] == FLOAT_DTYPE
+    return struct.unpack("<f", content)[0] if is_scalar else None
 
 
 def _records(path: str | os.PathLike) -> Iterator[bytes]:
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
         while len(header := file.read(12)) == 12:
             length, crc = struct.unpack("<QI", header)
             if crc != masked_crc(header[:8]):
                 raise UsageError(f"{path} is not a TensorBoard event file, or is damaged")
+            # A run that goes on may have grown the file.
+            if length > size - file.tell():
+                return
             data, tail = file.read(length), file.read(4)
             if len(data) < length or len(tail) < 4:
                 return
@@ -270,13 +303,13 @@ def _fields(message: bytes) -> dict[int, list[bytes]]:
 def _read_varint(message: bytes, at: int) -> tuple[int, int]:
     """Decode the number at position `at`; return it and the position after it."""
     number = shift = 0
-    while True:
-        byte = message[at]
+    for byte in message[at : at + LONGEST_VARINT]:
         number |= (byte & 0x7F) << shift
         at += 1
         if byte < 0x80:
             return number, at
         shift += 7
+    raise UsageError("a number of an event has no end")
 
 
 def read_tb(path: str | os.PathLike) -> "pandas.DataFrame":

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from tfbaselines.plot.results import Run
 
 ESTIMATES = ("mean", "max", "min")
-# Damaged files that an error names.
-MOST_PROBLEMS = 3
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -61,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def plot(args: argparse.Namespace) -> str:
     """Read, merge and draw curves, and return the path of the picture."""
-    from tfbaselines.plot import results
+    from tfbaselines.plot import columns, results
     from tfbaselines.plot.panels import draw
 
     if args.smooth is not None and args.smooth < 1:
@@ -70,12 +68,12 @@ def plot(args: argparse.Namespace) -> str:
     runs = select_runs(args)
     for option, names in (("--xaxis", [args.xaxis]), ("--value", args.value or [])):
         for name in names:
-            if name not in (None, results.PERFORMANCE, *(results.SHORT_XAXES if option == "--xaxis" else ())):
+            if name not in (None, columns.PERFORMANCE, *(columns.SHORT_XAXES if option == "--xaxis" else ())):
                 results.check_column(runs, name, option)
     environments: dict[str, list[Run]] = {}
     for run in runs:
         environments.setdefault(run.env, []).append(run)
-    values = dict.fromkeys(args.value or [results.PERFORMANCE])
+    values = dict.fromkeys(args.value or [columns.PERFORMANCE])
     panels = [panel for own in environments.values() for value in values for panel in make_panels(own, value, args)]
     if not panels:
         raise UsageError(f"no run has values of {', '.join(_shown(value, args) for value in values)}{_beside(args)}")
@@ -126,23 +124,12 @@ def select_runs(args: argparse.Namespace) -> list["Run"]:
         legend = [name for name, some in zip(legend, expanded, strict=True) for _ in some]
     if legend and len(legend) != len(roots):
         raise UsageError(f"--legend has {len(legend)} names for {len(roots)} directories: give one for each")
-    found: dict[str, Run] = {}
-    bare: list[str] = []
-    for root, name in zip(roots, legend or [None] * len(roots), strict=True):
-        runs = results.find_runs(root, name)
-        bare += [] if runs else [root]
-        for run in runs:
-            found.setdefault(os.path.realpath(run.dirname), run)
-    problems = [line for run in found.values() for line in run.problems]
-    found = {path: run for path, run in found.items() if run.tables}
-    if not found:
-        nothing = f"no progress.csv, progress.txt, progress.json or monitor files with rows: {', '.join(bare)}"
-        raise UsageError("; ".join(problems[:MOST_PROBLEMS]) or nothing)
-    for line in problems + [f"nothing to plot yet in {root}" for root in bare]:
+    found, problems = results.find_all(roots, legend or [None] * len(roots))
+    for line in problems:
         complain(line)
     kept = [
         run
-        for run in found.values()
+        for run in found
         if all(text in run.dirname for text in args.select or ())
         and not any(text in run.dirname for text in args.exclude or ())
     ]
@@ -154,15 +141,15 @@ def select_runs(args: argparse.Namespace) -> list["Run"]:
 
 def make_panels(runs: Sequence["Run"], value: str, args: argparse.Namespace) -> list["Panel"]:
     """Make the panels of a column of one environment's runs; success rates and returns never share one."""
-    from tfbaselines.plot import results
+    from tfbaselines.plot.columns import PERFORMANCE, RETURNS, SUCCESS
 
-    if value != results.PERFORMANCE:
+    if value != PERFORMANCE:
         panels = [make_panel(runs, [value], value, args)]
     else:
-        succeeding = [run for run in runs if any(results.SUCCESS in table for table in run.tables.values())]
-        panels = [make_panel(succeeding, [results.SUCCESS], value, args)] if succeeding else []
+        succeeding = [run for run in runs if any(SUCCESS in table for table in run.tables.values())]
+        panels = [make_panel(succeeding, [SUCCESS], value, args)] if succeeding else []
         if len(succeeding) < len(runs):
-            panels.insert(0, make_panel(runs, results.RETURNS, value, args))
+            panels.insert(0, make_panel(runs, RETURNS, value, args))
     return [panel for panel in panels if panel is not None]
 
 
@@ -179,9 +166,10 @@ def make_panel(runs: Sequence["Run"], columns: Sequence[str], value: str, args: 
         The panel; None if no run has the value.
     """
     from tfbaselines.plot import results
+    from tfbaselines.plot.columns import SHORT_XAXES, XAXES
     from tfbaselines.plot.panels import Panel
 
-    xaxes = results.SHORT_XAXES.get(args.xaxis, [args.xaxis]) if args.xaxis else results.XAXES
+    xaxes = SHORT_XAXES.get(args.xaxis, [args.xaxis]) if args.xaxis else XAXES
     groups: dict[str, list] = {}
     for run in runs:
         try:

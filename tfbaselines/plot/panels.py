@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfbaselines.errors import UsageError, bad_argument
-from tfbaselines.logs.formats import STEPS
-from tfbaselines.plot.results import EPISODES, TIMES, Curve
+from tfbaselines.plot.columns import SECONDS_IN, readable
+from tfbaselines.plot.results import Curve
 from tfbaselines.training.checkpoint import load_tree, saved_file
 
 
@@ -43,27 +43,6 @@ LONGEST_LEGEND, LONGEST_ENTRY, LETTERS_IN_A_LINE = 8, 40, 110
 # Width of an entry's line sample in letters; largest number of columns of a legend.
 HANDLE, MOST_COLUMNS = 8, 3
 
-# Readable names of columns.
-NAMES = {
-    "environment steps": (*STEPS, "misc/serial_timesteps", "global_timesteps"),
-    "minutes": TIMES,
-    "episodes": (*EPISODES, "iterations"),
-    "mean return": (
-        *("eprewmean", "EpRewMean", "mean_episode_reward", "mean 100 episode reward", "rollout/return", "AverageEpRet"),
-        *("rollout/return_history", "eval_eprewmean"),
-    ),
-    "mean return of tests": ("AverageTestEpRet", "eval/return", "test_reward", "evaluation/return"),
-    "success rate of tests": ("test/success_rate",),
-    "mean episode length (steps)": ("eplenmean", "EpLenMean", "mean_episode_length", "EpLen", "rollout/episode_steps"),
-    "episode return": ("r",),
-    "episode length (steps)": ("l",),
-    "environment steps per second": ("fps", "misc/fps"),
-    "updates": ("misc/nupdates", "nupdates"),
-    "epochs": ("Epoch", "total/epochs"),
-}
-IN_WORDS = {column: words for words, columns in NAMES.items() for column in columns}
-SECONDS_IN = {"minutes": 60.0}
-
 
 class Panel(NamedTuple):
     """One set of axes: columns of x and y, curves, and a title."""
@@ -72,11 +51,6 @@ class Panel(NamedTuple):
     ylabel: str
     curves: list[Curve]
     title: str = ""
-
-
-def readable(column: str) -> str:
-    """Return a column's readable name, or the column itself."""
-    return IN_WORDS.get(column, column)
 
 
 def draw(panels: Sequence[Panel], out: str) -> None:

@@ -6,38 +6,25 @@ cannot be read keeps a line about it.
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tfbaselines.envs.monitor import LoadMonitorResultsError
 from tfbaselines.errors import UsageError, unknown
 from tfbaselines.files import read_document
-from tfbaselines.logs.formats import STEPS, read_csv, read_json
-from tfbaselines.plot.plot_util import check_file, load_episodes
+from tfbaselines.plot.columns import EPISODE_RETURNS
+from tfbaselines.plot.readers import READERS
 
 if TYPE_CHECKING:
     import pandas
 
-# The algorithms' columns of steps and returns, in order of preference; `steps` and `r` are columns of monitor files.
-XAXES = (*STEPS, "Epoch")
-TIMES = ("misc/time_elapsed", "time_elapsed", "TimeElapsed", "Time", "total/duration", "t")
-EPISODES = ("total/episodes", "EpisodesSoFar", "episodes")
-# Short names of x-axes.
-SHORT_XAXES = {"steps": STEPS, "time": TIMES, "episodes": EPISODES}
-RETURNS = (
-    *("eprewmean", "EpTrueRewMean", "EpRewMean", "AverageTestEpRet", "AverageEpRet", "mean 100 episode reward"),
-    *("mean_episode_reward", "eval/return", "rollout/return", "test_reward", "r"),
-)
-# her's measure, which is no return.
-SUCCESS = "test/success_rate"
-# Spinning Up's name for the mean return.
-PERFORMANCE = "Performance"
-
 # The seed at the end of a directory's name: pong-2, pong_s2, seed2.
 SEED = re.compile(r"(^|[-_.])(s|seed|run)?[-_.]?\d+$")
+# CleanRL's names of directories end in the seed and the time: CartPole-v1__ppo__1__1711111111.
+SEED_AND_TIME = re.compile(r"__\d+__\d{9,}$")
 
 # Single episodes are noisy: average this many, unless the user chooses another number.
 EPISODES_SMOOTHED = 21
@@ -47,6 +34,8 @@ SAME_END = 0.02
 
 LARGEST_CONFIG = 2**20
 LONGEST_REASON = 400
+# Damaged files that an error names.
+MOST_PROBLEMS = 3
 # Larger numbers do not fit on an axis.
 LARGEST_NUMBER = 1e100
 # Directories that the name of a group lists.
@@ -56,12 +45,10 @@ NAMES_SHOWN = 3
 OF_ONE_RUN = {
     *("given", "command", "arguments", "started", "versions", "git_commit", "host", "platform", "exp_name", "env.env"),
     *("env.worker", "env.env_threads", "env.step_timeout", "env.restart_workers"),
-    *("seed", "env.seed", "learn.checkpoint_path", "logger", "logger_kwargs", "output_dir"),
-}
-READERS: dict[str, Callable[..., "pandas.DataFrame"]] = {
-    "progress.csv": read_csv,
-    "progress.txt": lambda path: read_csv(path, separator="\t"),
-    "progress.json": read_json,
+    *("seed", "env.seed", "learn.checkpoint_path", "logger", "logger_kwargs", "output_dir", "env_id", "env_name"),
+    # CleanRL's arguments that do not change the numbers.
+    *("learn.track", "learn.wandb_project_name", "learn.wandb_entity", "learn.capture_video", "learn.save_model"),
+    *("learn.torch_deterministic", "learn.cuda", "learn.upload_model", "learn.hf_entity"),
 }
 
 
@@ -71,12 +58,13 @@ class Run(NamedTuple):
     Attributes:
         dirname: path of the directory.
         group: parts of the experiment's path, or its name alone; runs of one group are its seeds.
-        tables: frames with rows, by kind ('progress' before 'monitor').
+        tables: frames with rows, by kind, in the order of readers.READERS.
         env: id of the environment; empty if no file has it.
         label: shortest distinct name of the group; see `labelled`.
         settings: names and values of its configuration without the seed; runs with others are not its seeds.
         named: the user named the group, by --legend or exp_name, so that equal settings do not join it to another.
         problems: a line for each file that cannot be read.
+        config: its configuration, empty if no file has it.
     """
 
     dirname: str
@@ -87,6 +75,7 @@ class Run(NamedTuple):
     settings: frozenset[tuple[str, str]] = frozenset()
     named: bool = False
     problems: tuple[str, ...] = ()
+    config: Mapping[str, Any] = MappingProxyType({})
 
 
 class Series(NamedTuple):
@@ -134,48 +123,75 @@ def expand(path: str) -> list[str]:
 
 def find_runs(root: str, legend: str | None = None) -> list[Run]:
     """Find the runs in `root` and below it; `legend` names their group, by default the experiment."""
-    runs = []
+    runs: list[Run] = []
+    logged: set[str] = set()
     for dirname, subdirs, files in os.walk(root):
         subdirs.sort()
-        tables, problems = {}, []
-        for kind, read in (("progress", _read_progress), ("monitor", _read_monitor)):
-            try:
-                with np.errstate(all="ignore"):
-                    table = read(dirname, files)
-            # A damaged table makes pandas raise almost anything.
-            except Exception as error:
-                why = " ".join(str(error)[:LONGEST_REASON].split()) or type(error).__name__
-                problems.append(why if dirname in why else f"the {kind} of {dirname} cannot be read: {why}")
-            else:
-                tables |= {kind: table} if table is not None and len(table) else {}
+        # TensorBoard's files in a directory below a run's logs repeat them.
+        kinds = [kind for kind in READERS if kind != "events" or os.path.dirname(dirname) not in logged]
+        tables, problems = _read(dirname, files, kinds)
         if tables or problems:
-            config = _config(dirname)
-            group = (legend,) if legend else group_of(dirname)
-            env = _environment(config, tables)
-            named = bool(legend) or isinstance(config.get("exp_name"), str)
-            runs.append(Run(dirname, group, tables, env, "", settings_of(config), named, tuple(problems)))
+            runs.append(_run(dirname, tables, problems, legend))
+            logged.add(dirname)
     return runs
 
 
-def _read_progress(dirname: str, files: Sequence[str]) -> "pandas.DataFrame | None":
-    for name, read in READERS.items():
-        if name in files:
-            return read(check_file(os.path.join(dirname, name)))
-    return None
+def find_all(roots: Sequence[str], names: Sequence[str | None]) -> tuple[list[Run], list[str]]:
+    """Find the runs in and below several directories, each run once.
+
+    Args:
+        roots: directories.
+        names: for each the name of its group, or None.
+
+    Returns:
+        Runs with tables, and a line for each file that cannot be read and each directory without logs. Without any run
+        with a table it is a UsageError.
+    """
+    found: dict[str, Run] = {}
+    bare: list[str] = []
+    for root, name in zip(roots, names, strict=True):
+        runs = find_runs(root, name)
+        bare += [] if runs else [root]
+        for run in runs:
+            found.setdefault(os.path.realpath(run.dirname), run)
+    problems = [line for run in found.values() for line in run.problems]
+    readable = [run for run in found.values() if run.tables]
+    if not readable:
+        nothing = f"no progress.csv, progress.txt, progress.json or monitor files with rows: {', '.join(bare)}"
+        raise UsageError("; ".join(problems[:MOST_PROBLEMS]) or nothing)
+    return readable, problems + [f"nothing to plot yet in {root}" for root in bare]
 
 
-def _read_monitor(dirname: str, files: Sequence[str]) -> "pandas.DataFrame | None":
-    """Read the episodes, with the number of steps up to the end of each."""
-    try:
-        episodes = load_episodes(dirname)
-    except LoadMonitorResultsError:
-        return None
-    episodes["timesteps"] = episodes["l"].cumsum()
-    episodes["episodes"] = np.arange(1, len(episodes) + 1)
-    return episodes
+def _read(dirname: str, files: Sequence[str], kinds: Sequence[str]) -> tuple[dict[str, "pandas.DataFrame"], list[str]]:
+    """Read the tables of a directory that have rows; a line for each file that cannot be read."""
+    tables: dict[str, pandas.DataFrame] = {}
+    problems: list[str] = []
+    for kind in kinds:
+        # So do those beside another log.
+        if kind == "events" and tables:
+            continue
+        try:
+            with np.errstate(all="ignore"):
+                table = READERS[kind](dirname, files)
+        # A damaged table makes pandas raise almost anything.
+        except Exception as error:
+            why = " ".join(str(error)[:LONGEST_REASON].split()) or type(error).__name__
+            problems.append(why if dirname in why else f"the {kind} of {dirname} cannot be read: {why}")
+        else:
+            tables |= {kind: table} if table is not None and len(table) else {}
+    return tables, problems
 
 
-def _config(dirname: str) -> dict[str, Any]:
+def _run(dirname: str, tables: dict[str, "pandas.DataFrame"], problems: list[str], legend: str | None) -> Run:
+    events = tables.get("events")
+    config = read_config(dirname) or ({} if events is None else events.attrs["config"])
+    group = (legend,) if legend else group_of(dirname, config)
+    named = bool(legend) or isinstance(config.get("exp_name"), str)
+    env = _environment(config, tables)
+    return Run(dirname, group, tables, env, "", settings_of(config), named, tuple(problems), config)
+
+
+def read_config(dirname: str) -> dict[str, Any]:
     """Read a run's config.json; empty if it is missing or damaged."""
     try:
         config = read_document(os.path.join(dirname, "config.json"), LARGEST_CONFIG)
@@ -200,41 +216,42 @@ def settings_of(config: dict[str, Any], prefix: str = "") -> frozenset[tuple[str
 
 
 def _environment(config: dict[str, Any], tables: dict[str, "pandas.DataFrame"]) -> str:
-    """Find the environment's id in config.json or in the monitor files."""
+    """Find the environment's id in the configuration or in the monitor files."""
     env = config.get("env")
-    names = [env.get("env") if isinstance(env, dict) else None]
+    names = [env.get("env") if isinstance(env, dict) else env, config.get("env_name"), config.get("env_id")]
     if "monitor" in tables:
         names += [header.get("env_id") for header in tables["monitor"].headers]
     return next((name for name in names if isinstance(name, str)), "")
 
 
-def group_of(dirname: str) -> tuple[str, ...]:
-    """Find a run's experiment: exp_name of its config.json, or the parts of its path without the seed.
+def group_of(dirname: str, config: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    """Find a run's experiment: exp_name of its configuration, or the parts of its path without the seed.
 
     `logs/pong-2`, `logs/pong_s2`, `logs/pong/seed2`, `logs/pong/2` and `logs/seed2/pong` are all `logs/pong`.
     """
-    name = _config(dirname).get("exp_name")
+    name = (read_config(dirname) if config is None else config).get("exp_name")
     if isinstance(name, str):
         return (name,)
     path = Path(dirname).resolve()
     # A parent directory is dropped only if its whole name is a seed: 'lr-3' is a setting.
     parts = [part for part in path.parent.parts[1:] if SEED.sub("", part)]
-    return tuple(part for part in (*parts, SEED.sub("", path.name)) if part) or (path.name,)
+    name = SEED_AND_TIME.sub("", path.name) if SEED_AND_TIME.search(path.name) else SEED.sub("", path.name)
+    return tuple(part for part in (*parts, name) if part) or (path.name,)
 
 
 def labelled(runs: Sequence[Run]) -> list[Run]:
     """Label runs by the shortest end of their group's path that no other group has, and by settings that differ."""
-    runs = _grouped_by_settings(runs)
-    labels = _told_apart({run.group for run in runs})
+    runs = grouped_by_settings(runs)
+    labels = told_apart({run.group for run in runs})
     settings = {group: {run.settings for run in runs if run.group == group} for group in labels}
     differing = {group: differing_settings(of_group) for group, of_group in settings.items()}
     words = [[labels[run.group], *settings_shown(run.settings, differing[run.group])] for run in runs]
     return [run._replace(label=" ".join(own)) for run, own in zip(runs, words, strict=True)]
 
 
-def _grouped_by_settings(runs: Sequence[Run]) -> list[Run]:
+def grouped_by_settings(runs: Sequence[Run]) -> list[Run]:
     """Put runs of one environment with equal settings into one group, named after all their directories."""
-    labels = _told_apart({run.group for run in runs})
+    labels = told_apart({run.group for run in runs})
     names: dict[Any, dict[str, None]] = {}
     for run in (run for run in runs if not run.named):
         names.setdefault((run.env, run.settings), {})[labels[run.group]] = None
@@ -261,14 +278,14 @@ def settings_shown(settings: frozenset[tuple[str, str]], differing: frozenset[tu
 def labelled_each(runs: Sequence[Run], named: bool) -> list[Run]:
     """Label each run by the shortest distinct end of its path, after its group's label if that was `named`."""
     paths = [Path(run.dirname).resolve().parts for run in runs]
-    labels = _told_apart(set(paths))
+    labels = told_apart(set(paths))
     return [
         run._replace(label=f"{run.label}: {labels[path]}" if named else labels[path])
         for run, path in zip(runs, paths, strict=True)
     ]
 
 
-def _told_apart(paths: set[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+def told_apart(paths: set[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
     """Map each path to the shortest end that no other path has."""
 
     def ending(path: tuple[str, ...]) -> str:
@@ -307,7 +324,8 @@ def series(run: Run, xaxes: Sequence[str], values: Sequence[str], smooth: int | 
             if kept.any():
                 x, y = x[kept], y[kept]
                 order = np.argsort(x, kind="stable")
-                width = smooth or (EPISODES_SMOOTHED if kind == "monitor" else 1)
+                single = kind == "monitor" or value in EPISODE_RETURNS
+                width = smooth or (EPISODES_SMOOTHED if single else 1)
                 return Series(x[order], moving_average(y[order], width), x_name, value)
     return None
 
@@ -341,15 +359,25 @@ def merge(label: str, curves: Sequence[Series], estimate: str = "mean") -> Curve
         curves: one curve for each seed; their x may differ, and some may be shorter.
         estimate: 'mean', 'max' or 'min' over the seeds that have begun at x.
     """
+    grid, ys, runs = aligned(curves)
+    mean, std = np.nanmean(ys, axis=0), np.nanstd(ys, axis=0)
+    line = {"mean": np.nanmean, "max": np.nanmax, "min": np.nanmin}[estimate](ys, axis=0)
+    return Curve(label, grid, line, mean - std, mean + std, runs=runs)
+
+
+def aligned(curves: Sequence[Series], most: int = MAX_POINTS) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Put the curves of several seeds on one grid.
+
+    Returns:
+        grid [N]; values [S, N], NaN before a run's first, and its last value after its end; number of runs [N] that
+        had not ended.
+    """
     xs = [curve.x for curve in curves]
     same = all(np.array_equal(x, xs[0]) for x in xs[1:])
     grid = xs[0] if same else np.unique(np.concatenate(xs))
-    if len(grid) > MAX_POINTS and not same:
-        grid = np.linspace(grid[0], grid[-1], MAX_POINTS)
+    if len(grid) > most and not same:
+        grid = np.linspace(grid[0], grid[-1], most)
     ys = np.array([c.y if same else np.interp(grid, c.x, c.y, left=np.nan) for c in curves])
-    mean, std = np.nanmean(ys, axis=0), np.nanstd(ys, axis=0)
-    line = {"mean": np.nanmean, "max": np.nanmax, "min": np.nanmin}[estimate](ys, axis=0)
     ends = np.array([x[-1] for x in xs])
     ends[ends >= grid[-1] - SAME_END * (grid[-1] - grid[0])] = grid[-1]
-    runs = (ends[:, None] >= grid).sum(axis=0)
-    return Curve(label, grid, line, mean - std, mean + std, runs=runs)
+    return grid, ys, (ends[:, None] >= grid).sum(axis=0)
