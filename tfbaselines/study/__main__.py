@@ -33,6 +33,12 @@ def make_parser() -> argparse.ArgumentParser:
     retry = commands.add_parser("retry", help="open failed cells again")
     retry.add_argument("dir", metavar="DIR", help="directory of the study")
     retry.add_argument("cells", nargs="*", metavar="CELL", help="their names; default: all that failed")
+    status = commands.add_parser("status", help="progress, rates, latest returns and the time left")
+    status.add_argument("dir", metavar="DIR", help="directory of the study")
+    status.add_argument("--watch", action="store_true", help="show them again and again until the study is done")
+    report = commands.add_parser("report", help="write the table of scores as CSV and Markdown")
+    report.add_argument("dir", metavar="DIR", help="directory of the study")
+    report.add_argument("--out", metavar="NAME", help="writes NAME.csv and NAME.md; default: DIR/report")
     return parser
 
 
@@ -40,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
     parser = make_parser()
     args = parser.parse_args(argv)
-    command = {"new": _new, "work": _work, "retry": _retry}[args.command]
+    command = {"new": _new, "work": _work, "retry": _retry, "status": _status, "report": _report}[args.command]
     return exit_status(parser.prog, lambda: command(args))
 
 
@@ -85,6 +91,29 @@ def _retry(args: argparse.Namespace) -> int:
     chosen = [find_cell(name, failed) for name in args.cells] or failed
     opened = [cell.label for cell in chosen if study.reopen(cell.name)]
     print(f"opened again: {', '.join(opened) or 'none, as no cell failed'}")
+    return 0
+
+
+def _status(args: argparse.Namespace) -> int:
+    from tfbaselines.study import status
+    from tfbaselines.study.store import Study
+
+    study = Study(args.dir)
+    if args.watch:
+        status.watch(study)
+    else:
+        print(status.text(study))
+    return 0
+
+
+def _report(args: argparse.Namespace) -> int:
+    from tfbaselines.study.store import Study
+    from tfbaselines.study.summary import write
+
+    study = Study(args.dir)
+    paths = write(study, args.out or study.directory / "report")
+    print(paths[1].read_text(encoding="utf-8"))
+    print("Wrote", *paths)
     return 0
 
 
