@@ -11,7 +11,8 @@ from typing import NamedTuple
 from tfbaselines.algs import get
 from tfbaselines.files import read_document
 from tfbaselines.logs.formats import MAIN_COLUMNS
-from tfbaselines.plot.results import LARGEST_CONFIG, RETURNS, SUCCESS, TIMES, XAXES
+from tfbaselines.plot.columns import RETURNS, SUCCESS, TIMES, XAXES
+from tfbaselines.plot.results import LARGEST_CONFIG
 from tfbaselines.study.cells import Cell
 
 # Tables of a run, and what separates their columns; JSON lines have none.

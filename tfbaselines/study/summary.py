@@ -5,33 +5,18 @@ import io
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tfbaselines.errors import UsageError
 from tfbaselines.files import write_whole
+from tfbaselines.report.statistics import interquartile_mean, interval
 from tfbaselines.study.cells import Cell
 from tfbaselines.study.measures import Measured, measure
-from tfbaselines.study.store import DONE, Study
+from tfbaselines.study.store import DONE, STATES, Study
 
-RESAMPLES, LEVEL = 2000, 0.95
 FIRST, LAST = ("algorithm", "environment"), ("seed", "steps", "score", "minutes")
 PAGE_COLUMNS = ("seeds", "mean", "deviation", "interquartile mean (95 % interval)", "minutes a run")
-
-
-def interquartile_mean(scores: np.ndarray) -> float:
-    """Compute the mean without the lowest and the highest quarter."""
-    cut = len(scores) // 4
-    return float(np.mean(np.sort(scores)[cut : len(scores) - cut]))
-
-
-def interval(scores: np.ndarray) -> tuple[float, float]:
-    """Compute the bootstrap interval of the interquartile mean."""
-    rng = np.random.default_rng(0)
-    means = [interquartile_mean(rng.choice(scores, len(scores))) for _ in range(RESAMPLES)]
-    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
 
 
 def finished(study: Study) -> list[tuple[Cell, Measured]]:
@@ -42,16 +27,13 @@ def finished(study: Study) -> list[tuple[Cell, Measured]]:
 
 def varied(cells: Iterable[Cell]) -> list[str]:
     """List the arguments other than algorithm, environment and seed that differ between cells."""
-    values: dict[str, set[str | None]] = {}
-    cells = list(cells)
-    for name in dict.fromkeys(name for cell in cells for name in cell.words):
-        values[name] = {cell.words.get(name) for cell in cells}
-    return [name for name, found in values.items() if len(found) > 1 and name not in ("alg", "env", "seed")]
+    cells = sorted(cells, key=lambda cell: cell.name)
+    names = dict.fromkeys(name for cell in cells for name in cell.words if name not in ("alg", "env", "seed"))
+    return [name for name in names if len({cell.words.get(name) for cell in cells}) > 1]
 
 
-def table(runs: list[tuple[Cell, Measured]]) -> str:
-    """Format the runs as CSV."""
-    settings = varied(cell for cell, _ in runs)
+def table(runs: list[tuple[Cell, Measured]], settings: list[str]) -> str:
+    """Format the runs as CSV, with a column for each of the settings that vary."""
     file = io.StringIO()
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow([*FIRST, *settings, *LAST])
@@ -62,15 +44,13 @@ def table(runs: list[tuple[Cell, Measured]]) -> str:
     return file.getvalue()
 
 
-def page(study: Study, runs: list[tuple[Cell, Measured]]) -> str:
+def page(name: str, runs: list[tuple[Cell, Measured]], settings: list[str], total: int) -> str:
     """Format a Markdown table with a line for each group."""
-    settings = varied(cell for cell, _ in runs)
-    total = len(runs) + sum(len(study.names(state)) for state in ("open", "running", "failed"))
     head = [*FIRST, *settings, *PAGE_COLUMNS]
     lines = [
-        f"# {study.directory.resolve().name}: {len(runs)} of {total} runs are done",
+        f"# {name}: {len(runs)} of {total} runs are done",
         "",
-        "A score is the latest mean return of a run: of its tests where it has them, else of its latest episodes.",
+        "A score is the latest mean return in a run's log.",
         "",
         f"| {' | '.join(head)} |",
         f"|{'---|' * len(head)}",
@@ -88,9 +68,11 @@ def _group(runs: list[tuple[Cell, Measured]], settings: list[str]) -> list[str]:
     seconds = [measured.seconds for _, measured in runs if measured.seconds is not None]
     cells = [words.get(name, "-") for name in ("alg", "env", *settings)] + [str(len(runs))]
     if len(scores):
-        low, high = interval(scores)
+        # One task.
+        matrix = scores[:, None]
+        low, high = interval(interquartile_mean, matrix)
         cells += [f"{scores.mean():,.1f}", f"{scores.std():,.1f}"]
-        cells += [f"{interquartile_mean(scores):,.1f} ({low:,.1f} to {high:,.1f})"]
+        cells += [f"{interquartile_mean(matrix):,.1f} ({low:,.1f} to {high:,.1f})"]
     else:
         cells += ["-", "-", "-"]
     return [*cells, f"{np.mean(seconds) / 60:.1f}" if seconds else "-"]
@@ -103,7 +85,10 @@ def write(study: Study, out: str | os.PathLike) -> list[Path]:
         raise UsageError(f"no run of '{study.directory}' is done yet: study status shows them")
     paths = [Path(f"{os.fspath(out)}.csv"), Path(f"{os.fspath(out)}.md")]
     paths[0].parent.mkdir(parents=True, exist_ok=True)
-    contents: list[Any] = [table(runs), page(study, runs)]
+    everything = [cell for state in STATES for cell in study.cells(state)]
+    settings = varied(everything)
+    name = study.directory.resolve().name
+    contents = [table(runs, settings), page(name, runs, settings, len(everything))]
     for path, content in zip(paths, contents, strict=True):
         write_whole(path, content)
     return paths
