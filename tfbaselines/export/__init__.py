@@ -21,6 +21,7 @@ from typing import Any
 
 from tfbaselines.errors import UsageError, bad_argument, check_at_least, unknown
 from tfbaselines.files import replace_directory
+from tfbaselines.loading import load_tensorflow
 
 # Modules of the targets.
 TARGETS = {
@@ -77,8 +78,9 @@ def export(
         raise bad_argument("precision", precision, f"to='{to}' has {', '.join(written.PRECISIONS)}")
     out = Path(os.path.abspath(os.path.expanduser(directory)))
     _check_replaceable(out)
+    load_tensorflow()
     from tfbaselines.export.card import write_card
-    from tfbaselines.export.options import options_of
+    from tfbaselines.export.describe import options_of
 
     options = options_of(model, to, sampled, precision, episodes)
     work = Path(tempfile.mkdtemp(prefix=".export-", dir=out.parent))

@@ -11,7 +11,7 @@ import numpy as np
 from tfbaselines import __version__
 from tfbaselines.errors import UsageError
 from tfbaselines.export import CARD, TOLERANCE
-from tfbaselines.export.options import Options
+from tfbaselines.export.interface import Options
 from tfbaselines.export.vectors import write_vectors
 from tfbaselines.files import read_document
 

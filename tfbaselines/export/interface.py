@@ -1,35 +1,17 @@
-"""Inputs and outputs of an exported policy: their names, shapes and types, the same for every target.
+"""Inputs and outputs of an exported policy, the same for every target, and what a target gets to write it.
 
 Inputs, in this order: `observations`, or `observations_PART` for each part of a Dict, raw as the environment gives
 them; `states` [N, S] and `masks` [N] (1 at an episode's first step) of a recurrent policy; `noise` of a sampled one.
 Outputs: `actions`, and `new_states` of a recurrent policy.
 """
 
-import re
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from gymnasium import spaces
-
-from tfbaselines.envs.vec.observations import MASK, ONLY, parts_of
-from tfbaselines.envs.vec.packed import opened
-from tfbaselines.errors import UsageError
-from tfbaselines.policy.encoding import observation_dtype
 
 PREFIX = "observations"
 STATES, MASKS, NOISE = "states", "masks", "noise"
 ACTIONS, NEW_STATES = "actions", "new_states"
-
-# Distributions of the noise, by the class of the action head.
-NOISES = {
-    "CategoricalHead": "Gumbel noise: -log(-log(u)), u uniform in (0, 1)",
-    "MultiCategoricalHead": "Gumbel noise: -log(-log(u)), u uniform in (0, 1)",
-    "GaussianHead": "standard normal",
-    "SquashedGaussianHead": "standard normal",
-    "BernoulliHead": "uniform in [0, 1)",
-    "EpsilonGreedyHead": "zeros; with probability epsilon, numbers above all values",
-}
 
 
 @dataclass(frozen=True)
@@ -69,55 +51,26 @@ class Interface:
         return any(port.name == STATES for port in self.inputs)
 
 
-def interface_of(model: Any, sampled: bool) -> Interface:
-    """Describe the inputs and outputs of a model's policy."""
-    policy = model.policy
-    space = opened(policy.observation_space)
-    scaled = bool(model.observations.normalization.get("ob"))
-    named = isinstance(space, spaces.Dict)
-    inputs = [_observation(name, part, named, scaled) for name, part in parts_of(space).items()]
-    if model.observations.frames:
-        inputs[0] = Port(**{**vars(inputs[0]), "meaning": f"{model.observations.frames} frames, the latest one last"})
-    outputs = [_actions(policy)]
-    if policy.recurrent:
-        inputs.append(Port(STATES, (policy.state_size,), "float32", "memory: zeros at first, then new_states"))
-        inputs.append(Port(MASKS, (), "float32", "1 if the observation is the first of an episode, otherwise 0"))
-        outputs.append(Port(NEW_STATES, (policy.state_size,), "float32", "memory for the next step"))
-    if sampled:
-        inputs.append(_noise(policy.head))
-    return Interface(tuple(inputs), tuple(outputs))
+@dataclass(frozen=True)
+class Options:
+    """How to export a policy.
 
+    Attributes:
+        to: the target's name.
+        sampled: sample actions from the input `noise`.
+        precision: 'float32', 'float16' or 'int8'.
+        interface: inputs and outputs.
+        inputs: [1000, ...] test vectors, by the names of inputs.
+        outputs: [1000, ...] expected outputs, by the names of outputs.
+        source: origin of the observations, for the card.
+        returns: returns of the episodes played; empty without environments.
+    """
 
-def argument(part: str) -> str:
-    """Return the name of a part's input; _ replaces all but letters and digits."""
-    return f"{PREFIX}_{re.sub(r'[^A-Za-z0-9_]', '_', part)}"
-
-
-def _observation(name: str, space: spaces.Space, named: bool, scaled: bool) -> Port:
-    # A policy that learned from normalized observations takes raw ones, which the export normalizes.
-    dtype = np.dtype(np.float32) if scaled and name == ONLY else observation_dtype(space)
-    meaning = "1 for each allowed action, 0 for a forbidden one" if name == MASK else _words(space)
-    return Port(argument(name) if named else PREFIX, tuple(space.shape or ()), dtype.name, meaning, name)
-
-
-def _actions(policy: Any) -> Port:
-    space = policy.action_space
-    if isinstance(space, spaces.Box):
-        dtype = policy.head.action_dtype if space.dtype.kind == "f" else space.dtype
-    else:
-        dtype = np.dtype(np.int64)
-    return Port(ACTIONS, tuple(policy.head.action_shape), np.dtype(dtype).name, _words(space))
-
-
-def _noise(head: Any) -> Port:
-    name = type(head).__name__
-    if name not in NOISES:
-        raise UsageError("sampled=True: this policy is deterministic, there is nothing to sample")
-    return Port(NOISE, tuple(head.noise_shape), "float32", NOISES[name])
-
-
-def _words(space: spaces.Space) -> str:
-    if isinstance(space, spaces.Box) and space.shape:
-        low, high = float(space.low.min()), float(space.high.max())
-        return f"numbers from {low:g} to {high:g}"
-    return str(space) if len(str(space)) < 80 else type(space).__name__
+    to: str
+    sampled: bool
+    precision: str
+    interface: Interface
+    inputs: dict[str, np.ndarray]
+    outputs: dict[str, np.ndarray]
+    source: str
+    returns: list[float]

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.export.interface import NEW_STATES, STATES
-from tfbaselines.export.options import Options
+from tfbaselines.export.interface import NEW_STATES, STATES, Options
 from tfbaselines.export.vectors import Answers, largest_difference
 
 REQUIRES: tuple[tuple[str, str], ...] = ()

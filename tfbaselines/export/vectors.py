@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from tfbaselines.files import read_archive
-
 VECTORS_FILE = "vectors.npz"
 EXPECTED = "expected_"
 
@@ -21,7 +19,8 @@ def write_vectors(out: Path, inputs: Answers, outputs: Answers) -> None:
 
 def read_vectors(out: Path) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Read inputs and expected outputs of an export."""
-    arrays = read_archive(out / VECTORS_FILE)
+    with np.load(out / VECTORS_FILE, allow_pickle=False) as file:
+        arrays = dict(file)
     inputs = {name: value for name, value in arrays.items() if not name.startswith(EXPECTED)}
     return inputs, {name.removeprefix(EXPECTED): arrays[name] for name in arrays if name not in inputs}
 
