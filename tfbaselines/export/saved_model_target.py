@@ -31,6 +31,7 @@ def write(model: Any, out: Path, options: Options) -> None:
     """
     import tensorflow as tf
 
+    from tfbaselines.export.reproducible import make_reproducible
     from tfbaselines.export.served import ServedPolicy
 
     served = ServedPolicy(model, options.interface)
@@ -38,6 +39,7 @@ def write(model: Any, out: Path, options: Options) -> None:
     if options.interface.recurrent:
         signatures["onnx"] = served.function(dict)
     tf.saved_model.save(served, str(out), signatures=signatures)
+    make_reproducible(out)
 
 
 def _with_states(results: dict[str, Any]) -> dict[str, Any]:

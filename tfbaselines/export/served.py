@@ -15,6 +15,8 @@ from tfbaselines.policy.recurrent import one_step
 
 VALUES = "values"
 
+Outputs = Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]]
+
 
 class ServedPolicy(tf.Module):
     """Serve a policy's actions on raw observations.
@@ -41,9 +43,18 @@ class ServedPolicy(tf.Module):
             for port in interface.inputs
         }
 
-    def function(self, outputs: Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]]) -> Any:
+    @property
+    def signature(self) -> list[tf.TensorSpec]:
+        """Specifications of the inputs in their order."""
+        return list(self._specs.values())
+
+    def function(self, outputs: Outputs) -> Any:
         """Return the concrete function of the inputs; `outputs` chooses from actions, values and new_states."""
         return compiled(lambda **inputs: outputs(self._act(inputs))).get_concrete_function(**self._specs)
+
+    def positional(self, outputs: Outputs) -> Any:
+        """Return the compiled function of the inputs in their order."""
+        return compiled(lambda *inputs: outputs(self._act(dict(zip(self._specs, inputs, strict=True)))))
 
     def _act(self, inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         obs = {part: inputs[port.name] for part, port in self._interface.observations.items()}
