@@ -47,7 +47,7 @@ def write(model: Any, out: Path, options: Options) -> None:
 
 
 def _rename(proto: Any, options: Options) -> None:
-    """Number the names inside the graph, which depend on what was converted before in the process."""
+    """Replace the names inside the graph by numbers, as they depend on what the process converted before."""
     interface = options.interface
     ports = [port.name for port in (*interface.inputs, *interface.outputs)]
     shown = {value.name for value in (*proto.graph.input, *proto.graph.output)}

@@ -11,7 +11,7 @@ VARIABLE_NAME = "_user_specified_name"
 
 
 def make_reproducible(out: Path) -> None:
-    """Number a SavedModel's functions from 0, and remove its fingerprint, which holds a random number.
+    """Count a SavedModel's functions from 0, and remove its fingerprint, which holds a random number.
 
     TensorFlow loads a SavedModel without a fingerprint.
     """
