@@ -45,6 +45,8 @@ setup(
             "bench/*.csv",
             "compat/*.csv",
             "config/*.csv",
+            "doctor/*.csv",
+            "doctor/rules/*.csv",
             "py.typed",
             "*.pyi",
             "algs/*/*.pyi",

@@ -44,7 +44,8 @@ def imports(path):
 
 
 def room_of(path):
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    """A room's __main__.py is a command: it stands above all rooms, as the package's own does."""
+    return "__main__" if path.name == "__main__.py" else path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 def test_no_arrow_points_back_up():

@@ -23,6 +23,7 @@ COMMANDS = {
     "check_env": ("check_env", "faults of an environment, and the algorithms for it"),
     "export": ("export.__main__", "a saved run for SavedModel, LiteRT, ONNX, JavaScript, C or numpy"),
     "study": ("study.__main__", "many runs in one directory, by any number of workers and machines"),
+    "doctor": ("doctor.__main__", "what keeps a run from learning"),
     "bench": ("bench.__main__", "speed, scores and tables of results"),
 }
 # First words of Spinning Up's form of `run`.

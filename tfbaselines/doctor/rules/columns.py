@@ -1,0 +1,461 @@
+"""Rules of the log's columns: KL divergence, clip fraction, entropy, value function, Q values, exploration."""
+
+import math
+
+import numpy as np
+
+from tfbaselines.doctor.columns import Series
+from tfbaselines.doctor.evidence import Evidence
+from tfbaselines.doctor.findings import number
+from tfbaselines.doctor.rules import AGAIN, Range, Sign, healthy, rule
+from tfbaselines.doctor.rules.episodes import is_flat, scaled_reward
+
+# Factors by which a column must leave its healthy range.
+FAR_BELOW, FAR_ABOVE = 30.0, 5.0
+# A large value loss: rewards of 100 a step, over a hundred steps.
+LARGE_LOSS = 1e4
+
+
+def middle(run: Evidence, quantity: str) -> tuple[Series, float] | None:
+    """Return a quantity and its median over the first two thirds of its rows; a schedule's end is left out."""
+    found = run.series(quantity)
+    if found is None or len(found.values) < 5:
+        return None
+    return found, float(np.median(found.values[: max(3, 2 * len(found.values) // 3)]))
+
+
+def range_of(run: Evidence, quantity: str) -> Range:
+    """Return a quantity's healthy range for the run's algorithm; everything if it is unknown."""
+    return healthy(quantity, run.settings.alg) or Range(-math.inf, math.inf)
+
+
+def first_step(found: Series, condition: np.ndarray) -> float | None:
+    """Return the step of the first row from which on most rows fulfill a condition."""
+    share = np.cumsum(condition[::-1])[::-1] / np.arange(len(condition), 0, -1)
+    places = np.flatnonzero(condition & (share > 0.8))
+    return float(found.steps[places[0]]) if len(places) else None
+
+
+def value_loss_is_large(run: Evidence) -> bool:
+    found = middle(run, "value_loss")
+    return found is not None and found[1] > LARGE_LOSS
+
+
+@rule(
+    title="Numbers are not finite",
+    meaning="A loss, a gradient or an observation was nan or infinite; from there on nothing is learned.",
+    source="IEEE 754",
+    causes=("not_finite", "divergence"),
+    check="tfbaselines check_env {env}",
+    remedy=f"{AGAIN} --lr=1e-4 --max_grad_norm=0.5",
+)
+def not_finite(run: Evidence) -> Sign | None:
+    for quantity in ("value_loss", "q_loss", "kl", "entropy", "q", "gradient_norm"):
+        found = run.series(quantity)
+        if found is None:
+            continue
+        column = run.table.columns[found.column]
+        bad = ~np.isfinite(column)
+        # A column that is empty now and then is written at its own interval.
+        if bad[-1] and bad.sum() >= 3 and not bad[: len(bad) // 4].any() and bad[int(np.argmax(bad)) :].all():
+            return Sign(found.column, str(column[-1]), 0.97, step=float(found.steps[-1]), healthy="finite")
+    return None
+
+
+@rule(
+    title="The policy hardly moves",
+    needs=("kl",),
+    meaning="Each update changes the policy far less than in healthy runs: the steps are tiny, the gradient is clipped "
+    "away by a huge value loss, or units of the network are dead.",
+    source="Schulman et al. 2017, section 6.1; healthy.csv",
+    causes=("rate_small", "rewards_large"),
+    check="tfbaselines plot {run} --value loss/approxkl",
+)
+def kl_low(run: Evidence) -> Sign | None:
+    found, limits = middle(run, "kl"), range_of(run, "kl")
+    if found is None or found[1] > limits.low / FAR_BELOW or run.learned:
+        return None
+    series, value = found
+    if value_loss_is_large(run):
+        causes = ("rewards_large", "rate_small")
+    else:
+        causes = ("dead_units", "rate_small") if abs(value) < 1e-10 else ("rate_small", "dead_units")
+    step = first_step(series, series.values < limits.low / FAR_BELOW)
+    return Sign(series.column, number(value), 0.8, step, str(limits), causes)
+
+
+@rule(
+    title="The policy jumps",
+    needs=("kl",),
+    meaning="Each update changes the policy far more than in healthy runs; what was learned does not survive it.",
+    source="Schulman et al. 2015 and 2017; healthy.csv",
+    causes=("rate_large", "observation_scale"),
+    check="tfbaselines plot {run} --value loss/approxkl",
+    remedy=f"{AGAIN} --lr=1e-4 --noptepochs=4",
+)
+def kl_high(run: Evidence) -> Sign | None:
+    found, limits = middle(run, "kl"), range_of(run, "kl")
+    if found is None or found[1] < FAR_ABOVE * limits.high:
+        return None
+    series, value = found
+    step = first_step(series, series.values > FAR_ABOVE * limits.high)
+    certainty = 0.85 if value > 30 * limits.high else 0.7
+    return Sign(series.column, number(value), certainty, step, str(limits))
+
+
+@rule(
+    title="Most samples are clipped",
+    needs=("clip_fraction",),
+    meaning="Ratios leave the clip range at once: steps are too large for it, or the range is too small.",
+    source="Schulman et al. 2017; healthy.csv",
+    causes=("rate_large", "clip_small"),
+    check="tfbaselines plot {run} --value loss/clipfrac loss/approxkl",
+)
+def clipped(run: Evidence) -> Sign | None:
+    found, limits = middle(run, "clip_fraction"), range_of(run, "clip_fraction")
+    if found is None or found[1] < max(0.45, 1.2 * limits.high):
+        return None
+    series, value = found
+    kl = middle(run, "kl")
+    small = kl is not None and kl[1] < range_of(run, "kl").high
+    causes = ("clip_small", "rate_large") if small else ("rate_large", "clip_small")
+    step = first_step(series, series.values > 0.45)
+    return Sign(series.column, number(value), 0.72, step, str(limits), causes)
+
+
+@rule(
+    title="The policy is nearly certain from the start",
+    needs=("entropy",),
+    meaning="Actions are nearly the same from the first row on: the first standard deviation is tiny, or observations "
+    "of large size saturate the policy.",
+    source="Andrychowicz et al. 2021, section 3.2",
+    causes=("deviation_small", "observation_scale"),
+    check="tfbaselines plot {run} --value loss/policy_entropy",
+    remedy=f"{AGAIN} --init_logstd=0 --normalize_observations=True",
+)
+def certain_at_start(run: Evidence) -> Sign | None:
+    found = run.series("entropy")
+    if found is None or len(found.values) < 2:
+        return None
+    first = float(found.values[0])
+    if 0 < first < 0.05:
+        causes = ("observation_scale", "no_exploration")
+        return Sign(found.column, number(first), 0.7, found.steps[0], "0.3 or more", causes)
+    # A Gaussian's entropy is 1.42 + the logarithm of its deviation, for each dimension.
+    if first < -2:
+        certainty = 0.92 if first < -4 else 0.6
+        return Sign(
+            found.column, f"{number(first)} at first", certainty, found.steps[0], "about 1.4 for each dimension"
+        )
+    return None
+
+
+@rule(
+    title="The policy stopped exploring early",
+    needs=("entropy",),
+    meaning="Entropy fell to nearly 0 in the first third of the run while returns are low: it repeats one action.",
+    source="Mnih et al. 2016, section on entropy; Ahmed et al. 2019",
+    causes=("collapse", "no_exploration"),
+    check="tfbaselines plot {run} --value loss/policy_entropy",
+    remedy=f"{AGAIN} --ent_coef=0.01",
+)
+def entropy_collapsed(run: Evidence) -> Sign | None:
+    found = run.series("entropy")
+    if found is None or len(found.values) < 6 or run.learned or not found.values[0] >= 0.05:
+        return None
+    third = found.values[len(found.values) // 3 :]
+    if float(found.values[0]) > 1.2 and float(third.min()) < 0:
+        # A Gaussian's entropy may be negative.
+        return None
+    if float(np.median(third)) > 0.03 * float(found.values[0]):
+        return None
+    step = first_step(found, found.values < 0.03 * found.values[0])
+    causes = ("rate_large", "collapse") if range_exceeded(run, "kl") else ("collapse", "no_exploration")
+    return Sign(found.column, number(float(np.median(third))), 0.6, step, "a slow fall", causes)
+
+
+def range_exceeded(run: Evidence, quantity: str) -> bool:
+    found = run.series(quantity)
+    return found is not None and float(found.values.max()) > FAR_ABOVE * range_of(run, quantity).high
+
+
+@rule(
+    title="The policy stays at its first randomness",
+    needs=("entropy",),
+    meaning="Entropy does not change in the whole run: the policy gets no gradient, or the entropy bonus holds it.",
+    source="experience",
+    causes=("entropy_large", "rate_small"),
+    check="tfbaselines plot {run} --value loss/policy_entropy",
+)
+def entropy_still(run: Evidence) -> Sign | None:
+    found = run.series("entropy")
+    if found is None or len(found.values) < 8 or run.learned:
+        return None
+    change, size = float(np.ptp(found.values)), max(abs(float(found.values[0])), 0.1)
+    if change > 0.01 * size:
+        return None
+    words = f"{number(float(found.values[0]))}, and changes by {number(change)}"
+    if change < 1e-5 * size:
+        return Sign(found.column, words, 0.85, None, "a slow fall", ("dead_units", "rate_small"))
+    causes = ("entropy_large", "rate_small")
+    if value_loss_is_large(run):
+        causes = ("rewards_large", "rate_small")
+    elif (scaled_reward(run) or 1) < 1e-3:
+        causes = ("rewards_small", "entropy_large")
+    return Sign(found.column, words, 0.62, None, "a slow fall", causes)
+
+
+@rule(
+    title="The policy becomes more random",
+    needs=("entropy",),
+    meaning="Entropy rises without end: the entropy bonus is worth more than returns, or advantages are noise.",
+    source="experience with Gaussian policies",
+    causes=("entropy_large",),
+    check="tfbaselines plot {run} --value loss/policy_entropy",
+    remedy=f"{AGAIN} --ent_coef=0",
+)
+def entropy_rises(run: Evidence) -> Sign | None:
+    found = run.series("entropy")
+    if found is None or len(found.values) < 8:
+        return None
+    first, last = float(found.values[0]), float(found.values[-1])
+    if last < first + 0.7 or run.learned:
+        return None
+    certainty = 0.8 if last > first + 2 else 0.55
+    return Sign(found.column, f"{number(last)}, and was {number(first)}", certainty, None, "a slow fall")
+
+
+@rule(
+    title="The value function explains nothing",
+    needs=("explained_variance",),
+    meaning="Values are no better than a constant: they do not see what matters, their rate is wrong, rewards have the "
+    "wrong size, or units are dead.",
+    source="Schulman 2016, slides on debugging; healthy.csv",
+    causes=("value_function", "observation_scale"),
+    check="tfbaselines plot {run} --value misc/explained_variance",
+    remedy=f"{AGAIN} --value_network=copy --normalize_observations=True",
+)
+def nothing_explained(run: Evidence) -> Sign | None:
+    found = run.late("explained_variance")
+    if found is None or run.series("explained_variance").values.size < 6:
+        return None
+    value = float(np.median(found.values))
+    limits = range_of(run, "explained_variance")
+    if value >= min(0.05, limits.low) and value > 1e-3:
+        return None
+    causes: tuple[str, ...] = ()
+    certainty = 0.35 if run.learned else 0.5
+    if abs(value) < 1e-3 and float(np.abs(found.values).max()) < 0.02:
+        causes = ("rewards_large", "rate_small") if value_loss_is_large(run) else ("dead_units", "rate_small")
+        certainty = 0.74
+    elif value < -1:
+        causes = ("observation_scale", "rate_large")
+    return Sign(found.column, number(value), certainty, found.steps[0], str(limits), causes)
+
+
+@rule(
+    title="The value loss is huge",
+    needs=("value_loss",),
+    meaning="Returns are far from 1 in size, so the value function's gradient drowns the policy's.",
+    source="van Hasselt et al. 2016 (Pop-Art); healthy.csv",
+    causes=("rewards_large", "rate_large"),
+    check="tfbaselines plot {run} --value loss/value_loss",
+    remedy=f"{AGAIN} --reward_scale=0.01",
+)
+def value_loss_huge(run: Evidence) -> Sign | None:
+    found = middle(run, "value_loss")
+    if found is None or found[1] < LARGE_LOSS:
+        return None
+    series, value = found
+    size = scaled_reward(run)
+    causes = ("rewards_large",) if size is None or size > 10 else ("rate_large", "divergence")
+    step = first_step(series, series.values > LARGE_LOSS)
+    return Sign(series.column, number(value), 0.78, step, str(range_of(run, "value_loss")), causes)
+
+
+def reachable(run: Evidence) -> float | None:
+    """Return a bound of discounted returns, from the rewards of the episodes; None without them."""
+    gamma = run.settings.number("gamma")
+    gamma = 0.99 if gamma is None else gamma
+    lengths, returns = run.episodes.lengths, np.abs(run.episodes.returns)
+    if not len(lengths) or gamma >= 1:
+        return None
+    scale = (scaled_reward(run) or 1.0) / (run.reward or 1.0)
+    horizon = 1 / (1 - gamma)
+    largest = float((returns / np.maximum(lengths, 1)).max()) * scale
+    # An entropy bonus of SAC is part of its values.
+    alpha = run.settings.number("alpha") or 0.0
+    return (3 * largest + 2 * (alpha if run.settings.alg == "sac" else 0.0)) * horizon
+
+
+@rule(
+    title="Q values are beyond every possible return",
+    needs=("q",),
+    meaning="The critics have lost touch with the rewards. From the first rows on: inputs are too large; later: the "
+    "rate is too large, or targets follow too fast.",
+    source="van Hasselt et al. 2018 (the deadly triad); Fujimoto et al. 2018",
+    causes=("divergence", "rate_large"),
+    check="tfbaselines plot {run} --value AverageQ1Vals",
+    remedy=f"{AGAIN} --lr=3e-4",
+)
+def q_diverged(run: Evidence) -> Sign | None:
+    found, bound = run.series("q"), reachable(run)
+    if found is None or bound is None or len(found.values) < 2:
+        return None
+    beyond = np.abs(found.values) > 2 * bound
+    if beyond.mean() < 0.3 and not beyond[-1]:
+        return None
+    early = bool(beyond[: max(1, len(beyond) // 6)].any())
+    causes = ("observation_scale", "rate_large") if early else ("rate_large", "divergence")
+    step = float(found.steps[int(np.argmax(beyond))])
+    worst = float(found.values[int(np.argmax(np.abs(found.values)))])
+    return Sign(found.column, f"up to {number(worst)}", 0.86, step, f"within {number(bound)}", causes)
+
+
+@rule(
+    title="Q values do not move toward the returns",
+    needs=("q",),
+    meaning="The critics stay where they began: their steps are too small, targets never change, or the discount "
+    "leaves one reward of many.",
+    source="experience",
+    causes=("rate_small", "target_frozen", "dead_units"),
+    check="tfbaselines plot {run} --value AverageQ1Vals",
+)
+def q_still(run: Evidence) -> Sign | None:
+    found, reward, length = run.series("q"), scaled_reward(run), run.length
+    if found is None or not reward or not length or len(found.values) < 4:
+        return None
+    gamma = run.settings.number("gamma")
+    horizon = min(length, 1 / max(1e-3, 1 - (0.99 if gamma is None else gamma)))
+    last = float(np.abs(found.values[-2:]).mean())
+    if horizon < 10 or last > 0.1 * reward * horizon or run.learned:
+        return None
+    certainty = 0.7 if last < 0.03 * reward * horizon else 0.5
+    return Sign(found.column, number(last), certainty, None, f"about {number(reward * horizon)}")
+
+
+@rule(
+    title="Actions are nearly certain",
+    needs=("log_probability",),
+    meaning="The policy has no noise left to explore with, or its outputs are saturated by large inputs.",
+    source="Haarnoja et al. 2018",
+    causes=("no_exploration", "observation_scale"),
+    check="tfbaselines plot {run} --value AverageLogPi",
+    remedy=f"{AGAIN} --alpha=auto",
+)
+def actions_certain(run: Evidence) -> Sign | None:
+    found = run.late("log_probability")
+    if found is None:
+        return None
+    value, limits = float(np.median(found.values)), range_of(run, "log_probability")
+    if value < max(4.0, 3 * limits.high):
+        return None
+    # tanh saturates, so that the logarithm of its derivative has no bound.
+    causes = ("observation_scale", "rate_large") if value > 30 else ("no_exploration", "rate_large")
+    return Sign(found.column, number(value), 0.68, found.steps[0], str(limits), causes)
+
+
+@rule(
+    title="Actions stay uniform",
+    needs=("log_probability",),
+    meaning="The policy is as random as it can be: the entropy bonus outweighs the rewards, or the actor is still.",
+    source="Haarnoja et al. 2018",
+    causes=("entropy_large", "rewards_small"),
+    check="tfbaselines plot {run} --value AverageLogPi",
+    remedy=f"{AGAIN} --alpha=auto",
+)
+def actions_uniform(run: Evidence) -> Sign | None:
+    found = run.late("log_probability")
+    if found is None or len(found.values) < 4 or run.learned:
+        return None
+    value = float(np.median(found.values))
+    if value > -0.5 or float(np.ptp(found.values)) > 0.1 * abs(value):
+        return None
+    small = (scaled_reward(run) or 1) < 0.01
+    causes = ("rewards_small", "entropy_large") if small else ("entropy_large", "rate_small")
+    return Sign(found.column, number(value), 0.64, found.steps[0], str(range_of(run, "log_probability")), causes)
+
+
+@rule(
+    title="Exploration does not end",
+    needs=("exploration",),
+    meaning="At the end most actions are still random: the schedule is for a longer run.",
+    source="Mnih et al. 2015",
+    causes=("endless_exploration",),
+    check="tfbaselines plot {run} --value '% time spent exploring'",
+    remedy=f"{AGAIN} --exploration_fraction=0.1",
+)
+def exploration_stays(run: Evidence) -> Sign | None:
+    found = run.series("exploration")
+    if found is None or len(found.values) < 3 or found.values[-1] < 0.3 or run.learned:
+        return None
+    whole = run.planned is None or run.steps >= 0.9 * run.planned
+    return Sign(found.column, f"{found.values[-1]:.0%}", 0.7 if whole else 0.4, None, "1 % to 10 % at the end")
+
+
+@rule(
+    title="There is no exploration from the start",
+    needs=("exploration",),
+    meaning="The first row has no random actions already.",
+    source="Mnih et al. 2015",
+    causes=("no_exploration",),
+    check="tfbaselines plot {run} --value '% time spent exploring'",
+    remedy=f"{AGAIN} --exploration_fraction=0.1 --epsilon_start=1",
+)
+def exploration_none(run: Evidence) -> Sign | None:
+    found = run.series("exploration")
+    noise = run.settings.value("noisy") or run.settings.value("param_noise")
+    if found is None or float(found.values.max()) > 0.001 or noise:
+        return None
+    return Sign(found.column, "0 %", 0.8, found.steps[0], "from 100 % to 1 % or more")
+
+
+@rule(
+    title="The learning rate has reached 0",
+    needs=("rate",),
+    meaning="The schedule ended before the run had learned; more steps of this run change nothing.",
+    source="experience with a2c on Pong",
+    causes=("rate_ended",),
+    check="tfbaselines plot {run} --value lr",
+    remedy=f"{AGAIN} --num_timesteps=1e7",
+)
+def rate_ended(run: Evidence) -> Sign | None:
+    found = run.series("rate")
+    if found is None or len(found.values) < 10 or run.learned or found.values.max() <= 0:
+        return None
+    gone = found.values < 0.02 * found.values.max()
+    if gone.mean() < 0.05:
+        return None
+    return Sign(found.column, number(float(found.values[-1])), 0.5, float(found.steps[int(np.argmax(gone))]))
+
+
+@rule(
+    title="It is too early to tell",
+    meaning="Healthy runs of this algorithm need more steps before their returns rise.",
+    source="num_timesteps of tuned settings",
+    causes=("too_early",),
+    check="tfbaselines plot {run}",
+    remedy="tfbaselines run --resume={run}",
+)
+def too_early(run: Evidence) -> Sign | None:
+    tuned = run.settings.tuned().get("num_timesteps")
+    usual = float(tuned) if tuned else 20_000.0
+    if not run.steps or run.steps >= 0.05 * usual or run.learned:
+        return None
+    return Sign("steps", number(run.steps), 0.58, None, f"{number(usual)} in a tuned run")
+
+
+@rule(
+    title="The policy changes, and returns do not",
+    needs=("clip_fraction", "kl"),
+    meaning="Updates have a healthy size and the value function learns nothing: advantages are noise.",
+    source="Schulman 2016, slides on debugging",
+    causes=("observation_partial", "actions_ignored"),
+)
+def noise_followed(run: Evidence) -> Sign | None:
+    kl, explained = middle(run, "kl"), run.late("explained_variance")
+    if kl is None or explained is None or not is_flat(run):
+        return None
+    if kl[1] < range_of(run, "kl").low or float(np.median(explained.values)) > 0.2:
+        return None
+    return Sign(kl[0].column, number(kl[1]), 0.45, None, "returns that rise with it")
