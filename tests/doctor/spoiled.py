@@ -194,7 +194,11 @@ WAYS = {
         by_env("LimitsAsEnds(limit=50)", "LimitsAsEnds") | {"ppo2": wrapper("LimitsAsEnds")},
         USUAL | {"ppo2": PENDULUM},
     ),
-    "no_ends": Way("no_ends", wrapper("NoEnds")),
+    # A test of an episode would not end either.
+    "no_ends": Way(
+        "no_ends",
+        dict.fromkeys(USUAL, wrapper("NoEnds")) | {"sac": f"{wrapper('NoEnds')} --num_test_episodes=0"},
+    ),
     "actions_ignored": Way("actions_ignored", wrapper("ActionsIgnored")),
     "action_bounds": Way("action_bounds", wrapper("ActionBounds(factor=0.05)"), BOX),
     "one_seed": Way("equal_copies", wrapper("OneSeed"), {"ppo2": PENDULUM, "a2c": PENDULUM}),
