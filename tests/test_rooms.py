@@ -26,7 +26,7 @@ ROOMS = (
         "multi",
         "record",
     ),
-    *("check_env", "probes", "export", "serve", "report", "study", "search"),
+    *("check_env", "probes", "export", "serve", "report", "study", "search", "integrations"),
     *("compat", "bench", "run", "__main__"),
 )
 

@@ -39,6 +39,17 @@ def make_parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="write the table of scores as CSV and Markdown")
     report.add_argument("dir", metavar="DIR", help="directory of the study")
     report.add_argument("--out", metavar="NAME", help="writes NAME.csv and NAME.md; default: DIR/report")
+    submit = commands.add_parser("submit", help="start workers by Slurm, Ray or Dask")
+    submit.add_argument("dir", metavar="DIR", help="directory of the study, which all machines share")
+    submit.add_argument("--workers", type=int, default=1, help="number of workers (default %(default)s)")
+    submit.add_argument("--jobs", type=int, default=1, help="runs at once of each worker (default %(default)s)")
+    submit.add_argument("--trust", action="store_true", help="import the modules that the study's cells name")
+    engine = submit.add_mutually_exclusive_group(required=True)
+    engine.add_argument(
+        "--slurm", nargs="*", metavar="NAME=VALUE", help="settings of sbatch, as partition=gpu; cluster=local for none"
+    )
+    engine.add_argument("--ray", nargs="?", const="", metavar="ADDRESS", help="Ray's cluster; a local one without it")
+    engine.add_argument("--dask", nargs="?", const="", metavar="ADDRESS", help="Dask's scheduler; a local one without")
     return parser
 
 
@@ -46,7 +57,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
     parser = make_parser()
     args = parser.parse_args(argv)
-    command = {"new": _new, "work": _work, "retry": _retry, "status": _status, "report": _report}[args.command]
+    commands = {"new": _new, "work": _work, "retry": _retry, "status": _status, "report": _report, "submit": _submit}
+    command = commands[args.command]
     return exit_status(parser.prog, lambda: command(args))
 
 
@@ -115,6 +127,29 @@ def _report(args: argparse.Namespace) -> int:
     print(paths[1].read_text(encoding="utf-8"))
     print("Wrote", *paths)
     return 0
+
+
+def _submit(args: argparse.Namespace) -> int:
+    from tfbaselines.study.store import FAILED, Study
+    from tfbaselines.study.worker import check_trust
+
+    study = Study(args.dir)
+    check_trust(study, args.trust)
+    if args.slurm is not None:
+        from tfbaselines.study.engines.slurm import submit
+
+        jobs = submit(study, args.workers, args.jobs, args.slurm)
+        print(f"submitted {', '.join(job.job_id for job in jobs)}: {PROG} status {shlex.quote(args.dir)} --watch")
+        return 0
+    if args.ray is not None:
+        from tfbaselines.study.engines.ray import run
+
+        statuses = run(study, args.workers, args.jobs, args.ray or None)
+    else:
+        from tfbaselines.study.engines.dask import run
+
+        statuses = run(study, args.workers, args.jobs, args.dask or None)
+    return max(statuses) or int(bool(study.names(FAILED)))
 
 
 if __name__ == "__main__":

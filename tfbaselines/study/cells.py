@@ -94,7 +94,7 @@ def combinations(
             setting = dict(zip(settings, values, strict=True))
             words = {"alg": alg, "env": env, **common, **setting}
             words = _of_config(config, words) | words
-            _check(words)
+            check_words(words)
             varied = {name: value for name, value in setting.items() if len(settings[name]) > 1}
             groups[_unique(_group_name(alg, env, varied), groups)] = words
     return _seeded(groups, seeds)
@@ -135,7 +135,8 @@ def _of_config(path: str | None, words: dict[str, str]) -> dict[str, str]:
     return {name: str(value) for name, value in values.items() if name not in ("alg", "env", "seed")}
 
 
-def _check(words: dict[str, str]) -> None:
+def check_words(words: Mapping[str, str]) -> None:
+    """Raise a UsageError for wrong arguments of a run, without TensorFlow."""
     added, origins = below(words, {})
     parse({**added, **words}, ALGORITHMS, {name: origins[name] for name in origins.keys() - words.keys()})
 

@@ -42,7 +42,7 @@ class Measured(NamedTuple):
 
 def measure(directory: Path) -> Measured:
     """Read the last row of a run's table."""
-    row = next(filter(None, (_last_row(directory / name, kind) for name, kind in TABLES.items())), {})
+    row = last_row(directory)
     steps, seconds = _first(row, XAXES), _first(row, TIMES)
     rate = _first(row, MAIN_COLUMNS["steps/s"])
     if seconds is None and steps is not None and rate:
@@ -50,20 +50,26 @@ def measure(directory: Path) -> Measured:
     return Measured(steps, _first(row, (*RETURNS, SUCCESS)), seconds)
 
 
+def last_row(directory: Path) -> dict[str, object]:
+    """Read the last whole row of a run's table, by column; empty if there is none."""
+    return next(filter(None, (_row_at_end(directory / name, kind) for name, kind in TABLES.items())), {})
+
+
+def number_of(value: object) -> float | None:
+    """Return a cell's number; None for other texts and for numbers that are not finite."""
+    try:
+        number = float(str(value))
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
 def _first(row: dict[str, object], names: tuple[str, ...]) -> float | None:
     """Return the first of some columns that the row has."""
-    for name in names:
-        if name in row:
-            try:
-                value = float(str(row[name]))
-            except ValueError:
-                return None
-            return value if math.isfinite(value) else None
-    return None
+    return next((number_of(row[name]) for name in names if name in row), None)
 
 
-def _last_row(path: Path, separator: str | None) -> dict[str, object]:
-    """Read the last whole row of a table; empty if there is none."""
+def _row_at_end(path: Path, separator: str | None) -> dict[str, object]:
     try:
         with open(path, "rb") as file:
             header = file.readline()

@@ -129,8 +129,10 @@ class _Worker:
         directory = self._study.place(claim.cell)
         directory.mkdir(parents=True, exist_ok=True)
         with open(directory / OUTPUT, "ab") as output:
+            # The process moves the place in the file too.
+            before, checkpoints = output.tell(), _checkpoints(directory)
             process = start(self._command(claim.cell, directory), output, self._environment)
-            self._running.append(_Job(claim, process, output.tell(), _checkpoints(directory)))
+            self._running.append(_Job(claim, process, before, checkpoints))
 
     def _collect(self) -> bool:
         """Handle lost claims and ended processes; return True if there were any."""

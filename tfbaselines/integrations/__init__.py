@@ -1,0 +1,1 @@
+"""Runs of this package inside of other libraries' tools; each needs the library's extra."""
