@@ -30,11 +30,7 @@ services = {"wandb": ["wandb>=0.17"], "mlflow": ["mlflow-skinny>=2.14"]}
 # 740 MB with its tasks' files, and for Python 3.11 and later: --worker=envpool; not in [all].
 pools = {"envpool": ["envpool>=1.2.5,<1.3"]}
 # Engines that start the workers of a study; each has its own cluster, so they are not in [all].
-engines = {
-    "slurm": ["submitit>=1.5,<2"],
-    "ray": ["ray[tune]>=2.40,<3"],
-    "dask": ["distributed>=2024.8"],
-}
+engines = {"slurm": ["submitit>=1.5,<2"], "ray": ["ray[tune]>=2.40,<3"], "dask": ["distributed>=2024.8"]}
 extras["all"] = sorted({requirement for group in extras.values() for requirement in group})
 
 setup(

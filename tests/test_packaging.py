@@ -55,7 +55,7 @@ def test_all_brings_every_extra():
 
 
 def test_the_oldest_versions_are_those_that_are_allowed():
-    setup = re.sub("(?m)^(services|pools) = .*$", "", (TOP / "setup.py").read_text(encoding="utf-8"))
+    setup = re.sub("(?m)^(services|pools|engines) = .*$", "", (TOP / "setup.py").read_text(encoding="utf-8"))
     allowed = dict(re.findall(r'"([\w-]+)(?:\[[\w-]+\])?>=([\d.]+)', setup))
     oldest = dict(re.findall(r"(?m)^([\w-]+)==([\d.]+)$", (TOP / "tests" / "oldest.txt").read_text(encoding="utf-8")))
     assert oldest.keys() == allowed.keys() and len(oldest) > 20
