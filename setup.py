@@ -49,6 +49,7 @@ setup(
             "config/*.csv",
             "doctor/*.csv",
             "doctor/rules/*.csv",
+            "export/files/*",
             "py.typed",
             "*.pyi",
             "algs/*/*.pyi",

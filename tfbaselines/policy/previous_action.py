@@ -27,14 +27,14 @@ class PreviousActionPolicy(Policy):
     def __init__(
         self, observation_space: spaces.Space, action_space: spaces.Space, *networks: Any, **kind: Any
     ) -> None:
-        self._width = int(np.prod(encoded_shape(action_space)))
+        self.action_width = int(np.prod(encoded_shape(action_space)))
         super().__init__(observation_space, action_space, *networks, **kind)
         if not self.state_size:
             raise bad_argument("prev_action", True, "needs a network with memory, such as --network=lstm")
-        self.state_size += self._width
+        self.state_size += self.action_width
 
     def network_space(self) -> spaces.Space:
-        numbers = spaces.Box(-np.inf, np.inf, (self._width,), np.float32)
+        numbers = spaces.Box(-np.inf, np.inf, (self.action_width,), np.float32)
         return spaces.Dict({**parts_of(self._seen), PREVIOUS: numbers})
 
     def mirror(self) -> Mirror | None:
@@ -44,7 +44,7 @@ class PreviousActionPolicy(Policy):
         return {"actions": batch["actions"]}
 
     def after_action(self, states: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
-        return tf.concat([states[:, : -self._width], self._encoded(actions)], axis=-1)
+        return tf.concat([states[:, : -self.action_width], self._encoded(actions)], axis=-1)
 
     def forward(
         self,
@@ -56,12 +56,12 @@ class PreviousActionPolicy(Policy):
         """Compute distribution parameters, values and new states; `actions` [B, ...] are of a sequence."""
         encoded = self.preprocess(obs)
         starts, states = tf.cast(episode_start, tf.float32), tf.cast(states, tf.float32)
-        memory, previous = states[:, : -self._width], states[:, -self._width :]
+        memory, previous = states[:, : -self.action_width], states[:, -self.action_width :]
         count = tf.shape(starts)[0]
         if actions is not None:
-            taken = tf.reshape(self._encoded(actions), (tf.shape(states)[0], -1, self._width))
+            taken = tf.reshape(self._encoded(actions), (tf.shape(states)[0], -1, self.action_width))
             before = tf.concat([previous[:, None], taken[:, :-1]], axis=1)
-            previous, last = tf.reshape(before, (count, self._width)), taken[:, -1]
+            previous, last = tf.reshape(before, (count, self.action_width)), taken[:, -1]
         else:
             last = previous
         x = networks_part(encoded, self._seen)
@@ -75,4 +75,4 @@ class PreviousActionPolicy(Policy):
         return Outputs(flat, value, tf.concat([new_states, last], axis=-1), vf_latent)
 
     def _encoded(self, actions: tf.Tensor) -> tf.Tensor:
-        return tf.reshape(tf.cast(encode(actions, self.action_space), tf.float32), (-1, self._width))
+        return tf.reshape(tf.cast(encode(actions, self.action_space), tf.float32), (-1, self.action_width))

@@ -34,35 +34,40 @@ class Trunk:
     Each image passes through its own encoder; other parts pass unchanged. All parts are concatenated, and pass through
     an LSTM if the trunk has memory.
 
+    Attributes:
+        names: names of the parts in the order of the features.
+        encoders: encoders of the images, by the parts' names.
+        cell: the LSTM, or None.
+
     Args:
         encoder_fn: builds the encoder of an image from its shape; None without images.
     """
 
     def __init__(self, space: spaces.Space, encoder_fn: NetworkFn | None, memory: int = 0) -> None:
         parts = parts_of(space)
-        self._names = list(parts)
+        self.names = list(parts)
         self._dict = isinstance(space, spaces.Dict)
-        self._encoders = {name: encoder_fn(part.shape) for name, part in parts.items() if is_image(part)}
+        self.encoders = {name: encoder_fn(part.shape) for name, part in parts.items() if is_image(part)}
         width = sum(
-            flat_width(self._encoders[name]) if name in self._encoders else int(np.prod(encoded_shape(part)))
+            flat_width(self.encoders[name]) if name in self.encoders else int(np.prod(encoded_shape(part)))
             for name, part in parts.items()
         )
-        self._cell = None
+        self.cell = None
         self.width = width
         self.state_size = 2 * memory
         if memory:
-            self._cell = MaskedLSTM(memory)
-            self._cell.build([(None, width), (None,), (None, 2 * memory)])
+            self.cell = MaskedLSTM(memory)
+            self.cell.build([(None, width), (None,), (None, 2 * memory)])
             self.width = memory
 
     @property
     def chained(self) -> bool:
         """True if the modules form a chain over the observation: no memory, no Dict."""
-        return self._cell is None and not self._dict
+        return self.cell is None and not self._dict
 
     @property
     def modules(self) -> list[Any]:
-        return [*self._encoders.values(), *([] if self._cell is None else [self._cell])]
+        return [*self.encoders.values(), *([] if self.cell is None else [self.cell])]
 
     @property
     def trainable_variables(self) -> list[keras.Variable]:
@@ -74,15 +79,15 @@ class Trunk:
         """Compute features [B, width] and new states [num_envs, state_size] (None without memory)."""
         parts = parts_of_obs(encoded)
         rows = [
-            run_network(self._encoders[name], parts[name])
-            if name in self._encoders
+            run_network(self.encoders[name], parts[name])
+            if name in self.encoders
             else tf.reshape(parts[name], (-1, int(np.prod(parts[name].shape[1:]))))
-            for name in self._names
+            for name in self.names
         ]
         features = rows[0] if len(rows) == 1 else tf.concat(rows, axis=-1)
-        if self._cell is None:
+        if self.cell is None:
             return features, None
-        return tuple(self._cell([features, episode_start, states]))
+        return tuple(self.cell([features, episode_start, states]))
 
 
 class NetworkTrunk:

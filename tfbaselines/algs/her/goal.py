@@ -66,8 +66,8 @@ class GoalActorCritic(ActorCritic):
             comm=comm,
         )
         self._inputs = inputs
-        self._clip_inputs = clip_inputs
-        self._relative = relative
+        self.clip_inputs = clip_inputs
+        self.relative = relative
         self.normalizer = DictNormalizer(inputs, comm, epsilon=0.0, count=FIRST_COUNT, least_std=least_std)
         self.clip = clip_normalized
 
@@ -80,19 +80,19 @@ class GoalActorCritic(ActorCritic):
 
     def preprocess(self, obs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         encoded = {name: encode(obs[name], part) for name, part in self._inputs.items()}
-        if self._relative:
+        if self.relative:
             encoded[DESIRED] -= encode(obs[ACHIEVED], self.observation_space[ACHIEVED])
         for name in filter(self._numeric, encoded):
-            clipped = tf.clip_by_value(encoded[name], -self._clip_inputs, self._clip_inputs)
+            clipped = tf.clip_by_value(encoded[name], -self.clip_inputs, self.clip_inputs)
             encoded[name] = self._clipped(self.normalizer[name].apply(clipped))
         return encoded
 
     def inputs_numpy(self, obs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Compute in numpy the inputs [B, ...] before normalization; the running statistics take these in."""
         encoded = {name: encode_numpy(obs[name], part) for name, part in self._inputs.items()}
-        if self._relative:
+        if self.relative:
             encoded[DESIRED] = encoded[DESIRED] - encode_numpy(obs[ACHIEVED], self.observation_space[ACHIEVED])
-        bound = self._clip_inputs
+        bound = self.clip_inputs
         return {name: np.clip(part, -bound, bound) if self._numeric(name) else part for name, part in encoded.items()}
 
     def rows_numpy(self, obs: dict[str, np.ndarray]) -> np.ndarray:
